@@ -1,0 +1,1 @@
+"""The live market: bids, quotes, decisions, commitments, payments, events and REST."""

@@ -1,0 +1,235 @@
+"""The live market: bids, decisions, commitments, payments and the events that made them.
+
+Constraints stand first: what the database refuses, no code can store.
+"""
+
+from typing import Final
+
+from django.conf import settings
+from django.db import models
+from django.db.models import CheckConstraint, F, Index, Q, UniqueConstraint
+
+from cluster.models import Cluster, MachineType, Server
+
+
+class Market(models.Model):
+    """The market of one cluster. `version` counts its events; whoever writes to the market holds this row's lock."""
+
+    cluster = models.OneToOneField(Cluster, models.PROTECT, related_name="market")
+    version = models.PositiveBigIntegerField(default=0, editable=False)
+    ledger_version = models.PositiveBigIntegerField(
+        default=0, editable=False, help_text="Version of the last event that moved what decisions depend on."
+    )
+    submitted = models.PositiveBigIntegerField(default=0, editable=False, help_text="Last sequence number given out.")
+    is_open = models.BooleanField(default=True, help_text="A closed market takes no bids.")
+    slot = models.BigIntegerField(default=0, editable=False, help_text="Last slot whose beginning was processed.")
+
+    def __str__(self) -> str:
+        return f"Market of {self.cluster}"
+
+
+class PolicyVersion(models.Model):
+    """A policy with its parameters, as in force from one event on; never edited, only followed by another."""
+
+    market = models.ForeignKey(Market, models.PROTECT, related_name="policies")
+    number = models.PositiveIntegerField()
+    name = models.CharField(max_length=60)
+    parameters = models.JSONField(default=dict)
+    created_at = models.DateTimeField()
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [UniqueConstraint(fields=["market", "number"], name="policy_version_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name} (version {self.number})"
+
+
+class BidState(models.TextChoices):
+    """Where a bid is on its way."""
+
+    SUBMITTED = "submitted", "Waiting"
+    PLANNED = "planned", "Planned"
+    RUNNING = "running", "Running"
+    COMPLETED = "completed", "Completed"
+    REJECTED = "rejected", "Rejected"
+    WITHDRAWN = "withdrawn", "Withdrawn"
+    CANCELLED = "cancelled", "Cancelled"
+    FAILED = "failed", "Failed"
+
+
+ADMITTED: Final = frozenset(
+    {BidState.PLANNED, BidState.RUNNING, BidState.COMPLETED, BidState.CANCELLED, BidState.FAILED}
+)
+TERMINAL: Final = frozenset(
+    {BidState.COMPLETED, BidState.REJECTED, BidState.WITHDRAWN, BidState.CANCELLED, BidState.FAILED}
+)
+
+
+class Bid(models.Model):
+    """One offer. `sequence` is its place in the market's queue, given out under the market's lock."""
+
+    market = models.ForeignKey(Market, models.PROTECT, related_name="bids")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="bids")
+    sequence = models.PositiveBigIntegerField()
+    idempotency_key = models.CharField(max_length=120, null=True)
+    body_digest = models.CharField(max_length=64, help_text="SHA-256 of the canonical body, for a reused key.")
+    label = models.CharField(max_length=120, blank=True)
+    submitted_at = models.DateTimeField()
+    submitted_s = models.FloatField(help_text="Cluster time of submission, seconds after the epoch.")
+    arrival_slot = models.BigIntegerField()
+    body = models.JSONField(help_text="As sent, in seconds, MB and Mbit/s.")
+    core = models.JSONField(help_text="As decided, in slots and exact rationals.")
+    state = models.CharField(max_length=10, choices=BidState, default=BidState.SUBMITTED)
+    value = models.FloatField(null=True, help_text="Worth at the completion granted.")
+    payment = models.FloatField(null=True)
+    start_slot = models.BigIntegerField(null=True)
+    completion_slot = models.BigIntegerField(null=True)
+    ended_slot = models.BigIntegerField(null=True, help_text="Slot in which it was cancelled or failed.")
+
+    class Meta:
+        ordering = ["-sequence"]
+        constraints = [
+            UniqueConstraint(fields=["market", "sequence"], name="bid_sequence_once"),
+            UniqueConstraint(
+                fields=["market", "owner", "idempotency_key"],
+                condition=Q(idempotency_key__isnull=False),
+                name="bid_idempotency_key_once",
+            ),
+            CheckConstraint(condition=Q(state__in=BidState.values), name="bid_state_known"),
+            CheckConstraint(
+                condition=(
+                    Q(state__in=sorted(ADMITTED))
+                    & Q(value__isnull=False, payment__isnull=False)
+                    & Q(start_slot__isnull=False, completion_slot__isnull=False)
+                )
+                | ~Q(state__in=sorted(ADMITTED)),
+                name="bid_admitted_has_schedule",
+            ),
+            CheckConstraint(
+                condition=Q(payment__isnull=True) | (Q(payment__gte=0) & Q(payment__lte=F("value"))),
+                name="bid_pays_at_most_its_value",
+            ),
+            CheckConstraint(
+                condition=Q(start_slot__isnull=True)
+                | (Q(start_slot__gte=F("arrival_slot")) & Q(completion_slot__gt=F("start_slot"))),
+                name="bid_runs_after_arrival",
+            ),
+        ]
+        indexes = [
+            Index(fields=["market", "state", "sequence"], name="bid_by_state"),
+            Index(fields=["market", "owner", "-sequence"], name="bid_by_owner"),
+        ]
+
+    def __str__(self) -> str:
+        return f"bid {self.sequence}"
+
+
+class DecisionRecord(models.Model):
+    """The receipt of a decided bid: canonical text, byte for byte what a replay must give again."""
+
+    bid = models.OneToOneField(Bid, models.PROTECT, related_name="decision")
+    policy = models.ForeignKey(PolicyVersion, models.PROTECT, related_name="decisions")
+    ledger_version = models.PositiveBigIntegerField(help_text="The ledger version it was decided against.")
+    slot = models.BigIntegerField(help_text="Slot in which it was decided.")
+    decided_at = models.DateTimeField()
+    decided_s = models.FloatField(help_text="Cluster time of the decision, seconds after the epoch.")
+    latency_ms = models.FloatField(help_text="Time the policy took.")
+    receipt = models.TextField()
+
+    def __str__(self) -> str:
+        return f"decision on {self.bid}"
+
+
+class Commitment(models.Model):
+    """Machines of one type on one server held for a bid in slots [start, end)."""
+
+    bid = models.ForeignKey(Bid, models.PROTECT, related_name="commitments")
+    server = models.ForeignKey(Server, models.PROTECT, related_name="commitments")
+    machine_type = models.ForeignKey(MachineType, models.PROTECT, related_name="commitments")
+    count = models.PositiveIntegerField()
+    start = models.BigIntegerField()
+    end = models.BigIntegerField(help_text="Cut short when the job is cancelled.")
+
+    class Meta:
+        ordering = ["start", "server", "machine_type"]
+        constraints = [
+            CheckConstraint(condition=Q(count__gte=1), name="commitment_count_at_least_1"),
+            CheckConstraint(condition=Q(end__gte=F("start")), name="commitment_window_forward"),
+        ]
+        indexes = [Index(fields=["end"], name="commitment_by_end")]
+
+    def __str__(self) -> str:
+        return f"{self.count} x {self.machine_type} on {self.server} in [{self.start}, {self.end})"
+
+
+class Payment(models.Model):
+    """What an admitted bid pays: the posted cost of its schedule when it was decided. Not refunded on cancellation."""
+
+    bid = models.OneToOneField(Bid, models.PROTECT, related_name="charge")
+    amount = models.FloatField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [CheckConstraint(condition=Q(amount__gte=0), name="payment_not_negative")]
+
+    def __str__(self) -> str:
+        return f"{self.amount:.2f} for {self.bid}"
+
+
+class EventKind(models.TextChoices):
+    """What can happen to a market."""
+
+    OPENED = "opened", "Opened"
+    INVENTORY = "inventory", "Inventory changed"
+    POLICY = "policy", "Policy changed"
+    SUBMITTED = "submitted", "Bid submitted"
+    WITHDRAWN = "withdrawn", "Bid withdrawn"
+    ADMITTED = "admitted", "Bid admitted"
+    REJECTED = "rejected", "Bid rejected"
+    SLOT = "slot", "Slots passed"
+    CANCELLED = "cancelled", "Job cancelled"
+    FAILED = "failed", "Job failed"
+
+
+class Event(models.Model):
+    """One step of a market; the steps in order of version are all that a replay needs.
+
+    `payload` by kind: `opened` and `inventory` hold the cluster's document, `policy` the policy's name and
+    parameters, `slot` the states that changed.
+    """
+
+    market = models.ForeignKey(Market, models.PROTECT, related_name="events")
+    version = models.PositiveBigIntegerField()
+    kind = models.CharField(max_length=10, choices=EventKind)
+    at = models.DateTimeField()
+    slot = models.BigIntegerField()
+    bid = models.ForeignKey(Bid, models.PROTECT, null=True, related_name="events")
+    payload = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ["version"]
+        constraints = [
+            UniqueConstraint(fields=["market", "version"], name="event_version_once"),
+            CheckConstraint(condition=Q(kind__in=EventKind.values), name="event_kind_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"version {self.version}: {self.get_kind_display()}"
+
+
+class SlotPrice(models.Model):
+    """Posted prices of a slot as they stood when it began, and how full it was: the past of the charts."""
+
+    market = models.ForeignKey(Market, models.PROTECT, related_name="slot_prices")
+    slot = models.BigIntegerField()
+    prices = models.JSONField(help_text="S x R, money per unit and slot.")
+    used = models.JSONField(help_text="S x R, units.")
+
+    class Meta:
+        ordering = ["slot"]
+        constraints = [UniqueConstraint(fields=["market", "slot"], name="slot_price_once")]
+
+    def __str__(self) -> str:
+        return f"prices of slot {self.slot}"

@@ -1,0 +1,1 @@
+"""Physical facts: clusters, servers, resource and machine types; the only reader of the clock."""

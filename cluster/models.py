@@ -1,0 +1,193 @@
+"""The physical facts of a cluster, in the operator's units: seconds, MB and Mbit/s."""
+
+from django.core.validators import MinValueValidator, RegexValidator
+from django.db import models
+from django.db.models import CheckConstraint, Q, UniqueConstraint
+
+NAME = RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9._-]*$", "Use letters, digits, dots, dashes and underscores.")
+
+
+class ClockKind(models.TextChoices):
+    """Where a cluster's time comes from."""
+
+    REAL = "real", "Real time"
+    VIRTUAL = "virtual", "Virtual time"
+
+
+class Cluster(models.Model):
+    """A shared cluster: its time line and how much of the future it trades.
+
+    Slot k covers the seconds [k, k + 1) x slot_seconds after the epoch. A virtual clock reads
+    `clock_offset_s + clock_speed x (wall - clock_origin)` seconds after the epoch while it runs, and
+    `clock_offset_s` while it is stopped.
+    """
+
+    name = models.SlugField(unique=True, max_length=60, help_text="Used in addresses.")
+    title = models.CharField(max_length=120)
+    note = models.TextField(blank=True, help_text="Shown on the market's page; say here when values are synthetic.")
+    epoch = models.DateTimeField(help_text="Start of slot 0.")
+    slot_seconds = models.PositiveIntegerField(validators=[MinValueValidator(1)], help_text="Seconds in a slot.")
+    horizon_slots = models.PositiveIntegerField(
+        validators=[MinValueValidator(1)], help_text="How many slots from now on are traded."
+    )
+    clock_kind = models.CharField(max_length=10, choices=ClockKind, default=ClockKind.REAL)
+    clock_running = models.BooleanField(default=True)
+    clock_speed = models.FloatField(default=1.0, help_text="Cluster seconds per second of a virtual clock.")
+    clock_offset_s = models.FloatField(default=0.0, help_text="Seconds after the epoch at the origin.")
+    clock_origin = models.DateTimeField(null=True, blank=True, help_text="When the virtual clock was last set.")
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            CheckConstraint(condition=Q(slot_seconds__gte=1), name="cluster_slot_at_least_1_s"),
+            CheckConstraint(condition=Q(horizon_slots__gte=1), name="cluster_horizon_at_least_1_slot"),
+            CheckConstraint(condition=Q(clock_speed__gt=0), name="cluster_clock_runs_forward"),
+            CheckConstraint(condition=Q(clock_kind__in=ClockKind.values), name="cluster_clock_kind_known"),
+        ]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class Resource(models.Model):
+    """Something servers have and machines take: GPUs, cores, or a DPS worker type's own places."""
+
+    cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="resources")
+    name = models.CharField(max_length=60, validators=[NAME])
+    unit = models.CharField(max_length=20, default="unit")
+    position = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["position", "pk"]
+        constraints = [UniqueConstraint(fields=["cluster", "name"], name="resource_name_once")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class MachineRole(models.TextChoices):
+    """What a machine does for its job."""
+
+    WORKER = "worker", "Worker"
+    PS = "ps", "Parameter server"
+
+
+class MachineType(models.Model):
+    """A worker type or a parameter-server type."""
+
+    cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="machine_types")
+    role = models.CharField(max_length=10, choices=MachineRole)
+    name = models.CharField(max_length=60, validators=[NAME])
+    bandwidth_mbps = models.DecimalField(max_digits=14, decimal_places=4, help_text="Reserved by one machine, Mbit/s.")
+    position = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["role", "position", "pk"]
+        constraints = [
+            UniqueConstraint(fields=["cluster", "role", "name"], name="machine_type_name_once"),
+            CheckConstraint(condition=Q(bandwidth_mbps__gt=0), name="machine_type_has_bandwidth"),
+            CheckConstraint(condition=Q(role__in=MachineRole.values), name="machine_type_role_known"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Demand(models.Model):
+    """How much of one resource a machine of one type takes."""
+
+    machine_type = models.ForeignKey(MachineType, models.CASCADE, related_name="demands")
+    resource = models.ForeignKey(Resource, models.CASCADE, related_name="demands")
+    amount = models.PositiveIntegerField(validators=[MinValueValidator(1)])
+
+    class Meta:
+        constraints = [
+            UniqueConstraint(fields=["machine_type", "resource"], name="demand_once"),
+            CheckConstraint(condition=Q(amount__gte=1), name="demand_at_least_1"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.amount} {self.resource}"
+
+
+class ServerKind(models.TextChoices):
+    """Where a server stands."""
+
+    EDGE = "edge", "Edge"
+    CLOUD = "cloud", "Cloud"
+
+
+class Server(models.Model):
+    """One server, or the cloud as one large server."""
+
+    cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="servers")
+    name = models.CharField(max_length=60, validators=[NAME])
+    kind = models.CharField(max_length=10, choices=ServerKind, default=ServerKind.EDGE)
+    upload_delay_s = models.FloatField(
+        default=0.0, help_text="Seconds to upload a job's data, unless the bid says otherwise."
+    )
+    position = models.PositiveIntegerField(default=0)
+
+    class Meta:
+        ordering = ["position", "pk"]
+        constraints = [
+            UniqueConstraint(fields=["cluster", "name"], name="server_name_once"),
+            CheckConstraint(condition=Q(upload_delay_s__gte=0), name="server_delay_not_negative"),
+            CheckConstraint(condition=Q(kind__in=ServerKind.values), name="server_kind_known"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Capacity(models.Model):
+    """How much of one resource a server has; no row means none."""
+
+    server = models.ForeignKey(Server, models.CASCADE, related_name="capacities")
+    resource = models.ForeignKey(Resource, models.CASCADE, related_name="capacities")
+    amount = models.PositiveIntegerField()
+
+    class Meta:
+        verbose_name_plural = "capacities"
+        constraints = [UniqueConstraint(fields=["server", "resource"], name="capacity_once")]
+
+    def __str__(self) -> str:
+        return f"{self.amount} {self.resource}"
+
+
+class ModelProfile(models.Model):
+    """What training a named model takes, so that a bid can say "ResNet-50, 30 epochs"."""
+
+    cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="profiles")
+    name = models.CharField(max_length=60, validators=[NAME])
+    gradient_mb = models.FloatField(help_text="Size of the gradients, which is that of the parameters, MB.")
+    chunks = models.PositiveIntegerField(validators=[MinValueValidator(1)], help_text="Data chunks.")
+    minibatches = models.PositiveIntegerField(validators=[MinValueValidator(1)], help_text="Mini-batches in a chunk.")
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [
+            UniqueConstraint(fields=["cluster", "name"], name="profile_name_once"),
+            CheckConstraint(condition=Q(gradient_mb__gte=0), name="profile_gradient_not_negative"),
+            CheckConstraint(condition=Q(chunks__gte=1) & Q(minibatches__gte=1), name="profile_has_data"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class StepTime(models.Model):
+    """Seconds one mini-batch takes on a worker of a type, or one parameter update on a PS of a type."""
+
+    profile = models.ForeignKey(ModelProfile, models.CASCADE, related_name="step_times")
+    machine_type = models.ForeignKey(MachineType, models.CASCADE, related_name="step_times")
+    seconds = models.FloatField()
+
+    class Meta:
+        constraints = [
+            UniqueConstraint(fields=["profile", "machine_type"], name="step_time_once"),
+            CheckConstraint(condition=Q(seconds__gte=0), name="step_time_not_negative"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.seconds} s"

@@ -1,0 +1,80 @@
+"""What is offered: a training job, and what finishing it is worth."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from scheduling.arrays import Json
+from scheduling.errors import InvalidField
+from scheduling.utility import Utility, utility_from_json
+
+
+@dataclass(frozen=True)
+class Bid:
+    """One data-parallel training job, in core units (DPS, Section 3.1).
+
+    Times are exact rationals in slots; a mini-batch takes `worker_time[w] + ps_time[p]`, plus `transfer_time[w]`
+    (gradients pushed and parameters pulled) where workers and PSs are not all on one server.
+    """
+
+    id: str
+    arrival: int
+    """Slot of arrival; value is a function of completion - arrival."""
+    epochs: int
+    chunks: int
+    """Data chunks, which is also the most workers usable at once."""
+    minibatches: int
+    """Mini-batches in one chunk."""
+    worker_time: tuple[Fraction, ...]
+    """Slots a worker of each type needs for a mini-batch, W numbers."""
+    ps_time: tuple[Fraction, ...]
+    """Slots a PS of each type needs to update the parameters, P numbers."""
+    transfer_time: tuple[Fraction, ...]
+    """Slots to push and pull over the network with each worker type, W numbers."""
+    delay: tuple[int, ...]
+    """Slots until each server can be used after arrival (upload), S numbers."""
+    utility: Utility
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "chunks", "minibatches"):
+            if getattr(self, name) < 1:
+                raise InvalidField(name, f"expected a whole number of at least 1, got {getattr(self, name)}")
+        for name in ("worker_time", "ps_time", "transfer_time", "delay"):
+            for i, number in enumerate(getattr(self, name)):
+                if number < 0:
+                    raise InvalidField(f"{name}[{i}]", f"expected at least 0, got {number}")
+
+    @property
+    def work(self) -> int:
+        """Mini-batches to do in all: E D M."""
+        return self.epochs * self.chunks * self.minibatches
+
+    def to_json(self) -> Json:
+        """A document with rationals as exact strings; `from_json` reads it back."""
+        return {
+            "id": self.id,
+            "arrival": self.arrival,
+            "epochs": self.epochs,
+            "chunks": self.chunks,
+            "minibatches": self.minibatches,
+            "worker_time": [str(x) for x in self.worker_time],
+            "ps_time": [str(x) for x in self.ps_time],
+            "transfer_time": [str(x) for x in self.transfer_time],
+            "delay": list(self.delay),
+            "utility": self.utility.to_json(),
+        }
+
+    @classmethod
+    def from_json(cls, document: Json) -> "Bid":
+        """Read what `to_json` wrote."""
+        return cls(
+            id=document["id"],
+            arrival=document["arrival"],
+            epochs=document["epochs"],
+            chunks=document["chunks"],
+            minibatches=document["minibatches"],
+            worker_time=tuple(Fraction(x) for x in document["worker_time"]),
+            ps_time=tuple(Fraction(x) for x in document["ps_time"]),
+            transfer_time=tuple(Fraction(x) for x in document["transfer_time"]),
+            delay=tuple(document["delay"]),
+            utility=utility_from_json(document["utility"]),
+        )

@@ -1,0 +1,111 @@
+"""What became of a bid, and why: the receipt."""
+
+import json
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import cast
+
+from scheduling.arrays import Json
+from scheduling.schedule import Schedule
+
+
+class Reason(StrEnum):
+    """Why a bid was rejected."""
+
+    PRICE = "price"
+    """Every schedule that fits costs at least what finishing then is worth."""
+    NO_ROOM = "no_room"
+    """It would run on the empty cluster, but no schedule fits what is free."""
+    IMPOSSIBLE = "impossible"
+    """No schedule fits even the empty cluster within the horizon."""
+    WORTHLESS = "worthless"
+    """It can run, but is worth nothing by the earliest completion that is possible."""
+
+
+@dataclass(frozen=True)
+class CounterOffer:
+    """The least a rejected bid would have had to offer, against the same ledger and the same prices.
+
+    With its amplitude at `least_value` plus a cent the bid is admitted. At that value the last start that is
+    still admitted is slot `latest_start` (complete at `completion`); one slot later nothing is.
+    """
+
+    least_value: float
+    latest_start: int
+    completion: int
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The receipt of one bid. Money in the bid's own unit; slots by number."""
+
+    bid_id: str
+    slot: int
+    """Slot in which it was decided; nothing starts before it."""
+    admitted: bool
+    value: float
+    """Worth at the completion that was granted; 0 when rejected."""
+    payment: float
+    """Sum of posted price x allocation over the schedule; 0 when rejected."""
+    payoff: float
+    """value - payment."""
+    schedule: Schedule | None
+    reason: Reason | None
+    explanation: str
+    """One or two sentences in plain words."""
+    counter: CounterOffer | None
+    ceiling: float
+    """The most this bid could have been worth on an empty cluster at no price: its term in the zero-price bound."""
+    density: tuple[float, ...]
+    """Value this bid offered per unit-slot of each resource, R numbers; 0 where it uses none. Prices learn from it."""
+    prices: Json = field(default_factory=dict)
+    """The price function in force: its name and parameters."""
+
+    def to_json(self) -> Json:
+        """The receipt as a document of finite numbers; `from_json` reads it back."""
+        counter = self.counter
+        return {
+            "bid_id": self.bid_id,
+            "slot": self.slot,
+            "admitted": self.admitted,
+            "value": self.value,
+            "payment": self.payment,
+            "payoff": self.payoff,
+            "schedule": None if self.schedule is None else self.schedule.to_json(),
+            "reason": None if self.reason is None else str(self.reason),
+            "explanation": self.explanation,
+            "counter": None
+            if counter is None
+            else {
+                "least_value": counter.least_value,
+                "latest_start": counter.latest_start,
+                "completion": counter.completion,
+            },
+            "ceiling": self.ceiling,
+            "density": list(self.density),
+            "prices": self.prices,
+        }
+
+    @classmethod
+    def from_json(cls, document: Json) -> "Decision":
+        """Read what `to_json` wrote."""
+        schedule, reason, counter = document["schedule"], document["reason"], document["counter"]
+        return cls(
+            **{
+                **document,
+                "schedule": None if schedule is None else Schedule.from_json(schedule),
+                "reason": None if reason is None else Reason(reason),
+                "counter": None if counter is None else CounterOffer(**counter),
+                "density": tuple(document["density"]),
+            }
+        )
+
+
+def canonical(document: object) -> str:
+    """The one spelling of a document: sorted keys, no spaces, shortest floats that read back equal, no NaN."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def parse(text: str) -> Json:
+    """Read what `canonical` wrote."""
+    return cast(Json, json.loads(text))

@@ -1,0 +1,32 @@
+"""What can go wrong in the core. A rejected bid is not among them: a rejection is a value."""
+
+from collections.abc import Iterable
+
+
+class SchedulingError(Exception):
+    """Base of every error the core raises on purpose."""
+
+
+class InvalidField(SchedulingError):
+    """A field of an input is missing, of the wrong type or out of range."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+
+class OverCapacity(SchedulingError):
+    """A schedule asks for more than a server has left in some slot."""
+
+
+class OutsideHorizon(SchedulingError):
+    """A schedule uses slots the ledger does not hold."""
+
+
+class UnknownPolicy(SchedulingError):
+    """A policy name that the registry does not list."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        super().__init__(f"unknown policy {name!r}; known: {', '.join(sorted(known))}")
+        self.name = name

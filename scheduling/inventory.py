@@ -1,0 +1,73 @@
+"""What a cluster owns: servers with a vector of resources each, and the machine types they can host."""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from scheduling.arrays import Ints
+from scheduling.errors import InvalidField
+
+
+@dataclass(frozen=True)
+class MachineType:
+    """A kind of worker or of parameter server.
+
+    `demand` is what one machine takes of each resource, R non-negative integers, not all zero.
+    `bandwidth_mbps` is what one machine reserves, in Mbit/s, exact.
+    """
+
+    name: str
+    demand: tuple[int, ...]
+    bandwidth_mbps: Fraction
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """Servers, resources and machine types of one cluster.
+
+    `capacity[s, r]` is a non-negative integer. DPS is the one-hot case: one resource per worker type and per
+    PS type, and each type takes one unit of its own (DPS, Section 3.1); physical resources are vectors.
+    """
+
+    resources: tuple[str, ...]
+    servers: tuple[str, ...]
+    cloud: tuple[bool, ...]
+    capacity: Ints = field(repr=False)
+    workers: tuple[MachineType, ...]
+    pss: tuple[MachineType, ...]
+
+    def __post_init__(self) -> None:
+        shape = (len(self.servers), len(self.resources))
+        if self.capacity.shape != shape:
+            raise InvalidField("capacity", f"expected shape {shape}, got {self.capacity.shape}")
+        if self.capacity.dtype != np.int64 or (self.capacity < 0).any():
+            raise InvalidField("capacity", "expected non-negative 64-bit integers")
+        if len(self.cloud) != len(self.servers):
+            raise InvalidField("cloud", f"expected {len(self.servers)} flags, got {len(self.cloud)}")
+        for kind, types in (("workers", self.workers), ("pss", self.pss)):
+            for i, machine in enumerate(types):
+                self._check_type(f"{kind}[{i}]", machine)
+        self.capacity.flags.writeable = False
+
+    def _check_type(self, where: str, machine: MachineType) -> None:
+        if len(machine.demand) != len(self.resources):
+            raise InvalidField(f"{where}.demand", f"expected {len(self.resources)} numbers")
+        if min(machine.demand) < 0 or not any(machine.demand):
+            raise InvalidField(f"{where}.demand", "expected non-negative integers, at least one above zero")
+        if machine.bandwidth_mbps <= 0:
+            raise InvalidField(f"{where}.bandwidth_mbps", f"expected more than 0, got {machine.bandwidth_mbps}")
+
+    @property
+    def worker_demand(self) -> Ints:
+        """Demand of every worker type, W x R."""
+        return _demand(self.workers, len(self.resources))
+
+    @property
+    def ps_demand(self) -> Ints:
+        """Demand of every PS type, P x R."""
+        return _demand(self.pss, len(self.resources))
+
+
+def _demand(types: tuple[MachineType, ...], resources: int) -> Ints:
+    return np.array([machine.demand for machine in types], dtype=np.int64).reshape(len(types), resources)

@@ -1,0 +1,59 @@
+"""Where and when a job runs."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scheduling.arrays import Json
+from scheduling.inventory import Inventory, MachineType
+
+
+class Role(StrEnum):
+    """What a machine does for its job."""
+
+    WORKER = "worker"
+    PS = "ps"
+
+
+@dataclass(frozen=True, order=True)
+class Placement:
+    """`count` machines of one type on one server, held in slots `[start, end)`; types and servers by index."""
+
+    start: int
+    end: int
+    role: Role
+    server: int
+    type: int
+    count: int
+
+    def machine(self, inventory: Inventory) -> MachineType:
+        """The machine type this placement holds."""
+        return (inventory.workers if self.role is Role.WORKER else inventory.pss)[self.type]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All placements of one job, in sorted order; it starts in slot `start` and is complete at `completion`.
+
+    A rigid schedule holds the same machines all the time; an elastic one has placements with windows of their own.
+    """
+
+    start: int
+    completion: int
+    placements: tuple[Placement, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "placements", tuple(sorted(self.placements)))
+
+    def to_json(self) -> Json:
+        """A document of plain integers and strings; `from_json` reads it back."""
+        rows = [[p.start, p.end, str(p.role), p.server, p.type, p.count] for p in self.placements]
+        return {"start": self.start, "completion": self.completion, "placements": rows}
+
+    @classmethod
+    def from_json(cls, document: Json) -> "Schedule":
+        """Read what `to_json` wrote."""
+        placements = tuple(
+            Placement(start=a, end=b, role=Role(role), server=s, type=m, count=n)
+            for a, b, role, s, m, n in document["placements"]
+        )
+        return cls(start=document["start"], completion=document["completion"], placements=placements)

@@ -1,0 +1,1 @@
+"""Questions asked offline: replays, experiments, optima."""
