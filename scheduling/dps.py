@@ -1,27 +1,272 @@
 """DPS: dynamic pricing and scheduling in edge-cloud networks."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
+import numpy as np
+
+from scheduling import posted_price
 from scheduling.arrays import Floats, Json
 from scheduling.bid import Bid
 from scheduling.decision import Decision
-from scheduling.policy import Book
+from scheduling.density import density
+from scheduling.errors import InvalidField
+from scheduling.fields import LARGEST_MONEY, check_integer, check_list, check_number, shown
+from scheduling.inventory import Inventory, MachineType
+from scheduling.ledger import Ledger
+from scheduling.policy import HISTORY, Book
+from scheduling.posted_price import Posted
+from scheduling.prices import PriceFunction, printed_prices, reserve_prices
+from scheduling.rigid import best_response
+from scheduling.schedule import Schedule
+
+
+def _parameter(default: Any, text: str, **limits: Any) -> Any:
+    """A parameter of the policy, with what a form needs to ask for it: `help`, and `choices` or `low` and `high`."""
+    return field(default=default, metadata={"help": text, **limits})
 
 
 @dataclass(frozen=True)
 class Dps:
-    """Posted prices, exponential in utilisation, and the rigid best response (DPS, Algorithm 1)."""
+    """Posted prices, exponential in utilisation, and the rigid best response (DPS, Algorithm 1).
+
+    docs/algorithms-dps.md says what deviates from the paper and why; docs/learned-prices.md how the defaults of the
+    learned prices were chosen.
+    """
+
+    price: str = _parameter(
+        "learned",
+        "learned: a reserve price from quantiles of past bids; printed: eta^(share in use) - 1, as in the paper.",
+        choices=("learned", "printed"),
+    )
+    eta_worker: tuple[float, ...] = _parameter(
+        (), "Printed prices: eta of each worker type, in order. Empty: from past bids.", low=1.0, high=LARGEST_MONEY
+    )
+    eta_ps: tuple[float, ...] = _parameter(
+        (), "Printed prices: eta of each PS type, in order. Empty: from past bids.", low=1.0, high=LARGEST_MONEY
+    )
+    window: str = _parameter(
+        "half_open",
+        "half_open: a job of d slots holds d slots; inclusive: it holds d + 1, as in the paper's Algorithms 3 and 4.",
+        choices=("half_open", "inclusive"),
+    )
+    start: str = _parameter(
+        "ge",
+        "ge: a server can be used from arrival + delay on; strict: only after it, as in Algorithms 3 and 4.",
+        choices=("ge", "strict"),
+    )
+    reserve_quantile: float = _parameter(
+        0.5,
+        "Learned prices: quantile of past values per unit-slot from which the reserve price is taken.",
+        low=0.0,
+        high=1.0,
+    )
+    worker_share: float = _parameter(
+        0.5, "Learned prices: share of that quantile asked for an idle worker.", low=1e-6, high=1.0
+    )
+    ps_share: float = _parameter(
+        0.05, "Learned prices: share of that quantile asked for an idle PS.", low=1e-6, high=1.0
+    )
+    full_quantile: float = _parameter(
+        0.95, "Learned prices: quantile of past values per unit-slot reached when a server is full.", low=0.0, high=1.0
+    )
+    refit_every: int = _parameter(
+        16,
+        "Learned prices: bids between two looks at the past; prices keep their parameters between.",
+        low=1,
+        high=HISTORY // 2,
+    )
+    prior_low: float = _parameter(
+        0.01, "Price of an idle unit while there is no past, money per slot.", low=1e-9, high=1e9
+    )
+    prior_high: float = _parameter(
+        1.0, "Price of a full server's unit while there is no past, money per slot.", low=1e-9, high=1e9
+    )
 
     name = "dps"
 
+    def __post_init__(self) -> None:
+        for parameter in fields(self):
+            object.__setattr__(self, parameter.name, _checked(parameter, getattr(self, parameter.name)))
+        if self.prior_high < self.prior_low:
+            raise InvalidField(
+                "prior_high", f"expected at least prior_low = {self.prior_low:g}, got {self.prior_high:g}"
+            )
+        if self.full_quantile < self.reserve_quantile:
+            raise InvalidField("full_quantile", f"expected at least reserve_quantile = {self.reserve_quantile:g}")
+        if bool(self.eta_worker) != bool(self.eta_ps):
+            raise InvalidField("eta_ps" if self.eta_worker else "eta_worker", "expected both etas or neither")
+
+    @property
+    def tail(self) -> int:
+        """Slots held beyond completion."""
+        return 1 if self.window == "inclusive" else 0
+
+    @property
+    def wait(self) -> int:
+        """Slots added to every delay."""
+        return 1 if self.start == "strict" else 0
+
     def decide(self, bid: Bid, book: Book) -> Decision:
-        """Decide one bid against the book."""
-        raise NotImplementedError
+        """Decide one bid against the book (DPS, Algorithm 1); nothing is changed."""
+        prices = self.price_function(book)
+        kernel = Rigid(book.ledger, prices, tail=self.tail, wait=self.wait)
+        offered = self.density(bid, book.inventory, horizon=book.ledger.end - bid.arrival)
+        return posted_price.decide(bid, Posted(book.ledger, prices, kernel), density=offered)
 
     def prices(self, book: Book) -> Floats:
-        """Posted prices, T x S x R."""
-        raise NotImplementedError
+        """Posted price of one unit of each resource for one slot, T x S x R, money."""
+        return self.price_function(book).of(book.ledger.used, book.inventory.capacity)
+
+    def density(self, bid: Bid, inventory: Inventory, *, horizon: int) -> tuple[float, ...]:
+        """Value the bid offers per unit-slot of each resource, R numbers."""
+        return density(bid, inventory, horizon=horizon, tail=self.tail, wait=self.wait)
+
+    def price_function(self, book: Book) -> PriceFunction:
+        """The price function in force: from given etas, or from bids decided before the last refit."""
+        inventory = book.inventory
+        if self.price == "printed" and self.eta_worker:
+            return printed_prices(_etas_by_resource(self.eta_worker, self.eta_ps, inventory))
+        past = self._past(book)
+        if self.price == "printed":
+            peak = past.max(axis=0, initial=0.0) if len(past) else np.zeros(len(inventory.resources))
+            return printed_prices([float(top if top > 0 else self.prior_high) + 1.0 for top in peak])
+        return self._learned(past, inventory)
+
+    def printed_etas(
+        self, bids: Iterable[Bid], inventory: Inventory, *, end: int
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Eta of each worker type and each PS type from a history of bids: 1 + the greatest value per unit-slot.
+
+        `end` is the slot by which those bids had to be complete.
+        """
+        peak = np.zeros(len(inventory.resources))
+        for bid in bids:
+            np.maximum(peak, self.density(bid, inventory, horizon=end - bid.arrival), out=peak)
+        by_type = [
+            tuple(float(peak[machine.demand.index(max(machine.demand))]) + 1.0 for machine in machines)
+            for machines in (inventory.workers, inventory.pss)
+        ]
+        return by_type[0], by_type[1]
 
     def to_json(self) -> Json:
-        """Every parameter by name."""
-        raise NotImplementedError
+        """Every parameter by name, plain JSON values."""
+        values = {parameter.name: getattr(self, parameter.name) for parameter in fields(self)}
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+    def _past(self, book: Book) -> Floats:
+        """Densities of the bids decided before the last refit: the same rows until the next one."""
+        since = book.decided % self.refit_every
+        known = len(book.history) - since
+        return book.history[max(0, known - (HISTORY - self.refit_every)) : max(0, known)]
+
+    def _learned(self, past: Floats, inventory: Inventory) -> PriceFunction:
+        low, high = [], []
+        shares = self._shares(inventory)
+        for r, share in enumerate(shares):
+            offers = past[:, r][past[:, r] > 0]
+            if len(offers):
+                reserve, full = np.quantile(offers, [self.reserve_quantile, self.full_quantile])
+                low.append(float(share * reserve))
+                high.append(float(full))
+            else:
+                low.append(self.prior_low)
+                high.append(self.prior_high)
+        return reserve_prices(low, high)
+
+    def _shares(self, inventory: Inventory) -> list[float]:
+        """The reserve is split over what a job needs at once: workers, and the PSs that serve them."""
+        for_workers = inventory.worker_demand.max(axis=0, initial=0)
+        return [self.worker_share if units else self.ps_share for units in for_workers]
+
+
+@dataclass(frozen=True)
+class Rigid:
+    """The rigid kernel against one ledger at its posted prices."""
+
+    ledger: Ledger
+    price_function: PriceFunction
+    tail: int
+    wait: int
+
+    def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Schedule | None:
+        """The schedule of greatest payoff, if that is more than `above`."""
+        prices = self.price_function.of(self.ledger.used, self.ledger.inventory.capacity)
+        response = best_response(
+            self._waiting(bid),
+            self.ledger.inventory,
+            start=self.ledger.start,
+            used=self.ledger.used,
+            prices=prices,
+            above=above,
+            first_start=first_start,
+            tail=self.tail,
+        )
+        return None if response is None else response.schedule
+
+    def best_on_empty(self, bid: Bid, *, above: float = 0.0) -> Schedule | None:
+        """The same on the empty cluster at no price."""
+        used = np.zeros_like(self.ledger.used)
+        response = best_response(
+            self._waiting(bid),
+            self.ledger.inventory,
+            start=self.ledger.start,
+            used=used,
+            prices=np.zeros(used.shape),
+            above=above,
+            tail=self.tail,
+        )
+        return None if response is None else response.schedule
+
+    def best_for_free(self, bid: Bid) -> Schedule | None:
+        """The schedule of greatest worth that fits what is free, if it is worth anything."""
+        used = self.ledger.used
+        response = best_response(
+            self._waiting(bid),
+            self.ledger.inventory,
+            start=self.ledger.start,
+            used=used,
+            prices=np.zeros(used.shape),
+            tail=self.tail,
+        )
+        return None if response is None else response.schedule
+
+    def _waiting(self, bid: Bid) -> Bid:
+        return replace(bid, delay=tuple(delay + self.wait for delay in bid.delay)) if self.wait else bid
+
+
+def _checked(parameter: Any, value: object) -> object:
+    """A parameter's value, checked against its type and limits."""
+    limits, name = parameter.metadata, parameter.name
+    if "choices" in limits:
+        if value not in limits["choices"]:
+            raise InvalidField(name, f"expected one of {', '.join(limits['choices'])}, got {shown(value)}")
+        return value
+    if isinstance(parameter.default, tuple):
+        rows = enumerate(check_list(name, value))
+        return tuple(check_number(f"{name}[{i}]", row, low=limits["low"], high=limits["high"]) for i, row in rows)
+    if isinstance(parameter.default, int):
+        return check_integer(name, value, low=limits["low"], high=limits["high"])
+    return check_number(name, value, low=limits["low"], high=limits["high"])
+
+
+def _etas_by_resource(eta_worker: tuple[float, ...], eta_ps: tuple[float, ...], inventory: Inventory) -> list[float]:
+    """The printed etas by resource: DPS gives every machine type a resource of its own."""
+    etas: dict[int, float] = {}
+    both = (("eta_worker", eta_worker, inventory.workers), ("eta_ps", eta_ps, inventory.pss))
+    for name, given, machines in both:
+        if len(given) != len(machines):
+            raise InvalidField(name, f"expected {len(machines)} numbers, one for each type, got {len(given)}")
+        for eta, machine in zip(given, machines, strict=True):
+            etas[_own_resource(machine, etas)] = eta
+    return [etas.get(r, 1.0) for r in range(len(inventory.resources))]
+
+
+def _own_resource(machine: MachineType, taken: dict[int, float]) -> int:
+    uses = [r for r, units in enumerate(machine.demand) if units]
+    if len(uses) != 1 or uses[0] in taken:
+        raise InvalidField(
+            "eta_worker", f"printed etas need a resource of its own for each type; {machine.name} shares"
+        )
+    return uses[0]

@@ -1,13 +1,15 @@
 """The one list of policies. A new policy is one module and one line here."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
 
 from scheduling.arrays import Json
 from scheduling.dps import Dps
-from scheduling.errors import UnknownPolicy
+from scheduling.errors import InvalidField, UnknownPolicy
 from scheduling.policy import Policy
 
-POLICIES: Mapping[str, Callable[..., Policy]] = {
+POLICIES: Mapping[str, type[Any]] = {
     "dps": Dps,
 }
 
@@ -23,7 +25,12 @@ def make_policy(name: str, parameters: Json) -> Policy:
         If a parameter is unknown or out of range; the message names it.
     """
     try:
-        policy = POLICIES[name]
+        kind = POLICIES[name]
     except KeyError:
         raise UnknownPolicy(name, POLICIES) from None
-    return policy(**parameters)
+    known = {parameter.name for parameter in fields(kind)}
+    for key in parameters:
+        if key not in known:
+            raise InvalidField(str(key), f"unknown parameter of {name}; known: {', '.join(sorted(known))}")
+    policy: Policy = kind(**parameters)
+    return policy

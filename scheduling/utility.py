@@ -1,7 +1,8 @@
 """What finishing a job is worth, as a function of the slots between its arrival and its completion."""
 
 import math
-from dataclasses import dataclass, fields, replace
+from copy import copy
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any, ClassVar, Protocol, Self
 
@@ -62,7 +63,10 @@ class _Form:
 
     def scaled(self, factor: float) -> Self:
         """The same shape with the amplitude times `factor`."""
-        return replace(self, **{name: getattr(self, name) * factor for name in self.money})
+        other = copy(self)
+        for name in self.money:
+            object.__setattr__(other, name, getattr(self, name) * factor)  # unchecked: may pass what a bid may state
+        return other
 
     def to_json(self) -> Json:
         """A document that `utility_from_json` reads back."""
@@ -180,9 +184,11 @@ class Table(_Form):
         """Worth of completion `elapsed` slots after arrival, money."""
         return self.values[min(elapsed, len(self.values) - 1)]
 
-    def scaled(self, factor: float) -> "Table":
+    def scaled(self, factor: float) -> Self:
         """The same shape with the amplitude times `factor`."""
-        return Table(tuple(value * factor for value in self.values))
+        other = copy(self)
+        object.__setattr__(other, "values", tuple(value * factor for value in self.values))
+        return other
 
     def to_json(self) -> Json:
         """A document that `utility_from_json` reads back."""

@@ -1,0 +1,63 @@
+"""Value per unit-slot of each resource: the figure from which price parameters are learned."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from scheduling.bid import Bid
+from scheduling.inventory import Inventory, MachineType
+
+
+def density(bid: Bid, inventory: Inventory, *, horizon: int, tail: int = 0, wait: int = 0) -> tuple[float, ...]:
+    """Value the bid offers per unit-slot of each resource, at its best on an idle cluster.
+
+    This is the rule behind the printed eta (DPS, remark below eq. 20; the paper's maximum is over a schedule it does
+    not name): all machines on one server, from the earliest start, at the most favourable number of workers.
+
+    Parameters
+    ----------
+    horizon
+        Slots after arrival by which the job must be complete, or it offers nothing.
+    tail
+        Slots held beyond completion.
+    wait
+        Slots added to the earliest start.
+
+    Returns
+    -------
+    tuple of float
+        R numbers, money per unit and slot; 0 where the bid uses none, or cannot complete.
+
+    Notes
+    -----
+    O((W + P) D): with one type given, the other role's fastest type is best at every count, as worth never rises.
+    """
+    best = [0.0] * len(inventory.resources)
+    first = min(bid.delay) + wait
+    curve = bid.utility.curve(horizon + 1)
+    fastest_worker, fastest_ps = min(bid.worker_time), min(bid.ps_time)
+    for machine, step in zip(inventory.workers, bid.worker_time, strict=True):
+        work = bid.work * (step + fastest_ps)
+        offers = (
+            curve[first + slots] / (count * (slots + tail))
+            for count, slots in _durations(work, bid.chunks)
+            if first + slots <= horizon
+        )
+        _raise(best, machine, max(offers, default=0.0))
+    for machine, step in zip(inventory.pss, bid.ps_time, strict=True):
+        # One PS serves a whole server, so the job that is over soonest pays the most per PS and slot.
+        _, slots = next(_durations(bid.work * (fastest_worker + step), bid.chunks, least=bid.chunks))
+        if first + slots <= horizon:
+            _raise(best, machine, curve[first + slots] / (slots + tail))
+    return tuple(best)
+
+
+def _durations(work: Fraction, chunks: int, *, least: int = 1) -> Iterator[tuple[int, int]]:
+    top, bottom = work.numerator, work.denominator
+    for count in range(least, chunks + 1):
+        yield count, max(1, -(-top // (bottom * count)))
+
+
+def _raise(best: list[float], machine: MachineType, offer: float) -> None:
+    for r, units in enumerate(machine.demand):
+        if units:
+            best[r] = max(best[r], float(offer) / units)
