@@ -1,0 +1,76 @@
+"""The only reader of the clock. Every operation reads it once and passes the instant on."""
+
+import math
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.utils import timezone
+
+from cluster.models import Cluster, ClockKind
+
+
+@dataclass(frozen=True)
+class Instant:
+    """One reading of a cluster's clock."""
+
+    wall: datetime
+    seconds: float
+    """Cluster time, seconds after the epoch."""
+    slot: int
+    """The slot under way: floor(seconds / slot_seconds)."""
+    next_slot: int
+    """The first slot that can still be used whole: ceil(seconds / slot_seconds)."""
+
+
+def read(cluster: Cluster) -> Instant:
+    """Read the cluster's clock."""
+    wall = timezone.now()
+    seconds = _seconds(cluster, wall)
+    slots = seconds / cluster.slot_seconds
+    return Instant(wall=wall, seconds=seconds, slot=math.floor(slots), next_slot=math.ceil(slots))
+
+
+def now() -> datetime:
+    """The wall clock, for what belongs to no cluster."""
+    return timezone.now()
+
+
+def instant_of_slot(cluster: Cluster, slot: int) -> datetime:
+    """When a slot begins, in cluster time."""
+    return cluster.epoch + timedelta(seconds=slot * cluster.slot_seconds)
+
+
+def set_clock(
+    cluster: Cluster, *, running: bool | None = None, speed: float | None = None, at_s: float | None = None
+) -> None:
+    """Start, stop, speed up or set a virtual clock; what is not given goes on as it was.
+
+    Time is continuous at a change of speed: the new speed counts from the instant of the change.
+
+    Raises
+    ------
+    ValueError
+        If the clock is real, or the speed or the time is not a finite positive number.
+    """
+    if cluster.clock_kind != ClockKind.VIRTUAL:
+        raise ValueError(f"{cluster.name} runs on real time; only a virtual clock can be set")
+    if speed is not None and not (math.isfinite(speed) and speed > 0):
+        raise ValueError(f"clock_speed: expected a finite number above 0, got {speed}")
+    if at_s is not None and not (math.isfinite(at_s) and at_s >= 0):
+        raise ValueError(f"clock_offset_s: expected a finite number of at least 0, got {at_s}")
+    wall = timezone.now()
+    cluster.clock_offset_s = _seconds(cluster, wall) if at_s is None else at_s
+    cluster.clock_origin = wall
+    if running is not None:
+        cluster.clock_running = running
+    if speed is not None:
+        cluster.clock_speed = speed
+    cluster.save(update_fields=["clock_offset_s", "clock_origin", "clock_running", "clock_speed"])
+
+
+def _seconds(cluster: Cluster, wall: datetime) -> float:
+    if cluster.clock_kind == ClockKind.REAL:
+        return (wall - cluster.epoch).total_seconds()
+    if not cluster.clock_running or cluster.clock_origin is None:
+        return cluster.clock_offset_s
+    return cluster.clock_offset_s + cluster.clock_speed * (wall - cluster.clock_origin).total_seconds()

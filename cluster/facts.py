@@ -1,0 +1,48 @@
+"""A cluster's rows as the core's inventory, in a bounded number of queries."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from cluster.models import Capacity, Cluster, Demand, MachineRole, Resource, Server, ServerKind
+from cluster.models import MachineType as MachineTypeRow
+from scheduling.inventory import Inventory, MachineType
+
+
+def inventory_of(cluster: Cluster) -> Inventory:
+    """Servers, resources and machine types, each in the order of its position.
+
+    Raises
+    ------
+    scheduling.errors.InvalidField
+        If the rows are not an inventory, such as a machine type that takes nothing.
+    """
+    resources = list(Resource.objects.filter(cluster=cluster))
+    servers = list(Server.objects.filter(cluster=cluster))
+    column = {resource.pk: i for i, resource in enumerate(resources)}
+    row = {server.pk: i for i, server in enumerate(servers)}
+    capacity = np.zeros((len(servers), len(resources)), dtype=np.int64)
+    held = Capacity.objects.filter(server__cluster=cluster).values_list("server_id", "resource_id", "amount")
+    for server, resource, amount in held:
+        capacity[row[server], column[resource]] = amount
+    types = list(MachineTypeRow.objects.filter(cluster=cluster))
+    demand = {machine.pk: [0] * len(resources) for machine in types}
+    taken = Demand.objects.filter(machine_type__cluster=cluster).values_list("machine_type_id", "resource_id", "amount")
+    for machine_type, resource, amount in taken:
+        demand[machine_type][column[resource]] = amount
+
+    def of_role(role: MachineRole) -> tuple[MachineType, ...]:
+        return tuple(
+            MachineType(name=m.name, demand=tuple(demand[m.pk]), bandwidth_mbps=Fraction(m.bandwidth_mbps))
+            for m in types
+            if m.role == role
+        )
+
+    return Inventory(
+        resources=tuple(resource.name for resource in resources),
+        servers=tuple(server.name for server in servers),
+        cloud=tuple(server.kind == ServerKind.CLOUD for server in servers),
+        capacity=capacity,
+        workers=of_role(MachineRole.WORKER),
+        pss=of_role(MachineRole.PS),
+    )

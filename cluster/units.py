@@ -1,0 +1,37 @@
+"""The one place where seconds, MB and Mbit/s become slots and back. 1 MB = 8 Mbit.
+
+Quotients are exact: a number counts as the decimal it is written as, so 0.28 s is 7/25 s and not its nearest double.
+"""
+
+import math
+from decimal import Decimal
+from fractions import Fraction
+
+MBIT_PER_MB = 8
+
+Number = int | float | Decimal | Fraction
+
+
+def exact(number: Number) -> Fraction:
+    """The rational a number is written as."""
+    return Fraction(str(number)) if isinstance(number, float) else Fraction(number)
+
+
+def slots(seconds: Number, slot_seconds: int) -> Fraction:
+    """Seconds in slots."""
+    return exact(seconds) / slot_seconds
+
+
+def slots_up(seconds: Number, slot_seconds: int) -> int:
+    """Whole slots that seconds take: rounded up."""
+    return math.ceil(slots(seconds, slot_seconds))
+
+
+def transfer_slots(megabytes: Number, bandwidth_mbps: Number, slot_seconds: int) -> Fraction:
+    """Slots to push gradients and pull parameters of that size, once each (DPS, eq. 1: 2 m / b)."""
+    return 2 * MBIT_PER_MB * exact(megabytes) / exact(bandwidth_mbps) / slot_seconds
+
+
+def seconds(count: int, slot_seconds: int) -> int:
+    """Slots in seconds."""
+    return count * slot_seconds
