@@ -7,7 +7,7 @@ from scheduling.bid import Bid
 from scheduling.inventory import Inventory, MachineType
 
 
-def density(bid: Bid, inventory: Inventory, *, horizon: int, tail: int = 0, wait: int = 0) -> tuple[float, ...]:
+def density(bid: Bid, inventory: Inventory, *, horizon: int, tail: int = 0) -> tuple[float, ...]:
     """Value the bid offers per unit-slot of each resource, at its best on an idle cluster.
 
     This is the rule behind the printed eta (DPS, remark below eq. 20; the paper's maximum is over a schedule it does
@@ -19,8 +19,6 @@ def density(bid: Bid, inventory: Inventory, *, horizon: int, tail: int = 0, wait
         Slots after arrival by which the job must be complete, or it offers nothing.
     tail
         Slots held beyond completion.
-    wait
-        Slots added to the earliest start.
 
     Returns
     -------
@@ -32,7 +30,9 @@ def density(bid: Bid, inventory: Inventory, *, horizon: int, tail: int = 0, wait
     O((W + P) D): with one type given, the other role's fastest type is best at every count, as worth never rises.
     """
     best = [0.0] * len(inventory.resources)
-    first = min(bid.delay) + wait
+    first = min(bid.delay)
+    if horizon < first:
+        return tuple(best)
     curve = bid.utility.curve(horizon + 1)
     fastest_worker, fastest_ps = min(bid.worker_time), min(bid.ps_time)
     for machine, step in zip(inventory.workers, bid.worker_time, strict=True):

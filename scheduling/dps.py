@@ -111,9 +111,9 @@ class Dps:
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Decide one bid against the book (DPS, Algorithm 1); nothing is changed."""
         prices = self.price_function(book)
-        kernel = Rigid(book.ledger, prices, tail=self.tail, wait=self.wait)
+        kernel = Rigid(book.ledger, prices, tail=self.tail)
         offered = self.density(bid, book.inventory, horizon=book.ledger.end - bid.arrival)
-        return posted_price.decide(bid, Posted(book.ledger, prices, kernel), density=offered)
+        return posted_price.decide(self.waiting(bid), Posted(book.ledger, prices, kernel), density=offered)
 
     def prices(self, book: Book) -> Floats:
         """Posted price of one unit of each resource for one slot, T x S x R, money."""
@@ -121,7 +121,11 @@ class Dps:
 
     def density(self, bid: Bid, inventory: Inventory, *, horizon: int) -> tuple[float, ...]:
         """Value the bid offers per unit-slot of each resource, R numbers."""
-        return density(bid, inventory, horizon=horizon, tail=self.tail, wait=self.wait)
+        return density(self.waiting(bid), inventory, horizon=horizon, tail=self.tail)
+
+    def waiting(self, bid: Bid) -> Bid:
+        """The bid with its delays as this policy's `start` convention counts them."""
+        return replace(bid, delay=tuple(delay + self.wait for delay in bid.delay)) if self.wait else bid
 
     def price_function(self, book: Book) -> PriceFunction:
         """The price function in force: from given etas, or from bids decided before the last refit."""
@@ -188,13 +192,12 @@ class Rigid:
     ledger: Ledger
     price_function: PriceFunction
     tail: int
-    wait: int
 
     def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Schedule | None:
         """The schedule of greatest payoff, if that is more than `above`."""
         prices = self.price_function.of(self.ledger.used, self.ledger.inventory.capacity)
         response = best_response(
-            self._waiting(bid),
+            bid,
             self.ledger.inventory,
             start=self.ledger.start,
             used=self.ledger.used,
@@ -209,7 +212,7 @@ class Rigid:
         """The same on the empty cluster at no price."""
         used = np.zeros_like(self.ledger.used)
         response = best_response(
-            self._waiting(bid),
+            bid,
             self.ledger.inventory,
             start=self.ledger.start,
             used=used,
@@ -223,7 +226,7 @@ class Rigid:
         """The schedule of greatest worth that fits what is free, if it is worth anything."""
         used = self.ledger.used
         response = best_response(
-            self._waiting(bid),
+            bid,
             self.ledger.inventory,
             start=self.ledger.start,
             used=used,
@@ -231,9 +234,6 @@ class Rigid:
             tail=self.tail,
         )
         return None if response is None else response.schedule
-
-    def _waiting(self, bid: Bid) -> Bid:
-        return replace(bid, delay=tuple(delay + self.wait for delay in bid.delay)) if self.wait else bid
 
 
 def _checked(parameter: Any, value: object) -> object:

@@ -1,0 +1,22 @@
+"""Where the shared instances are: beside the repository, read and never copied."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[3] / "shared" / "cases"
+CONVENTIONS = [(window, start) for window in ("half_open", "inclusive") for start in ("ge", "strict")]
+
+
+def dps_cases() -> list[Path]:
+    """Instances with exact answers in all four conventions."""
+    return sorted((ROOT / "dps").glob("*.json"))
+
+
+def dps_counterexamples() -> list[Path]:
+    """Instances on which the printed pseudo-code fails."""
+    return sorted((ROOT / "counterexamples").glob("dps_*.json"))
+
+
+def load(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text())
