@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from cluster.models import Cluster, ClockKind
+from cluster.models import ClockKind, Cluster
 
 
 @dataclass(frozen=True)
