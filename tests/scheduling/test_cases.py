@@ -17,8 +17,6 @@ from tests.scheduling.cases import CONVENTIONS, dps_cases, dps_counterexamples, 
 CASES = [(path, window, start) for path in dps_cases() for window, start in CONVENTIONS]
 BY_NAME = [f"{path.stem}-{window}-{start}" for path, window, start in CASES]
 each_case = pytest.mark.parametrize(("path", "window", "start"), CASES, ids=BY_NAME)
-    ("path", "window", "start"), CASES, ids=lambda x: x.stem if isinstance(x, Path) else x
-)
 
 
 def read(path: Path) -> DpsInstance:
