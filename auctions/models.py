@@ -4,6 +4,7 @@ Constraints stand first: what the database refuses, no code can store.
 """
 
 from typing import Final
+from uuid import uuid4
 
 from django.conf import settings
 from django.db import models
@@ -16,11 +17,17 @@ class Market(models.Model):
     """The market of one cluster. `version` counts its events; whoever writes to the market holds this row's lock."""
 
     cluster = models.OneToOneField(Cluster, models.PROTECT, related_name="market")
+    token = models.UUIDField(
+        default=uuid4, unique=True, editable=False, help_text="Names the market's book in a process's memory."
+    )
     version = models.PositiveBigIntegerField(default=0, editable=False)
     ledger_version = models.PositiveBigIntegerField(
         default=0, editable=False, help_text="Version of the last event that moved what decisions depend on."
     )
     submitted = models.PositiveBigIntegerField(default=0, editable=False, help_text="Last sequence number given out.")
+    inventory_version = models.PositiveBigIntegerField(
+        default=0, editable=False, help_text="Version of the event that holds the inventory in force."
+    )
     is_open = models.BooleanField(default=True, help_text="A closed market takes no bids.")
     slot = models.BigIntegerField(default=0, editable=False, help_text="Last slot whose beginning was processed.")
 
@@ -73,14 +80,18 @@ class Bid(models.Model):
     market = models.ForeignKey(Market, models.PROTECT, related_name="bids")
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="bids")
     sequence = models.PositiveBigIntegerField()
-    idempotency_key = models.CharField(max_length=120, null=True)
+    idempotency_key = models.CharField(max_length=140, null=True)
     body_digest = models.CharField(max_length=64, help_text="SHA-256 of the canonical body, for a reused key.")
     label = models.CharField(max_length=120, blank=True)
     submitted_at = models.DateTimeField()
     submitted_s = models.FloatField(help_text="Cluster time of submission, seconds after the epoch.")
     arrival_slot = models.BigIntegerField()
     body = models.JSONField(help_text="As sent, in seconds, MB and Mbit/s.")
-    core = models.JSONField(help_text="As decided, in slots and exact rationals.")
+    offer = models.JSONField(
+        help_text="As sent, with the model's profile filled in: by name, so that it outlives a changed inventory."
+    )
+    core = models.JSONField(help_text="As decided, in slots and exact rationals; positions are those of the inventory.")
+    inventory_version = models.PositiveBigIntegerField(help_text="Version of the inventory that `core` speaks of.")
     state = models.CharField(max_length=10, choices=BidState, default=BidState.SUBMITTED)
     value = models.FloatField(null=True, help_text="Worth at the completion granted.")
     payment = models.FloatField(null=True)
@@ -132,10 +143,13 @@ class DecisionRecord(models.Model):
     bid = models.OneToOneField(Bid, models.PROTECT, related_name="decision")
     policy = models.ForeignKey(PolicyVersion, models.PROTECT, related_name="decisions")
     ledger_version = models.PositiveBigIntegerField(help_text="The ledger version it was decided against.")
-    slot = models.BigIntegerField(help_text="Slot in which it was decided.")
+    version = models.PositiveBigIntegerField(help_text="Version of the event that recorded it.")
+    inventory_version = models.PositiveBigIntegerField(help_text="Version of the inventory its positions speak of.")
+    slot = models.BigIntegerField(help_text="First slot that could still be traded.")
     decided_at = models.DateTimeField()
     decided_s = models.FloatField(help_text="Cluster time of the decision, seconds after the epoch.")
     latency_ms = models.FloatField(help_text="Time the policy took.")
+    ceiling = models.FloatField(help_text="Its term in the zero-price bound, as in the receipt.")
     receipt = models.TextField()
 
     def __str__(self) -> str:
@@ -196,8 +210,9 @@ class EventKind(models.TextChoices):
 class Event(models.Model):
     """One step of a market; the steps in order of version are all that a replay needs.
 
-    `payload` by kind: `opened` and `inventory` hold the cluster's document, `policy` the policy's name and
-    parameters, `slot` the states that changed.
+    `payload` by kind: `opened` and `inventory` hold the layout (inventory, horizon and the keys of the rows behind
+    its positions), `policy` the policy's name and parameters, `slot` the sequence numbers that began and completed.
+    `slot` is the first slot that could still be traded; of a `slot` event, the last slot that began.
     """
 
     market = models.ForeignKey(Market, models.PROTECT, related_name="events")
@@ -224,6 +239,7 @@ class SlotPrice(models.Model):
 
     market = models.ForeignKey(Market, models.PROTECT, related_name="slot_prices")
     slot = models.BigIntegerField()
+    inventory_version = models.PositiveBigIntegerField(help_text="Version of the inventory its positions speak of.")
     prices = models.JSONField(help_text="S x R, money per unit and slot.")
     used = models.JSONField(help_text="S x R, units.")
 
@@ -233,3 +249,46 @@ class SlotPrice(models.Model):
 
     def __str__(self) -> str:
         return f"prices of slot {self.slot}"
+
+
+class BoundKind(models.TextChoices):
+    """How an upper bound on welfare was proved."""
+
+    ZERO_PRICE = "zero_price", "Zero-price bound"
+    POSTED_PRICE = "posted_price", "Posted-price bound (weak duality)"
+
+
+class Certificate(models.Model):
+    """A proved upper bound on the welfare any scheduler could have had from the bids decided so far.
+
+    Both bounds are kept; `kind` and `value` are the smaller one. Bids that wait or were withdrawn are in neither
+    the bound nor the welfare. What can no longer change is kept as sums: the terms of bids whose whole window has
+    passed, and price x capacity of the slots before those windows of the others.
+    """
+
+    market = models.OneToOneField(Market, models.CASCADE, related_name="certificate")
+    version = models.PositiveBigIntegerField(help_text="The market's version it speaks of.")
+    kind = models.CharField(max_length=12, choices=BoundKind)
+    value = models.FloatField()
+    zero_price = models.FloatField()
+    posted_price = models.FloatField()
+    welfare = models.FloatField(help_text="Of the same bids, at that version.")
+    gap = models.FloatField(help_text="(bound - welfare) / bound; 0 when the bound is 0.")
+    decided = models.PositiveBigIntegerField(help_text="Bids it covers.")
+    loose = models.PositiveBigIntegerField(
+        default=0, help_text="Bids for which the zero-price term stood in, for lack of time or after a new inventory."
+    )
+    took_ms = models.FloatField()
+    computed_at = models.DateTimeField()
+    settled_bids = models.PositiveBigIntegerField(default=0, editable=False)
+    settled_loose = models.PositiveBigIntegerField(default=0, editable=False)
+    settled_terms = models.FloatField(default=0.0, editable=False)
+    settled_ceilings = models.FloatField(default=0.0, editable=False)
+    settled_through = models.BigIntegerField(null=True, editable=False, help_text="Slots before it are in the sum.")
+    settled_capacity = models.FloatField(default=0.0, editable=False)
+
+    class Meta:
+        constraints = [CheckConstraint(condition=Q(kind__in=BoundKind.values), name="certificate_kind_known")]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()}: {self.value:.2f}"

@@ -1,0 +1,134 @@
+"""The lane: one market's waiting bids, decided one at a time in the order of their sequence numbers.
+
+Each decision is one transaction under the market's lock, so that a bid is decided once whatever dies, whoever
+else runs, and however often a task is delivered. A policy that raises stops its lane at that bid, in order:
+the operator sees the error, and the bid can be withdrawn.
+"""
+
+import logging
+from time import monotonic, perf_counter
+
+from celery import signature
+from django.db import transaction
+from kombu.exceptions import OperationalError
+
+from auctions import book as books
+from auctions import transitions
+from auctions.book import LiveBook
+from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
+from auctions.models import Bid, BidState, Commitment, DecisionRecord, EventKind, Market, Payment
+from auctions.offers import core_bid
+from auctions.slots import caught_up
+from scheduling.bid import Bid as CoreBid
+from scheduling.decision import Decision, canonical
+
+LONGEST_TURN = 200
+"""Bids one task decides before it makes way for other markets."""
+
+BROKER_REST_S = 5.0
+"""After a failed wake-up none is tried for this long: the sweep finds the bids."""
+
+log = logging.getLogger(__name__)
+_resting_until = 0.0
+
+
+def wake(market_id: int) -> None:
+    """Once the open transaction is committed, tell a worker that the market has bids to decide."""
+    transaction.on_commit(lambda: _publish(market_id), robust=True)
+
+
+def drain(market_id: int, *, at_most: int | None = None) -> int:
+    """Decide waiting bids in order until none is left; returns how many."""
+    decided = 0
+    while (at_most is None or decided < at_most) and decide_next(market_id):
+        decided += 1
+    return decided
+
+
+def waiting(market_id: int) -> bool:
+    """True if the market has bids to decide."""
+    return Bid.objects.filter(market_id=market_id, state=BidState.SUBMITTED).exists()
+
+
+def decide_next(market_id: int) -> bool:
+    """Decide the first waiting bid of the market; False if there is none."""
+    if not waiting(market_id):
+        return False
+    with locked_market(market_id) as market:
+        bid = Bid.objects.filter(market=market, state=BidState.SUBMITTED).order_by("sequence").first()
+        if bid is None:
+            return False
+        moment = moment_of(market)
+        book = caught_up(market, moment)
+        _decide(market, bid, book, moment)
+        save_counters(market)
+    books.keep(market, book)
+    return True
+
+
+def current_core(market: Market, bid: Bid, book: LiveBook) -> CoreBid:
+    """The bid in the positions of the inventory in force: written anew if that changed since submission."""
+    if bid.inventory_version == market.inventory_version:
+        return CoreBid.from_json(bid.core)
+    core = core_bid(bid.offer, book.layout, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
+    bid.core, bid.inventory_version = core.to_json(), market.inventory_version
+    bid.save(update_fields=["core", "inventory_version"])
+    return core
+
+
+def _decide(market: Market, bid: Bid, book: LiveBook, moment: Moment) -> None:
+    core, against = current_core(market, bid, book), market.ledger_version
+    began = perf_counter()
+    decision = book.policy.decide(core, book.view())
+    latency_ms = (perf_counter() - began) * 1000
+    book.take_in(decision)
+    _write_outcome(bid, decision, book, moment)
+    kind = EventKind.ADMITTED if decision.admitted else EventKind.REJECTED
+    event = record(market, Happening(kind, at=moment.wall, slot=moment.now, bid=bid))
+    book.version = market.ledger_version
+    DecisionRecord.objects.create(
+        bid=bid,
+        policy_id=book.policy_id,
+        ledger_version=against,
+        version=event.version,
+        inventory_version=market.inventory_version,
+        slot=moment.now,
+        decided_at=moment.wall,
+        decided_s=moment.seconds,
+        latency_ms=latency_ms,
+        ceiling=decision.ceiling,
+        receipt=canonical(decision.to_json()),
+    )
+
+
+def _write_outcome(bid: Bid, decision: Decision, book: LiveBook, moment: Moment) -> None:
+    schedule = decision.schedule
+    if schedule is None:
+        transitions.reject(bid)
+        return
+    window = (schedule.start, schedule.completion)
+    transitions.admit(bid, value=decision.value, payment=decision.payment, window=window, slot=moment.slot)
+    Commitment.objects.bulk_create(
+        Commitment(
+            bid=bid,
+            server_id=h.server_id,
+            machine_type_id=h.machine_type_id,
+            count=h.count,
+            start=h.start,
+            end=h.end,
+        )
+        for h in book.layout.holdings(schedule)
+    )
+    Payment.objects.create(bid=bid, amount=decision.payment, created_at=moment.wall)
+
+
+def _publish(market_id: int) -> None:
+    global _resting_until
+    if monotonic() < _resting_until:
+        return
+    try:
+        # By name: the task calls this module.
+        signature("auctions.tasks.decide_market", args=(market_id,)).apply_async(retry=False)
+    except (OperationalError, OSError) as error:
+        _resting_until = monotonic() + BROKER_REST_S
+        log.warning("no broker to wake a worker for market %s (%s); the sweep will find its bids", market_id, error)

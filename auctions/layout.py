@@ -1,0 +1,181 @@
+"""The inventory as a market's events record it: what positions in schedules and arrays mean.
+
+Servers may be added, renamed or removed, but a position in a recorded schedule always speaks of the layout in
+force then. Each position carries the key of its row, so that one layout can be read in terms of another.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auctions.models import Event, Market
+from cluster.facts import inventory_of
+from cluster.models import Cluster, MachineRole, MachineType, Resource, Server
+from scheduling.arrays import Ints, Json
+from scheduling.inventory import Inventory
+from scheduling.inventory import MachineType as CoreType
+from scheduling.schedule import Placement, Role, Schedule
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Machines held, by row: a commitment without its bid."""
+
+    server_id: int
+    machine_type_id: int
+    count: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Layout:
+    """An inventory with what surrounds it: horizon, slot length, upload delays, and the rows behind its positions."""
+
+    inventory: Inventory
+    horizon: int
+    slot_seconds: int
+    delays_s: tuple[float, ...]
+    """Upload delay of each server unless a bid says otherwise, seconds."""
+    server_ids: tuple[int, ...]
+    resource_ids: tuple[int, ...]
+    worker_ids: tuple[int, ...]
+    ps_ids: tuple[int, ...]
+
+    def to_json(self) -> Json:
+        """The payload of an `opened` or `inventory` event."""
+        inventory = self.inventory
+        return {
+            "resources": list(inventory.resources),
+            "servers": list(inventory.servers),
+            "cloud": list(inventory.cloud),
+            "capacity": inventory.capacity.tolist(),
+            "workers": [_type_to_json(m) for m in inventory.workers],
+            "pss": [_type_to_json(m) for m in inventory.pss],
+            "horizon": self.horizon,
+            "slot_seconds": self.slot_seconds,
+            "delays_s": list(self.delays_s),
+            "server_ids": list(self.server_ids),
+            "resource_ids": list(self.resource_ids),
+            "worker_ids": list(self.worker_ids),
+            "ps_ids": list(self.ps_ids),
+        }
+
+    @classmethod
+    def from_json(cls, document: Json) -> "Layout":
+        """Read what `to_json` wrote."""
+        shape = (len(document["servers"]), len(document["resources"]))
+        inventory = Inventory(
+            resources=tuple(document["resources"]),
+            servers=tuple(document["servers"]),
+            cloud=tuple(document["cloud"]),
+            capacity=np.array(document["capacity"], dtype=np.int64).reshape(shape),
+            workers=tuple(_type_from_json(m) for m in document["workers"]),
+            pss=tuple(_type_from_json(m) for m in document["pss"]),
+        )
+        return cls(
+            inventory=inventory,
+            horizon=document["horizon"],
+            slot_seconds=document["slot_seconds"],
+            delays_s=tuple(document["delays_s"]),
+            server_ids=tuple(document["server_ids"]),
+            resource_ids=tuple(document["resource_ids"]),
+            worker_ids=tuple(document["worker_ids"]),
+            ps_ids=tuple(document["ps_ids"]),
+        )
+
+    def holdings(self, schedule: Schedule) -> tuple[Holding, ...]:
+        """What a schedule holds, by row."""
+        return tuple(
+            Holding(
+                server_id=self.server_ids[p.server],
+                machine_type_id=(self.worker_ids if p.role is Role.WORKER else self.ps_ids)[p.type],
+                count=p.count,
+                start=p.start,
+                end=p.end,
+            )
+            for p in schedule.placements
+        )
+
+    def placements(self, holdings: Sequence[Holding]) -> tuple[Placement, ...]:
+        """Holdings by position; those of rows this layout no longer knows are left out."""
+        servers = {key: i for i, key in enumerate(self.server_ids)}
+        types = {key: (Role.WORKER, i) for i, key in enumerate(self.worker_ids)}
+        types |= {key: (Role.PS, i) for i, key in enumerate(self.ps_ids)}
+        return tuple(
+            Placement(
+                start=h.start,
+                end=h.end,
+                role=types[h.machine_type_id][0],
+                server=servers[h.server_id],
+                type=types[h.machine_type_id][1],
+                count=h.count,
+            )
+            for h in holdings
+            if h.server_id in servers and h.machine_type_id in types
+        )
+
+
+def align(array: NDArray[Any], *, old: Sequence[int], new: Sequence[int], axis: int) -> NDArray[Any]:
+    """The array with the positions of one axis moved from old row keys to new ones; 0 where a row is new."""
+    if tuple(old) == tuple(new):
+        return array
+    where = {key: i for i, key in enumerate(old)}
+    kept = [(i, where[key]) for i, key in enumerate(new) if key in where]
+    source = np.moveaxis(array, axis, 0)
+    moved = np.zeros((len(new), *source.shape[1:]), dtype=array.dtype)
+    moved[[i for i, _ in kept]] = source[[j for _, j in kept]]
+    return np.moveaxis(moved, 0, axis)
+
+
+def layout_of(cluster: Cluster, inventory: Inventory | None = None) -> Layout:
+    """The layout the cluster's rows give now."""
+    inventory = inventory_of(cluster) if inventory is None else inventory
+    servers = {s.name: s for s in Server.objects.filter(cluster=cluster)}
+    resources = {r.name: r.pk for r in Resource.objects.filter(cluster=cluster)}
+    types = {(m.role, m.name): m.pk for m in MachineType.objects.filter(cluster=cluster)}
+    return Layout(
+        inventory=inventory,
+        horizon=cluster.horizon_slots,
+        slot_seconds=cluster.slot_seconds,
+        delays_s=tuple(servers[name].upload_delay_s for name in inventory.servers),
+        server_ids=tuple(servers[name].pk for name in inventory.servers),
+        resource_ids=tuple(resources[name] for name in inventory.resources),
+        worker_ids=tuple(types[MachineRole.WORKER, m.name] for m in inventory.workers),
+        ps_ids=tuple(types[MachineRole.PS, m.name] for m in inventory.pss),
+    )
+
+
+def layouts(market: Market, versions: set[int]) -> dict[int, Layout]:
+    """The layouts recorded at these versions of the market."""
+    events = Event.objects.filter(market=market, version__in=versions)
+    return {event.version: Layout.from_json(event.payload) for event in events}
+
+
+def units_held(layout: Layout, holdings: Sequence[Holding], *, start: int, end: int) -> Ints:
+    """Units held in slots [start, end), T x S x R; not checked against capacity."""
+    inventory = layout.inventory
+    # A cumulative sum over changes at both ends: one pass whatever the lengths of the windows.
+    steps = np.zeros((end - start + 1, *inventory.capacity.shape), dtype=np.int64)
+    demands = {Role.WORKER: inventory.worker_demand, Role.PS: inventory.ps_demand}
+    for p in layout.placements(holdings):
+        first, last = max(p.start, start), min(p.end, end)
+        if first < last:
+            steps[first - start, p.server] += p.count * demands[p.role][p.type]
+            steps[last - start, p.server] -= p.count * demands[p.role][p.type]
+    used: Ints = np.cumsum(steps, axis=0)[:-1]
+    return used
+
+
+def _type_to_json(machine: CoreType) -> Json:
+    return {"name": machine.name, "demand": list(machine.demand), "bandwidth_mbps": str(machine.bandwidth_mbps)}
+
+
+def _type_from_json(document: Json) -> CoreType:
+    return CoreType(
+        name=document["name"], demand=tuple(document["demand"]), bandwidth_mbps=Fraction(document["bandwidth_mbps"])
+    )

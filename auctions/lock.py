@@ -1,0 +1,83 @@
+"""The market's lock, the moment an operation happens at, and the events it leaves.
+
+SQLite: a transaction begins IMMEDIATE, so it is the lock itself. Postgres: the market's row is.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db import transaction
+
+from auctions.models import Bid, Event, EventKind, Market
+from cluster import clock
+from scheduling.arrays import Json
+
+MOVES_THE_LEDGER = frozenset(EventKind) - {EventKind.SUBMITTED, EventKind.WITHDRAWN}
+"""Events after which a decision may come out differently."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """The one reading of the clock of an operation, in the market's terms; it never runs backwards."""
+
+    wall: datetime
+    seconds: float
+    slot: int
+    """The last slot that has begun."""
+    now: int
+    """The first slot that can still be traded; a slot under way is not sold."""
+
+
+def moment_of(market: Market) -> Moment:
+    """Read the cluster's clock, once."""
+    instant = clock.read(market.cluster)
+    # A virtual clock may be set back by hand; slots that have been processed stay gone.
+    slot = max(instant.slot, market.slot)
+    return Moment(wall=instant.wall, seconds=instant.seconds, slot=slot, now=max(instant.next_slot, slot))
+
+
+@contextmanager
+def locked_market(market_id: int) -> Iterator[Market]:
+    """Hold the market's lock in a transaction of its own, committed when the block ends."""
+    with transaction.atomic(durable=True):
+        yield lock(market_id)
+
+
+def lock(market_id: int) -> Market:
+    """Take the market's lock within the transaction that is open; raises Market.DoesNotExist."""
+    # "of self": the cluster is read along, not locked; no_key: a bid's foreign key to the market need not wait.
+    return Market.objects.select_related("cluster").select_for_update(no_key=True, of=("self",)).get(pk=market_id)
+
+
+@dataclass(frozen=True)
+class Happening:
+    """What an event says beside its market."""
+
+    kind: EventKind
+    at: datetime
+    slot: int
+    bid: Bid | None = None
+    payload: Json = field(default_factory=dict)
+
+
+def record(market: Market, happening: Happening) -> Event:
+    """Append an event under the market's lock; the caller saves the market with `save_counters`."""
+    market.version += 1
+    if happening.kind in MOVES_THE_LEDGER:
+        market.ledger_version = market.version
+    return Event.objects.create(
+        market=market,
+        version=market.version,
+        kind=happening.kind,
+        at=happening.at,
+        slot=happening.slot,
+        bid=happening.bid,
+        payload=happening.payload,
+    )
+
+
+def save_counters(market: Market) -> None:
+    """Write what the lock protects on the market's row."""
+    market.save(update_fields=["version", "ledger_version", "inventory_version", "submitted", "is_open", "slot"])

@@ -1,0 +1,32 @@
+"""`manage.py replay_market`: decide a market's recorded bids again."""
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from auctions.models import Market
+from auctions.replay import replay_market
+
+
+class Command(BaseCommand):
+    """Replay a market; exit status 1 if a decision comes out otherwise."""
+
+    help = "Decide a market's recorded bids again and compare the receipts byte for byte."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Which market."""
+        parser.add_argument("cluster", help="the name of the market's cluster")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Print how many decisions were replayed, and those that differ."""
+        market = Market.objects.filter(cluster__name=options["cluster"]).first()
+        if market is None:
+            raise CommandError(f"no market of a cluster named {options['cluster']!r}", returncode=2)
+        replay = replay_market(market)
+        for mismatch in replay.mismatches:
+            self.stdout.write(
+                f"bid {mismatch.sequence}\n  recorded {mismatch.recorded}\n  replayed {mismatch.replayed}"
+            )
+        if replay.mismatches:
+            raise CommandError(f"{len(replay.mismatches)} of {replay.decisions} decisions differ", returncode=1)
+        self.stdout.write(f"{replay.decisions} decisions replayed, byte for byte the same")

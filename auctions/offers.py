@@ -1,0 +1,209 @@
+"""From a bid's body, in seconds, MB and Mbit/s, to the core's bid, in slots; and what a body may say.
+
+Two steps: `resolve` checks a body and fills in the model's profile, by name; `core_bid` translates that for one
+inventory, and cannot fail, so that a bid that waits stays decidable when servers or types come and go.
+"""
+
+from fractions import Fraction
+from typing import Final
+
+from auctions.layout import Layout
+from cluster import units
+from cluster.models import Cluster, MachineRole, ModelProfile
+from scheduling.arrays import Json
+from scheduling.bid import Bid
+from scheduling.errors import InvalidField
+from scheduling.fields import check_integer, check_list, check_number, check_object
+from scheduling.utility import utility_from_json
+
+LARGEST_EPOCHS: Final = 1_000_000
+LARGEST_CHUNKS: Final = 10_000
+LARGEST_MINIBATCHES: Final = 1_000_000
+LARGEST_SECONDS: Final = 1e9
+LARGEST_MB: Final = 1e9
+LARGEST_LABEL: Final = 120
+COUNTS: Final = {"epochs": LARGEST_EPOCHS, "chunks": LARGEST_CHUNKS, "minibatches": LARGEST_MINIBATCHES}
+PROFILE_KEYS: Final = ("chunks", "minibatches", "gradient_mb", "worker_step_s", "ps_step_s")
+OPTIONAL_KEYS: Final = ("label", "model", "upload_delay_s", "start_after_s")
+
+UTILITY_FIELDS: Final[dict[str, tuple[str, ...]]] = {
+    "constant": (),
+    "step": ("deadline_s",),
+    "linear": ("zero_at_s",),
+    "inverse": ("zero_at_s",),
+    "sigmoid": ("steepness_per_s", "midpoint_s"),
+    "piecewise_linear": ("points",),
+}
+"""Fields of each form beside `form` and `value`."""
+
+CORE_NAMES: Final = {
+    "v": "value",
+    "c": "value",
+    "a": "value",
+    "g1": "value",
+    "b": "zero_at_s",
+    "T": "zero_at_s",
+    "g2": "steepness_per_s",
+    "g3": "midpoint_s",
+    "deadline": "deadline_s",
+}
+"""What a body calls the fields of the core's utilities."""
+
+
+def resolve(body: Json, cluster: Cluster, layout: Layout) -> Json:
+    """The body with its model's profile filled in; raises InvalidField naming the first field that is wrong."""
+    profile = _profile(body, cluster)
+    check_object("", body, required=["epochs", "utility"], optional=[*OPTIONAL_KEYS, *PROFILE_KEYS])
+    label = body.get("label", "")
+    if not isinstance(label, str) or len(label) > LARGEST_LABEL:
+        raise InvalidField("label", f"expected a text of at most {LARGEST_LABEL} characters")
+    full = {**profile, **body}
+    for key in PROFILE_KEYS:
+        if key not in full:
+            raise InvalidField(key, "missing; give it, or a model whose profile has it")
+    inventory = layout.inventory
+    return {
+        **{key: check_integer(key, full[key], low=1, high=high) for key, high in COUNTS.items()},
+        "gradient_mb": _number("gradient_mb", full["gradient_mb"], LARGEST_MB),
+        "worker_step_s": _by_name("worker_step_s", full["worker_step_s"], [m.name for m in inventory.workers], least=1),
+        "ps_step_s": _by_name("ps_step_s", full["ps_step_s"], [m.name for m in inventory.pss], least=1),
+        "upload_delay_s": _by_name("upload_delay_s", full.get("upload_delay_s", {}), inventory.servers, least=0),
+        "start_after_s": _number("start_after_s", full.get("start_after_s", 0), LARGEST_SECONDS),
+        "utility": _check_utility(full["utility"], layout.slot_seconds),
+    }
+
+
+def core_bid(offer: Json, layout: Layout, *, bid_id: str, arrival: int) -> Bid:
+    """A resolved body in slots, for one inventory.
+
+    A machine type the offer has no step time for is given one no horizon has room for; a server it has no upload
+    delay for has its own.
+    """
+    slot_s, inventory = layout.slot_seconds, layout.inventory
+    never = Fraction(layout.horizon + 1)
+    steps = {
+        key: tuple(
+            units.slots(offer[key][machine.name], slot_s) if machine.name in offer[key] else never
+            for machine in machines
+        )
+        for key, machines in (("worker_step_s", inventory.workers), ("ps_step_s", inventory.pss))
+    }
+    after = offer["start_after_s"]
+    delays = offer["upload_delay_s"]
+    return Bid(
+        id=bid_id,
+        arrival=arrival,
+        epochs=offer["epochs"],
+        chunks=offer["chunks"],
+        minibatches=offer["minibatches"],
+        worker_time=steps["worker_step_s"],
+        ps_time=steps["ps_step_s"],
+        transfer_time=tuple(
+            units.transfer_slots(offer["gradient_mb"], machine.bandwidth_mbps, slot_s) for machine in inventory.workers
+        ),
+        delay=tuple(
+            units.slots_up(max(after, delays.get(name, default)), slot_s)
+            for name, default in zip(inventory.servers, layout.delays_s, strict=True)
+        ),
+        utility=utility_from_json(_core_utility(offer["utility"], slot_s)),
+    )
+
+
+def _profile(body: Json, cluster: Cluster) -> Json:
+    """What the named model's profile says, as keys of a body; empty without a model."""
+    if not isinstance(body, dict):
+        raise InvalidField("body", "expected an object")
+    name = body.get("model")
+    if name is None:
+        if "model" in body:
+            raise InvalidField("model", "expected a text, got null")
+        return {}
+    profile = ModelProfile.objects.filter(cluster=cluster, name=name).first() if isinstance(name, str) else None
+    if profile is None:
+        known = ModelProfile.objects.filter(cluster=cluster).values_list("name", flat=True)
+        raise InvalidField("model", f"this cluster has no such model; it has {', '.join(known) or 'none'}")
+    steps: dict[str, dict[str, float]] = {MachineRole.WORKER: {}, MachineRole.PS: {}}
+    for role, machine, seconds in profile.step_times.values_list("machine_type__role", "machine_type__name", "seconds"):
+        steps[role][machine] = seconds
+    return {
+        "chunks": profile.chunks,
+        "minibatches": profile.minibatches,
+        "gradient_mb": profile.gradient_mb,
+        "worker_step_s": steps[MachineRole.WORKER],
+        "ps_step_s": steps[MachineRole.PS],
+    }
+
+
+def _number(field: str, value: object, high: float, low: float = 0.0) -> float:
+    if isinstance(value, str):
+        raise InvalidField(field, "expected a number, got a text")
+    return check_number(field, value, low=low, high=high)
+
+
+def _by_name(field: str, value: object, known: object, *, least: int) -> dict[str, float]:
+    names = list(known)  # type: ignore[call-overload]
+    if not isinstance(value, dict) or len(value) < least:
+        raise InvalidField(field, "expected an object with seconds by name" + (", at least one" if least else ""))
+    for name in value:
+        if name not in names:
+            raise InvalidField(
+                f"{field}.{str(name)[:60]}", f"this cluster has none of that name; it has {_some(names)}"
+            )
+    return {name: _number(f"{field}.{name}", seconds, LARGEST_SECONDS) for name, seconds in value.items()}
+
+
+def _some(names: list[str], most: int = 12) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def _check_utility(value: object, slot_s: int) -> Json:
+    form = value.get("form") if isinstance(value, dict) else None
+    if not isinstance(value, dict) or not isinstance(form, str) or form not in UTILITY_FIELDS:
+        known = ", ".join(sorted(UTILITY_FIELDS))
+        raise InvalidField(
+            "utility.form" if isinstance(value, dict) else "utility", f"expected an object with a form: {known}"
+        )
+    check_object("utility", value, required=["form", "value", *UTILITY_FIELDS[form]])
+    checked: Json = {"form": form}
+    checked["value"] = _number("utility.value", value["value"], 1e12)
+    for key in UTILITY_FIELDS[form]:
+        where = f"utility.{key}"
+        if key == "points":
+            checked[key] = [_point(f"{where}[{i}]", row) for i, row in enumerate(check_list(where, value[key]))]
+        else:
+            checked[key] = _number(where, value[key], LARGEST_SECONDS)
+            if key == "zero_at_s" and checked[key] <= 0:
+                raise InvalidField(where, "expected more than 0")
+    try:
+        # The core checks what is left, such as points that rise, on the curve it will use.
+        utility_from_json(_core_utility(checked, slot_s))
+    except InvalidField as error:
+        _, _, field = error.field.partition(".")
+        raise InvalidField(f"utility.{CORE_NAMES.get(field, field)}", error.problem) from None
+    return checked
+
+
+def _point(where: str, row: object) -> list[float]:
+    elapsed, fraction = check_list(where, row, length=2)
+    return [_number(f"{where}[0]", elapsed, LARGEST_SECONDS), _number(f"{where}[1]", fraction, 1.0)]
+
+
+def _core_utility(document: Json, slot_s: int) -> Json:
+    """The utility in slots after arrival."""
+    value = document["value"]
+    match document["form"]:
+        case "step":
+            return {"type": "step", "v": value, "deadline": document["deadline_s"] / slot_s}
+        case "linear":
+            # value x (1 - t / zero_at) = value - (value / zero_at) t
+            return {"type": "linear", "c": value, "b": value / (document["zero_at_s"] / slot_s)}
+        case "inverse":
+            # value x (zero_at / t - 1) = value x 1 x (zero_at - t) / t
+            return {"type": "inverse", "a": value, "work": 1.0, "T": document["zero_at_s"] / slot_s}
+        case "sigmoid":
+            steepness, midpoint = document["steepness_per_s"] * slot_s, document["midpoint_s"] / slot_s
+            return {"type": "sigmoid", "g1": value, "g2": steepness, "g3": midpoint}
+        case "piecewise_linear":
+            points = [[elapsed / slot_s, fraction] for elapsed, fraction in document["points"]]
+            return {"type": "piecewise_linear", "value": value, "points": points}
+    return {"type": "constant", "v": value}

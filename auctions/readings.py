@@ -1,0 +1,354 @@
+"""What can be read off a market, for REST and pages: frozen dataclasses of numbers and arrays. Nothing is changed.
+
+Slot windows [start, end) are cut to what is known: the first recorded slot to the end of the horizon.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate
+
+import numpy as np
+from django.contrib.auth.models import User
+from django.db.models import Count, Q, Sum
+from numpy.typing import NDArray
+
+from auctions import book as books
+from auctions.layout import Holding, Layout, align, layouts, units_held
+from auctions.lock import moment_of
+from auctions.models import (
+    ADMITTED,
+    Bid,
+    BidState,
+    BoundKind,
+    Certificate,
+    Commitment,
+    DecisionRecord,
+    Market,
+    PolicyVersion,
+    SlotPrice,
+)
+from cluster.models import MachineRole
+from scheduling.arrays import Floats, Ints
+
+VALUE_KEPT = frozenset({BidState.PLANNED, BidState.RUNNING, BidState.COMPLETED})
+"""States of an admitted job whose value counts as welfare; a cancelled or failed one pays and is worth nothing."""
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class BoundReading:
+    """The certified upper bound on welfare, named by kind."""
+
+    kind: BoundKind
+    value: float
+    zero_price: float
+    posted_price: float
+    welfare: float
+    gap: float
+    decided: int
+    loose: int
+    version: int
+    took_ms: float
+    computed_at: datetime
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A market at a glance. Counts obey: submitted = admitted + rejected + waiting + withdrawn, and
+    admitted = planned + running + completed + cancelled + failed; welfare = bidder_payoff + revenue.
+    """
+
+    version: int
+    ledger_version: int
+    slot: int
+    """The last slot that has begun."""
+    now: int
+    """The first slot that can still be traded."""
+    end: int
+    """First slot beyond the horizon."""
+    read_at: datetime
+    is_open: bool
+    policy: str
+    policy_number: int
+    submitted: int
+    admitted: int
+    rejected: int
+    waiting: int
+    withdrawn: int
+    planned: int
+    running: int
+    completed: int
+    cancelled: int
+    failed: int
+    welfare: float
+    revenue: float
+    bidder_payoff: float
+    admitted_share: float | None
+    """Of the decided bids; None while there are none."""
+    utilisation: float
+    """Mean over resources of the share in use in the last slot that began."""
+    price: float
+    """Mean posted price of a unit in slot `now`, over all units for sale."""
+    bound: BoundReading | None
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Posted prices of slots [start, start + T): as they stood when a past slot began, as they are for the future."""
+
+    start: int
+    now: int
+    servers: tuple[str, ...]
+    resources: tuple[str, ...]
+    price: Floats
+    """T x S x R, money per unit and slot; 0 where not known."""
+    known: Bools
+    """T: False for a past slot of which no prices were kept."""
+
+
+@dataclass(frozen=True)
+class Utilisation:
+    """Units held in slots [start, start + T) against capacity."""
+
+    start: int
+    now: int
+    servers: tuple[str, ...]
+    resources: tuple[str, ...]
+    used: Ints
+    """T x S x R, units."""
+    capacity: Ints
+    """S x R, units, as it is now."""
+
+    @property
+    def share(self) -> Floats:
+        """Share in use of all servers' units of each resource, T x R; 0 where there are none."""
+        total = self.capacity.sum(axis=0)
+        shares: Floats = self.used.sum(axis=1) / np.where(total > 0, total, 1)
+        return shares
+
+
+@dataclass(frozen=True)
+class Welfare:
+    """Welfare after each decision, cumulative; cancelled and failed jobs paid but gave no value."""
+
+    sequence: Ints
+    """Sequence number of each decided bid, in order of decision, J."""
+    slot: Ints
+    """First slot that could still be traded when it was decided, J."""
+    seconds: Floats
+    """Cluster time of the decision, seconds after the epoch, J."""
+    welfare: Floats
+    """Sum of values so far, J."""
+    revenue: Floats
+    """Sum of payments so far, J."""
+    zero_price_bound: Floats
+    """Zero-price bound on the welfare of the bids decided so far, J."""
+    bound: BoundReading | None
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Machines of one type on one server held for one job in slots [start, end)."""
+
+    sequence: int | None
+    """None where the job is someone else's."""
+    label: str
+    mine: bool
+    server: str
+    machine_type: str
+    role: MachineRole
+    count: int
+    start: int
+    end: int
+    state: BidState
+
+
+def summary(market: Market) -> Summary:
+    """The market at a glance."""
+    market.refresh_from_db()
+    moment = moment_of(market)
+    view = (book := books.peek(market, now=moment.now)).view()
+    counts = dict(Bid.objects.filter(market=market).order_by().values_list("state").annotate(n=Count("pk")))
+    admitted = sum(counts.get(state, 0) for state in ADMITTED)
+    decided = admitted + counts.get(BidState.REJECTED, 0)
+    welfare, revenue = _totals(market)
+    policy = PolicyVersion.objects.get(pk=book.policy_id)
+    capacity = view.inventory.capacity
+    used = _units(market, book.layout, start=moment.slot, end=moment.slot + 1)[0]
+    prices = book.policy.prices(view)[0]
+    return Summary(
+        version=market.version,
+        ledger_version=book.version,
+        slot=moment.slot,
+        now=moment.now,
+        end=view.ledger.end,
+        read_at=moment.wall,
+        is_open=market.is_open,
+        policy=policy.name,
+        policy_number=policy.number,
+        submitted=sum(counts.values()),
+        admitted=admitted,
+        rejected=counts.get(BidState.REJECTED, 0),
+        waiting=counts.get(BidState.SUBMITTED, 0),
+        withdrawn=counts.get(BidState.WITHDRAWN, 0),
+        planned=counts.get(BidState.PLANNED, 0),
+        running=counts.get(BidState.RUNNING, 0),
+        completed=counts.get(BidState.COMPLETED, 0),
+        cancelled=counts.get(BidState.CANCELLED, 0),
+        failed=counts.get(BidState.FAILED, 0),
+        welfare=welfare,
+        revenue=revenue,
+        bidder_payoff=welfare - revenue,
+        admitted_share=admitted / decided if decided else None,
+        utilisation=_mean_share(used, capacity),
+        price=float((prices * capacity).sum() / capacity.sum()) if capacity.any() else 0.0,
+        bound=bound(market),
+    )
+
+
+def bound(market: Market) -> BoundReading | None:
+    """The latest certificate, None before the first."""
+    row = Certificate.objects.filter(market=market).first()
+    if row is None:
+        return None
+    return BoundReading(
+        kind=BoundKind(row.kind),
+        value=row.value,
+        zero_price=row.zero_price,
+        posted_price=row.posted_price,
+        welfare=row.welfare,
+        gap=row.gap,
+        decided=row.decided,
+        loose=row.loose,
+        version=row.version,
+        took_ms=row.took_ms,
+        computed_at=row.computed_at,
+    )
+
+
+def prices(market: Market, *, start: int, end: int) -> Prices:
+    """Posted prices of slots [start, end)."""
+    market.refresh_from_db()
+    moment = moment_of(market)
+    book = books.peek(market, now=moment.now)
+    view = book.view()
+    start, end = _window(market, start, min(end, view.ledger.end))
+    shape = (end - start, *view.inventory.capacity.shape)
+    price, known = np.zeros(shape), np.zeros(end - start, dtype=np.bool_)
+    if start < moment.now:
+        past, recorded = past_prices(market, book.layout, start=start, end=min(end, moment.now))
+        price[: len(past)], known[: len(past)] = past, recorded
+    if end > moment.now:
+        first = max(start, moment.now)
+        future = book.policy.prices(view)[first - moment.now : end - moment.now]
+        price[first - start :], known[first - start :] = future, True
+    return Prices(
+        start=start,
+        now=moment.now,
+        servers=view.inventory.servers,
+        resources=view.inventory.resources,
+        price=price,
+        known=known,
+    )
+
+
+def past_prices(market: Market, layout: Layout, *, start: int, end: int) -> tuple[Floats, Bools]:
+    """Prices kept of slots [start, end) in a layout's positions, T x S x R, and which slots have any."""
+    price = np.zeros((end - start, *layout.inventory.capacity.shape))
+    known = np.zeros(end - start, dtype=np.bool_)
+    rows = SlotPrice.objects.filter(market=market, slot__gte=start, slot__lt=end)
+    kept = list(rows.values_list("slot", "inventory_version", "prices"))
+    older = layouts(market, {version for _, version, _ in kept} - {market.inventory_version})
+    for slot, version, numbers in kept:
+        array = np.array(numbers, dtype=np.float64)
+        if (old := older.get(version)) is not None:
+            array = align(array, old=old.server_ids, new=layout.server_ids, axis=0)
+            array = align(array, old=old.resource_ids, new=layout.resource_ids, axis=1)
+        price[slot - start], known[slot - start] = array, True
+    return price, known
+
+
+def utilisation(market: Market, *, start: int, end: int) -> Utilisation:
+    """Units held in slots [start, end), past and promised."""
+    market.refresh_from_db()
+    moment = moment_of(market)
+    layout = books.peek(market, now=moment.now).layout
+    start, end = _window(market, start, min(end, moment.now + layout.horizon))
+    return Utilisation(
+        start=start,
+        now=moment.now,
+        servers=layout.inventory.servers,
+        resources=layout.inventory.resources,
+        used=_units(market, layout, start=start, end=end),
+        capacity=layout.inventory.capacity,
+    )
+
+
+def welfare(market: Market) -> Welfare:
+    """Cumulative welfare, revenue and zero-price bound, in order of decision."""
+    rows = DecisionRecord.objects.filter(bid__market=market).order_by("version")
+    columns = list(
+        rows.values_list("bid__sequence", "slot", "decided_s", "bid__state", "bid__value", "bid__payment", "ceiling")
+    )
+    values = accumulate(value if state in VALUE_KEPT else 0.0 for _, _, _, state, value, _, _ in columns)
+    return Welfare(
+        sequence=np.array([row[0] for row in columns], dtype=np.int64),
+        slot=np.array([row[1] for row in columns], dtype=np.int64),
+        seconds=np.array([row[2] for row in columns], dtype=np.float64),
+        welfare=np.array(list(values), dtype=np.float64),
+        revenue=np.cumsum([row[5] or 0.0 for row in columns], dtype=np.float64),
+        zero_price_bound=np.cumsum([row[6] for row in columns], dtype=np.float64),
+        bound=bound(market),
+    )
+
+
+def bars(market: Market, *, start: int, end: int, viewer: User | None) -> tuple[Bar, ...]:
+    """What is held in slots [start, end), by server; other people's jobs are nameless unless an operator looks."""
+    held = (
+        Commitment.objects.filter(bid__market=market, start__lt=end, end__gt=start)
+        .select_related("bid", "server", "machine_type")
+        .order_by("server__position", "server_id", "start", "machine_type_id", "pk")
+    )
+    sees_all = bool(getattr(viewer, "is_staff", False))
+    viewer_id = None if viewer is None else viewer.pk
+    return tuple(
+        Bar(
+            sequence=row.bid.sequence if sees_all or row.bid.owner_id == viewer_id else None,
+            label=row.bid.label if sees_all or row.bid.owner_id == viewer_id else "",
+            mine=row.bid.owner_id == viewer_id,
+            server=row.server.name,
+            machine_type=row.machine_type.name,
+            role=MachineRole(row.machine_type.role),
+            count=row.count,
+            start=row.start,
+            end=row.end,
+            state=BidState(row.bid.state),
+        )
+        for row in held
+        if row.end > row.start
+    )
+
+
+def _totals(market: Market) -> tuple[float, float]:
+    kept = Q(state__in=sorted(VALUE_KEPT))
+    sums = Bid.objects.filter(market=market).aggregate(welfare=Sum("value", filter=kept), revenue=Sum("payment"))
+    return sums["welfare"] or 0.0, sums["revenue"] or 0.0
+
+
+def _window(market: Market, start: int, end: int) -> tuple[int, int]:
+    first = Bid.objects.filter(market=market).order_by("sequence").values_list("arrival_slot", flat=True).first()
+    start = max(start, market.slot if first is None else min(first, market.slot))
+    return start, max(start, end)
+
+
+def _units(market: Market, layout: Layout, *, start: int, end: int) -> Ints:
+    rows = Commitment.objects.filter(bid__market=market, start__lt=end, end__gt=start)
+    holdings = [Holding(*row) for row in rows.values_list("server_id", "machine_type_id", "count", "start", "end")]
+    return units_held(layout, holdings, start=start, end=end)
+
+
+def _mean_share(used: Ints, capacity: Ints) -> float:
+    total = capacity.sum(axis=0)
+    sold = total > 0
+    return float((used.sum(axis=0)[sold] / total[sold]).mean()) if sold.any() else 0.0

@@ -1,0 +1,67 @@
+"""Slots pass: jobs begin and complete, the prices of each slot are kept, and the horizon rolls."""
+
+from auctions import book as books
+from auctions import transitions
+from auctions.book import LiveBook
+from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
+from auctions.models import EventKind, Market, SlotPrice
+
+CATCH_UP_SLOTS = 64
+"""After a long stop, prices are kept of this many of the latest slots within the horizon; the others have no row.
+
+A slot without a row is unknown in charts and counts at price 0 in bounds, which is sound.
+"""
+
+
+def pass_slots(market_id: int) -> bool:
+    """Process the slots that began since the last time; True if there were any."""
+    market = Market.objects.select_related("cluster").get(pk=market_id)
+    if moment_of(market).slot <= market.slot:
+        return False
+    with locked_market(market_id) as market:
+        moment = moment_of(market)
+        if moment.slot <= market.slot:
+            return False
+        book = caught_up(market, moment)
+        save_counters(market)
+    books.keep(market, book)
+    return True
+
+
+def caught_up(market: Market, moment: Moment) -> LiveBook:
+    """The book at this moment, for the holder of the lock: slots that began since are processed first.
+
+    The caller saves the market's counters, and gives the book to `book.keep` once the transaction is committed
+    and every change is in the book.
+    """
+    late = moment.slot > market.slot
+    book = books.take(market, now=market.slot if late else moment.now)
+    if late:
+        first = market.slot + 1
+        _keep_prices(market, book, first=first, last=moment.slot)
+        begun = transitions.begin(market, moment.slot)
+        market.slot = moment.slot
+        payload = {"from": first, "to": moment.slot, "running": begun.running, "completed": begun.completed}
+        record(market, Happening(EventKind.SLOT, at=moment.wall, slot=moment.slot, payload=payload))
+        book.version = market.ledger_version
+        book.advance(moment.now)
+    return book
+
+
+def _keep_prices(market: Market, book: LiveBook, *, first: int, last: int) -> None:
+    view = book.view()
+    start, end = view.ledger.start, min(last + 1, view.ledger.end)
+    rows = range(max(first, start, end - CATCH_UP_SLOTS), end)
+    if not rows:
+        return
+    prices, used = book.policy.prices(view), view.ledger.used
+    SlotPrice.objects.bulk_create(
+        SlotPrice(
+            market=market,
+            slot=slot,
+            inventory_version=market.inventory_version,
+            prices=prices[slot - start].tolist(),
+            used=used[slot - start].tolist(),
+        )
+        for slot in rows
+    )

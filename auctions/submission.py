@@ -1,0 +1,157 @@
+"""How a bid comes in: stored with its place in the queue, or only asked about."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+
+from django.contrib.auth.models import User
+
+from auctions import book as books
+from auctions import lane
+from auctions.errors import KeyReused, MarketClosed
+from auctions.layout import Layout
+from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
+from auctions.markets import market_of
+from auctions.models import Bid, Event, EventKind, Market
+from auctions.offers import core_bid, resolve
+from cluster.models import Cluster
+from scheduling.arrays import Json
+from scheduling.decision import Decision, canonical
+from scheduling.errors import InvalidField
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A stored bid; `created` is False when its idempotency key had brought it before."""
+
+    bid: Bid
+    created: bool
+
+
+@dataclass(frozen=True)
+class Quote:
+    """The decision a bid would get now; it binds nobody and holds until the ledger's version changes."""
+
+    decision: Decision
+    ledger_version: int
+    slot: int
+    """First slot that could still be traded."""
+
+
+@dataclass(frozen=True)
+class _Offer:
+    body: Json
+    resolved: Json
+    digest: str
+    key: str | None
+
+
+def submit_bid(*, cluster: Cluster, owner: User, body: Json, idempotency_key: str | None = None) -> Submitted:
+    """Store a bid and wake a worker.
+
+    Raises
+    ------
+    NoMarket, MarketClosed
+        If there is nowhere to bid.
+    KeyReused
+        If the key came before with another body.
+    scheduling.errors.InvalidField
+        If the body is wrong; the message names the field.
+    """
+    return _submit(cluster, owner, [body], [idempotency_key])[0]
+
+
+def submit_bids(
+    *, cluster: Cluster, owner: User, bodies: Sequence[Json], idempotency_key: str | None = None
+) -> list[Submitted]:
+    """Store all of these bids in this order, or none; fields are named `bids[i].field`."""
+    keys = [None if idempotency_key is None else f"{idempotency_key}/{i}" for i in range(len(bodies))]
+    return _submit(cluster, owner, bodies, keys, where="bids[{}].")
+
+
+def quote(*, cluster: Cluster, body: Json) -> Quote:
+    """The decision this bid would get now, by the same call on the same book; nothing is changed."""
+    market = market_of(cluster)
+    if not market.is_open:
+        raise MarketClosed(f"The market of {cluster.name} takes no bids.")
+    moment = moment_of(market)
+    book = books.peek(market, now=moment.now)
+    resolved = resolve(body, cluster, book.layout)
+    core = core_bid(resolved, book.layout, bid_id="quote", arrival=moment.now)
+    decision = book.policy.decide(core, book.view())
+    return Quote(decision=decision, ledger_version=book.version, slot=moment.now)
+
+
+def _submit(
+    cluster: Cluster, owner: User, bodies: Sequence[Json], keys: Sequence[str | None], where: str = ""
+) -> list[Submitted]:
+    market = market_of(cluster)
+    digests = [sha256(canonical(body).encode()).hexdigest() for body in bodies]
+    # A retry is answered even if the market has closed or the models have changed since.
+    known = _known(market, owner, keys, digests)
+    if known:
+        return known
+    layout = Layout.from_json(Event.objects.get(market=market, version=market.inventory_version).payload)
+    offers = [
+        _Offer(body=body, resolved=_resolved(body, cluster, layout, where.format(i)), digest=digest, key=key)
+        for i, (body, digest, key) in enumerate(zip(bodies, digests, keys, strict=True))
+    ]
+    with locked_market(market.pk) as held:
+        known = _known(held, owner, keys, digests)
+        if known:
+            return known
+        if not held.is_open:
+            raise MarketClosed(f"The market of {cluster.name} takes no bids.")
+        moment = moment_of(held)
+        # The layout read above may be stale by now: the version stored says so, and the lane writes the core anew.
+        stored = [
+            Submitted(_store(held, owner, offer, (layout, market.inventory_version), moment), created=True)
+            for offer in offers
+        ]
+        save_counters(held)
+        lane.wake(held.pk)
+    return stored
+
+
+def _resolved(body: Json, cluster: Cluster, layout: Layout, where: str) -> Json:
+    try:
+        return resolve(body, cluster, layout)
+    except InvalidField as error:
+        raise InvalidField(where + error.field, error.problem) from None
+
+
+def _known(market: Market, owner: User, keys: Sequence[str | None], digests: Sequence[str]) -> list[Submitted]:
+    wanted = [key for key in keys if key is not None]
+    found = {
+        bid.idempotency_key: bid
+        for bid in Bid.objects.filter(market=market, owner=owner.pk, idempotency_key__in=wanted)
+    }
+    if not found:
+        return []
+    matched = [found.get(key) for key in keys]
+    if any(bid is None or bid.body_digest != digest for bid, digest in zip(matched, digests, strict=True)):
+        raise KeyReused("This idempotency key came before with another body.")
+    return [Submitted(bid=bid, created=False) for bid in matched if bid is not None]
+
+
+def _store(market: Market, owner: User, offer: _Offer, known: tuple[Layout, int], moment: Moment) -> Bid:
+    layout, inventory_version = known
+    market.submitted += 1
+    core = core_bid(offer.resolved, layout, bid_id=str(market.submitted), arrival=moment.now)
+    bid = Bid.objects.create(
+        market=market,
+        owner_id=owner.pk,
+        sequence=market.submitted,
+        idempotency_key=offer.key,
+        body_digest=offer.digest,
+        label=offer.body.get("label", ""),
+        submitted_at=moment.wall,
+        submitted_s=moment.seconds,
+        arrival_slot=moment.now,
+        body=offer.body,
+        offer=offer.resolved,
+        core=core.to_json(),
+        inventory_version=inventory_version,
+    )
+    record(market, Happening(EventKind.SUBMITTED, at=moment.wall, slot=moment.now, bid=bid))
+    return bid

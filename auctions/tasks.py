@@ -1,0 +1,31 @@
+"""What Celery runs. Every task may come twice, late or never: each looks at the rows, not at its message."""
+
+import logging
+
+from celery import shared_task
+
+from auctions import certificates, lane, slots
+from auctions.models import Market
+
+log = logging.getLogger(__name__)
+
+
+@shared_task
+def decide_market(market_id: int) -> int:
+    """Decide the waiting bids of one market; returns how many."""
+    decided = lane.drain(market_id, at_most=lane.LONGEST_TURN)
+    if decided == lane.LONGEST_TURN and lane.waiting(market_id):
+        lane.wake(market_id)
+    return decided
+
+
+@shared_task
+def sweep() -> None:
+    """Find what lost wake-ups missed, let slots pass, and renew certificates, market by market."""
+    for market_id in Market.objects.order_by("pk").values_list("pk", flat=True):
+        try:
+            slots.pass_slots(market_id)
+            lane.drain(market_id, at_most=lane.LONGEST_TURN)
+            certificates.renew(market_id)
+        except Exception:  # one market's trouble must not stop the others
+            log.exception("sweep of market %s failed", market_id)

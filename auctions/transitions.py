@@ -1,0 +1,86 @@
+"""The only writer of a bid's state.
+
+    submitted -> planned | running | rejected | withdrawn      planned -> running | cancelled | failed
+    running -> completed | cancelled | failed
+
+Each step is a compare-and-swap: it names the states it may leave and fails when the row is in another.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from django.db.models import QuerySet
+
+from auctions.errors import WrongState
+from auctions.models import Bid, BidState, Market
+
+STEPS: Final = {
+    BidState.SUBMITTED: {BidState.PLANNED, BidState.RUNNING, BidState.REJECTED, BidState.WITHDRAWN},
+    BidState.PLANNED: {BidState.RUNNING, BidState.CANCELLED, BidState.FAILED},
+    BidState.RUNNING: {BidState.COMPLETED, BidState.CANCELLED, BidState.FAILED},
+}
+
+
+@dataclass(frozen=True)
+class Begun:
+    """Sequence numbers of the jobs that began and that were completed when slots passed."""
+
+    running: list[int]
+    completed: list[int]
+
+
+def admit(bid: Bid, *, value: float, payment: float, window: tuple[int, int], slot: int) -> None:
+    """Grant the bid a schedule in slots [start, completion); running at once if that start has come."""
+    start, completion = window
+    state = BidState.RUNNING if start <= slot else BidState.PLANNED
+    _move(bid, state, value=value, payment=payment, start_slot=start, completion_slot=completion)
+
+
+def reject(bid: Bid) -> None:
+    """Turn a waiting bid down."""
+    _move(bid, BidState.REJECTED)
+
+
+def withdraw(bid: Bid) -> None:
+    """Take a waiting bid back."""
+    _move(bid, BidState.WITHDRAWN)
+
+
+def cancel(bid: Bid, *, slot: int) -> None:
+    """End a job its owner no longer wants."""
+    _move(bid, BidState.CANCELLED, ended_slot=slot)
+
+
+def fail(bid: Bid, *, slot: int) -> None:
+    """End a job that cannot go on."""
+    _move(bid, BidState.FAILED, ended_slot=slot)
+
+
+def begin(market: Market, slot: int) -> Begun:
+    """Let slot `slot` begin: planned jobs that start by then run, running jobs complete by then are done."""
+    bids = Bid.objects.filter(market=market)
+    starting = bids.filter(state=BidState.PLANNED, start_slot__lte=slot)
+    running = _sequences(starting)
+    starting.update(state=BidState.RUNNING)
+    ending = bids.filter(state=BidState.RUNNING, completion_slot__lte=slot)
+    completed = _sequences(ending)
+    ending.update(state=BidState.COMPLETED)
+    return Begun(running=running, completed=completed)
+
+
+def _sequences(bids: QuerySet[Bid]) -> list[int]:
+    return list(bids.order_by("sequence").values_list("sequence", flat=True))
+
+
+def _move(bid: Bid, state: BidState, **fields: float) -> None:
+    origins = [origin for origin, targets in STEPS.items() if state in targets]
+    if not Bid.objects.filter(pk=bid.pk, state__in=origins).update(state=state, **fields):
+        found = BidState(Bid.objects.values_list("state", flat=True).get(pk=bid.pk))
+        expected = " or ".join(origin.label.lower() for origin in origins)
+        raise WrongState(
+            f"Bid {bid.sequence} is {found.label.lower()}; only a bid that is {expected} can become"
+            f" {state.label.lower()}."
+        )
+    bid.state = state
+    for name, value in fields.items():
+        setattr(bid, name, value)
