@@ -19,4 +19,5 @@ def dps_counterexamples() -> list[Path]:
 
 
 def load(path: Path) -> dict[str, Any]:
-    return json.loads(path.read_text())
+    document: dict[str, Any] = json.loads(path.read_text())
+    return document
