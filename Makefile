@@ -1,0 +1,74 @@
+# Two commands matter: `make demo` and `make test`. `make help` lists the rest.
+
+# PYTHON chooses the interpreter that makes the virtual environment; 3.11 or newer.
+PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+PYTEST_WORKERS ?= 2
+VAR := $(or $(SHADOWPRICE_VAR),var)
+
+.PHONY: help demo demo-reset serve test check lint bench lock
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo        a market with a stream of bids, at http://127.0.0.1:8000"
+	@echo "                 PORT=8001  SEED=7  ONCE=1 (a fixed number of bids, a table, exit)  TRACE=file.csv (Philly)"
+	@echo "make demo-reset  forget the demo's data"
+	@echo "make serve       the server and its in-process worker, without the feeder"
+	@echo "make test        everything: linters, contracts, types and every test"
+	@echo "make check       the short loop, under a minute"
+	@echo "make bench       speed of a decision"
+	@echo "make lock        pin the requirements files again from pyproject.toml"
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Choose one with make PYTHON=...") if sys.version_info < (3, 11) else None'
+	@echo "Making the virtual environment $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is needed: apt-get install python3-venv"; rm -rf $(VENV); exit 1; }
+
+# Stamp files: a second run installs nothing.
+$(VENV)/.run: requirements.txt | $(VENV)/bin/python
+	@echo "Installing requirements.txt"
+	@$(PIP) -r requirements.txt
+	@touch $@
+
+$(VENV)/.dev: requirements.txt requirements-dev.txt | $(VENV)/bin/python
+	@echo "Installing requirements-dev.txt"
+	@$(PIP) -r requirements.txt -r requirements-dev.txt
+	@touch $(VENV)/.run $@
+
+demo: $(VENV)/.run
+	@exec $(BIN)/python manage.py demo $(if $(filter 1,$(ONCE)),--once) $(if $(TRACE),--trace "$(TRACE)") \
+		$(if $(PORT),--port $(PORT)) $(if $(SEED),--seed $(SEED))
+
+demo-reset: $(VENV)/.run
+	@$(BIN)/python manage.py demo --reset
+
+serve: $(VENV)/.run
+	@$(BIN)/python manage.py migrate --verbosity 0
+	@exec $(BIN)/python manage.py serve $(if $(PORT),--port $(PORT))
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/mypy .
+
+check: lint
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) -m "not slow and not browser and not services"
+
+test: $(VENV)/.dev
+	@.ci/system
+	@$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks
+
+# Kept out of .venv: the tool that pins is no dependency of the project.
+lock: $(VENV)/bin/python
+	@$(PYTHON) -m venv $(VAR)/lock && $(VAR)/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
+	@$(VAR)/lock/bin/uv pip compile --quiet --python-version 3.11 --no-emit-index-url --no-header --no-annotate \
+		pyproject.toml -o requirements.txt
+	@$(VAR)/lock/bin/uv pip compile --quiet --python-version 3.11 --no-emit-index-url --no-header --no-annotate \
+		--extra dev -c requirements.txt pyproject.toml -o requirements-dev.txt

@@ -1,0 +1,172 @@
+"""Real processes for tests: started on free loopback ports in directories of their own, and always ended."""
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from glob import glob
+from pathlib import Path
+from typing import IO
+
+ROOT = Path(__file__).resolve().parent.parent
+START_S = 60.0
+"""How long anything may take to come up, on a busy machine."""
+
+
+def binary(name: str) -> str | None:
+    """Where a program is, on PATH or where Debian keeps PostgreSQL's."""
+    places = [os.environ.get("PATH", ""), *sorted(glob("/usr/lib/postgresql/*/bin"), reverse=True)]
+    return shutil.which(name, path=os.pathsep.join(places))
+
+
+def free_port() -> int:
+    """A loopback port that nothing listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def wait_until(done: Callable[[], bool], *, what: str, seconds: float = START_S, every: float = 0.1) -> None:
+    """Wait for something to become true, or fail saying what."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what}: not within {seconds:.0f} s")
+        time.sleep(every)
+
+
+def answers(port: int) -> bool:
+    """Whether something listens on a loopback port."""
+    with socket.socket() as probe:
+        probe.settimeout(0.5)
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+class Process:
+    """A child in a process group of its own, its output in a file."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        user: str | None = None,
+        cwd: Path = ROOT,
+    ) -> None:
+        self.command = list(command)
+        self.log = log
+        self._out: IO[bytes] = log.open("ab")
+        self.popen = subprocess.Popen(
+            self.command, stdout=self._out, stderr=subprocess.STDOUT, env=env, user=user, cwd=cwd, start_new_session=True
+        )
+
+    @property
+    def pid(self) -> int:
+        """Of the child, and of its group."""
+        return self.popen.pid
+
+    @property
+    def alive(self) -> bool:
+        """Whether the child still runs."""
+        return self.popen.poll() is None
+
+    def text(self) -> str:
+        """What it printed so far."""
+        return self.log.read_text(errors="replace")
+
+    def signal_group(self, number: signal.Signals) -> None:
+        """Send a signal to the child and its own children."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, number)
+
+    def end(self, seconds: float = 15.0) -> None:
+        """Ask it to end, then make it."""
+        if self.alive:
+            self.popen.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.popen.wait(seconds)
+        self.signal_group(signal.SIGKILL)
+        self.popen.wait()
+        self._out.close()
+
+
+def python_env(var: Path, **extra: str) -> dict[str, str]:
+    """The environment of this project's processes, with a data directory of their own."""
+    kept = {key: value for key, value in os.environ.items() if key not in ("DATABASE_URL", "REDIS_URL")}
+    path = str(Path(sys.executable).parent) + os.pathsep + kept.get("PATH", "")
+    return {**kept, "PATH": path, "SHADOWPRICE_VAR": str(var), "PYTHONUNBUFFERED": "1", **extra}
+
+
+def manage(*arguments: str, env: Mapping[str, str], seconds: float = 120.0) -> str:
+    """Run a management command; its output, or an error that shows it."""
+    done = subprocess.run(
+        [sys.executable, "manage.py", *arguments], env=env, cwd=ROOT, capture_output=True, text=True, timeout=seconds
+    )
+    assert done.returncode == 0, f"manage.py {' '.join(arguments)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@contextlib.contextmanager
+def postgres() -> Iterator[str]:
+    """A PostgreSQL server of its own; yields the URL of an empty database."""
+    # initdb refuses to run as root, and that other user must reach the directory: not below pytest's private one.
+    user = "postgres" if os.geteuid() == 0 and _is_user("postgres") else "nobody" if os.geteuid() == 0 else None
+    base = Path(tempfile.mkdtemp(prefix="shadowprice-pg-"))
+    try:
+        base.chmod(0o755)
+        data = base / "data"
+        data.mkdir(mode=0o700)
+        if user:
+            shutil.chown(data, user)
+        made = subprocess.run(
+            [str(binary("initdb")), "-D", str(data), "-A", "trust", "-U", "shadowprice", "-E", "UTF8", "--no-sync"],
+            user=user,
+            cwd=base,
+            capture_output=True,
+            text=True,
+        )
+        assert made.returncode == 0, made.stdout + made.stderr
+        port = free_port()
+        options = ["-h", "127.0.0.1", "-p", str(port), "-k", "", "-F", "-c", "max_connections=100"]
+        server = Process([str(binary("postgres")), "-D", str(data), *options], log=base / "log", user=user, cwd=base)
+        try:
+            ready = [str(binary("pg_isready")), "-h", "127.0.0.1", "-p", str(port), "-q"]
+            wait_until(lambda: subprocess.run(ready).returncode == 0, what="PostgreSQL")
+            yield f"postgres://shadowprice@127.0.0.1:{port}/postgres"
+        finally:
+            # SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for clients.
+            server.popen.send_signal(signal.SIGINT)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                server.popen.wait(10)
+            server.end()
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def redis() -> Iterator[str]:
+    """A Redis server of its own; yields its URL."""
+    base = Path(tempfile.mkdtemp(prefix="shadowprice-redis-"))
+    port = free_port()
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(base)]
+    server = Process([str(binary("redis-server")), *options], log=base / "log", cwd=base)
+    try:
+        wait_until(lambda: answers(port), what="Redis")
+        yield f"redis://127.0.0.1:{port}/0"
+    finally:
+        server.end()
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def _is_user(name: str) -> bool:
+    with contextlib.suppress(KeyError):
+        return bool(pwd.getpwnam(name))
+    return False
