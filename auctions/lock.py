@@ -35,7 +35,7 @@ def moment_of(market: Market) -> Moment:
     instant = clock.read(market.cluster)
     # A virtual clock may be set back by hand; slots that have been processed stay gone.
     slot = max(instant.slot, market.slot)
-    return Moment(wall=instant.wall, seconds=instant.seconds, slot=slot, now=max(instant.next_slot, slot))
+    return Moment(wall=instant.wall, seconds=instant.seconds, slot=slot, now=max(instant.next_slot, slot, market.now))
 
 
 @contextmanager
@@ -67,6 +67,7 @@ def record(market: Market, happening: Happening) -> Event:
     market.version += 1
     if happening.kind in MOVES_THE_LEDGER:
         market.ledger_version = market.version
+        market.now = max(market.now, happening.slot)
     return Event.objects.create(
         market=market,
         version=market.version,
@@ -80,4 +81,6 @@ def record(market: Market, happening: Happening) -> Event:
 
 def save_counters(market: Market) -> None:
     """Write what the lock protects on the market's row."""
-    market.save(update_fields=["version", "ledger_version", "inventory_version", "submitted", "is_open", "slot"])
+    market.save(
+        update_fields=["version", "ledger_version", "inventory_version", "submitted", "is_open", "slot", "now"]
+    )

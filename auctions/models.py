@@ -30,6 +30,9 @@ class Market(models.Model):
     )
     is_open = models.BooleanField(default=True, help_text="A closed market takes no bids.")
     slot = models.BigIntegerField(default=0, editable=False, help_text="Last slot whose beginning was processed.")
+    now = models.BigIntegerField(
+        default=0, editable=False, help_text="First slot that could still be traded when the ledger last moved."
+    )
 
     def __str__(self) -> str:
         return f"Market of {self.cluster}"

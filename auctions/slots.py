@@ -35,7 +35,7 @@ def caught_up(market: Market, moment: Moment) -> LiveBook:
     and every change is in the book.
     """
     late = moment.slot > market.slot
-    book = books.take(market, now=market.slot if late else moment.now)
+    book = books.take(market, now=market.slot + 1 if late else moment.now)
     if late:
         first = market.slot + 1
         _keep_prices(market, book, first=first, last=moment.slot)

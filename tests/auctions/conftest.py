@@ -1,0 +1,29 @@
+"""A market, its users, and a memory that starts empty."""
+
+from collections.abc import Iterator
+
+import pytest
+from django.contrib.auth.models import User
+
+from auctions import book
+from auctions.models import Market
+from tests.auctions.worlds import make_market, make_user
+
+
+@pytest.fixture(autouse=True)
+def _empty_memory() -> Iterator[None]:
+    book.forget()
+    yield
+    book.forget()
+
+
+@pytest.fixture
+def alice(db: None) -> User:
+    """A bidder."""
+    return make_user("alice")
+
+
+@pytest.fixture
+def market(db: None) -> Market:
+    """An open market of two edge servers and a cloud."""
+    return make_market()

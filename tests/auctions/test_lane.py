@@ -1,0 +1,98 @@
+"""The lane."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from auctions import book, lane
+from auctions.audit import audit_market
+from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market
+from auctions.replay import replay_market
+from auctions.submission import quote
+from scheduling.dps import Dps
+from tests.auctions.worlds import body, set_time, submit
+
+
+def findings(market: Market) -> dict[str, tuple[str, ...]]:
+    """What the audit finds fault with."""
+    return {f.check: f.rows for f in audit_market(market) if not f.passed}
+
+
+def test_a_bid_worth_its_price_is_planned_and_charged(market: Market, alice: User) -> None:
+    bid = submit(market, alice, 100.0)
+    assert lane.drain(market.pk) == 1
+    bid.refresh_from_db()
+    assert bid.state == BidState.RUNNING, "slot 0 begins at the epoch"
+    assert bid.value == 100.0
+    assert bid.payment is not None
+    assert 0 <= bid.payment <= 100.0
+    assert bid.charge.amount == bid.payment
+    assert Commitment.objects.filter(bid=bid).count() >= 2, "workers and a parameter server"
+    assert findings(market) == {}
+
+
+def test_bids_are_decided_in_order_and_once(market: Market, alice: User) -> None:
+    bids = [submit(market, alice, 50.0 + i) for i in range(12)]
+    assert lane.drain(market.pk, at_most=5) == 5
+    assert lane.drain(market.pk) == 7
+    assert lane.drain(market.pk) == 0
+    decided = Event.objects.filter(kind__in=(EventKind.ADMITTED, EventKind.REJECTED)).order_by("version")
+    assert list(decided.values_list("bid_id", flat=True)) == [bid.pk for bid in bids]
+    assert DecisionRecord.objects.count() == 12
+    assert findings(market) == {}
+
+
+def test_a_full_market_rejects_with_a_counter_offer(market: Market, alice: User) -> None:
+    for _ in range(60):
+        submit(market, alice, 100.0, epochs=8)
+    lane.drain(market.pk)
+    assert Bid.objects.filter(state=BidState.REJECTED).exists()
+    assert Bid.objects.filter(state__in=[BidState.RUNNING, BidState.PLANNED]).exists()
+    assert findings(market) == {}
+    replay = replay_market(market)
+    assert (replay.decisions, replay.mismatches) == (60, ())
+
+
+def test_a_quote_is_the_later_decision(market: Market, alice: User) -> None:
+    for _ in range(5):
+        submit(market, alice, 80.0, epochs=3)
+    lane.drain(market.pk)
+    offered = quote(cluster=market.cluster, body=body(90.0, epochs=2))
+    bid = submit(market, alice, 90.0, epochs=2)
+    lane.drain(market.pk)
+    record = DecisionRecord.objects.get(bid=bid)
+    assert record.ledger_version == offered.ledger_version
+    said = offered.decision.to_json() | {"bid_id": "6"}
+    from scheduling.decision import parse
+
+    assert parse(record.receipt) == said
+
+
+@pytest.mark.parametrize("forgetful", [True, False])
+def test_memory_makes_no_difference(market: Market, alice: User, forgetful: bool) -> None:
+    for i in range(20):
+        submit(market, alice, 40.0 + 7 * (i % 5), epochs=1 + i % 4)
+        set_time(market, 30.0 * i)
+        if forgetful:
+            book.forget()
+        lane.drain(market.pk)
+    assert replay_market(market).mismatches == ()
+    assert findings(market) == {}
+
+
+def test_a_policy_that_raises_stops_the_lane_at_that_bid_and_changes_nothing(
+    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bid = submit(market, alice)
+
+    def broken(*args: Any) -> None:
+        raise RuntimeError("broken")
+
+    with monkeypatch.context() as patched, pytest.raises(RuntimeError):
+        patched.setattr(Dps, "decide", broken)
+        lane.drain(market.pk)
+    bid.refresh_from_db()
+    assert bid.state == BidState.SUBMITTED
+    assert lane.drain(market.pk) == 1
+    assert findings(market) == {}
