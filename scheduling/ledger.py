@@ -21,6 +21,10 @@ class Ledger:
         self.inventory = inventory
         self.start = start
         self._used: Ints = np.zeros((slots, *inventory.capacity.shape), dtype=np.int64)
+        self.version = 0
+        """Goes up whenever the ledger moves."""
+        self.derived: dict[str, object] = {}
+        """What a kernel keeps warm about this ledger: derived data, never part of its contents and never copied."""
 
     @property
     def end(self) -> int:
@@ -70,6 +74,7 @@ class Ledger:
         if passed:
             fresh = np.zeros((passed, *self._used.shape[1:]), dtype=np.int64)
             self._used = np.concatenate([self._used[passed:], fresh])
+            self.version += 1
         self.start = max(slot, self.start)
 
     def restore(self, schedules: Iterable[Schedule]) -> None:
@@ -79,6 +84,7 @@ class Ledger:
             self.commit(Schedule(start=schedule.start, completion=schedule.completion, placements=rest))
 
     def _add(self, placements: tuple[Placement, ...], *, sign: int) -> None:
+        self.version += 1
         for p in placements:
             demand = np.array(p.machine(self.inventory).demand, dtype=np.int64)
             self._used[p.start - self.start : p.end - self.start, p.server] += sign * p.count * demand

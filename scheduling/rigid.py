@@ -3,14 +3,19 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil
 
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
 from scheduling.bid import Bid
-from scheduling.inventory import Inventory
+from scheduling.inventory import Inventory, MachineType
+from scheduling.ledger import Ledger
+from scheduling.rigid_index import PriceOf, RigidIndex
+from scheduling.rigid_search import LATEST, PAYOFF, RATIO
 from scheduling.schedule import Placement, Role, Schedule
+from scheduling.utility import Constant
+
+__all__ = ["PriceOf", "Response", "RigidIndex", "RigidMarket", "best_response", "warm_up"]
 
 
 @dataclass(frozen=True)
@@ -27,10 +32,54 @@ class Response:
         return self.value - self.cost
 
 
-def duration(bid: Bid, *, worker: int, ps: int, count: int, spread: bool) -> int:
-    """Slots `count` workers need for the whole job: max(1, ceil(E D M k / count)), exact (DPS, eq. 1 and 8)."""
-    step = bid.worker_time[worker] + bid.ps_time[ps] + (bid.transfer_time[worker] if spread else Fraction(0))
-    return max(1, ceil(bid.work * step / count))
+@dataclass(frozen=True)
+class RigidMarket:
+    """One ledger at its posted prices, asked again and again; what it learns stays with the ledger.
+
+    `tail` slots are held after completion (1 for the inclusive windows of DPS, Algorithms 3 and 4).
+    """
+
+    ledger: Ledger
+    prices: PriceOf
+    tail: int = 0
+
+    def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Response | None:
+        """The schedule of greatest payoff, if that is more than `above` (see `best_response`)."""
+        response = self._ask(bid, mode=PAYOFF, above=above, first_start=first_start)
+        return response if response is not None and response.payoff > above else None
+
+    def least_ratio(self, bid: Bid, *, first_start: int | None = None) -> Response | None:
+        """The schedule of least cost per unit of value, among those worth anything.
+
+        At `cost / value` times its amplitude the bid only just pays for this schedule, and at less for none: this is
+        Dinkelbach's problem in one search.
+        """
+        response = self._ask(bid, mode=RATIO, above=0.0, first_start=first_start)
+        return response if response is not None and response.value > 0 else None
+
+    def latest(self, bid: Bid, *, above: float = 0.0) -> Response | None:
+        """A schedule of payoff above `above` that starts as late as any such schedule."""
+        response = self._ask(bid, mode=LATEST, above=above, first_start=None)
+        return response if response is not None and response.payoff > above else None
+
+    def _ask(self, bid: Bid, *, mode: int, above: float, first_start: int | None) -> Response | None:
+        ledger = self.ledger
+        index = index_of(ledger)
+        with index.lock:
+            index.widen_for(bid)
+            index.refresh(ledger.used, self.prices, version=ledger.version)
+            return _answer(
+                index, bid, start=ledger.start, first_start=first_start, tail=self.tail, mode=mode, above=above
+            )
+
+
+def index_of(ledger: Ledger) -> RigidIndex:
+    """The index that a ledger carries along, made at first use."""
+    index = ledger.derived.get("rigid")
+    if not isinstance(index, RigidIndex) or index.inventory is not ledger.inventory:
+        index = RigidIndex(ledger.inventory, ledger.end - ledger.start)
+        ledger.derived["rigid"] = index
+    return index
 
 
 def best_response(
@@ -39,75 +88,111 @@ def best_response(
     *,
     start: int,
     used: Ints,
-    prices: Floats,
+    prices: Floats | PriceOf,
     above: float = 0.0,
     first_start: int | None = None,
     tail: int = 0,
+    index: RigidIndex | None = None,
 ) -> Response | None:
-    """Schedule of greatest payoff, if it is greater than `above`."""
-    best: Response | None = None
-    end = start + len(used)
-    earliest = max(start, bid.arrival, first_start if first_start is not None else start)
-    for worker in range(len(inventory.workers)):
-        for ps in range(len(inventory.pss)):
-            for count in range(1, bid.chunks + 1):
-                for spread in (False, True):
-                    slots = duration(bid, worker=worker, ps=ps, count=count, spread=spread)
-                    for first in range(earliest, end - slots - tail + 1):
-                        value = bid.utility.at(first + slots - bid.arrival)
-                        if value <= above or (best is not None and value <= best.payoff):
-                            break
-                        window = _Window(bid, inventory, used, prices, first, first - start, slots + tail)
-                        found = window.cheapest(worker, ps, count, spread)
-                        if found is None:
-                            continue
-                        cost, placements = found
-                        if value - cost > (above if best is None else best.payoff):
-                            schedule = Schedule(start=first, completion=first + slots, placements=placements)
-                            best = Response(schedule=schedule, value=value, cost=cost)
-    return best
+    """Decide where and when one job would best run at posted prices.
+
+    Maximise value of completion minus cost over worker type, PS type, number of workers N, start a, and placement:
+    all on one server with one PS, or spread: max(1, ceil((N - g) b_w / b_p)) PSs on one host beside g of the workers,
+    the others anywhere. Duration is max(1, ceil(E D M k / N)) slots with k the time of one iteration.
+
+    Parameters
+    ----------
+    bid, inventory
+        The job, in slots, and the servers and machine types.
+    start
+        First slot of the ledger.
+    used
+        Units in use, T x S x R.
+    prices
+        Money for one unit and slot, non-negative, T x S x R; or a function of (used, capacity).
+    above
+        Only a payoff greater than this is answered; -inf forces an answer if any schedule fits.
+    first_start
+        No start before this slot.
+    tail
+        Slots held after completion; they must lie within the horizon too.
+    index
+        Tables kept from an earlier call for the same inventory and number of slots. It notices what changed.
+
+    Returns
+    -------
+    Response or None
+        None if no schedule has a payoff above `above`. Equal payoffs fall to the earliest completion, then start, then
+        the fewest workers, then the first worker type, PS type and host; equally cheap servers to the first.
+
+    Notes
+    -----
+    Exact: machine prices are rounded to whole multiples of a power of two, 2^-40 or less of the greatest price of that
+    machine type; the schedule returned is optimal at those, and its cost is then computed from the prices themselves.
+    Fewer workers for the same duration never cost more, so only the fewest are tried; the rest are pruned by O(1)
+    bounds, best first. One candidate is evaluated in O(S + N log S) time; there are at most 2 W P T min(N, T) of them.
+
+    References
+    ----------
+    .. [1] R. Zhou et al., "DPS: Dynamic Pricing and Scheduling for Distributed Machine Learning Jobs in Edge-Cloud
+       Networks", problem (21)-(22); the paper's Algorithms 2-4 are not exact.
+    """
+    index = RigidIndex(inventory, len(used)) if index is None else index
+    with index.lock:
+        index.widen_for(bid)
+        index.refresh(used, prices)
+        response = _answer(index, bid, start=start, first_start=first_start, tail=tail, mode=PAYOFF, above=above)
+    return response if response is not None and response.payoff > above else None
 
 
-class _Window:
-    """What is free and what it costs in one window."""
+def _answer(
+    index: RigidIndex, bid: Bid, *, start: int, first_start: int | None, tail: int, mode: int, above: float
+) -> Response | None:
+    chosen, counts = index.search(bid, start=start, first_start=first_start, tail=tail, mode=mode, above=above)
+    if not len(chosen):
+        return None
+    spread, worker, ps, number, length, first, host, near = (int(x) for x in chosen)
+    inventory = index.inventory
+    at = (start + first, start + first + length + tail)
+    pss = index.pss_for(worker, ps, number - near) if spread else 1
+    placements = [
+        Placement(start=at[0], end=at[1], role=Role.WORKER, server=int(s), type=worker, count=int(counts[s]))
+        for s in np.flatnonzero(counts)
+    ]
+    placements.append(Placement(start=at[0], end=at[1], role=Role.PS, server=host, type=ps, count=pss))
+    schedule = Schedule(start=at[0], completion=at[0] + length, placements=tuple(placements))
+    value = bid.utility.at(schedule.completion - bid.arrival)
+    return Response(schedule=schedule, value=value, cost=sum(_costs(index, schedule, inventory, start)))
 
-    def __init__(
-        self, bid: Bid, inventory: Inventory, used: Ints, prices: Floats, first: int, row: int, slots: int
-    ) -> None:
-        self.inventory, self.first, self.slots = inventory, first, slots
-        self.free = inventory.capacity - used[row : row + slots].max(axis=0)
-        self.price = prices[row : row + slots].sum(axis=0)
-        self.reachable = [s for s in range(len(inventory.servers)) if bid.arrival + bid.delay[s] <= first]
 
-    def cheapest(self, worker: int, ps: int, count: int, spread: bool) -> tuple[float, tuple[Placement, ...]] | None:
-        """Least cost of `count` workers and the PSs they need."""
-        demand = np.array(self.inventory.workers[worker].demand)
-        taken = np.array(self.inventory.pss[ps].demand)
-        unit = self.price @ demand
-        order = sorted(self.reachable, key=lambda s: (unit[s], s))
-        room = {s: int(min(self.free[s][demand > 0] // demand[demand > 0])) for s in order}
-        ratio = self.inventory.workers[worker].bandwidth_mbps / self.inventory.pss[ps].bandwidth_mbps
-        best: tuple[float, tuple[Placement, ...]] | None = None
-        for host in self.reachable:
-            for near in range(count) if spread else [count]:
-                pss = max(1, ceil((count - near) * ratio))
-                if ((near * demand + pss * taken) > self.free[host]).any():
-                    continue
-                counts = {host: near} if near else {}
-                left = count - near
-                for s in order:
-                    if s != host and left and room[s] > 0:
-                        counts[s] = min(left, room[s])
-                        left -= counts[s]
-                if left:
-                    continue
-                cost = float(sum(unit[s] * n for s, n in counts.items()) + pss * (self.price[host] @ taken))
-                if best is None or cost < best[0]:
-                    best = cost, tuple(self._placements(worker, ps, counts, host, pss))
-        return best
+def _costs(index: RigidIndex, schedule: Schedule, inventory: Inventory, start: int) -> Iterator[float]:
+    for p in schedule.placements:
+        demand = p.machine(inventory).demand
+        yield p.count * index.cost(server=p.server, demand=demand, start=p.start - start, end=p.end - start)
 
-    def _placements(self, worker: int, ps: int, counts: dict[int, int], host: int, pss: int) -> Iterator[Placement]:
-        end = self.first + self.slots
-        for server, count in counts.items():
-            yield Placement(start=self.first, end=end, role=Role.WORKER, server=server, type=worker, count=count)
-        yield Placement(start=self.first, end=end, role=Role.PS, server=host, type=ps, count=pss)
+
+def warm_up() -> None:
+    """Compile, or load from disk, every kernel, so that no request pays for it."""
+    one = Fraction(1)
+    inventory = Inventory(
+        resources=("worker", "ps"),
+        servers=("a", "b"),
+        cloud=(False, False),
+        capacity=np.ones((2, 2), dtype=np.int64),
+        workers=(MachineType("worker", (1, 0), one),),
+        pss=(MachineType("ps", (0, 1), one),),
+    )
+    bid = Bid("", 0, 1, 2, 1, (one,), (one,), (one,), (0, 0), Constant(1.0))
+    ledger = Ledger(inventory, start=0, slots=8)
+    market = RigidMarket(ledger, _NoPrice())
+    response = market.best(bid)
+    if response is not None:
+        ledger.commit(response.schedule)
+    market.least_ratio(bid)
+    market.latest(bid)
+
+
+@dataclass(frozen=True)
+class _NoPrice:
+    def of(self, used: Ints, capacity: Ints) -> Floats:
+        return np.zeros(used.shape)

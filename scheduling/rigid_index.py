@@ -1,0 +1,255 @@
+"""What the rigid search keeps warm about one ledger between decisions: derived data, refreshed where it changed."""
+
+import math
+import threading
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+
+from scheduling.arrays import Floats, Ints
+from scheduling.bid import Bid
+from scheduling.inventory import Inventory
+from scheduling.rigid_search import Job, durations, search
+from scheduling.rigid_tables import (
+    Counts,
+    Flags,
+    Tables,
+    build_servers,
+    changed_slots,
+    price_peaks,
+    refresh_cheapest,
+    refresh_ps,
+    refresh_server,
+)
+
+LARGE = 4
+"""A server counts as large from a quarter of the greatest one's size on; bounds treat small and large apart."""
+TABLED_WORKERS = 4096
+TABLED_PSS = 64
+"""Beyond these counts bounds are extrapolated, which keeps them valid and the tables small."""
+MACHINES = 1 << 24
+"""More machines on one server than this are counted as this many."""
+SAFE = 1 << 62
+
+
+class PriceOf(Protocol):
+    """Prices as a function of what is used: only servers that changed are priced again."""
+
+    def of(self, used: Ints, capacity: Ints) -> Floats:
+        """Price of one unit for one slot, the shape of `used`."""
+
+
+class RigidIndex:
+    """Tables over one ledger's usage and prices. The answers are the same with a fresh index and with a warm one.
+
+    Notes
+    -----
+    Building costs O(M T S log T); a refresh O(M T log T) for each server that changed and O(T (S + N log S)) for each
+    machine type that did. One search at a time: hold `lock` over `refresh` and `search`.
+    """
+
+    def __init__(self, inventory: Inventory, slots: int) -> None:
+        self.lock = threading.Lock()
+        self.inventory = inventory
+        self.slots = slots
+        self._seen: tuple[object, PriceOf | None] | None = None
+        self._prices: PriceOf | None = None
+        self._used: Ints | None = None
+        self._static()
+        self._widen(1)
+
+    def _static(self) -> None:
+        inventory = self.inventory
+        self._demand = np.concatenate([inventory.worker_demand, inventory.ps_demand])
+        self._workers = len(inventory.workers)
+        need = self._demand[:, None, :]
+        fits = np.where(need > 0, inventory.capacity[None] // np.maximum(need, 1), MACHINES).min(axis=2)
+        self._most: Counts = np.minimum(fits, MACHINES).astype(np.int32)
+        self._total = int(self._most.sum(axis=1, dtype=np.int64).max(initial=1))
+        size = self._most[: self._workers].sum(axis=0, dtype=np.int64)
+        self._large: Counts = (size * LARGE >= size.max(initial=1)).astype(np.int32)
+        self._most_in: Counts = np.stack(
+            [np.where(self._large == c, self._most, 0).max(axis=1, initial=0) for c in (0, 1)], axis=1
+        )
+        wants = self._demand > 0
+        self._shared: Flags = np.asarray((wants[: self._workers, None] & wants[None, self._workers :]).any(axis=2))
+        # Sums of a machine's price over all slots and machines stay below 2^62 quanta.
+        self._bits = max(62 - self.slots.bit_length() - self._total.bit_length(), 8)
+
+    def _widen(self, count: int) -> None:
+        """Make room for jobs of up to `count` workers."""
+        self._width = min(max(128, 1 << (count - 1).bit_length()), self._total)
+        machines, servers = self._most.shape
+        workers, pss, slots = self._workers, machines - self._workers, self.slots
+        levels = max(slots, 1).bit_length()
+        tabled = min(self._width, TABLED_WORKERS)
+        most = min(TABLED_PSS, int(self._most[workers:].max(initial=1)))
+        self._slot_costs = np.zeros((workers, slots, tabled + 1), np.int64)
+        self._totals = np.zeros((workers, slots), np.int64)
+        self._slot_prices = np.zeros((pss, slots, 2, most + 1), np.int64)
+        self._unit: Floats = np.zeros((slots, *self.inventory.capacity.shape))
+        self._peaks: Floats = np.zeros((machines, servers))
+        self._tables = Tables(
+            demand=self._demand,
+            shared=self._shared,
+            pss=self._ps_counts(),
+            large=self._large,
+            most=self._most,
+            most_in=self._most_in,
+            free=np.zeros((slots, *self.inventory.capacity.shape), np.int64),
+            quantum=np.ones(machines),
+            slot_price=np.zeros((machines, slots, servers), np.int64),
+            price=np.zeros((machines, slots + 1, servers), np.int64),
+            room=np.zeros((machines, levels, slots, servers), np.int32),
+            cheap=np.zeros((workers, tabled + 1, slots + 1), np.int64),
+            lasts=np.zeros((workers, tabled + 1, slots), np.int32),
+            ps_cheap=np.zeros((pss, 2, most + 1, slots + 1), np.int64),
+            ps_lasts=np.zeros((pss, 2, most + 1, slots), np.int32),
+        )
+        self._used = None
+
+    def _ps_counts(self) -> Counts:
+        """max(1, ceil(n b_w / b_p)) for n remote workers, W x P x (N + 1), exact (DPS eq. 12)."""
+        out = np.empty((self._workers, len(self.inventory.pss), self._width + 1), np.int32)
+        for w, worker in enumerate(self.inventory.workers):
+            for p, ps in enumerate(self.inventory.pss):
+                ratio = worker.bandwidth_mbps / ps.bandwidth_mbps
+                out[w, p] = [min(max(1, math.ceil(n * ratio)), MACHINES + 1) for n in range(self._width + 1)]
+        return out
+
+    def refresh(self, used: Ints, prices: PriceOf | Floats, *, version: object = None) -> None:
+        """Bring the tables up to date; with the same `version` (not None) nothing is looked at."""
+        function = None if isinstance(prices, np.ndarray) else prices
+        if version is not None and self._seen == (version, function):
+            return
+        self._seen = None
+        slots = self.slots
+        used = np.ascontiguousarray(used).view()
+        used.flags.writeable = False
+        if self._used is None or function is None or self._prices != function:
+            touched, low, high = np.arange(used.shape[1]), np.zeros(used.shape[1], np.int64), None
+        else:
+            low, high = np.empty(used.shape[1], np.int64), np.empty(used.shape[1], np.int64)
+            changed_slots(used, self._used, low, high)
+            touched = np.flatnonzero(low < slots)
+        if len(touched):
+            self._take(used, prices, touched)
+            if self._rescale() or high is None or 4 * len(touched) > used.shape[1]:
+                self._build()
+            else:
+                self._update(touched, low, high)
+        self._prices = function
+        self._seen = (version, function)
+
+    def _take(self, used: Ints, prices: PriceOf | Floats, touched: Ints) -> None:
+        """Copy what is used and priced on the servers that changed."""
+        capacity = self.inventory.capacity
+        if self._used is None:
+            self._used = np.empty_like(used)
+        self._used[:, touched] = used[:, touched]
+        self._tables.free[:, touched] = capacity[touched] - used[:, touched]
+        if isinstance(prices, np.ndarray):
+            self._unit[:, touched] = prices[:, touched]
+        else:
+            self._unit[:, touched] = prices.of(used[:, touched], capacity[touched])
+        price_peaks(self._tables, self._unit, touched, self._peaks)
+
+    def _rescale(self) -> bool:
+        """Choose the quanta from the greatest prices now posted, never from earlier ones; did they change?"""
+        exponent = np.maximum(np.frexp(self._peaks.max(axis=1, initial=0.0))[1], -900) - self._bits
+        quantum = np.ldexp(1.0, exponent)
+        if (quantum == self._tables.quantum).all():
+            return False
+        self._tables.quantum[:] = quantum
+        return True
+
+    def _build(self) -> None:
+        build_servers(self._tables, self._unit)
+        self._derive(np.ones((len(self._demand), self.slots), np.bool_))
+
+    def _update(self, touched: Ints, low: Ints, high: Ints) -> None:
+        dirty = np.zeros((len(self._demand), self.slots), np.bool_)
+        for s in touched:
+            refresh_server(self._tables, self._unit, s, low[s], high[s], dirty)
+        self._derive(dirty)
+
+    def _derive(self, dirty: Flags) -> None:
+        tables = self._tables
+        for m in np.flatnonzero(dirty.any(axis=1)):
+            price, room = tables.slot_price[m], tables.room[m, 0]
+            if m < self._workers:
+                refresh_cheapest(
+                    price, room, dirty[m], self._slot_costs[m], self._totals[m], tables.cheap[m], tables.lasts[m]
+                )
+            else:
+                p = int(m) - self._workers
+                refresh_ps(price, room, dirty[m], self._slot_prices[p], tables, p)
+
+    def search(
+        self, bid: Bid, *, start: int, first_start: int | None, tail: int, mode: int, above: float
+    ) -> tuple[Ints, Ints]:
+        """Search the tables as refreshed for one bid; slots in the answer count from `start`."""
+        most = min(bid.chunks, self._total)
+        usable = np.array(bid.delay, np.int64) + (bid.arrival - start)
+        first = max(int(usable.min(initial=0)), bid.arrival - start, 0, (first_start or start) - start)
+        job = Job(
+            usable=usable,
+            worth=worth_by_slot(bid, start, self.slots),
+            durations=self._durations(bid, most),
+            first=min(first, self.slots),
+            tail=tail,
+            mode=mode,
+            above=above,
+        )
+        return search(self._tables, job)
+
+    def covers(self, bid: Bid) -> bool:
+        """Are the tables wide enough for the bid's workers?"""
+        return min(bid.chunks, self._total) <= self._width
+
+    def widen_for(self, bid: Bid) -> None:
+        """Make the tables wide enough; they are then built anew by the next refresh."""
+        if not self.covers(bid):
+            self._seen = None
+            self._widen(bid.chunks)
+
+    def pss_for(self, worker: int, ps: int, remote: int) -> int:
+        """PSs that `remote` workers away from their host need."""
+        return int(self._tables.pss[worker, ps, remote])
+
+    def cost(self, *, server: int, demand: tuple[int, ...], start: int, end: int) -> float:
+        """Price of one machine on one server in slots [start, end) counted from the ledger's start, money."""
+        unit = self._unit[start:end, server].sum(axis=0)
+        return math.fsum(float(unit[r]) * amount for r, amount in enumerate(demand) if amount)
+
+    def _durations(self, bid: Bid, most: int) -> Counts:
+        """Slots n workers need, 2 x W x P x (most + 1), clipped to one more than there are, exact."""
+        steps = [
+            (bid.worker_time[w] + bid.ps_time[p] + (bid.transfer_time[w] if spread else Fraction(0))) * bid.work
+            for spread in (False, True)
+            for w in range(self._workers)
+            for p in range(len(self.inventory.pss))
+        ]
+        longest = self.slots + 1
+        # Anything longer than every worker over every slot is hopeless, whatever it is: keeps numerators small.
+        limit = most * longest
+        steps = [min(step, Fraction(limit)) for step in steps]
+        shape = (2, self._workers, len(self.inventory.pss), most + 1)
+        if all(step.numerator < SAFE and step.denominator < SAFE // max(most, 1) for step in steps):
+            work = np.array([step.numerator for step in steps], np.int64)
+            parts = np.array([step.denominator for step in steps], np.int64)
+            return durations(work, parts, most, longest).reshape(shape)
+        rows = [[longest, *(min(longest, max(1, math.ceil(step / n))) for n in range(1, most + 1))] for step in steps]
+        return np.array(rows, np.int32).reshape(shape)
+
+
+def worth_by_slot(bid: Bid, start: int, slots: int) -> Floats:
+    """Value of completion at slots start, ..., start + slots; T + 1 numbers, 0 before the arrival."""
+    waited = start - bid.arrival
+    worth = np.zeros(slots + 1)
+    if waited >= 0:
+        worth[:] = bid.utility.curve(waited + slots + 1)[waited:]
+    elif -waited <= slots:
+        worth[-waited:] = bid.utility.curve(slots + 1 + waited)
+    return worth
