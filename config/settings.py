@@ -8,19 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import dj_database_url
+from django.core.exceptions import ImproperlyConfigured
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = Path(os.environ.get("SHADOWPRICE_VAR", BASE_DIR / "var"))
 VAR_DIR.mkdir(parents=True, exist_ok=True)
 
 DEBUG = os.environ.get("SHADOWPRICE_DEBUG", "") == "1"
-SECRET_KEY = os.environ.get("SHADOWPRICE_SECRET_KEY") or "embedded-default-for-one-machine-only"
+SECRET_KEY = os.environ.get("SHADOWPRICE_SECRET_KEY", "")
 ALLOWED_HOSTS = os.environ.get("SHADOWPRICE_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
 
 DATABASE_URL = os.environ.get("DATABASE_URL", f"sqlite:///{VAR_DIR / 'shadowprice.sqlite3'}")
 REDIS_URL = os.environ.get("REDIS_URL", "")
 EMBEDDED = not REDIS_URL
 """True when the worker runs inside the web process and no broker is installed."""
+if not SECRET_KEY:
+    if not EMBEDDED:
+        raise ImproperlyConfigured("Set SHADOWPRICE_SECRET_KEY: the default is for one machine only.")
+    SECRET_KEY = "embedded-default-for-one-machine-only"  # noqa: S105
 
 DATABASES: dict[str, Any] = {"default": dict(dj_database_url.parse(DATABASE_URL, conn_max_age=60))}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
@@ -119,12 +124,23 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "REDOC_DIST": "SIDECAR",
 }
 
-CELERY_BROKER_URL = REDIS_URL or "memory://"
+CELERY_BROKER_URL = REDIS_URL or "memory://localhost/"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+# A submission must not wait for a broker that is gone: one quick try, then the sweep finds the bid.
+CELERY_TASK_PUBLISH_RETRY = False
+CELERY_BROKER_CONNECTION_TIMEOUT = 1.0
+CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
+    {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0, "socket_connect_timeout": 1.0}
+    if REDIS_URL
+    else {"polling_interval": 0.02}  # the in-memory transport's default is a second
+)
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BEAT_SCHEDULE_FILENAME = str(VAR_DIR / "celerybeat-schedule")
+CELERY_BEAT_SYNC_EVERY = 1  # the schedule file's age is the health of beat
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "auctions.tasks.sweep", "schedule": float(os.environ.get("SHADOWPRICE_SWEEP_S", "2"))},
 }

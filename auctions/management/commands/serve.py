@@ -1,0 +1,55 @@
+"""`manage.py serve`: pages, REST and the market's worker in one process."""
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import uvicorn
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from auctions import embedded
+
+
+class Server(uvicorn.Server):
+    """A server whose signals only stop it: uvicorn raises them anew afterwards, before the worker could end."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on SIGINT and SIGTERM while the block runs."""
+        before = {sig: signal.signal(sig, self.handle_exit) for sig in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for sig, handler in before.items():
+                signal.signal(sig, handler)
+
+
+class Command(BaseCommand):
+    """Serve until SIGINT or SIGTERM; both end every thread."""
+
+    help = "Serve pages and REST; without REDIS_URL, decide bids in the same process."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Where to listen."""
+        parser.add_argument("--host", default="127.0.0.1")
+        parser.add_argument("--port", type=int, default=8000)
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run uvicorn in the main thread, which is where signals arrive."""
+        server = Server(
+            uvicorn.Config(
+                "config.asgi:application",
+                host=options["host"],
+                port=options["port"],
+                log_level="warning",
+                lifespan="off",
+                timeout_graceful_shutdown=3,  # open event streams do not end by themselves
+            )
+        )
+        embedded.warm_up()
+        with nullcontext() if not settings.EMBEDDED else embedded.running():
+            server.run()
+        if not server.started:
+            raise CommandError(f"cannot listen on {options['host']}:{options['port']}")
