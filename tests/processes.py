@@ -65,7 +65,13 @@ class Process:
         self.log = log
         self._out: IO[bytes] = log.open("ab")
         self.popen = subprocess.Popen(
-            self.command, stdout=self._out, stderr=subprocess.STDOUT, env=env, user=user, cwd=cwd, start_new_session=True
+            self.command,
+            stdout=self._out,
+            stderr=subprocess.STDOUT,
+            env=env,
+            user=user,
+            cwd=cwd,
+            start_new_session=True,
         )
 
     @property

@@ -1,0 +1,14 @@
+FROM python:3.11-slim
+
+ENV PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
+WORKDIR /app
+
+COPY requirements.txt ./
+RUN pip install --no-cache-dir -r requirements.txt
+
+COPY . .
+RUN useradd --system --no-create-home shadowprice \
+    && mkdir -p /data /cache && chown shadowprice /data /cache
+# Compiled kernels are kept here, so that a restarted worker loads them.
+ENV SHADOWPRICE_VAR=/data NUMBA_CACHE_DIR=/cache
+USER shadowprice

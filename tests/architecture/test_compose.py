@@ -1,0 +1,65 @@
+"""The compose file, read as data; tests/faults runs its commands."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.processes import ROOT
+
+FILE = ROOT / "docker-compose.yml"
+COMPOSE = yaml.safe_load(FILE.read_text())
+SERVICES = COMPOSE["services"]
+ONE_SHOT = {"migrate"}
+
+
+def test_it_has_web_two_workers_beat_and_both_servers() -> None:
+    assert set(SERVICES) == {"migrate", "web", "worker-1", "worker-2", "beat", "postgres", "redis"}
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_every_lasting_service_restarts_and_has_a_health_check(name: str) -> None:
+    service = SERVICES[name]
+    if name in ONE_SHOT:
+        assert service["restart"] == "on-failure"
+        return
+    assert service["restart"] == "unless-stopped"
+    check = service["healthcheck"]
+    assert check["test"][0] in ("CMD", "CMD-SHELL")
+    assert {"interval", "timeout", "retries"} <= set(check)
+
+
+@pytest.mark.parametrize("name", ["web", "worker-1", "worker-2", "beat"])
+def test_every_process_waits_for_the_servers_and_the_migration(name: str) -> None:
+    waits = {key: value["condition"] for key, value in SERVICES[name]["depends_on"].items()}
+    assert waits == {
+        "postgres": "service_healthy",
+        "redis": "service_healthy",
+        "migrate": "service_completed_successfully",
+    }
+
+
+def test_each_worker_is_asked_by_its_own_name() -> None:
+    for name in ("worker-1", "worker-2"):
+        assert f"{name}@shadowprice" in SERVICES[name]["command"]
+        assert SERVICES[name]["healthcheck"]["test"][-1] == f"{name}@shadowprice"
+
+
+def test_secrets_come_from_outside_and_their_absence_stops_the_start() -> None:
+    for secret in ("POSTGRES_PASSWORD", "SHADOWPRICE_SECRET_KEY"):
+        uses = re.findall(r"\$\{" + secret + r"([^}]*)\}", FILE.read_text())
+        assert uses
+        assert all(use.startswith(":?") for use in uses)
+
+
+def test_no_service_mounts_a_path_of_the_host_and_every_volume_is_declared() -> None:
+    mounts = [volume for service in SERVICES.values() for volume in service.get("volumes", [])]
+    assert {mount.split(":")[0] for mount in mounts} == set(COMPOSE["volumes"])
+    assert not [mount for mount in mounts if mount.startswith(("/", ".", "~"))]
+
+
+def test_the_image_is_made_from_the_pinned_requirements() -> None:
+    dockerfile = Path(ROOT / "Dockerfile").read_text()
+    assert "pip install --no-cache-dir -r requirements.txt" in dockerfile
+    assert re.search(r"^USER (?!root)", dockerfile, re.M)
