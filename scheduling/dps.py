@@ -18,8 +18,7 @@ from scheduling.ledger import Ledger
 from scheduling.policy import HISTORY, Book
 from scheduling.posted_price import Posted
 from scheduling.prices import PriceFunction, printed_prices, reserve_prices
-from scheduling.rigid import best_response
-from scheduling.schedule import Schedule
+from scheduling.rigid import RigidMarket
 
 
 def _parameter(default: Any, text: str, **limits: Any) -> Any:
@@ -111,9 +110,15 @@ class Dps:
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Decide one bid against the book (DPS, Algorithm 1); nothing is changed."""
         prices = self.price_function(book)
-        kernel = Rigid(book.ledger, prices, tail=self.tail)
+        free = printed_prices([1.0] * len(book.inventory.resources))
+        posted = Posted(
+            ledger=book.ledger,
+            prices=prices,
+            kernel=RigidMarket(book.ledger, prices, self.tail),
+            empty=RigidMarket(empty_like(book.ledger), free, self.tail),
+        )
         offered = self.density(bid, book.inventory, horizon=book.ledger.end - bid.arrival)
-        return posted_price.decide(self.waiting(bid), Posted(book.ledger, prices, kernel), density=offered)
+        return posted_price.decide(self.waiting(bid), posted, density=offered)
 
     def prices(self, book: Book) -> Floats:
         """Posted price of one unit of each resource for one slot, T x S x R, money."""
@@ -185,55 +190,14 @@ class Dps:
         return [self.worker_share if units else self.ps_share for units in for_workers]
 
 
-@dataclass(frozen=True)
-class Rigid:
-    """The rigid kernel against one ledger at its posted prices."""
-
-    ledger: Ledger
-    price_function: PriceFunction
-    tail: int
-
-    def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Schedule | None:
-        """The schedule of greatest payoff, if that is more than `above`."""
-        prices = self.price_function.of(self.ledger.used, self.ledger.inventory.capacity)
-        response = best_response(
-            bid,
-            self.ledger.inventory,
-            start=self.ledger.start,
-            used=self.ledger.used,
-            prices=prices,
-            above=above,
-            first_start=first_start,
-            tail=self.tail,
-        )
-        return None if response is None else response.schedule
-
-    def best_on_empty(self, bid: Bid, *, above: float = 0.0) -> Schedule | None:
-        """The same on the empty cluster at no price."""
-        used = np.zeros_like(self.ledger.used)
-        response = best_response(
-            bid,
-            self.ledger.inventory,
-            start=self.ledger.start,
-            used=used,
-            prices=np.zeros(used.shape),
-            above=above,
-            tail=self.tail,
-        )
-        return None if response is None else response.schedule
-
-    def best_for_free(self, bid: Bid) -> Schedule | None:
-        """The schedule of greatest worth that fits what is free, if it is worth anything."""
-        used = self.ledger.used
-        response = best_response(
-            bid,
-            self.ledger.inventory,
-            start=self.ledger.start,
-            used=used,
-            prices=np.zeros(used.shape),
-            tail=self.tail,
-        )
-        return None if response is None else response.schedule
+def empty_like(ledger: Ledger) -> Ledger:
+    """An empty ledger over the same slots, kept beside the ledger so that its kernel stays warm."""
+    empty = ledger.derived.get("empty")
+    if not isinstance(empty, Ledger) or empty.inventory is not ledger.inventory or empty.start > ledger.start:
+        empty = Ledger(ledger.inventory, start=ledger.start, slots=ledger.end - ledger.start)
+        ledger.derived["empty"] = empty
+    empty.advance(ledger.start)
+    return empty
 
 
 def _checked(parameter: Any, value: object) -> object:

@@ -21,30 +21,44 @@ from scheduling.schedule import Schedule
 CENT = 0.01
 SMALLEST_MONEY = 1e-6
 """An amplitude below this cannot be scaled up to a counter-offer without leaving the range of doubles."""
-ROUNDS = 60
-"""Newton's method on the ratio of cost to shape needs about five; more means rounding, which the cents absorb."""
+ROUNDS = 20
+"""Cents tried before giving up: more than one or two means that rounding, not the price, decides."""
+
+
+class Answer(Protocol):
+    """What a kernel found."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule."""
+
+    @property
+    def value(self) -> float:
+        """What the bid's owner gets from it, money."""
 
 
 class Kernel(Protocol):
-    """Best responses against one book at its posted prices."""
+    """Best responses against one ledger at its posted prices."""
 
-    def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Schedule | None:
+    def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Answer | None:
         """The schedule of greatest payoff, if that is more than `above`."""
 
-    def best_on_empty(self, bid: Bid, *, above: float = 0.0) -> Schedule | None:
-        """The same on the empty cluster at no price."""
+    def least_ratio(self, bid: Bid) -> Answer | None:
+        """The schedule of least cost for its worth, among those worth anything."""
 
-    def best_for_free(self, bid: Bid) -> Schedule | None:
-        """The schedule of greatest worth that fits what is free, if it is worth anything."""
+    def latest(self, bid: Bid) -> Answer | None:
+        """The schedule of positive payoff that starts last."""
 
 
 @dataclass(frozen=True)
 class Posted:
-    """A ledger, its prices, and the kernel that answers against them."""
+    """A ledger, its prices, and the kernels that answer against them."""
 
     ledger: Ledger
     prices: PriceFunction
     kernel: Kernel
+    empty: Kernel
+    """Answers for the empty cluster at no price."""
 
     def cost(self, schedule: Schedule) -> float:
         """Posted price x allocation over all placements, money.
@@ -73,16 +87,18 @@ def with_value(bid: Bid, value: float) -> Bid:
 
 def profitable(bid: Bid, posted: Posted, *, first_start: int | None = None) -> Schedule | None:
     """The bid's best schedule, if its payoff is above 0."""
-    schedule = posted.kernel.best(bid, first_start=first_start)
-    if schedule is None or worth(bid, schedule) - posted.cost(schedule) <= 0:
-        return None
-    return schedule
+    answer = posted.kernel.best(bid, first_start=first_start)
+    return None if answer is None or not _pays(bid, posted, answer.schedule) else answer.schedule
+
+
+def _pays(bid: Bid, posted: Posted, schedule: Schedule) -> bool:
+    return worth(bid, schedule) > posted.cost(schedule)
 
 
 def decide(bid: Bid, posted: Posted, *, density: tuple[float, ...]) -> Decision:
     """Admit the bid at its best schedule, or reject it with the least that would have been admitted."""
-    on_empty = posted.kernel.best_on_empty(bid)
-    ceiling = 0.0 if on_empty is None else worth(bid, on_empty)
+    on_empty = posted.empty.best(bid)
+    ceiling = 0.0 if on_empty is None else on_empty.value
     schedule = profitable(bid, posted) if on_empty is not None else None
     if schedule is None:
         return _reject(bid, posted, ceiling=ceiling, density=density)
@@ -109,8 +125,12 @@ def decide(bid: Bid, posted: Posted, *, density: tuple[float, ...]) -> Decision:
 
 
 def _reject(bid: Bid, posted: Posted, *, ceiling: float, density: tuple[float, ...]) -> Decision:
-    counter = counter_offer(bid, posted) if ceiling > 0 else None
-    reason, explanation = _why(bid, posted, ceiling=ceiling, counter=counter)
+    cheapest = posted.kernel.least_ratio(bid) if ceiling > 0 else None
+    counter = None if cheapest is None else counter_offer(bid, posted, cheapest.schedule)
+    if ceiling > 0:
+        reason = Reason.NO_ROOM if cheapest is None else Reason.PRICE
+    else:
+        reason = Reason.IMPOSSIBLE if posted.empty.best(bid, above=-math.inf) is None else Reason.WORTHLESS
     return Decision(
         bid_id=bid.id,
         slot=posted.ledger.start,
@@ -120,7 +140,7 @@ def _reject(bid: Bid, posted: Posted, *, ceiling: float, density: tuple[float, .
         payoff=0.0,
         schedule=None,
         reason=reason,
-        explanation=explanation,
+        explanation=_explain(bid, reason, end=posted.ledger.end, counter=counter),
         counter=counter,
         ceiling=ceiling,
         density=density,
@@ -128,79 +148,70 @@ def _reject(bid: Bid, posted: Posted, *, ceiling: float, density: tuple[float, .
     )
 
 
-def _why(bid: Bid, posted: Posted, *, ceiling: float, counter: CounterOffer | None) -> tuple[Reason, str]:
-    end = posted.ledger.end
-    if counter is not None:
-        return Reason.PRICE, (
-            "Every schedule that fits costs at least what finishing then is worth. "
-            f"It offered {bid.utility.value:.2f}; anything above {counter.least_value:.2f} would have been admitted, "
-            f"starting in slot {counter.latest_start} at the latest."
-        )
-    if ceiling > 0:
-        if posted.kernel.best_for_free(bid) is not None:
-            return Reason.PRICE, (
-                "Every schedule that fits costs more than finishing then is worth, whatever value is stated: it would "
-                "complete so late that hardly any of the value is left."
-            )
-        return Reason.NO_ROOM, (
+def _explain(bid: Bid, reason: Reason, *, end: int, counter: CounterOffer | None) -> str:
+    if reason is Reason.NO_ROOM:
+        return (
             f"The empty cluster could run it, but what is still free before slot {end} cannot, at any price, while "
             "finishing is worth anything."
         )
-    if posted.kernel.best_on_empty(bid, above=-math.inf) is None:
-        return Reason.IMPOSSIBLE, (
+    if reason is Reason.IMPOSSIBLE:
+        return (
             f"Even the empty cluster could not complete it before slot {end}: its machines, its work and its upload "
             "delays do not fit."
         )
-    return Reason.WORTHLESS, "It could run, but even at its earliest possible completion it is worth nothing."
+    if reason is Reason.WORTHLESS:
+        return "It could run, but even at its earliest possible completion it is worth nothing."
+    if counter is None:
+        return (
+            "Every schedule that fits costs more than finishing then is worth, whatever value is stated: it would be "
+            "complete so late that hardly any of the value is left."
+        )
+    return (
+        "Every schedule that fits costs at least what finishing then is worth. "
+        f"It offered {bid.utility.value:.2f}; anything above {counter.least_value:.2f} would have been admitted, "
+        f"starting in slot {counter.latest_start} at the latest."
+    )
 
 
-def counter_offer(bid: Bid, posted: Posted) -> CounterOffer | None:
+def counter_offer(bid: Bid, posted: Posted, cheapest: Schedule) -> CounterOffer | None:
     """The least amplitude that would be admitted, and the last start still admitted at it; None if no amplitude would.
 
     Notes
     -----
     A schedule l pays for itself at amplitude v iff v x shape(l) > cost(l), so the least amplitude is the minimum of
-    cost / shape. Dinkelbach's iteration finds it: answer at v, set v to the ratio of the answer, until nothing answers
-    at v. The result is rounded up to whole cents and then *tried*: one cent more is admitted, one cent less is not.
-    At that amplitude admission can only be lost by starting later, so the last start is found by bisection.
+    cost / shape: that of `cheapest`. It is rounded up to whole cents and then *tried*: with one cent more the bid is
+    admitted, with one cent less it is not. At that amplitude only a later start can lose admission, so there is a last
+    one.
     """
     if bid.utility.value < SMALLEST_MONEY:
         return None
-    value = LARGEST_MONEY
-    for _ in range(ROUNDS):
-        offer = with_value(bid, value)
-        schedule = profitable(offer, posted)
-        if schedule is None:
-            break
-        lower = value * (posted.cost(schedule) / worth(offer, schedule))
-        if lower >= value * (1 - 1e-12):
-            break
-        value = lower
+    value = bid.utility.value * (posted.cost(cheapest) / worth(bid, cheapest))
     # A value within rounding of a whole cent is that cent, else one cent less could be admitted too.
-    slack = max(1e-6, value * 1e-11)
-    least = round(math.ceil(value / CENT - slack) * CENT, 2)
+    slack = max(1e-6, value * 1e-8)
+    least = max(0.0, round(math.ceil(value / CENT - slack) * CENT, 2)) if value <= LARGEST_MONEY else value
     for _ in range(ROUNDS):
         if least + CENT > LARGEST_MONEY:
             return None
         offer = with_value(bid, least + CENT)
         schedule = profitable(offer, posted)
         if schedule is not None:
-            return _latest(offer, posted, schedule, least=least)
-        # Rounding, or a shape so near 0 that a cent of value is no gain.
+            last = _latest(offer, posted, schedule)
+            return CounterOffer(least_value=least, latest_start=last.start, completion=last.completion)
+        # Rounding, or a worth so near 0 that one cent more is lost in it.
         least = round(least + max(CENT, least * 1e-12), 2)
     return None
 
 
-def _latest(offer: Bid, posted: Posted, schedule: Schedule, *, least: float) -> CounterOffer:
-    low, high = schedule.start, posted.ledger.end
-    while high - low > 1:
-        middle = (low + high) // 2
-        later = profitable(offer, posted, first_start=middle)
-        if later is None:
-            high = middle
-        else:
-            schedule, low = later, later.start
-    return CounterOffer(least_value=least, latest_start=low, completion=schedule.completion)
+def _latest(offer: Bid, posted: Posted, schedule: Schedule) -> Schedule:
+    """The schedule of positive payoff that starts last; `schedule` is one of positive payoff."""
+    answer = posted.kernel.latest(offer)
+    if answer is not None and answer.schedule.start > schedule.start and _pays(offer, posted, answer.schedule):
+        schedule = answer.schedule
+    later = profitable(offer, posted, first_start=schedule.start + 1)
+    while later is not None:
+        schedule = later
+        later = profitable(offer, posted, first_start=schedule.start + 1)
+    return schedule
 
 
 def _slots(count: int) -> str:

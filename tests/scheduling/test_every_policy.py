@@ -1,0 +1,217 @@
+"""What holds for every registered policy, at every parameter that changes how it decides."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.arrays import Json
+from scheduling.bid import Bid
+from scheduling.decision import Decision, Reason, canonical, parse
+from scheduling.inventory import Inventory
+from scheduling.policy import Policy
+from scheduling.registry import POLICIES, make_policy
+from scheduling.schedule import Role
+from tests.scheduling.worlds import SLOTS, Run, World, world
+
+SETTINGS: dict[str, list[Json]] = {
+    "dps": [
+        {"refit_every": 3},
+        {"refit_every": 1, "worker_share": 1.0, "ps_share": 1.0},
+        {"price": "printed", "prior_high": 20.0, "refit_every": 2},
+        {"window": "inclusive", "start": "strict", "refit_every": 2},
+    ]
+}
+each_policy = pytest.mark.parametrize(
+    ("name", "parameters"), [(name, parameters) for name, rows in SETTINGS.items() for parameters in rows]
+)
+seeds = st.integers(0, 2**32 - 1)
+quick = settings(max_examples=25, deadline=None)
+
+
+def run(world: World, policy: Policy) -> tuple[Run, list[Decision]]:
+    going = Run(world.ledger(), policy, [])
+    return going, [going.decide(bid) for bid in world.bids]
+
+
+def test_every_registered_policy_is_tried_here() -> None:
+    assert set(SETTINGS) == set(POLICIES)
+
+
+@each_policy
+@quick
+@given(seed=seeds)
+def test_no_server_is_ever_over_capacity(name: str, parameters: Json, seed: int) -> None:
+    drawn = world(seed)
+    going, _ = run(drawn, make_policy(name, parameters))
+    assert (going.ledger.used <= drawn.inventory.capacity).all()
+    assert (going.ledger.used >= 0).all()
+
+
+@each_policy
+@quick
+@given(seed=seeds)
+def test_an_admitted_job_starts_after_its_upload_and_gets_its_whole_work(
+    name: str, parameters: Json, seed: int
+) -> None:
+    drawn = world(seed)
+    _, decisions = run(drawn, make_policy(name, parameters))
+    for bid, decision in zip(drawn.bids, decisions, strict=True):
+        if decision.schedule is not None:
+            assert_whole(bid, decision, drawn.inventory)
+
+
+def assert_whole(bid: Bid, decision: Decision, inventory: Inventory) -> None:
+    schedule = decision.schedule
+    assert schedule is not None
+    workers = [p for p in schedule.placements if p.role is Role.WORKER]
+    pss = [p for p in schedule.placements if p.role is Role.PS]
+    assert all(p.start >= bid.arrival + bid.delay[p.server] for p in schedule.placements)
+    assert schedule.completion <= SLOTS
+    assert pss
+    assert len({p.type for p in workers}) == len({p.type for p in pss}) == len({p.server for p in pss}) == 1
+    count, host = sum(p.count for p in workers), pss[0].server
+    assert 1 <= count <= bid.chunks
+    together = {p.server for p in workers} == {host}
+    step = bid.worker_time[workers[0].type] + bid.ps_time[pss[0].type]
+    if not together:
+        step += bid.transfer_time[workers[0].type]
+    assert count * (schedule.completion - schedule.start) >= bid.work * step
+    remote = sum(p.count for p in workers if p.server != host) * inventory.workers[workers[0].type].bandwidth_mbps
+    assert remote <= pss[0].count * inventory.pss[pss[0].type].bandwidth_mbps
+
+
+@each_policy
+@quick
+@given(seed=seeds)
+def test_every_bid_is_either_admitted_at_a_profit_or_rejected_with_a_reason(
+    name: str, parameters: Json, seed: int
+) -> None:
+    drawn = world(seed)
+    _, decisions = run(drawn, make_policy(name, parameters))
+    assert [decision.bid_id for decision in decisions] == [bid.id for bid in drawn.bids]
+    for decision in decisions:
+        assert decision.explanation
+        assert len(decision.density) == len(drawn.inventory.resources)
+        if decision.admitted:
+            assert decision.schedule is not None
+            assert decision.reason is None
+            assert decision.counter is None
+            assert 0 <= decision.payment < decision.value <= decision.ceiling * (1 + 1e-12)
+            assert decision.payoff == decision.value - decision.payment
+        else:
+            assert decision.schedule is None
+            assert decision.value == decision.payment == decision.payoff == 0
+            assert (decision.counter is not None) == (decision.reason is Reason.PRICE)
+
+
+@each_policy
+@quick
+@given(seed=seeds)
+def test_the_same_book_gives_the_same_bytes(name: str, parameters: Json, seed: int) -> None:
+    receipts = []
+    for _ in range(2):
+        _, decisions = run(world(seed), make_policy(name, parameters))
+        receipts.append([canonical(decision.to_json()) for decision in decisions])
+    assert receipts[0] == receipts[1]
+    assert [canonical(Decision.from_json(parse(text)).to_json()) for text in receipts[0]] == receipts[0]
+
+
+@each_policy
+@quick
+@given(seed=seeds)
+def test_a_book_rebuilt_from_its_schedules_gives_the_same_bytes(name: str, parameters: Json, seed: int) -> None:
+    drawn = world(seed)
+    going, decisions = run(replace(drawn, bids=drawn.bids[:-1]), make_policy(name, parameters))
+    fresh = Run(drawn.ledger(), going.policy, list(going.history))
+    fresh.ledger.restore(d.schedule for d in decisions if d.schedule is not None)
+    last = drawn.bids[-1]
+    assert canonical(fresh.decide(last).to_json()) == canonical(going.decide(last).to_json())
+
+
+@each_policy
+@quick
+@given(seed=seeds, factor=st.floats(1.0, 50.0))
+def test_the_payment_does_not_depend_on_the_stated_value_given_the_schedule(
+    name: str, parameters: Json, seed: int, factor: float
+) -> None:
+    drawn = world(seed)
+    going, _ = run(replace(drawn, bids=drawn.bids[:-1]), make_policy(name, parameters))
+    bid, book = drawn.bids[-1], going.book()
+    modest = going.policy.decide(bid, book)
+    boasting = going.policy.decide(replace(bid, utility=bid.utility.scaled(factor)), book)
+    if modest.admitted:
+        assert boasting.admitted
+        if modest.schedule == boasting.schedule:
+            assert modest.payment == boasting.payment
+
+
+@each_policy
+@quick
+@given(seed=seeds)
+def test_renaming_servers_changes_no_payoff(name: str, parameters: Json, seed: int) -> None:
+    drawn = world(seed)
+    going, decisions = run(replace(drawn, bids=drawn.bids[:-1]), make_policy(name, parameters))
+    order = np.random.default_rng(seed).permutation(len(drawn.inventory.servers))
+    position = np.argsort(order)
+    swapped = replace(
+        drawn.inventory,
+        servers=tuple(drawn.inventory.servers[s] for s in order),
+        cloud=tuple(drawn.inventory.cloud[s] for s in order),
+        capacity=drawn.inventory.capacity[order],
+    )
+    other = Run(World(swapped, ()).ledger(), going.policy, list(going.history))
+    for decision in decisions:
+        if decision.schedule is not None:
+            moved = [replace(p, server=int(position[p.server])) for p in decision.schedule.placements]
+            other.ledger.commit(replace(decision.schedule, placements=tuple(moved)))
+    bid = drawn.bids[-1]
+    here = going.decide(bid)
+    there = other.decide(replace(bid, delay=tuple(bid.delay[s] for s in order)))
+    assert there.payoff == pytest.approx(here.payoff, rel=1e-9, abs=1e-9)
+    assert there.ceiling == pytest.approx(here.ceiling)
+    assert there.reason == here.reason
+
+
+@each_policy
+@quick
+@given(seed=seeds, factor=st.sampled_from([0.25, 0.5, 2.0, 1024.0]))
+def test_in_another_currency_every_sum_is_the_same_money(name: str, parameters: Json, seed: int, factor: float) -> None:
+    # At learned prices, where a price is a share of past values; the printed eta is not a sum of money.
+    if parameters.get("price") == "printed":
+        parameters = {**parameters, "price": "learned"}
+    policy = make_policy(name, parameters)
+    priors = {key: policy.to_json()[key] * factor for key in ("prior_low", "prior_high")}
+    drawn = world(seed)
+    dearer = replace(drawn, bids=tuple(replace(b, utility=b.utility.scaled(factor)) for b in drawn.bids))
+    _, here = run(drawn, policy)
+    _, there = run(dearer, make_policy(name, {**parameters, **priors}))
+    # Equal until a tie or a rounding falls otherwise, after which the books differ.
+    for one, other in zip(here, there, strict=True):
+        if one.schedule != other.schedule:
+            break
+        assert other.payment == pytest.approx(one.payment * factor, rel=1e-9)
+        assert other.value == pytest.approx(one.value * factor, rel=1e-9)
+        assert other.density == pytest.approx([x * factor for x in one.density], rel=1e-9)
+
+
+@each_policy
+@quick
+@given(seed=seeds, slots=st.integers(1, 4))
+def test_prices_are_finite_never_negative_and_rise_with_use(name: str, parameters: Json, seed: int, slots: int) -> None:
+    drawn = world(seed)
+    policy = make_policy(name, parameters)
+    going = Run(drawn.ledger(), policy, [])
+    before = policy.prices(going.book())
+    decision = going.decide(drawn.bids[0])
+    going.history.clear()  # the same parameters again
+    after = policy.prices(going.book())
+    assert np.isfinite(after).all()
+    assert (before >= 0).all()
+    assert (after >= before).all()
+    if decision.schedule is not None:
+        assert (after > before).any()
+    going.ledger.advance(slots)
+    assert policy.prices(going.book()).shape == after.shape
