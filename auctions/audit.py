@@ -45,4 +45,11 @@ class Finding:
 def audit_market(market: Market) -> tuple[Finding, ...]:
     """Run every check. Best on a market nothing writes to: rows are read check by check."""
     market.refresh_from_db()
-    return tuple(Finding(check=name, rows=tuple(check(market))) for name, check in CHECKS.items())
+    return tuple(Finding(check=name, rows=_rows(check, market)) for name, check in CHECKS.items())
+
+
+def _rows(check: Check, market: Market) -> tuple[str, ...]:
+    try:
+        return tuple(check(market))
+    except audit_schedules.UNREADABLE as error:
+        return (f"rows cannot be read: {type(error).__name__}: {error}",)

@@ -18,6 +18,9 @@ from scheduling.schedule import Placement, Role, Schedule
 STRETCH = 256
 """Slots looked at in one go: bounds the memory."""
 
+UNREADABLE = (SchedulingError, LookupError, ValueError, TypeError, AttributeError)
+"""What reading tampered documents may raise: that they cannot be read is then the finding."""
+
 
 def commitments_match(market: Market) -> list[str]:
     """Each job holds what its receipt grants, cut at the slot it was ended in; other bids hold nothing."""
@@ -96,8 +99,7 @@ def replays(market: Market) -> list[str]:
             paid = again.decision.payment
             if again.posted is not None and abs(paid - again.posted) > 1e-6 * max(1.0, abs(paid)):
                 problems.append(f"bid {again.sequence} pays {paid}; at posted prices it is {again.posted}")
-    except (SchedulingError, KeyError, ValueError, IndexError, TypeError) as error:
-        # Tampered rows need not even be readable; that they are not is the finding.
+    except UNREADABLE as error:
         problems.append(f"the replay breaks off: {type(error).__name__}: {error}")
     return problems
 

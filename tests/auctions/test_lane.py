@@ -10,6 +10,7 @@ from auctions.audit import audit_market
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market
 from auctions.replay import replay_market
 from auctions.submission import quote
+from scheduling.decision import parse
 from scheduling.dps import Dps
 from tests.auctions.worlds import body, set_time, submit
 
@@ -64,8 +65,6 @@ def test_a_quote_is_the_later_decision(market: Market, alice: User) -> None:
     record = DecisionRecord.objects.get(bid=bid)
     assert record.ledger_version == offered.ledger_version
     said = offered.decision.to_json() | {"bid_id": "6"}
-    from scheduling.decision import parse
-
     assert parse(record.receipt) == said
 
 
@@ -89,9 +88,10 @@ def test_a_policy_that_raises_stops_the_lane_at_that_bid_and_changes_nothing(
     def broken(*args: Any) -> None:
         raise RuntimeError("broken")
 
-    with monkeypatch.context() as patched, pytest.raises(RuntimeError):
+    with monkeypatch.context() as patched:
         patched.setattr(Dps, "decide", broken)
-        lane.drain(market.pk)
+        with pytest.raises(RuntimeError, match="broken"):
+            lane.drain(market.pk)
     bid.refresh_from_db()
     assert bid.state == BidState.SUBMITTED
     assert lane.drain(market.pk) == 1

@@ -27,7 +27,7 @@ SLOT_S = 100
 
 
 def make_cluster(name: str = "lab", *, servers: int = 2, units: int = 4, horizon: int = 12) -> Cluster:
-    """Servers edge-0, edge-1, ... and a cloud; resource and type `gpu` (worker) and `ps`, one unit each; 100 s slots."""
+    """Servers edge-0, edge-1, ... and a cloud; worker type `gpu` and PS type `ps`, a unit each; slots of 100 s."""
     cluster = Cluster.objects.create(
         name=name,
         title=name.title(),

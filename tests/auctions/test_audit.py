@@ -1,0 +1,187 @@
+"""The audit: clean on an honest market, and it finds every kind of row that was tampered with."""
+
+import json
+from collections.abc import Callable
+from io import StringIO
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.management import CommandError, call_command
+from django.db.models import F
+
+from auctions import certificates, lane
+from auctions.audit import CHECKS, audit_market
+from auctions.jobs import cancel_job, withdraw_bid
+from auctions.models import (
+    Bid,
+    BidState,
+    Certificate,
+    Commitment,
+    DecisionRecord,
+    Event,
+    EventKind,
+    Market,
+    Payment,
+    PolicyVersion,
+)
+from auctions.policies import change_policy
+from auctions.slots import pass_slots
+from tests.auctions.worlds import set_time, submit
+
+
+@pytest.fixture
+def busy(market: Market, alice: User) -> Market:
+    """A market with bids in every state but failed."""
+    for i in range(24):
+        submit(market, alice, 20.0 * (1 + i % 5), epochs=1 + i % 7)
+    lane.drain(market.pk)
+    set_time(market, 310.0)
+    pass_slots(market.pk)
+    change_policy(market, name="dps", parameters={"price": "printed"}, by=alice)
+    submit(market, alice)
+    lane.drain(market.pk)
+    withdraw_bid(submit(market, alice))
+    cancel_job(Bid.objects.filter(state=BidState.PLANNED).latest("sequence"))
+    certificates.renew(market.pk)
+    market.refresh_from_db()
+    return market
+
+
+def admitted() -> Bid:
+    return Bid.objects.filter(state__in=[BidState.RUNNING, BidState.PLANNED]).order_by("sequence").first() or Bid()
+
+
+def change_receipt(old: str, new: str) -> None:
+    record = DecisionRecord.objects.get(bid=admitted())
+    assert old in record.receipt
+    DecisionRecord.objects.filter(pk=record.pk).update(receipt=record.receipt.replace(old, new, 1))
+
+
+def change_core(**fields: object) -> None:
+    bid = admitted()
+    Bid.objects.filter(pk=bid.pk).update(core=bid.core | fields)
+
+
+TAMPERINGS: dict[str, tuple[Callable[[], object], set[str]]] = {
+    "a value": (
+        lambda: Bid.objects.filter(pk=admitted().pk).update(value=F("value") + 1),
+        {"receipts match rows", "welfare is payoff plus revenue"},
+    ),
+    "a payment": (
+        lambda: Bid.objects.filter(pk=admitted().pk).update(payment=F("payment") / 2),
+        {"receipts match rows", "payments are charged once, as decided"},
+    ),
+    "a charge": (
+        lambda: Payment.objects.filter(bid=admitted()).update(amount=F("amount") + 0.01),
+        {"payments are charged once, as decided"},
+    ),
+    "a charge gone": (
+        lambda: Payment.objects.filter(bid=admitted()).delete(),
+        {"payments are charged once, as decided"},
+    ),
+    "a state": (
+        lambda: Bid.objects.filter(pk=admitted().pk).update(state=BidState.REJECTED),
+        {"every bid is accounted for", "receipts match rows", "commitments are the schedules granted"},
+    ),
+    "a state ahead of time": (
+        lambda: Bid.objects.filter(state=BidState.RUNNING).update(state=BidState.COMPLETED),
+        {"states agree with the slot"},
+    ),
+    "a commitment's count": (
+        lambda: Commitment.objects.filter(bid=admitted()).update(count=50),
+        {"commitments are the schedules granted", "no server is over capacity"},
+    ),
+    "a commitment's window": (
+        lambda: Commitment.objects.filter(bid=admitted()).update(end=F("end") + 1),
+        {"commitments are the schedules granted"},
+    ),
+    "a commitment gone": (
+        lambda: Commitment.objects.filter(bid=admitted()).delete(),
+        {"commitments are the schedules granted"},
+    ),
+    "a receipt's explanation": (
+        lambda: change_receipt('"explanation":"', '"explanation":"!'),
+        {"replay gives every receipt byte for byte"},
+    ),
+    "a receipt's ceiling": (
+        lambda: DecisionRecord.objects.filter(bid=admitted()).update(ceiling=0.0),
+        {"receipts match rows"},
+    ),
+    "an event gone": (
+        lambda: Event.objects.filter(kind=EventKind.ADMITTED).order_by("version")[3].delete(),
+        {"events are contiguous", "every decided bid has one receipt", "every bid is accounted for"},
+    ),
+    "an event's slot": (
+        lambda: Event.objects.filter(kind=EventKind.ADMITTED, bid=admitted()).update(slot=F("slot") + 1),
+        {"replay gives every receipt byte for byte"},
+    ),
+    "an inventory": (
+        lambda: Event.objects.filter(kind=EventKind.OPENED).update(payload={}),
+        {"replay gives every receipt byte for byte"},
+    ),
+    "a policy's parameters": (
+        lambda: PolicyVersion.objects.filter(number=1).update(parameters={"price": "printed"}),
+        {"policies are as their events say"},
+    ),
+    "the policy of a decision": (
+        lambda: DecisionRecord.objects.filter(bid=admitted()).update(policy=PolicyVersion.objects.get(number=2)),
+        {"policies are as their events say"},
+    ),
+    "the market's version": (lambda: Market.objects.update(version=F("version") + 1), {"events are contiguous"}),
+    "the market's ledger version": (lambda: Market.objects.update(ledger_version=1), {"events are contiguous"}),
+    "the last number given out": (
+        lambda: Market.objects.update(submitted=F("submitted") + 1),
+        {"sequence numbers have no gaps"},
+    ),
+    "an arrival": (
+        lambda: Bid.objects.filter(pk=admitted().pk).update(arrival_slot=-1),
+        {"nothing starts before arrival and upload"},
+    ),
+    "an upload delay": (
+        lambda: change_core(delay=[99, 99, 99]),
+        {"nothing starts before arrival and upload", "replay gives every receipt byte for byte"},
+    ),
+    "the work": (
+        lambda: change_core(epochs=100),
+        {"admitted jobs get their whole work", "replay gives every receipt byte for byte"},
+    ),
+    "a certificate": (lambda: Certificate.objects.update(value=1.0), {"welfare is below its certified bound"}),
+}
+
+
+def test_an_honest_market_passes_every_check(busy: Market) -> None:
+    assert {f.check: f.rows for f in audit_market(busy)} == dict.fromkeys(CHECKS, ())
+    states = set(Bid.objects.values_list("state", flat=True))
+    assert states >= {BidState.RUNNING, BidState.COMPLETED, BidState.REJECTED, BidState.WITHDRAWN, BidState.CANCELLED}
+
+
+@pytest.mark.parametrize("what", TAMPERINGS)
+def test_tampering_is_found(busy: Market, what: str) -> None:
+    tamper, expected = TAMPERINGS[what]
+    tamper()
+    broken = {f.check for f in audit_market(busy) if not f.passed}
+    assert expected <= broken
+
+
+def test_the_command_exits_0_with_a_line_a_check(busy: Market) -> None:
+    out = StringIO()
+    call_command("audit", stdout=out)
+    lines = out.getvalue().splitlines()
+    assert len(lines) == len(CHECKS)
+    assert all(line.startswith("ok") for line in lines)
+
+
+def test_the_command_exits_1_with_the_offending_rows(busy: Market) -> None:
+    bid = admitted()
+    Payment.objects.filter(bid=bid).update(amount=0.125)
+    out = StringIO()
+    with pytest.raises(CommandError) as failure:
+        call_command("audit", "--market", "lab", "--json", stdout=out)
+    assert failure.value.returncode == 1
+    rows = json.loads(out.getvalue())["lab"]["payments are charged once, as decided"]
+    assert rows == [f"bid {bid.sequence} ({bid.state}) was told {bid.payment} and charged 0.125"]
+
+
+def test_the_command_says_so_when_there_is_no_such_market(market: Market) -> None:
+    with pytest.raises(CommandError, match="no market of a cluster named 'nowhere'"):
+        call_command("audit", "--market", "nowhere")

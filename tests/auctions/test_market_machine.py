@@ -1,0 +1,159 @@
+"""A market under anything its people may do, in any order: the audit finds nothing."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from auctions import book, certificates, lane
+from auctions.audit import audit_market
+from auctions.errors import WrongState
+from auctions.jobs import cancel_job, fail_job, withdraw_bid
+from auctions.models import Bid, DecisionRecord, Market
+from auctions.policies import change_policy
+from auctions.slots import pass_slots
+from auctions.submission import quote
+from cluster.guards import ChangeRefused, checked_change
+from cluster.models import Capacity, Server
+from scheduling.decision import parse
+from tests.auctions.worlds import SLOT_S, add_server, body, make_cluster, make_market, make_user, set_time, submit
+
+VALUES = st.sampled_from([0.5, 3.0, 20.0, 80.0, 300.0])
+EPOCHS = st.integers(1, 8)
+UTILITIES = st.sampled_from(
+    [
+        {"form": "constant"},
+        {"form": "step", "deadline_s": 600},
+        {"form": "linear", "zero_at_s": 900},
+        {"form": "inverse", "zero_at_s": 1500},
+        {"form": "sigmoid", "steepness_per_s": 0.01, "midpoint_s": 500},
+        {"form": "piecewise_linear", "points": [[0, 1], [500, 0.5], [800, 0]]},
+    ]
+)
+
+
+class MarketMachine(RuleBasedStateMachine):
+    """Bidders, an operator, a clock and a worker."""
+
+    market: Market
+    alice: User
+
+    @initialize()
+    def open(self) -> None:
+        """Open the market of two small servers and a cloud."""
+        number = Market.objects.count()  # one database for all examples: each has a cluster of its own
+        self.market = make_market(make_cluster(f"lab-{number}", units=2, horizon=8), refit_every=3)
+        self.alice = make_user(f"alice-{number}")
+        self.seconds = 0.0
+
+    @rule(value=VALUES, epochs=EPOCHS, utility=UTILITIES)
+    def submit(self, value: float, epochs: int, utility: dict[str, Any]) -> None:
+        """A bid comes in."""
+        submit(self.market, self.alice, value, epochs=epochs, utility={**utility, "value": value})
+
+    @rule(at_most=st.integers(1, 6))
+    def decide(self, at_most: int) -> None:
+        """A worker has time for a few bids."""
+        lane.drain(self.market.pk, at_most=at_most)
+
+    @rule(value=VALUES, epochs=EPOCHS)
+    def quote_then_submit(self, value: float, epochs: int) -> None:
+        """A quote on an empty queue is what is then decided."""
+        lane.drain(self.market.pk)
+        offered = quote(cluster=self.market.cluster, body=body(value, epochs=epochs))
+        bid = submit(self.market, self.alice, value, epochs=epochs)
+        lane.drain(self.market.pk)
+        receipt = parse(DecisionRecord.objects.get(bid=bid).receipt)
+        assert receipt == offered.decision.to_json() | {"bid_id": str(bid.sequence)}
+
+    @rule(data=st.data(), deed=st.sampled_from(["withdraw", "cancel", "fail"]))
+    def end(self, data: st.DataObject, deed: str) -> None:
+        """Someone wants a bid gone; in a state where that is not possible, it is refused."""
+        bids = list(Bid.objects.filter(market=self.market).order_by("sequence"))
+        if not bids:
+            return
+        bid = data.draw(st.sampled_from(bids))
+        try:
+            if deed == "withdraw":
+                withdraw_bid(bid)
+            elif deed == "cancel":
+                cancel_job(bid)
+            else:
+                fail_job(bid, "a disk broke")
+        except WrongState:
+            assert Bid.objects.get(pk=bid.pk).state == bid.state
+
+    @rule(seconds=st.sampled_from([10.0, 50.0, 100.0, 150.0, 400.0, 2000.0]))
+    def let_time_pass(self, seconds: float) -> None:
+        """The clock moves on, now and then to the very beginning of a slot."""
+        self.seconds += seconds
+        set_time(self.market, self.seconds)
+
+    @rule()
+    def set_the_clock_back(self) -> None:
+        """An operator sets the virtual clock back by a slot and a half."""
+        self.seconds = max(0.0, self.seconds - 1.5 * SLOT_S)
+        set_time(self.market, self.seconds)
+
+    @rule()
+    def sweep(self) -> None:
+        """Slots pass and the certificate is renewed."""
+        pass_slots(self.market.pk)
+        certificates.renew(self.market.pk)
+
+    @rule(price=st.sampled_from(["learned", "printed"]), share=st.sampled_from([0.1, 0.5]))
+    def change_policy(self, price: str, share: float) -> None:
+        """An operator changes the policy."""
+        change_policy(self.market, name="dps", parameters={"price": price, "worker_share": share}, by=None)
+
+    @rule(amount=st.integers(0, 4), data=st.data())
+    def change_capacity(self, amount: int, data: st.DataObject) -> None:
+        """An operator changes a server, which is refused below what is promised."""
+        row = data.draw(st.sampled_from(list(Capacity.objects.filter(server__cluster=self.market.cluster))))
+        try:
+            with checked_change(self.market.cluster):
+                Capacity.objects.filter(pk=row.pk).update(amount=amount)
+        except ChangeRefused:
+            assert amount < row.amount
+
+    @precondition(lambda self: self.market.cluster.servers.count() < 6)
+    @rule(units=st.integers(1, 3), front=st.booleans())
+    def add_server(self, units: int, front: bool) -> None:
+        """An operator adds a server, before all others or after: positions change their meaning."""
+        cluster = self.market.cluster
+        with checked_change(cluster):
+            server = add_server(cluster, f"extra-{cluster.servers.count()}", units=units, delay_s=120.0)
+            if front:
+                first = min(cluster.servers.values_list("position", flat=True))
+                Server.objects.filter(pk=server.pk).update(position=first)
+                Server.objects.filter(cluster=cluster).exclude(pk=server.pk).update(position=first + 1)
+
+    @rule()
+    def forget(self) -> None:
+        """The worker is killed, and another starts with nothing in memory."""
+        book.forget()
+
+    def teardown(self) -> None:
+        """At the end nothing that must always be true is broken."""
+        if hasattr(self, "market"):
+            broken = {f.check: f.rows for f in audit_market(self.market) if not f.passed}
+            assert broken == {}
+
+
+@pytest.mark.django_db
+def test_nothing_that_people_do_breaks_what_must_always_be_true() -> None:
+    run_state_machine_as_test(
+        MarketMachine,
+        settings=settings(
+            max_examples=20, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+        ),
+    )
