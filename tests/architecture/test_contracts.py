@@ -1,0 +1,22 @@
+"""The import contracts hold, and fail when they should."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.processes import ROOT
+
+LINT = Path(sys.executable).parent / "lint-imports"
+
+
+def test_the_contracts_hold() -> None:
+    done = subprocess.run([str(LINT), "--no-cache"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_core_runs_without_django() -> None:
+    code = (
+        "import sys, scheduling.registry, scheduling.dps, scheduling.instance\n"
+        "sys.exit(any(name.split('.')[0] in ('django', 'celery', 'redis') for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

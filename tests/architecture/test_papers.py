@@ -1,0 +1,102 @@
+"""What the repository says about itself: commands that exist, pins without addresses, words that stay out."""
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.processes import ROOT
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PIN = re.compile(r"^[a-z0-9][a-z0-9.-]*==[0-9][0-9a-z.]*$")
+
+
+def tracked() -> list[Path]:
+    """Every file of the project, as git knows it."""
+    names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [ROOT / name for name in names.split("\0") if name and (ROOT / name).is_file()]
+
+
+def canonical(requirement: str) -> str:
+    """A distribution's name without extras, versions and case."""
+    return re.sub(r"[-_.]+", "-", re.split(r"[\[<>=!~; ]", requirement)[0]).lower()
+
+
+def pins(name: str) -> dict[str, str]:
+    """Distribution to version, of one requirements file."""
+    lines = (ROOT / name).read_text().splitlines()
+    return dict(line.split("==") for line in lines)
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "requirements-dev.txt"])
+def test_requirements_are_exact_pins_and_nothing_else(name: str) -> None:
+    lines = (ROOT / name).read_text().splitlines()
+    assert [line for line in lines if not PIN.match(line)] == []
+
+
+def test_every_dependency_is_pinned() -> None:
+    assert {canonical(r) for r in PROJECT["dependencies"]} <= set(pins("requirements.txt"))
+    assert {canonical(r) for r in PROJECT["optional-dependencies"]["dev"]} <= set(pins("requirements-dev.txt"))
+
+
+def test_both_files_pin_the_same_versions() -> None:
+    runtime = pins("requirements.txt")
+    assert {name: pins("requirements-dev.txt").get(name) for name in runtime} == runtime
+
+
+def test_every_dependency_is_argued_for_and_no_other() -> None:
+    argued = set(re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs/dependencies.md").read_text(), re.M))
+    wanted = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"]
+    assert argued == {canonical(requirement) for requirement in wanted}
+
+
+def test_no_file_names_a_package_registry_or_a_path_of_one_machine() -> None:
+    forbidden = re.compile(r"index-url|//pypi\.|//files\.pythonhosted|(?<![\w.])/(?:work|root|home/\w+)/")
+    here = Path(__file__).resolve()
+    for path in tracked():
+        if path.resolve() == here or path.suffix in (".png", ".woff2", ".js") or path.name == "Makefile":
+            continue
+        found = forbidden.search(path.read_text(errors="replace"))
+        assert found is None, f"{path.relative_to(ROOT)}: {found and found.group()}"
+
+
+def test_every_make_target_in_the_documents_exists() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
+    for path in DOCUMENTS:
+        named = set(re.findall(r"(?:^|`)make ([a-z-]+)", path.read_text(), re.M))
+        assert named <= targets, path.name
+
+
+def test_every_management_command_in_the_documents_exists() -> None:
+    from django.core.management import get_commands
+
+    for path in DOCUMENTS:
+        named = set(re.findall(r"manage\.py ([a-z_]+)", path.read_text()))
+        assert named <= set(get_commands()), path.name
+
+
+def test_every_link_inside_the_documents_leads_somewhere() -> None:
+    for path in DOCUMENTS:
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", path.read_text()):
+            if "://" not in target:
+                assert (path.parent / target).exists(), f"{path.name}: {target}"
+
+
+def test_the_readme_shows_both_commands_and_both_pictures() -> None:
+    text = (ROOT / "README.md").read_text()
+    for wanted in ("make demo", "make test", "docs/images/overview.png", "docs/images/path-of-a-bid.svg"):
+        assert wanted in text
+
+
+def test_the_changelog_is_newest_first() -> None:
+    headings = re.findall(r"^## \[([^\]]+)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert headings
+    assert headings[0] == "Unreleased"
+
+
+def test_the_build_runs_make_test() -> None:
+    assert "test" in (ROOT / ".ci/run").read_text().splitlines()[-1].split()
+    assert (ROOT / ".ci/run").stat().st_mode & 0o111
