@@ -1,0 +1,204 @@
+"""`python -m scheduling decide`: results on standard output; bad input in one line that names the field."""
+
+import copy
+import json
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.__main__ import main
+from scheduling.errors import InvalidField
+from scheduling.instance import parse_document, read_instance
+from tests.scheduling.cases import dps_cases, load
+
+GOOD: dict[str, Any] = {
+    "T": 4,
+    "slot_seconds": 3600,
+    "worker_types": [{"bw_mbps": 100}],
+    "ps_types": [{"bw_mbps": 400}],
+    "servers": [{"workers": [2], "pss": [1], "cloud": False}],
+    "jobs": [
+        {
+            "id": 7,
+            "arrival": 1,
+            "epochs": 1,
+            "chunks": 2,
+            "minibatches": 1,
+            "worker_time": [1],
+            "ps_time": [0],
+            "grad_mb": 0,
+            "delay": [0],
+            "utility": {"type": "constant", "v": 10},
+        }
+    ],
+    "prices": {"eta_w": [3.0], "eta_p": [3.0]},
+}
+MISSING = object()
+BAD: list[tuple[list[str | int], object, str]] = [
+    (["T"], True, "T"),
+    (["T"], 0, "T"),
+    (["T"], 10**30, "T"),
+    (["T"], 4.5, "T"),
+    (["T"], MISSING, "T"),
+    (["slot_seconds"], 0, "slot_seconds"),
+    (["slot_seconds"], False, "slot_seconds"),
+    (["horizon"], 4, "horizon"),
+    (["servers"], [], "servers"),
+    (["servers"], {}, "servers"),
+    (["servers", 0, "workers"], [1, 2], "servers[0].workers"),
+    (["servers", 0, "workers", 0], -1, "servers[0].workers[0]"),
+    (["servers", 0, "pss", 0], True, "servers[0].pss[0]"),
+    (["servers", 0, "cloud"], 1, "servers[0].cloud"),
+    (["servers", 0, "gpu"], 1, "servers[0].gpu"),
+    (["worker_types"], [], "worker_types"),
+    (["worker_types", 0, "bw_mbps"], 0, "worker_types[0].bw_mbps"),
+    (["worker_types", 0, "bw_mbps"], "fast", "worker_types[0].bw_mbps"),
+    (["ps_types", 0], 5, "ps_types[0]"),
+    (["jobs"], None, "jobs"),
+    (["jobs", 0, "id"], True, "jobs[0].id"),
+    (["jobs", 0, "arrival"], 5, "jobs[0].arrival"),
+    (["jobs", 0, "arrival"], 0, "jobs[0].arrival"),
+    (["jobs", 0, "epochs"], 0, "jobs[0].epochs"),
+    (["jobs", 0, "epochs"], 10**18, "jobs[0].epochs"),
+    (["jobs", 0, "chunks"], 10**8, "jobs[0].chunks"),
+    (["jobs", 0, "minibatches"], "3", "jobs[0].minibatches"),
+    (["jobs", 0, "worker_time", 0], -0.5, "jobs[0].worker_time[0]"),
+    (["jobs", 0, "worker_time", 0], "1/0", "jobs[0].worker_time[0]"),
+    (["jobs", 0, "worker_time", 0], "1e999999999", "jobs[0].worker_time[0]"),
+    (["jobs", 0, "ps_time"], [], "jobs[0].ps_time"),
+    (["jobs", 0, "grad_mb"], 1e300, "jobs[0].grad_mb"),
+    (["jobs", 0, "delay", 0], 1.5, "jobs[0].delay[0]"),
+    (["jobs", 0, "utility"], 5, "jobs[0].utility"),
+    (["jobs", 0, "utility", "v"], -1, "jobs[0].utility.v"),
+    (["jobs", 0, "utility", "type"], "cubic", "jobs[0].utility.type"),
+    (["jobs", 0, "colour"], "red", "jobs[0].colour"),
+    (["prices", "eta_w"], [0.5], "prices.eta_w[0]"),
+    (["prices", "eta_p"], [1, 2], "prices.eta_p"),
+    (["prices", "eta_q"], [1], "prices.eta_q"),
+    (["conventions"], {"window": "open"}, "conventions.window"),
+    (["initial_worker_usage"], [[[0]]], "initial_worker_usage"),
+    (["initial_worker_usage"], [[[3]]] * 4, "initial_worker_usage"),
+    (["initial_ps_usage"], [[[0.5]]] * 4, "initial_ps_usage[0][0][0]"),
+]
+
+
+def spoilt(path: list[str | int], value: object) -> dict[str, Any]:
+    document = copy.deepcopy(GOOD)
+    place: Any = document
+    for key in path[:-1]:
+        place = place[key]
+    if value is MISSING:
+        del place[path[-1]]
+    else:
+        place[path[-1]] = value
+    return document
+
+
+def write(tmp_path: Path, text: str) -> str:
+    path = tmp_path / "instance.json"
+    path.write_text(text)
+    return str(path)
+
+
+@pytest.mark.parametrize(("path", "value", "field"), BAD, ids=lambda x: str(x)[:40])
+def test_a_bad_field_is_named_in_one_line(
+    path: list[str | int], value: object, field: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["decide", write(tmp_path, json.dumps(spoilt(path, value)))]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"{field}: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1, 2", '{"T": NaN}', '{"T": -Infinity}', "nul", "\x00", "[" * 100_000])
+def test_what_is_not_json_is_refused_in_one_line(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["decide", write(tmp_path, text)]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_a_missing_file_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in (tmp_path / "none.json", tmp_path):
+        assert main(["decide", str(name)]) == 2
+        assert capsys.readouterr().err.startswith("INSTANCE: ")
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "binary.json"
+    path.write_bytes(b"\xff\xfe\x00")
+    assert main(["decide", str(path)]) == 2
+    assert capsys.readouterr().err.startswith("INSTANCE: ")
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+anything = st.recursive(
+    scalars, lambda x: st.lists(x, max_size=3) | st.dictionaries(st.text(max_size=5), x, max_size=3)
+)
+places = st.sampled_from(sorted({tuple(map(str, path)): path for path, _, _ in BAD}.values(), key=str))
+
+
+@settings(max_examples=300, deadline=None)
+@given(path=places, value=anything)
+def test_whatever_stands_in_a_field_it_is_read_or_refused(path: list[str | int], value: object) -> None:
+    try:
+        document = spoilt(path, value)
+    except (KeyError, TypeError):
+        return
+    with suppress(InvalidField):
+        read_instance(parse_document(json.dumps(document)))
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_decisions_are_printed_in_the_result_format(
+    wrapped: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    document = {"name": "x", "instance": GOOD} if wrapped else GOOD
+    assert main(["decide", write(tmp_path, json.dumps(document))]) == 0
+    assert json.loads(capsys.readouterr().out) == {
+        "jobs": [
+            {
+                "id": 7,
+                "accept": True,
+                "payoff": 10.0,
+                "payment": 0.0,
+                "value": 10.0,
+                "t_hat": 2,
+                "schedule": {"w": 0, "p": 0, "a": 1, "d": 1, "y": {"0": 2}, "z": {"0": 1}},
+            }
+        ],
+        "welfare": 10.0,
+    }
+
+
+def test_a_rejection_has_no_schedule(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["decide", write(tmp_path, json.dumps(spoilt(["jobs", 0, "delay", 0], 9)))]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["welfare"] == 0
+    assert document["jobs"][0] == {
+        "id": 7, "accept": False, "payoff": 0.0, "payment": 0.0, "value": 0.0, "t_hat": None, "schedule": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("price", ["printed", "learned"])
+def test_it_runs_as_a_module_without_settings_or_database(price: str, tmp_path: Path) -> None:
+    path = dps_cases()[0]
+    root = Path(__file__).resolve().parents[2]
+    options = ["--policy", "dps", "--price", price, "--window", "inclusive", "--start", "strict"]
+    done = subprocess.run(
+        [sys.executable, "-m", "scheduling", "decide", str(path), *options],
+        cwd=root,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    row = json.loads(done.stdout)["jobs"][0]
+    if price == "printed":
+        assert row["payoff"] == pytest.approx(load(path)["expected"]["inclusive_strict"]["isolated"][0]["payoff"])
+    assert done.stderr == ""
