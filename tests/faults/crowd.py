@@ -1,0 +1,163 @@
+"""A thousand bids by eight clients at once, on any database: set up, submit, and say what became of them.
+
+Run as `python -m tests.faults.crowd prepare | submit CLIENT COUNT | verdict` in the environment of the processes
+under test. The test process itself keeps its own database out of it.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import requests
+
+from tests.processes import ROOT
+
+CLUSTER = "crowd"
+CLIENTS = 8
+BIDS = 1000
+VALUES = (0.5, 5.0, 40.0, 150.0, 600.0)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the rows say once all is over."""
+
+    submitted: int
+    waiting: int
+    decided: int
+    decisions: int
+    """Receipts: one for each decided bid."""
+    in_order: bool
+    """Decided in the order of the queue."""
+    replayed: int
+    mismatches: int
+    broken: dict[str, list[str]]
+    """What the audit finds fault with."""
+
+
+def body_of(client: int, i: int) -> dict[str, Any]:
+    """Bid i of a client: sizes and values that make the market both grant and refuse."""
+    utility = {"form": "step", "value": VALUES[(client + i) % len(VALUES)], "deadline_s": 600 + 100 * (i % 9)}
+    return {"model": "ResNet-50", "epochs": 1 + (3 * i + client) % 6, "label": f"{client}-{i}", "utility": utility}
+
+
+def call(*arguments: str, env: Mapping[str, str], seconds: float = 300.0) -> Any:
+    """Run one of this module's commands in the environment of the processes under test; its JSON answer."""
+    command = [sys.executable, "-m", "tests.faults.crowd", *arguments]
+    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=seconds)
+    assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def verdict(env: Mapping[str, str]) -> Verdict:
+    """What the rows say."""
+    return Verdict(**call("verdict", env=env))
+
+
+def post_all(address: str, tokens: list[str], *, count: int = BIDS) -> list[int]:
+    """Post the bids over HTTP from as many threads as there are tokens; their sequence numbers."""
+    each = count // len(tokens)
+    with ThreadPoolExecutor(len(tokens)) as pool:
+        posted = pool.map(lambda client: _post(address, client, tokens[client], each), range(len(tokens)))
+        return [sequence for sequences in posted for sequence in sequences]
+
+
+def submit_all(env: Mapping[str, str], *, count: int = BIDS) -> list[int]:
+    """Submit the bids from eight processes through the services; their sequence numbers."""
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        runs = [pool.submit(call, "submit", str(c), str(count // CLIENTS), env=env) for c in range(CLIENTS)]
+        return [sequence for run in runs for sequence in run.result()]
+
+
+def _post(address: str, client: int, token: str, count: int) -> list[int]:
+    sequences = []
+    with requests.Session() as session:
+        session.trust_env = False
+        session.headers["Authorization"] = f"Token {token}"
+        for i in range(count):
+            answer = session.post(
+                f"{address}/api/v1/clusters/{CLUSTER}/bids",
+                json=body_of(client, i),
+                headers={"Idempotency-Key": f"{client}-{i}"},
+                timeout=60,
+            )
+            assert answer.status_code == 202, answer.text
+            sequences.append(int(answer.json()["sequence"]))
+    return sequences
+
+
+def _prepare() -> list[str]:
+    from django.contrib.auth.models import User
+    from rest_framework.authtoken.models import Token
+
+    from tests.auctions.worlds import make_cluster, make_market
+
+    make_market(make_cluster(CLUSTER, servers=20, units=8, horizon=40))
+    users = [User.objects.create(username=f"client-{c}") for c in range(CLIENTS)]
+    return [Token.objects.create(user=user).key for user in users]
+
+
+def _submit(client: int, count: int) -> list[int]:
+    from django.contrib.auth.models import User
+
+    from auctions.submission import submit_bid
+    from cluster.models import Cluster
+
+    cluster, owner = Cluster.objects.get(name=CLUSTER), User.objects.get(username=f"client-{client}")
+    return [submit_bid(cluster=cluster, owner=owner, body=body_of(client, i)).bid.sequence for i in range(count)]
+
+
+def _verdict() -> dict[str, Any]:
+    from auctions.audit import audit_market
+    from auctions.models import BidState, DecisionRecord, Event, EventKind, Market
+    from auctions.replay import replay_market
+
+    market = Market.objects.get(cluster__name=CLUSTER)
+    events = Event.objects.filter(market=market, kind__in=(EventKind.ADMITTED, EventKind.REJECTED))
+    order = list(events.order_by("version").values_list("bid__sequence", flat=True))
+    replay = replay_market(market)
+    return {
+        "submitted": market.bids.count(),
+        "waiting": market.bids.filter(state=BidState.SUBMITTED).count(),
+        "decided": len(order),
+        "decisions": DecisionRecord.objects.filter(bid__market=market).count(),
+        "in_order": order == sorted(set(order)),
+        "replayed": replay.decisions,
+        "mismatches": len(replay.mismatches),
+        "broken": {f.check: list(f.rows) for f in audit_market(market) if not f.passed},
+    }
+
+
+def _waiting() -> int:
+    from auctions.models import Bid, BidState
+
+    return Bid.objects.filter(state=BidState.SUBMITTED).count()
+
+
+def main(arguments: list[str]) -> None:
+    """Answer one command with a line of JSON."""
+    import django
+
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+    django.setup()
+    match arguments:
+        case ["prepare"]:
+            answer: Any = _prepare()
+        case ["submit", client, count]:
+            answer = _submit(int(client), int(count))
+        case ["waiting"]:
+            answer = _waiting()
+        case ["verdict"]:
+            answer = _verdict()
+        case _:
+            raise SystemExit(f"unknown command: {arguments}")
+    print(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
