@@ -21,8 +21,12 @@ START_S = 60.0
 
 
 def binary(name: str) -> str | None:
-    """Where a program is, on PATH or where Debian keeps PostgreSQL's."""
-    places = [os.environ.get("PATH", ""), *sorted(glob("/usr/lib/postgresql/*/bin"), reverse=True)]
+    """Where a program is: beside this Python, on PATH, or where Debian keeps PostgreSQL's."""
+    places = [
+        str(Path(sys.executable).parent),
+        os.environ.get("PATH", ""),
+        *sorted(glob("/usr/lib/postgresql/*/bin"), reverse=True),
+    ]
     return shutil.which(name, path=os.pathsep.join(places))
 
 

@@ -59,11 +59,13 @@ def verdict(env: Mapping[str, str]) -> Verdict:
     return Verdict(**call("verdict", env=env))
 
 
-def post_all(address: str, tokens: list[str], *, count: int = BIDS) -> list[int]:
-    """Post the bids over HTTP from as many threads as there are tokens; their sequence numbers."""
+def post_all(address: str, tokens: list[str], *, count: int = BIDS, first: int = 0) -> list[int]:
+    """Post bids over HTTP, each client's from its `first` on, with a thread for each token; their sequence numbers."""
     each = count // len(tokens)
     with ThreadPoolExecutor(len(tokens)) as pool:
-        posted = pool.map(lambda client: _post(address, client, tokens[client], each), range(len(tokens)))
+        posted = pool.map(
+            lambda client: _post(address, client, tokens[client], range(first, first + each)), range(len(tokens))
+        )
         return [sequence for sequences in posted for sequence in sequences]
 
 
@@ -74,12 +76,12 @@ def submit_all(env: Mapping[str, str], *, count: int = BIDS) -> list[int]:
         return [sequence for run in runs for sequence in run.result()]
 
 
-def _post(address: str, client: int, token: str, count: int) -> list[int]:
+def _post(address: str, client: int, token: str, numbers: range) -> list[int]:
     sequences = []
     with requests.Session() as session:
         session.trust_env = False
         session.headers["Authorization"] = f"Token {token}"
-        for i in range(count):
+        for i in numbers:
             answer = session.post(
                 f"{address}/api/v1/clusters/{CLUSTER}/bids",
                 json=body_of(client, i),

@@ -1,0 +1,90 @@
+"""Every command and health check of docker-compose.yml, run natively against a real PostgreSQL and Redis."""
+
+import subprocess
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from tests.architecture.test_compose import SERVICES
+from tests.processes import Process, binary, free_port, python_env, wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.services]
+
+
+class Native:
+    """The compose file's commands with this machine's ports in place of the containers' own."""
+
+    def __init__(self, *, directory: Path, postgres_url: str, redis_url: str) -> None:
+        self.directory = directory
+        self.port = free_port()
+        self.postgres, self.redis = urlsplit(postgres_url), urlsplit(redis_url)
+        self.env = python_env(
+            directory,
+            DATABASE_URL=postgres_url,
+            REDIS_URL=redis_url,
+            SHADOWPRICE_SECRET_KEY="only for this test",
+            PGPORT=str(self.postgres.port),
+        )
+
+    def words(self, words: list[str]) -> list[str]:
+        """A command for this machine."""
+        ports = {"8000": str(self.port), "6379": str(self.redis.port), "0.0.0.0": "127.0.0.1"}
+        swapped = [ports.get(word, word).replace("$$", "$").replace(":8000/", f":{self.port}/") for word in words]
+        return [binary(swapped[0]) or swapped[0], *swapped[1:]]
+
+    def start(self, name: str) -> Process:
+        """The service's process."""
+        return Process(self.words(SERVICES[name]["command"]), log=self.directory / f"{name}.log", env=self.env)
+
+    def is_healthy(self, name: str) -> bool:
+        """What its health check says."""
+        kind, *words = SERVICES[name]["healthcheck"]["test"]
+        command = ["sh", "-c", words[0].replace("$$", "$")] if kind == "CMD-SHELL" else self.words(words)
+        return subprocess.run(command, env=self.env, capture_output=True, timeout=60).returncode == 0
+
+
+@pytest.fixture(scope="module")
+def native(tmp_path_factory: pytest.TempPathFactory, postgres_url: str, redis_url: str) -> Native:
+    made = Native(directory=tmp_path_factory.mktemp("compose"), postgres_url=postgres_url, redis_url=redis_url)
+    migrate = made.start("migrate")
+    try:
+        assert migrate.popen.wait(120) == 0, migrate.text()
+    finally:
+        migrate.end()
+    return made
+
+
+@pytest.mark.parametrize("name", ["web", "worker-1", "worker-2", "beat"])
+def test_a_process_comes_up_healthy_and_is_unhealthy_when_gone(native: Native, name: str) -> None:
+    assert not native.is_healthy(name)
+    process = native.start(name)
+    try:
+        wait_until(lambda: native.is_healthy(name) or not process.alive, what=name, every=0.5)
+        assert process.alive, process.text()
+    finally:
+        process.end()
+    if name != "beat":  # its file must grow old first
+        assert not native.is_healthy(name)
+
+
+@pytest.mark.parametrize("name", ["postgres", "redis"])
+def test_the_servers_health_checks_answer(native: Native, name: str) -> None:
+    assert native.is_healthy(name)
+
+
+def test_rediss_own_command_starts_it(tmp_path: Path) -> None:
+    port = free_port()
+    command = SERVICES["redis"]["command"]
+    process = Process(
+        [binary(command[0]) or command[0], *command[1:], "--port", str(port), "--bind", "127.0.0.1"],
+        log=tmp_path / "redis.log",
+        cwd=tmp_path,
+    )
+    try:
+        wait_until(
+            lambda: subprocess.run(["redis-cli", "-p", str(port), "ping"], capture_output=True).returncode == 0,
+            what="Redis",
+        )
+    finally:
+        process.end()
