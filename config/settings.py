@@ -97,6 +97,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 STATIC_URL = "static/"
 STATIC_ROOT = VAR_DIR / "static"
+STATIC_ROOT.mkdir(exist_ok=True)  # WhiteNoise warns of a directory that is not there
 WHITENOISE_USE_FINDERS = True  # embedded: no collectstatic step before the first page
 
 BODY_LIMIT_BYTES = 1_000_000

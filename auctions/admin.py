@@ -1,0 +1,217 @@
+"""The market in the admin: operators choose the policy and open or close; what has happened is only read."""
+
+from typing import Any
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+
+from auctions.markets import open_market, set_open
+from auctions.models import (
+    Bid,
+    Certificate,
+    Commitment,
+    DecisionRecord,
+    Event,
+    Market,
+    Payment,
+    PolicyVersion,
+    SlotPrice,
+)
+from auctions.policies import change_policy
+from auctions.policy_form import PolicyForm
+from scheduling.errors import UnknownPolicy
+from scheduling.registry import POLICIES
+
+
+class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Rows that are history: shown, filtered, never added, changed or deleted."""
+
+    list_per_page = 50
+    show_full_result_count = False
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Refuse to add."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Refuse to change."""
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Refuse to delete."""
+        return False
+
+
+@admin.register(Market)
+class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Open a market for a cluster, open and close it for bids, change its policy."""
+
+    list_display = ["cluster", "is_open", "policy", "submitted", "version", "slot", "choose_policy"]
+    list_select_related = ["cluster"]
+    actions = ["open_for_bids", "close_for_bids"]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Refuse: a market is its own record."""
+        return False
+
+    def get_fields(self, request: HttpRequest, obj: Market | None = None) -> Any:
+        """Only the cluster is asked for; the rest is counted."""
+        counted = ["is_open", "policy", "choose_policy", "submitted", "version", "ledger_version", "slot"]
+        return ["cluster"] if obj is None else ["cluster", *counted]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Market | None = None) -> Any:
+        """A market's own row is written under its lock only."""
+        return [] if obj is None else self.get_fields(request, obj)
+
+    def save_model(self, request: HttpRequest, obj: Market, form: Any, change: bool) -> None:
+        """Open the cluster's market with the default policy."""
+        if not change:
+            opened = open_market(obj.cluster, by=request.user if request.user.is_authenticated else None)
+            obj.pk = opened.pk
+
+    @admin.display(description="policy")
+    def policy(self, market: Market) -> str:
+        """The policy in force."""
+        return str(PolicyVersion.objects.filter(market=market).order_by("-number").first() or "")
+
+    @admin.display(description="")
+    def choose_policy(self, market: Market) -> str:
+        """Where it is changed."""
+        return format_html('<a href="{}">Change policy</a>', reverse("admin:auctions_market_policy", args=[market.pk]))
+
+    @admin.action(description="Open for bids", permissions=["change"])
+    def open_for_bids(self, request: HttpRequest, queryset: QuerySet[Market]) -> None:
+        """Take bids again."""
+        self._set_open(request, queryset, is_open=True)
+
+    @admin.action(description="Close for bids", permissions=["change"])
+    def close_for_bids(self, request: HttpRequest, queryset: QuerySet[Market]) -> None:
+        """Take no more bids; those that wait are still decided."""
+        self._set_open(request, queryset, is_open=False)
+
+    def _set_open(self, request: HttpRequest, queryset: QuerySet[Market], *, is_open: bool) -> None:
+        for market in queryset:
+            set_open(market, is_open)
+            self.message_user(request, f"{market} is {'open for' if is_open else 'closed for'} bids.")
+
+    def get_urls(self) -> list[URLPattern]:
+        """The page of the policy before the admin's own."""
+        view = self.admin_site.admin_view(self.policy_view)
+        return [path("<int:pk>/policy/", view, name="auctions_market_policy"), *super().get_urls()]
+
+    def policy_view(self, request: HttpRequest, pk: int) -> HttpResponse:
+        """Choose a policy and its parameters."""
+        market = get_object_or_404(Market.objects.select_related("cluster"), pk=pk)
+        if not self.has_change_permission(request, market):
+            raise PermissionDenied
+        current = PolicyVersion.objects.filter(market=market).latest("number")
+        name = request.GET.get("policy", current.name)
+        if name not in POLICIES:
+            self.message_user(request, str(UnknownPolicy(name, POLICIES)), messages.ERROR)
+            return HttpResponseRedirect(request.path)
+        defaults = POLICIES[name]().to_json()
+        initial = defaults | (current.parameters if current.name == name else {})
+        form = PolicyForm(request.POST or None, policy=name, initial=initial)
+        if request.method == "POST" and form.is_valid():
+            user = request.user if request.user.is_authenticated else None
+            chosen = change_policy(market, name=name, parameters=form.cleaned_data, by=user)
+            self.message_user(request, f"{market} now decides by {chosen}.")
+            return HttpResponseRedirect(reverse("admin:auctions_market_change", args=[market.pk]))
+        context = {
+            **self.admin_site.each_context(request),
+            "title": "Change policy",
+            "market": market,
+            "current": current,
+            "policies": sorted(POLICIES),
+            "policy": name,
+            "form": form,
+        }
+        return TemplateResponse(request, "auctions/admin/policy.html", context)
+
+
+@admin.register(Bid)
+class BidAdmin(ReadOnlyAdmin):
+    """Bids as they came in and what became of them."""
+
+    list_display = [
+        "sequence",
+        "market",
+        "owner",
+        "label",
+        "state",
+        "value",
+        "payment",
+        "start_slot",
+        "completion_slot",
+    ]
+    list_filter = ["state", "market"]
+    list_select_related = ["market__cluster", "owner"]
+    search_fields = ["label", "owner__username", "=sequence"]
+
+
+@admin.register(DecisionRecord)
+class DecisionRecordAdmin(ReadOnlyAdmin):
+    """Receipts."""
+
+    list_display = ["bid", "policy", "slot", "ledger_version", "decided_at", "latency_ms"]
+    list_filter = ["bid__market", "bid__state"]
+    list_select_related = ["bid", "policy"]
+
+
+@admin.register(Event)
+class EventAdmin(ReadOnlyAdmin):
+    """The steps of each market."""
+
+    list_display = ["version", "market", "kind", "slot", "at", "bid"]
+    list_filter = ["kind", "market"]
+    list_select_related = ["market__cluster", "bid"]
+
+
+@admin.register(Commitment)
+class CommitmentAdmin(ReadOnlyAdmin):
+    """What is held where."""
+
+    list_display = ["bid", "server", "machine_type", "count", "start", "end"]
+    list_filter = ["bid__market", "machine_type"]
+    list_select_related = ["bid", "server", "machine_type"]
+
+
+@admin.register(Payment)
+class PaymentAdmin(ReadOnlyAdmin):
+    """What was charged."""
+
+    list_display = ["bid", "amount", "created_at"]
+    list_filter = ["bid__market"]
+    list_select_related = ["bid"]
+
+
+@admin.register(PolicyVersion)
+class PolicyVersionAdmin(ReadOnlyAdmin):
+    """Policies, past and present."""
+
+    list_display = ["market", "number", "name", "created_at", "created_by"]
+    list_filter = ["market", "name"]
+    list_select_related = ["market__cluster", "created_by"]
+
+
+@admin.register(SlotPrice)
+class SlotPriceAdmin(ReadOnlyAdmin):
+    """Prices that slots began with."""
+
+    list_display = ["market", "slot"]
+    list_filter = ["market"]
+    list_select_related = ["market__cluster"]
+
+
+@admin.register(Certificate)
+class CertificateAdmin(ReadOnlyAdmin):
+    """Proved bounds on welfare."""
+
+    list_display = ["market", "kind", "value", "welfare", "gap", "decided", "loose", "took_ms", "computed_at"]
+    list_select_related = ["market__cluster"]

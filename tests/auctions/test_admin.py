@@ -1,0 +1,108 @@
+"""The market in the admin."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from auctions import lane
+from auctions.models import Event, EventKind, Market, PolicyVersion
+from scheduling.dps import Dps
+from scheduling.registry import POLICIES
+from tests.auctions.worlds import make_cluster, make_user, submit
+
+
+@pytest.fixture
+def operator(client: Client, db: None) -> Client:
+    """A superuser, logged in."""
+    client.force_login(make_user("olga", is_staff=True, is_superuser=True))
+    return client
+
+
+def parameters(**changes: str) -> dict[str, str]:
+    """What the form sends when nothing was touched, and then some."""
+    sent = {name: str(value) for name, value in Dps().to_json().items()}
+    return sent | {"eta_worker": "", "eta_ps": ""} | changes
+
+
+def test_a_market_is_opened_with_the_default_policy(operator: Client) -> None:
+    cluster = make_cluster()
+    answer = operator.post("/admin/auctions/market/add/", {"cluster": cluster.pk})
+    assert answer.status_code == 302
+    market = Market.objects.get(cluster=cluster)
+    assert list(market.events.values_list("kind", flat=True)) == [EventKind.OPENED, EventKind.POLICY]
+
+
+def test_the_form_asks_for_every_parameter_with_its_help(operator: Client, market: Market) -> None:
+    page = operator.get(f"/admin/auctions/market/{market.pk}/policy/").content.decode()
+    for name in Dps().to_json():
+        assert f'name="{name}"' in page
+    assert "a reserve price from quantiles of past bids" in page
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_can_be_saved_as_it_is_offered(operator: Client, market: Market, name: str) -> None:
+    page = operator.get(f"/admin/auctions/market/{market.pk}/policy/?policy={name}")
+    form = page.context["form"]
+    sent = {field.html_name: field.value() for field in form}
+    sent = {key: form.fields[key].prepare_value(value) for key, value in sent.items()}
+    answer = operator.post(f"/admin/auctions/market/{market.pk}/policy/?policy={name}", sent)
+    assert answer.status_code == 302
+    assert PolicyVersion.objects.filter(market=market).latest("number").parameters == POLICIES[name]().to_json()
+
+
+def test_a_change_is_a_new_version_and_an_event(operator: Client, market: Market) -> None:
+    answer = operator.post(f"/admin/auctions/market/{market.pk}/policy/", parameters(price="printed"))
+    assert answer.status_code == 302
+    chosen = PolicyVersion.objects.filter(market=market).latest("number")
+    assert (chosen.number, chosen.parameters["price"], str(chosen.created_by)) == (2, "printed", "olga")
+    assert Event.objects.filter(market=market).latest("version").payload["number"] == 2
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("reserve_quantile", "2", "less than or equal to 1"),
+        ("reserve_quantile", "nan", "number"),
+        ("refit_every", "0", "greater than or equal to 1"),
+        ("price", "free", "not one of the available choices"),
+        ("eta_worker", "two", "numbers separated by commas"),
+        ("prior_high", "0.001", "expected at least prior_low"),
+    ],
+)
+def test_a_bad_parameter_is_refused_in_words(
+    operator: Client, market: Market, field: str, value: str, words: str
+) -> None:
+    answer = operator.post(f"/admin/auctions/market/{market.pk}/policy/", parameters(**{field: value}))
+    assert answer.status_code == 200
+    assert words in str(answer.context["form"].errors[field]).lower()
+    assert PolicyVersion.objects.count() == 1
+
+
+def test_an_unknown_policy_is_refused_in_words(operator: Client, market: Market) -> None:
+    answer = operator.get(f"/admin/auctions/market/{market.pk}/policy/?policy=magic", follow=True)
+    assert "nknown policy &#x27;magic&#x27;; known: dps" in answer.content.decode()
+
+
+def test_a_market_is_closed_and_opened(operator: Client, market: Market) -> None:
+    for action, is_open in (("close_for_bids", False), ("open_for_bids", True)):
+        operator.post("/admin/auctions/market/", {"action": action, "_selected_action": [market.pk]})
+        market.refresh_from_db()
+        assert market.is_open is is_open
+
+
+def test_history_is_shown_and_cannot_be_changed(operator: Client, market: Market, alice: User) -> None:
+    bid = submit(market, alice)
+    lane.drain(market.pk)
+    names = ["bid", "decisionrecord", "event", "commitment", "payment", "policyversion", "slotprice", "certificate"]
+    for name in names:
+        assert operator.get(f"/admin/auctions/{name}/").status_code == 200
+        assert operator.get(f"/admin/auctions/{name}/add/").status_code == 403
+    assert operator.get(f"/admin/auctions/bid/{bid.pk}/change/").status_code == 200
+    assert operator.post(f"/admin/auctions/bid/{bid.pk}/change/", {"state": "rejected"}).status_code == 403
+    assert operator.post(f"/admin/auctions/bid/{bid.pk}/delete/", {"post": "yes"}).status_code == 403
+    assert operator.get(f"/admin/auctions/market/{market.pk}/change/").status_code == 200
+
+
+def test_a_bidder_is_kept_out(client: Client, market: Market, alice: User) -> None:
+    client.force_login(alice)
+    assert client.get(f"/admin/auctions/market/{market.pk}/policy/").status_code == 302

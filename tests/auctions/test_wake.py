@@ -1,0 +1,76 @@
+"""Waking workers: a broker that is gone costs a submission little and loses nothing."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from kombu.exceptions import OperationalError
+
+from auctions import lane, tasks
+from auctions.models import Bid, BidState, Market
+from tests.auctions.worlds import submit
+from tests.faults import crowd
+from tests.processes import free_port, manage, python_env
+
+
+@pytest.fixture(autouse=True)
+def _rested(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane, "_resting_until", 0.0)
+
+
+def test_a_worker_is_woken_after_the_commit(
+    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    woken: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(tasks.decide_market, "apply_async", lambda args, kwargs, **options: woken.append(tuple(args)))
+    with django_capture_on_commit_callbacks(execute=True):
+        submit(market, alice)
+        assert woken == []
+    assert woken == [(market.pk,)]
+
+
+def test_without_a_broker_the_bid_stands_and_the_sweep_finds_it(
+    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    tried: list[int] = []
+
+    def fail(args: Any, kwargs: Any, **options: Any) -> None:
+        tried.append(1)
+        raise OperationalError("nobody is there")
+
+    monkeypatch.setattr(tasks.decide_market, "apply_async", fail)
+    for _ in range(3):
+        with django_capture_on_commit_callbacks(execute=True):
+            submit(market, alice)
+    assert tried == [1], "after one failure the broker is left alone for a while"
+    assert Bid.objects.filter(state=BidState.SUBMITTED).count() == 3
+    tasks.sweep()
+    assert not Bid.objects.filter(state=BidState.SUBMITTED).exists()
+
+
+def test_one_market_in_trouble_does_not_stop_the_sweep(
+    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(market_id: int) -> bool:
+        raise ValueError("trouble")
+
+    monkeypatch.setattr(tasks.slots, "pass_slots", fail)
+    tasks.sweep()
+    assert "sweep of market" in caplog.text
+
+
+@pytest.mark.slow
+def test_a_dead_redis_delays_a_submission_by_a_second_at_most(tmp_path: Path) -> None:
+    env = python_env(tmp_path)
+    manage("migrate", "-v0", env=env)
+    crowd.call("prepare", env=env)
+    dead = {**env, "REDIS_URL": f"redis://127.0.0.1:{free_port()}/0"}
+    began = time.monotonic()
+    assert crowd.call("submit", "0", "3", env=dead) == [1, 2, 3]
+    with_dead_broker = time.monotonic() - began
+    began = time.monotonic()
+    crowd.call("submit", "0", "3", env=env)
+    assert with_dead_broker - (time.monotonic() - began) < 2.0
+    assert crowd.call("waiting", env=env) == 6
