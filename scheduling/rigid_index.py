@@ -17,6 +17,7 @@ from scheduling.rigid_tables import (
     Tables,
     build_servers,
     changed_slots,
+    copy_hubs,
     price_peaks,
     refresh_cheapest,
     refresh_ps,
@@ -24,7 +25,8 @@ from scheduling.rigid_tables import (
 )
 
 LARGE = 4
-"""A server counts as large from a quarter of the greatest one's size on; bounds treat small and large apart."""
+HUBS = 8
+"""Servers of at least a quarter of the greatest one's size are hubs, if they are no more than eight."""
 TABLED_WORKERS = 4096
 TABLED_PSS = 64
 """Beyond these counts bounds are extrapolated, which keeps them valid and the tables small."""
@@ -68,10 +70,12 @@ class RigidIndex:
         self._most: Counts = np.minimum(fits, MACHINES).astype(np.int32)
         self._total = int(self._most.sum(axis=1, dtype=np.int64).max(initial=1))
         size = self._most[: self._workers].sum(axis=0, dtype=np.int64)
-        self._large: Counts = (size * LARGE >= size.max(initial=1)).astype(np.int32)
-        self._most_in: Counts = np.stack(
-            [np.where(self._large == c, self._most, 0).max(axis=1, initial=0) for c in (0, 1)], axis=1
-        )
+        large = size * LARGE >= size.max(initial=1)
+        if large.sum() > HUBS:
+            large[:] = False
+        self._hubs: Ints = np.flatnonzero(large).astype(np.int64)
+        self._small: Flags = ~large
+        self._most_small: Counts = self._most[:, self._small].max(axis=1, initial=0).astype(np.int32)
         wants = self._demand > 0
         self._shared: Flags = np.asarray((wants[: self._workers, None] & wants[None, self._workers :]).any(axis=2))
         # Sums of a machine's price over all slots and machines stay below 2^62 quanta.
@@ -84,19 +88,20 @@ class RigidIndex:
         workers, pss, slots = self._workers, machines - self._workers, self.slots
         levels = max(slots, 1).bit_length()
         tabled = min(self._width, TABLED_WORKERS)
-        most = min(TABLED_PSS, int(self._most[workers:].max(initial=1)))
+        most = min(TABLED_PSS, max(1, int(self._most_small[workers:].max(initial=1))))
         self._slot_costs = np.zeros((workers, slots, tabled + 1), np.int64)
         self._totals = np.zeros((workers, slots), np.int64)
-        self._slot_prices = np.zeros((pss, slots, 2, most + 1), np.int64)
+        self._slot_prices = np.zeros((pss, slots, most + 1), np.int64)
         self._unit: Floats = np.zeros((slots, *self.inventory.capacity.shape))
         self._peaks: Floats = np.zeros((machines, servers))
         self._tables = Tables(
             demand=self._demand,
             shared=self._shared,
             pss=self._ps_counts(),
-            large=self._large,
+            hubs=self._hubs,
+            small=self._small,
             most=self._most,
-            most_in=self._most_in,
+            most_small=self._most_small,
             free=np.zeros((slots, *self.inventory.capacity.shape), np.int64),
             quantum=np.ones(machines),
             slot_price=np.zeros((machines, slots, servers), np.int64),
@@ -104,8 +109,10 @@ class RigidIndex:
             room=np.zeros((machines, levels, slots, servers), np.int32),
             cheap=np.zeros((workers, tabled + 1, slots + 1), np.int64),
             lasts=np.zeros((workers, tabled + 1, slots), np.int32),
-            ps_cheap=np.zeros((pss, 2, most + 1, slots + 1), np.int64),
-            ps_lasts=np.zeros((pss, 2, most + 1, slots), np.int32),
+            ps_cheap=np.zeros((pss, most + 1, slots + 1), np.int64),
+            ps_lasts=np.zeros((pss, most + 1, slots), np.int32),
+            hub_price=np.zeros((len(self._hubs), machines, slots + 1), np.int64),
+            hub_room=np.zeros((len(self._hubs), machines, levels, slots), np.int32),
         )
         self._used = None
 
@@ -185,6 +192,7 @@ class RigidIndex:
             else:
                 p = int(m) - self._workers
                 refresh_ps(price, room, dirty[m], self._slot_prices[p], tables, p)
+        copy_hubs(tables)
 
     def search(
         self, bid: Bid, *, start: int, first_start: int | None, tail: int, mode: int, above: float

@@ -17,7 +17,7 @@ PAYOFF, RATIO, LATEST = 0, 1, 2
 """What is sought: greatest payoff; least cost per unit of value; latest start with payoff above the threshold."""
 
 WORST = -np.inf
-FEW_HOSTS = 4
+FIRST_TRIES = 8
 FAR = 1 << 60
 
 
@@ -113,48 +113,112 @@ def list_rows(tables: Tables, job: Job) -> Rows:
 
 
 @kernel
+def glance(tables: Tables, job: Job, rows: Rows, least: Ints, order: Floats) -> None:
+    """A rough upper bound of each row's score, from the least price of its machines in any slot (`least`, M)."""
+    slots = tables.room.shape[2]
+    for i in range(len(order)):
+        w, m = rows.worker[i], tables.cheap.shape[0] + rows.ps[i]
+        held = rows.duration[i] + job.tail
+        cost = tables.quantum[w] * (rows.number[i] * held * least[w]) + tables.quantum[m] * (held * least[m])
+        order[i] = score(job, slots - held, job.first + rows.duration[i], cost)
+
+
+@kernel
 def bound_row(tables: Tables, job: Job, rows: Rows, i: int, out: Floats) -> float:
     """Upper bounds of the score for every start of one row, into `out` (T); returns the greatest."""
-    w, p, n, d = rows.worker[i], rows.ps[i], rows.number[i], rows.duration[i]
-    slots = tables.room.shape[2]
-    tabled = min(n, tables.cheap.shape[1] - 1)
-    cheap, lasts = tables.cheap[w, tabled], tables.lasts[w, tabled]
-    quantum, held = tables.quantum[w], d + job.tail
     out[:] = WORST
+    last = tables.room.shape[2] - rows.duration[i] - job.tail
+    k = pss_needed(tables, rows, i)
+    if k > 0:
+        bound_small(tables, job, rows, i, k, last, out)
+    for hub in range(len(tables.hubs)):
+        if rows.spread[i] == 0:
+            score_on_hub(tables, job, rows, i, hub, last, out)
+        else:
+            bound_at_hub(tables, job, rows, i, hub, last, out)
     greatest = WORST
-    for c in range(2):
-        k = pss_needed(tables, rows, i, c)
-        if k == 0:
-            continue
-        tabled_k = min(k, tables.ps_cheap.shape[2] - 1)
-        ps_cheap, ps_lasts = tables.ps_cheap[p, c, tabled_k], tables.ps_lasts[p, c, tabled_k]
-        ps_quantum = tables.quantum[tables.cheap.shape[0] + p]
-        for a in range(job.first, slots - held + 1):
-            b = a + held
-            if lasts[a] >= b and ps_lasts[a] >= b:
-                workers = cheap[b] - cheap[a]
-                if tabled < n:
-                    workers = workers // tabled * n
-                cost = quantum * workers + ps_quantum * (k * (ps_cheap[b] - ps_cheap[a]))
-                got = score(job, a, a + d, cost)
-                if got > out[a]:
-                    out[a] = got
-                    greatest = max(greatest, got)
+    for a in range(job.first, last + 1):
+        greatest = max(greatest, out[a])
     return greatest
 
 
 @kernel
-def pss_needed(tables: Tables, rows: Rows, i: int, c: int) -> int:
-    """The least number of PSs a host of size class `c` must take, 0 if no host of that class can."""
-    w, p, n = rows.worker[i], rows.ps[i], rows.number[i]
-    pss = tables.most_in[tables.cheap.shape[0] + p, c]
-    near = tables.most_in[w, c]
-    if pss == 0:
-        return 0
+def pss_needed(tables: Tables, rows: Rows, i: int) -> int:
+    """The least number of PSs a small host must take, 0 if none can."""
+    w, n = rows.worker[i], rows.number[i]
+    near, pss = tables.most_small[w], tables.most_small[tables.cheap.shape[0] + rows.ps[i]]
+    k = 1
     if rows.spread[i] == 0:
-        return 1 if near >= n else 0
-    k = tables.pss[w, p, n - min(near, n - 1)]
+        return 1 if near >= n and pss > 0 else 0
+    k = tables.pss[w, rows.ps[i], n - min(near, n - 1)]
     return k if k <= pss else 0
+
+
+@kernel
+def workers_cost(cheap: Ints, n: int, a: int, b: int) -> int:
+    """At least what n workers cost in slots [a, b); `cheap` is (N + 1) x (T + 1)."""
+    tabled = min(n, len(cheap) - 1)
+    cost = cheap[tabled, b] - cheap[tabled, a]
+    return cost if tabled == n else cost // tabled * n
+
+
+@kernel
+def bound_small(tables: Tables, job: Job, rows: Rows, i: int, k: int, last: int, out: Floats) -> None:
+    """Bounds where the PSs are on a small server: the cheapest workers and PS host of each slot apart."""
+    w, p, n, d = rows.worker[i], rows.ps[i], rows.number[i], rows.duration[i]
+    quantum, ps_quantum = tables.quantum[w], tables.quantum[tables.cheap.shape[0] + p]
+    lasts = tables.lasts[w, min(n, tables.cheap.shape[1] - 1)]
+    tabled = min(k, tables.ps_cheap.shape[1] - 1)
+    ps_cheap, ps_lasts = tables.ps_cheap[p, tabled], tables.ps_lasts[p, tabled]
+    for a in range(job.first, last + 1):
+        b = a + d + job.tail
+        if lasts[a] >= b and ps_lasts[a] >= b:
+            workers = workers_cost(tables.cheap[w], n, a, b)
+            cost = quantum * workers + ps_quantum * (k * (ps_cheap[b] - ps_cheap[a]))
+            out[a] = max(out[a], score(job, a, a + d, cost))
+
+
+@kernel
+def bound_at_hub(tables: Tables, job: Job, rows: Rows, i: int, hub: int, last: int, out: Floats) -> None:
+    """Bounds where the PSs are on one hub: its own room and price, and the cheapest workers of each slot."""
+    w, p, n, d = rows.worker[i], rows.ps[i], rows.number[i], rows.duration[i]
+    m, held = tables.cheap.shape[0] + p, d + job.tail
+    quantum, ps_quantum = tables.quantum[w], tables.quantum[m]
+    lasts = tables.lasts[w, min(n, tables.cheap.shape[1] - 1)]
+    pss, price = tables.pss[w, p], tables.hub_price[hub, m]
+    level = level_of(held)
+    room, ps_room, back = tables.hub_room[hub, w, level], tables.hub_room[hub, m, level], held - (1 << level)
+    for a in range(max(job.first, job.usable[tables.hubs[hub]]), last + 1):
+        b = a + held
+        k = pss[n - min(min(room[a], room[a + back]), n - 1)]
+        if k <= ps_room[a] and k <= ps_room[a + back] and lasts[a] >= b:
+            workers = workers_cost(tables.cheap[w], n, a, b)
+            cost = quantum * workers + ps_quantum * (k * (price[b] - price[a]))
+            out[a] = max(out[a], score(job, a, a + d, cost))
+
+
+@kernel
+def score_on_hub(tables: Tables, job: Job, rows: Rows, i: int, hub: int, last: int, out: Floats) -> None:
+    """Scores with everything on one hub: exact, but for resources that workers and PSs share."""
+    w, p, n, d = rows.worker[i], rows.ps[i], rows.number[i], rows.duration[i]
+    m, held = tables.cheap.shape[0] + p, d + job.tail
+    quantum, ps_quantum = tables.quantum[w], tables.quantum[m]
+    price, ps_price = tables.hub_price[hub, w], tables.hub_price[hub, m]
+    level = level_of(held)
+    room, ps_room, back = tables.hub_room[hub, w, level], tables.hub_room[hub, m, level], held - (1 << level)
+    for a in range(max(job.first, job.usable[tables.hubs[hub]]), last + 1):
+        if min(room[a], room[a + back]) >= n and min(ps_room[a], ps_room[a + back]) > 0:
+            cost = quantum * (n * (price[a + held] - price[a])) + ps_quantum * (ps_price[a + held] - ps_price[a])
+            out[a] = max(out[a], score(job, a, a + d, cost))
+
+
+@kernel
+def level_of(held: int) -> int:
+    """The level of the sparse table two of whose windows cover `held` slots."""
+    level = 0
+    while (2 << level) <= held:
+        level += 1
+    return level
 
 
 @kernel
@@ -163,9 +227,7 @@ def load_window(tables: Tables, job: Job, rows: Rows, i: int, a: int, scratch: S
     w, m = rows.worker[i], tables.cheap.shape[0] + rows.ps[i]
     held = rows.duration[i] + job.tail
     b = a + held
-    level = 0
-    while (2 << level) <= held:
-        level += 1
+    level = level_of(held)
     c = b - (1 << level)
     left, right = tables.room[w, level, a], tables.room[w, level, c]
     ps_left, ps_right = tables.room[m, level, a], tables.room[m, level, c]
@@ -311,8 +373,8 @@ class Candidates(NamedTuple):
 
     bound: Floats
     key: Ints
-    row: Counts
-    start: Counts
+    row: Ints
+    start: Ints
     heap: Ints
 
 
@@ -353,24 +415,23 @@ def sift_candidates(c: Candidates, size: int, at: int) -> None:
 
 
 @kernel
-def collect(tables: Tables, rows: Rows, bounds: Floats, greatest: Floats, least: float) -> Candidates:
-    """Every candidate whose bound is at least `least`."""
+def collect(tables: Tables, rows: Rows, bounds: Floats, looked: Ints, least: float) -> Candidates:
+    """Every candidate of the rows looked at whose bound is at least `least`."""
     size = 0
-    for i in range(len(greatest)):
-        if greatest[i] >= least:
-            for a in range(bounds.shape[1]):
-                if bounds[i, a] >= least and bounds[i, a] > WORST:
-                    size += 1
+    for j in range(len(looked)):
+        for a in range(bounds.shape[1]):
+            if bounds[j, a] >= least and bounds[j, a] > WORST:
+                size += 1
     c = Candidates(
-        np.empty(size), np.empty(size, np.int64), np.empty(size, np.int32), np.empty(size, np.int32), np.arange(size)
+        np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64), np.arange(size)
     )
     x = 0
-    for i in range(len(greatest)):
-        if greatest[i] >= least:
-            for a in range(bounds.shape[1]):
-                if bounds[i, a] >= least and bounds[i, a] > WORST:
-                    c.bound[x], c.key[x], c.row[x], c.start[x] = bounds[i, a], tie_key(tables, rows, i, a), i, a
-                    x += 1
+    for j in range(len(looked)):
+        i = looked[j]
+        for a in range(bounds.shape[1]):
+            if bounds[j, a] >= least and bounds[j, a] > WORST:
+                c.bound[x], c.key[x], c.row[x], c.start[x] = bounds[j, a], tie_key(tables, rows, i, a), i, a
+                x += 1
     for at in range(size // 2 - 1, -1, -1):
         sift_candidates(c, size, at)
     return c
@@ -400,6 +461,33 @@ def make_scratch(servers: int, width: int) -> Scratch:
     )
 
 
+class Best(NamedTuple):
+    """The best candidate so far; row -1 while there is none."""
+
+    score: float
+    key: int
+    row: int
+    start: int
+    host: int
+    near: int
+
+
+@kernel
+def improve(
+    tables: Tables, job: Job, rows: Rows, i: int, a: int, key: int, best: Best, scratch: Scratch
+) -> Best:
+    """Evaluate one candidate exactly; the better of it and the best so far."""
+    got, host, near = evaluate(tables, job, rows, i, a, best.score, scratch)
+    tie = got == best.score and host >= 0 and best.row >= 0
+    if tie and key == best.key:
+        tie = 2 * host + rows.spread[i] < 2 * best.host + rows.spread[best.row]
+    elif tie:
+        tie = key < best.key
+    if got > best.score or tie:
+        return Best(float(got), int(key), int(i), int(a), int(host), int(near))
+    return best
+
+
 @kernel
 def search(tables: Tables, job: Job) -> tuple[Ints, Ints]:
     """The best candidate: (spread, worker type, PS type, workers, duration, start, host, near), workers by server.
@@ -407,41 +495,68 @@ def search(tables: Tables, job: Job) -> tuple[Ints, Ints]:
     The first array is empty when no candidate scores above the threshold.
     """
     rows = list_rows(tables, job)
-    slots = tables.room.shape[2]
-    bounds = np.empty((len(rows.number), slots))
-    greatest = np.empty(len(rows.number))
-    for i in range(len(greatest)):
-        greatest[i] = bound_row(tables, job, rows, i, bounds[i])
     scratch = make_scratch(len(job.usable), job.durations.shape[3])
-    best = job.above if job.mode == PAYOFF else WORST
-    best_key, found, where, host, near = -1, -1, -1, -1, 0
-    if len(greatest) > 0:
-        # One exact evaluation first: its score keeps most candidates out of the heap.
-        i = greatest.argmax()
-        a = bounds[i].argmax()
-        if bounds[i, a] > best:
-            got, h, g = evaluate(tables, job, rows, i, a, best, scratch)
-            if got > best:
-                best, best_key, found, where, host, near = got, tie_key(tables, rows, i, a), i, a, h, g
-    c = collect(tables, rows, bounds, greatest, best)
+    # A negative key is never undercut, so the threshold itself does not win a tie.
+    best = Best(float(job.above) if job.mode == PAYOFF else WORST, -1, -1, -1, -1, 0)
+    order = np.empty(len(rows.number))
+    glance(tables, job, rows, cheapest_slots(tables), order)
+    looked = np.argsort(-order)
+    bounds = np.empty((len(order), tables.room.shape[2]))
+    seen, tried = 0, 0
+    while seen < len(order) and order[looked[seen]] >= best.score and order[looked[seen]] > WORST:
+        i = looked[seen]
+        greatest = bound_row(tables, job, rows, i, bounds[seen])
+        if greatest > best.score and tried < FIRST_TRIES:
+            # Early exact scores keep most rows from being looked at and most candidates out of the heap.
+            a = bounds[seen].argmax()
+            best = improve(tables, job, rows, i, a, tie_key(tables, rows, i, a), best, scratch)
+            tried += 1
+        seen += 1
+    c = collect(tables, rows, bounds, looked[:seen], best.score)
+    best = exhaust(tables, job, rows, c, best, scratch)
+    if best.row < 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    return describe(tables, job, rows, best.row, best.start, best.host, best.near, scratch)
+
+
+@kernel
+def exhaust(tables: Tables, job: Job, rows: Rows, c: Candidates, best: Best, scratch: Scratch) -> Best:
+    """Evaluate candidates, best bound first, until no bound can win."""
     size = len(c.heap)
     while size > 0:
         x = c.heap[0]
-        if c.bound[x] < best:
+        if c.bound[x] < best.score:
             break
-        if c.bound[x] > best or c.key[x] <= best_key:
-            i, a = c.row[x], c.start[x]
-            got, h, g = evaluate(tables, job, rows, i, a, best, scratch)
-            tie = got == best and (c.key[x] < best_key or (c.key[x] == best_key and h < host)) and h >= 0
-            if got > best or tie:
-                best, best_key, found, where, host, near = got, c.key[x], i, a, h, g
+        if c.bound[x] > best.score or c.key[x] <= best.key:
+            best = improve(tables, job, rows, c.row[x], c.start[x], c.key[x], best, scratch)
         size -= 1
         c.heap[0] = c.heap[size]
         if size > 0:
             sift_candidates(c, size, 0)
-    if found < 0:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    return describe(tables, job, rows, found, where, host, near, scratch)
+    return best
+
+
+@kernel
+def cheapest_slots(tables: Tables) -> Ints:
+    """A lower bound of the price of each machine type in any slot, M."""
+    workers = tables.cheap.shape[0]
+    least = np.zeros(len(tables.demand), np.int64)
+    for m in range(len(least)):
+        lowest = FAR
+        if m < workers:
+            for t in range(tables.room.shape[2]):
+                if tables.lasts[m, 1, t] > t:
+                    lowest = min(lowest, tables.cheap[m, 1, t + 1] - tables.cheap[m, 1, t])
+        else:
+            p = m - workers
+            for t in range(tables.room.shape[2]):
+                if tables.ps_lasts[p, 1, t] > t:
+                    lowest = min(lowest, tables.ps_cheap[p, 1, t + 1] - tables.ps_cheap[p, 1, t])
+                for hub in range(len(tables.hubs)):
+                    if tables.hub_room[hub, m, 0, t] > 0:
+                        lowest = min(lowest, tables.hub_price[hub, m, t + 1] - tables.hub_price[hub, m, t])
+        least[m] = 0 if lowest == FAR else lowest
+    return least
 
 
 @kernel

@@ -33,12 +33,14 @@ class Tables(NamedTuple):
     """W x P: do the two types compete for some resource?"""
     pss: Counts
     """PSs that n remote workers need, W x P x (N + 1) (DPS eq. 12)."""
-    large: Counts
-    """0 or 1 for each server: bounds treat small and large ones apart, S."""
+    hubs: Ints
+    """The few servers far larger than the others, which bounds treat exactly, H."""
+    small: Flags
+    """All other servers, S."""
     most: Counts
     """Machines of each type an empty server takes, M x S."""
-    most_in: Counts
-    """The greatest of `most` among small and among large servers, M x 2."""
+    most_small: Counts
+    """The greatest of `most` over small servers, M."""
     free: Ints
     """T x S x R."""
     quantum: Floats
@@ -54,9 +56,13 @@ class Tables(NamedTuple):
     lasts: Counts
     """First slot from t on in which fewer than n workers fit the whole cluster, W x (N + 1) x T."""
     ps_cheap: Ints
-    """Sums over slots before t of the least price of a PS where k fit, P x 2 x (K + 1) x (T + 1)."""
+    """Sums over slots before t of the least price of a PS where k fit a small server, P x (K + 1) x (T + 1)."""
     ps_lasts: Counts
-    """First slot from t on in which k PSs fit no single server, P x 2 x (K + 1) x T."""
+    """First slot from t on in which k PSs fit no single small server, P x (K + 1) x T."""
+    hub_price: Ints
+    """`price` of the hubs, H x M x (T + 1)."""
+    hub_room: Counts
+    """`room` of the hubs, H x M x levels x T."""
 
 
 @kernel
@@ -245,28 +251,35 @@ def _fill_costs(price: Ints, room: Counts, heap: Counts, costs: Ints) -> int:
 def refresh_ps(price: Ints, room: Counts, dirty: Flags, slot_prices: Ints, tables: Tables, p: int) -> None:
     """Bring the tables of one PS type up to date with the slots marked dirty.
 
-    `price` and `room` are T x S of single slots; `slot_prices` is T x 2 x (K + 1), -1 where k PSs fit no server.
+    `price` and `room` are T x S of single slots; `slot_prices` is T x (K + 1), -1 where k PSs fit no small server.
     """
     slots, servers = price.shape
-    most = slot_prices.shape[2] - 1
+    most = slot_prices.shape[1] - 1
     first = slots
     for t in range(slots - 1, -1, -1):
         if not dirty[t]:
             continue
         first = t
-        slot_prices[t] = -1
+        least = slot_prices[t]
+        least[:] = -1
         for s in range(servers):
-            k, c = min(room[t, s], most), tables.large[s]
-            if k > 0 and (slot_prices[t, c, k] < 0 or price[t, s] < slot_prices[t, c, k]):
-                slot_prices[t, c, k] = price[t, s]
-        for c in range(2):
-            for k in range(most - 1, 0, -1):
-                least = slot_prices[t, c, k + 1]
-                if least >= 0 and (slot_prices[t, c, k] < 0 or least < slot_prices[t, c, k]):
-                    slot_prices[t, c, k] = least
-    for c in range(2):
-        for k in range(1, most + 1):
-            _refresh_ps_sums(slot_prices[:, c, k], tables.ps_cheap[p, c, k], tables.ps_lasts[p, c, k], first)
+            k = min(room[t, s], most)
+            if k > 0 and tables.small[s] and (least[k] < 0 or price[t, s] < least[k]):
+                least[k] = price[t, s]
+        for k in range(most - 1, 0, -1):
+            if least[k + 1] >= 0 and (least[k] < 0 or least[k + 1] < least[k]):
+                least[k] = least[k + 1]
+    for k in range(1, most + 1):
+        _refresh_ps_sums(slot_prices[:, k], tables.ps_cheap[p, k], tables.ps_lasts[p, k], first)
+
+
+@kernel
+def copy_hubs(tables: Tables) -> None:
+    """Copy the prices and rooms of the hubs to where a search can scan them."""
+    for i in range(len(tables.hubs)):
+        s = tables.hubs[i]
+        tables.hub_price[i] = tables.price[:, :, s]
+        tables.hub_room[i] = tables.room[:, :, :, s]
 
 
 @kernel

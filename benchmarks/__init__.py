@@ -1,0 +1,1 @@
+"""Speed, measured: each figure a ratio against a slow literal twin, in one run. `python -m benchmarks`."""

@@ -1,0 +1,60 @@
+"""How long one DPS decision takes: `Dps.decide` with its counter-offer, and the commit with the index it refreshes."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from benchmarks.setting import Setting, draw_bid, draw_inventory
+from scheduling.arrays import Floats
+from scheduling.dps import Dps
+from scheduling.ledger import Ledger
+from scheduling.policy import HISTORY, Book
+
+
+@dataclass(frozen=True)
+class Run:
+    """What was measured over the bids after the first `filled`."""
+
+    milliseconds: Floats
+    admitted: int
+    filled: int
+    full: float
+    """Share of worker-slots in use at the end."""
+
+    def quantile(self, share: float) -> float:
+        """Milliseconds that this share of the decisions stayed within."""
+        return float(np.quantile(self.milliseconds, share))
+
+
+def measure(
+    setting: Setting, policy: Dps, *, filled: int, measured: int, seed: int, per_slot: float | None = None
+) -> Run:
+    """Decide `filled + measured` bids in turn and time the last `measured`.
+
+    The bids arrive evenly over the first half of the horizon, or `per_slot` at a time with a horizon that rolls.
+    """
+    rng = np.random.default_rng(seed)
+    inventory = draw_inventory(setting, rng)
+    ledger = Ledger(inventory, start=0, slots=setting.slots)
+    history = np.zeros((0, len(inventory.resources)))
+    taken: list[float] = []
+    admitted = 0
+    count = filled + measured
+    for i in range(count):
+        now = int(i / per_slot) if per_slot else 0
+        arrival = now if per_slot else i * setting.slots // (2 * count)
+        bid = draw_bid(setting, inventory, rng, name=str(i), arrival=arrival)
+        began = time.perf_counter()
+        ledger.advance(now)
+        decision = policy.decide(bid, Book(now=now, ledger=ledger, history=history, decided=i))
+        if decision.schedule is not None:
+            ledger.commit(decision.schedule)
+        passed = time.perf_counter() - began
+        history = np.concatenate([history, [decision.density]])[-HISTORY:]
+        if i >= filled:
+            taken.append(1e3 * passed)
+            admitted += decision.admitted
+    workers = len(inventory.workers)
+    full = ledger.used[..., :workers].sum() / (setting.slots * inventory.capacity[:, :workers].sum())
+    return Run(milliseconds=np.array(taken), admitted=admitted, filled=filled, full=float(full))
