@@ -1,5 +1,24 @@
 """Paths of the pages."""
 
-from django.urls import URLPattern
+from django.urls import URLPattern, path
 
-urlpatterns: list[URLPattern] = []
+from frontend.views import bids, events, overview, submit
+
+urlpatterns: list[URLPattern] = [
+    path("", overview.market_list, name="markets"),
+    path("markets/<slug:name>/", overview.overview, name="overview"),
+    path("markets/<slug:name>/tiles.json", overview.tiles, name="tiles"),
+    path("markets/<slug:name>/version", overview.version, name="version"),
+    path("markets/<slug:name>/events", events.events, name="events"),
+    path("markets/<slug:name>/figures/<slug:chart_name>.json", overview.chart, name="chart"),
+    path("markets/<slug:name>/figures/<slug:chart_name>.csv", overview.chart_csv, name="chart_csv"),
+    path("markets/<slug:name>/bids/", bids.bid_list, name="bids"),
+    path("markets/<slug:name>/bids/<int:number>/", bids.bid_page, name="bid"),
+    path("markets/<slug:name>/bids/<int:number>/receipt", bids.receipt, name="receipt"),
+    path("markets/<slug:name>/bids/<int:number>/schedule.json", bids.schedule, name="bid_schedule"),
+    path("markets/<slug:name>/bids/<int:number>/schedule.csv", bids.schedule_csv, name="bid_schedule_csv"),
+    path("markets/<slug:name>/bids/<int:number>/withdraw/", bids.withdraw, name="withdraw"),
+    path("markets/<slug:name>/bids/<int:number>/cancel/", bids.cancel, name="cancel"),
+    path("markets/<slug:name>/submit/", submit.submit, name="submit"),
+    path("markets/<slug:name>/quote/", submit.live_quote, name="quote"),
+]

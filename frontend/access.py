@@ -1,0 +1,33 @@
+"""Who sees what on the pages. The rule lives in the query: what is not in it is 404."""
+
+from django.contrib.auth.models import AnonymousUser, User
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest
+from django.shortcuts import get_object_or_404
+
+from auctions.models import Bid, Market
+from frontend.figures.timeline import TimeLine
+
+
+def viewer_of(request: HttpRequest) -> User:
+    """The signed-in user; views that call this require one."""
+    user = request.user
+    if isinstance(user, AnonymousUser):
+        raise Http404
+    return user
+
+
+def market_named(name: str) -> Market:
+    """The market of the cluster of that name."""
+    return get_object_or_404(Market.objects.select_related("cluster"), cluster__name=name)
+
+
+def visible_bids(market: Market, viewer: User) -> QuerySet[Bid]:
+    """An operator's bids are all of the market's, anyone else's their own."""
+    bids = Bid.objects.filter(market=market).select_related("owner")
+    return bids if viewer.is_staff else bids.filter(owner=viewer)
+
+
+def timeline_of(market: Market) -> TimeLine:
+    """The market's slots as dates."""
+    return TimeLine(epoch=market.cluster.epoch, slot_seconds=market.cluster.slot_seconds)

@@ -1,0 +1,102 @@
+"""What all figures share: palette, axes, rounding."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from frontend.figures.timeline import TimeLine
+
+Json = dict[str, Any]
+Row = Sequence[str | int | float]
+
+# Okabe and Ito's palette: told apart with every common colour blindness, and visible on white and on near-black.
+BLUE: Final = "#0072B2"
+SKY: Final = "#56B4E9"
+GREEN: Final = "#009E73"
+ORANGE: Final = "#E69F00"
+VERMILION: Final = "#D55E00"
+PURPLE: Final = "#CC79A7"
+GREY: Final = "#8A8F98"
+
+DIGITS: Final = 4
+"""Significant digits of numbers that are only drawn: keeps documents small. Tables keep them all."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A Plotly document with what a reader must be told beside it."""
+
+    data: list[Json]
+    layout: Json
+    note: str = ""
+    """What was aggregated or left out, in a sentence; empty if nothing."""
+
+    def to_json(self) -> Json:
+        """The document pages fetch."""
+        return {"data": self.data, "layout": self.layout, "note": self.note}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Header and rows of a CSV file."""
+
+    header: tuple[str, ...]
+    rows: Iterable[Row]
+
+
+def rounded(number: float) -> float:
+    """A number to be drawn."""
+    return float(f"{number:.{DIGITS}g}")
+
+
+def layout(*, height: int, key: str, **more: Any) -> Json:
+    """A layout without colours; `key` names the view whose zoom survives updates."""
+    return {
+        "height": height,
+        "uirevision": key,
+        "margin": {"l": 60, "r": 16, "t": 12, "b": 48},
+        "hovermode": "closest",
+        "showlegend": False,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        **more,
+    }
+
+
+def time_axis(line: TimeLine, **more: Any) -> Json:
+    """A date axis that says how long a slot is."""
+    return {
+        "type": "date",
+        "title": {"text": f"time, UTC (1 slot = {line.slot_words})"},
+        "automargin": True,
+        "nticks": 7,
+        **more,
+    }
+
+
+def now_line(line: TimeLine, now: int) -> Json:
+    """A vertical line where the first slot that can still be traded begins."""
+    return {
+        "type": "line",
+        "xref": "x",
+        "yref": "paper",
+        "x0": line.date(now),
+        "x1": line.date(now),
+        "y0": 0,
+        "y1": 1,
+        "line": {"color": VERMILION, "width": 2, "dash": "dot"},
+    }
+
+
+def now_word(line: TimeLine, now: int) -> Json:
+    """The word beside the now line."""
+    return {
+        "text": "now",
+        "xref": "x",
+        "yref": "paper",
+        "x": line.date(now),
+        "y": 1,
+        "xanchor": "right",
+        "yanchor": "top",
+        "showarrow": False,
+    }

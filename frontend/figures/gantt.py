@@ -1,0 +1,197 @@
+"""Who holds what, when: workers and parameter servers by server, past and promised."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+
+from frontend.figures.base import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    PURPLE,
+    VERMILION,
+    Drawing,
+    Json,
+    Table,
+    layout,
+    now_line,
+    now_word,
+    time_axis,
+)
+from frontend.figures.timeline import TimeLine
+
+LARGEST_LANES = 120
+LARGEST_BARS = 1200
+STATES = {
+    "planned": ("planned", ORANGE),
+    "running": ("running", BLUE),
+    "completed": ("completed", GREEN),
+    "cancelled": ("cancelled", PURPLE),
+    "failed": ("failed", VERMILION),
+    "other": ("others' work", GREY),
+}
+"""Label and colour of each kind of bar."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Machines of one type held on one server in slots [start, end)."""
+
+    group: str
+    """What it is drawn under: a server, or a type on a server."""
+    who: str
+    state: str
+    """One of STATES."""
+    machine: str
+    is_ps: bool
+    count: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class _Placed:
+    span: Span
+    lane: int
+
+
+def figure(spans: Sequence[Span], line: TimeLine, *, now: int, window: tuple[int, int], key: str = "gantt") -> Drawing:
+    """Bars in as many lanes as a group needs, a band for each group; what does not fit is said in the note."""
+    window_axis = time_axis(line, range=[line.date(window[0]), line.date(window[1])])
+    if not spans:
+        return Drawing([], layout(height=160, key=key, xaxis=window_axis), note="No machine is held in these slots.")
+    placed, bands, note = _place(spans)
+    lanes = sum(size for _, _, size in bands)
+    data = [_trace(placed, line, state, is_ps) for state in STATES for is_ps in (False, True)]
+    shapes: list[Json] = [
+        {
+            "type": "line",
+            "xref": "paper",
+            "yref": "y",
+            "x0": 0,
+            "x1": 1,
+            "y0": first - 0.5,
+            "y1": first - 0.5,
+            "line": {"color": "rgba(128,128,128,.35)", "width": 1},
+        }
+        for _, first, _ in bands[1:]
+    ]
+    axis = {
+        "tickvals": [first + (size - 1) / 2 for _, first, size in bands],
+        "ticktext": [name for name, _, _ in bands],
+        "range": [lanes - 0.5, -0.5],
+        "automargin": True,
+        "showgrid": False,
+        "zeroline": False,
+    }
+    drawn = layout(
+        height=130 + max(90, min(820, 16 * lanes)),
+        key=key,
+        barmode="overlay",
+        showlegend=True,
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        margin={"l": 60, "r": 16, "t": 56, "b": 48},
+        xaxis=window_axis,
+        yaxis=axis,
+        shapes=[*shapes, now_line(line, now)],
+        annotations=[now_word(line, now)],
+    )
+    return Drawing([trace for trace in data if trace["y"]], drawn, note=note)
+
+
+def table(spans: Iterable[Span], line: TimeLine) -> Table:
+    """Every span, none left out."""
+    rows = (
+        (
+            s.group,
+            s.machine,
+            "ps" if s.is_ps else "worker",
+            s.count,
+            s.who,
+            s.state,
+            s.start,
+            s.end,
+            line.date(s.start),
+            line.date(s.end),
+        )
+        for s in spans
+    )
+    header = (
+        "server",
+        "machine_type",
+        "role",
+        "count",
+        "job",
+        "state",
+        "from_slot",
+        "to_slot",
+        "begins_utc",
+        "ends_utc",
+    )
+    return Table(header, rows)
+
+
+def _place(spans: Sequence[Span]) -> tuple[list[_Placed], list[tuple[str, int, int]], str]:
+    """Spans with their lanes, bands as (group, first lane, lanes), and what was left out."""
+    groups: dict[str, list[Span]] = {}
+    for span in spans:
+        groups.setdefault(span.group, []).append(span)
+    placed: list[_Placed] = []
+    bands: list[tuple[str, int, int]] = []
+    lane = 0
+    for name, members in groups.items():
+        local, size = _pack(members)
+        if bands and (lane + size > LARGEST_LANES or len(placed) + len(members) > LARGEST_BARS):
+            continue
+        placed += [_Placed(p.span, lane + p.lane) for p in local]
+        bands.append((name, lane, size))
+        lane += size
+    left = len(groups) - len(bands)
+    note = ""
+    if left:
+        note = f"{len(bands)} of {len(groups)} rows with work are drawn; choose a server, or see the CSV file for all."
+    return placed, bands, note
+
+
+def _pack(spans: Sequence[Span]) -> tuple[list[_Placed], int]:
+    """First free lane for each span in order of start: as few lanes as overlap at once."""
+    free: list[int] = []
+    busy: list[tuple[int, int]] = []
+    placed, size = [], 0
+    for span in sorted(spans, key=lambda s: (s.start, s.is_ps, s.end)):
+        while busy and busy[0][0] <= span.start:
+            heappush(free, heappop(busy)[1])
+        if free:
+            lane = heappop(free)
+        else:
+            lane, size = size, size + 1
+        heappush(busy, (span.end, lane))
+        placed.append(_Placed(span, lane))
+    return placed, size
+
+
+def _trace(placed: Sequence[_Placed], line: TimeLine, state: str, is_ps: bool) -> Json:
+    mine = [p for p in placed if p.span.state == state and p.span.is_ps == is_ps]
+    label, colour = STATES[state]
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": f"{label}: {'PSs' if is_ps else 'workers'}",
+        "base": [line.date(p.span.start) for p in mine],
+        "x": [line.milliseconds(p.span.end - p.span.start) for p in mine],
+        "y": [p.lane for p in mine],
+        "width": 0.86,
+        # The role is told by hatching, not by colour alone.
+        "marker": {
+            "color": colour,
+            "pattern": {"shape": "/" if is_ps else "", "size": 6, "solidity": 0.35},
+            "line": {"width": 0},
+        },
+        "customdata": [
+            [p.span.who, f"{p.span.count} × {p.span.machine}", line.words(p.span.start), line.words(p.span.end)]
+            for p in mine
+        ],
+        "hovertemplate": "%{customdata[0]}<br>%{customdata[1]}<br>from %{customdata[2]}"
+        "<br>to %{customdata[3]}<extra></extra>",
+    }

@@ -1,0 +1,129 @@
+"""The heat map of posted prices: server and type against slots."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from frontend.figures.base import DIGITS, Drawing, Table, layout, rounded, time_axis
+from frontend.figures.timeline import TimeLine
+from scheduling.arrays import Floats, Ints
+
+LARGEST_ROWS = 60
+LARGEST_COLUMNS = 200
+BOTH, BY_SERVER, BY_TYPE = "both", "server", "type"
+
+
+@dataclass(frozen=True)
+class PriceView:
+    """Prices of slots [start, start + T) as a chart shows them."""
+
+    start: int
+    rows: tuple[str, ...]
+    price: Floats
+    """Rows x T, money per unit and slot; NaN where there is nothing for sale."""
+    note: str = ""
+    step: int = 1
+    """Slots in a column."""
+
+
+def default_view(capacity: Ints) -> str:
+    """Server and type if that stays readable, else the mean of each server, else of each type."""
+    if int((capacity > 0).sum()) <= LARGEST_ROWS:
+        return BOTH
+    return BY_SERVER if len(capacity) <= LARGEST_ROWS else BY_TYPE
+
+
+def both(start: int, price: Floats, capacity: Ints, servers: Sequence[str], resources: Sequence[str]) -> PriceView:
+    """One row for each server and type that has units for sale; `price` T x S x R, `capacity` S x R."""
+    pairs = [(int(s), int(r)) for s, r in np.argwhere(capacity > 0)]
+    rows = tuple(f"{servers[s]} · {resources[r]}" for s, r in pairs)
+    return PriceView(start=start, rows=rows, price=price[:, [s for s, _ in pairs], [r for _, r in pairs]].T)
+
+
+def by_server(start: int, price: Floats, capacity: Ints, servers: Sequence[str]) -> PriceView:
+    """The mean price of a unit on each server."""
+    mean = _mean((price * capacity).sum(axis=2), capacity.sum(axis=1))
+    return PriceView(start=start, rows=tuple(servers), price=mean.T, note="Mean over the types of each server.")
+
+
+def by_type(start: int, price: Floats, capacity: Ints, resources: Sequence[str]) -> PriceView:
+    """The mean price of a unit of each type."""
+    mean = _mean((price * capacity).sum(axis=1), capacity.sum(axis=0))
+    return PriceView(start=start, rows=tuple(resources), price=mean.T, note="Mean over the servers, weighted by units.")
+
+
+def of_server(start: int, price: Floats, capacity: Ints, resources: Sequence[str], server: int) -> PriceView:
+    """The types of one server."""
+    have = np.flatnonzero(capacity[server] > 0)
+    return PriceView(start=start, rows=tuple(resources[r] for r in have), price=price[:, server, have].T)
+
+
+def figure(view: PriceView, line: TimeLine, *, key: str = "prices") -> Drawing:
+    """The heat map, cut to the dearest rows and to columns of several slots where it would not be readable."""
+    shown = _columns(_dearest(view))
+    if not shown.rows or not shown.price.shape[1]:
+        return Drawing([], layout(height=160, key=key), note="There is nothing for sale in these slots.")
+    starts = [shown.start + i * shown.step for i in range(shown.price.shape[1])]
+    trace = {
+        "type": "heatmap",
+        # Centres of cells: with edges, Plotly could not tell the row a pointer is over on a date axis.
+        "x": [line.date_of_seconds((slot + shown.step / 2) * line.slot_seconds) for slot in starts],
+        "y": list(shown.rows),
+        "z": [[None if np.isnan(p) else rounded(p) for p in row] for row in shown.price],
+        "customdata": [starts] * len(shown.rows),
+        "colorscale": "Cividis",
+        "zmin": 0,
+        "hoverongaps": False,
+        "hovertemplate": f"%{{y}}<br>%{{x|%-d %b %H:%M}} (slot %{{customdata}})<br>price %{{z:.{DIGITS}g}}"
+        " a unit and slot<extra></extra>",
+        "colorbar": {"title": {"text": "price<br>a unit, slot"}, "thickness": 12, "len": 1, "nticks": 5},
+    }
+    height = 110 + max(120, min(760, 18 * len(shown.rows)))
+    axes = {
+        "xaxis": time_axis(line, range=[line.date(starts[0]), line.date(starts[-1] + shown.step)]),
+        "yaxis": {"automargin": True, "autorange": "reversed", "type": "category", "ticklabelstep": _step(shown)},
+    }
+    return Drawing([trace], layout(height=height, key=key, **axes), note=shown.note)
+
+
+def table(view: PriceView, line: TimeLine) -> Table:
+    """Every price of the view, none left out."""
+    rows = (
+        (name, view.start + t, line.date(view.start + t), float(view.price[i, t]))
+        for i, name in enumerate(view.rows)
+        for t in range(view.price.shape[1])
+        if not np.isnan(view.price[i, t])
+    )
+    return Table(("row", "slot", "begins_utc", "price_per_unit_and_slot"), rows)
+
+
+def _mean(total: Floats, units: Ints) -> Floats:
+    with np.errstate(invalid="ignore", divide="ignore"):  # no units: NaN says that nothing is for sale
+        mean: Floats = np.where(units > 0, total / units, np.nan)
+    return mean
+
+
+def _dearest(view: PriceView) -> PriceView:
+    if len(view.rows) <= LARGEST_ROWS:
+        return view
+    worth = np.nan_to_num(view.price).mean(axis=1)
+    kept = np.sort(np.argsort(-worth, kind="stable")[:LARGEST_ROWS])
+    note = f"{view.note} The {LARGEST_ROWS} dearest of {len(view.rows)} rows; the CSV file has all.".strip()
+    return replace(view, rows=tuple(view.rows[i] for i in kept), price=view.price[kept], note=note)
+
+
+def _columns(view: PriceView) -> PriceView:
+    slots = view.price.shape[1]
+    step = -(-slots // LARGEST_COLUMNS)
+    if step <= 1:
+        return view
+    edges = np.arange(0, slots, step)
+    counts = np.diff(np.append(edges, slots))
+    price = np.add.reduceat(view.price, edges, axis=1) / counts
+    note = f"{view.note} Each column is the mean of {step} slots; the CSV file has each.".strip()
+    return replace(view, price=price, step=step, note=note)
+
+
+def _step(view: PriceView) -> int:
+    return 1 if len(view.rows) <= 42 else 2

@@ -1,0 +1,39 @@
+"""Slots as dates, for axes and words."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from cluster import units
+
+
+@dataclass(frozen=True)
+class TimeLine:
+    """A cluster's time: where slot 0 begins and how long a slot is."""
+
+    epoch: datetime
+    slot_seconds: int
+
+    def date(self, slot: int) -> str:
+        """Beginning of a slot as Plotly's date axes read it."""
+        return self.date_of_seconds(units.seconds(slot, self.slot_seconds))
+
+    def date_of_seconds(self, seconds: float) -> str:
+        """An instant in cluster time, whole seconds, as Plotly's date axes read it."""
+        return (self.epoch + timedelta(seconds=round(seconds))).strftime("%Y-%m-%d %H:%M:%S")
+
+    def words(self, slot: int) -> str:
+        """Date, time and slot for a reader."""
+        begins = self.epoch + timedelta(seconds=units.seconds(slot, self.slot_seconds))
+        return f"{begins:%-d %b %Y %H:%M} (slot {slot})"
+
+    def milliseconds(self, slots: int) -> int:
+        """Length of so many slots in the unit of Plotly's date axes."""
+        return units.seconds(slots, self.slot_seconds) * 1000
+
+    @property
+    def slot_words(self) -> str:
+        """How long a slot is, for a reader."""
+        for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
+            if self.slot_seconds % size == 0:
+                return f"{self.slot_seconds // size} {name}"
+        return f"{self.slot_seconds} s"

@@ -1,0 +1,101 @@
+"""Cumulative welfare and revenue beside what no scheduler could have exceeded."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from frontend.figures.base import BLUE, GREEN, ORANGE, PURPLE, Drawing, Json, Table, layout, rounded, time_axis
+from frontend.figures.timeline import TimeLine
+from scheduling.arrays import Floats, Ints
+
+LARGEST_POINTS = 500
+
+
+@dataclass(frozen=True)
+class Course:
+    """Sums after each decision, in order; all arrays J long."""
+
+    sequence: Ints
+    seconds: Floats
+    """Cluster time of the decision, seconds after the epoch."""
+    welfare: Floats
+    revenue: Floats
+    zero_price_bound: Floats
+    certified: tuple[str, float] | None = None
+    """Kind and value of the smallest bound proved for all of them."""
+
+
+def figure(course: Course, line: TimeLine, *, key: str = "welfare") -> Drawing:
+    """Steps of welfare, revenue and the zero-price bound; the certified bound as a level."""
+    count = len(course.sequence)
+    if not count:
+        return Drawing([], layout(height=160, key=key), note="No bid has been decided yet.")
+    kept = _kept(count)
+    dates = [line.date_of_seconds(s) for s in course.seconds[kept]]
+    bids = [int(s) for s in course.sequence[kept]]
+    series = [
+        ("zero-price bound so far", course.zero_price_bound, PURPLE, "dot"),
+        ("welfare", course.welfare, BLUE, "solid"),
+        ("revenue", course.revenue, GREEN, "dash"),
+    ]
+    data = [_line(name, numbers[kept], dates, bids, colour, dash) for name, numbers, colour, dash in series]
+    if course.certified is not None:
+        kind, value = course.certified
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": f"certified: {kind}",
+                "x": [dates[0], dates[-1]],
+                "y": [rounded(value)] * 2,
+                "line": {"color": ORANGE, "width": 2, "dash": "longdash"},
+                "hovertemplate": f"{kind}<br>%{{y:,.5~g}}<extra></extra>",
+            }
+        )
+    drawn = layout(
+        height=360,
+        key=key,
+        showlegend=True,
+        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        margin={"l": 60, "r": 16, "t": 56, "b": 48},
+        xaxis=time_axis(line),
+        yaxis={"title": {"text": "money"}, "rangemode": "tozero", "automargin": True},
+    )
+    note = "" if len(kept) == count else f"{len(kept)} of {count} decisions are drawn; the CSV file has all."
+    return Drawing(data, drawn, note=note)
+
+
+def table(course: Course, line: TimeLine) -> Table:
+    """Every decision."""
+    rows = (
+        (
+            int(course.sequence[i]),
+            line.date_of_seconds(float(course.seconds[i])),
+            float(course.welfare[i]),
+            float(course.revenue[i]),
+            float(course.zero_price_bound[i]),
+        )
+        for i in range(len(course.sequence))
+    )
+    return Table(("bid", "decided_utc", "welfare", "revenue", "zero_price_bound"), rows)
+
+
+def _line(name: str, numbers: Floats, dates: list[str], bids: list[int], colour: str, dash: str) -> Json:
+    return {
+        "type": "scatter",
+        "mode": "lines" if len(bids) > 1 else "markers",
+        "name": name,
+        "x": dates,
+        "y": [rounded(float(n)) for n in numbers],
+        "customdata": bids,
+        "line": {"color": colour, "width": 2, "dash": dash, "shape": "hv"},
+        "marker": {"color": colour},
+        "hovertemplate": f"{name}<br>after bid %{{customdata}}, %{{x|%-d %b %H:%M}}<br>%{{y:,.5~g}}<extra></extra>",
+    }
+
+
+def _kept(count: int) -> list[int]:
+    if count <= LARGEST_POINTS:
+        return list(range(count))
+    # Sums only: a subset of the points is exact where it is drawn, and the last one is always there.
+    return sorted({*np.linspace(0, count - 1, LARGEST_POINTS).astype(int).tolist(), count - 1})

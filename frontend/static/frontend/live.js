@@ -1,0 +1,135 @@
+// Charts, tiles and receipts that keep themselves up to date: hear "version 18", fetch only what changed.
+const tags = new Map();
+
+async function fetchChanged(url, kind) {
+  const headers = tags.has(url) ? { "If-None-Match": tags.get(url) } : {};
+  const response = await fetch(url, { headers, cache: "no-store", credentials: "same-origin" });
+  if (response.status === 304) return null;
+  if (!response.ok || response.redirected) throw new Error(`${url}: ${response.status}`);
+  const body = await response[kind]();
+  tags.set(url, response.headers.get("ETag"));
+  return body;
+}
+
+// Figures come without colours of text and grid: those are the page's.
+function themed(figure) {
+  const css = getComputedStyle(document.documentElement), colour = (name) => css.getPropertyValue(name).trim();
+  const layout = structuredClone(figure.layout), narrow = window.innerWidth < 600;
+  layout.font = { color: colour("--text"), family: "system-ui, sans-serif", size: narrow ? 10 : 12 };
+  for (const name of ["xaxis", "yaxis"]) {
+    layout[name] = { gridcolor: colour("--line"), linecolor: colour("--line"), zerolinecolor: colour("--line"), ...layout[name] };
+  }
+  if (narrow) {
+    layout.xaxis.nticks = 4;
+    layout.margin = { ...layout.margin, l: 40, r: 6 };
+  }
+  layout.hoverlabel = { bgcolor: colour("--surface"), font: { color: colour("--text") }, bordercolor: colour("--line") };
+  const data = figure.data.map((trace) => trace.colorbar && narrow
+    ? { ...trace, colorbar: { ...trace.colorbar, orientation: "h", y: 1.02, yanchor: "bottom", len: 1, title: { text: "price a unit and slot", side: "top" } } } : trace);
+  return [data, layout];
+}
+
+function draw(place, figure) {
+  place.figure = figure;
+  const [data, layout] = themed(figure);
+  place.hidden = figure.data.length === 0;
+  const note = place.parentElement.querySelector(".plot-note");
+  if (note) note.textContent = figure.note;
+  if (place.hidden) return Promise.resolve();
+  return Plotly.react(place, data, layout, { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"] });
+}
+
+const plots = () => [...document.querySelectorAll("[data-figure]")];
+
+async function refreshPlots() {
+  await Promise.all(plots().map(async (place) => {
+    const figure = await fetchChanged(place.dataset.figure, "json");
+    if (figure) await draw(place, figure);
+  }));
+}
+
+async function refreshTiles() {
+  const section = document.querySelector("[data-tiles]");
+  const answer = section && await fetchChanged(section.dataset.tiles, "json");
+  if (!answer) return;
+  const set = (element, text) => { if (element.textContent !== text) element.textContent = text; };
+  for (const tile of answer.tiles) {
+    const place = section.querySelector(`[data-tile="${tile.key}"]`);
+    set(place.querySelector(".figure"), tile.figure);
+    set(place.querySelector(".muted"), tile.note);
+  }
+  set(document.getElementById("now"), answer.now);
+}
+
+async function refreshPart() {
+  const part = document.querySelector("[data-part]");
+  const html = part && await fetchChanged(part.dataset.part, "text");
+  if (!html) return;
+  const open = [...part.querySelectorAll("details")].map((d) => [d.querySelector("summary").textContent, d.open]);
+  const focused = part.contains(document.activeElement);
+  // A market moves often, a bid seldom: leave the page alone, and what the reader selected, unless it says otherwise.
+  const fresh = document.createElement("template");
+  fresh.innerHTML = html;
+  const words = (node) => node.textContent.replace(/\s+/g, " ").trim();
+  if (words(fresh.content) === words(part)) return;
+  part.replaceChildren(fresh.content);
+  for (const [name, was] of open) {
+    for (const d of part.querySelectorAll("details")) if (d.querySelector("summary").textContent === name) d.open = was;
+  }
+  if (focused) document.getElementById("main").focus();
+}
+
+let busy = false, again = false;
+async function refresh() {
+  if (busy) { again = true; return; }
+  busy = true;
+  try {
+    await Promise.all([refreshTiles(), refreshPart(), refreshPlots()]);
+    document.documentElement.dataset.drawn = String(Number(document.documentElement.dataset.drawn || 0) + 1);
+  } catch (error) {
+    say("out of reach, trying again");
+    console.warn(String(error));
+  }
+  busy = false;
+  if (again) { again = false; setTimeout(refresh, 400); }
+}
+
+function say(words) {
+  const place = document.getElementById("live");
+  if (place && place.textContent !== words) place.textContent = words;
+}
+
+function poll(url) {
+  say("live, asking every 2 s");
+  setInterval(async () => {
+    if (document.hidden) return;
+    try {
+      if (await fetchChanged(url, "text")) { await refresh(); say("live, asking every 2 s"); }
+    } catch { say("out of reach, trying again"); }
+  }, 2000);
+}
+
+function listen(place) {
+  const source = new EventSource(place.dataset.events);
+  source.onopen = () => say("live");
+  source.onmessage = () => { say("live"); refresh(); };
+  source.onerror = () => {
+    // CLOSED: the server has no stream to give (204, as under WSGI). Otherwise the browser tries again by itself.
+    if (source.readyState === EventSource.CLOSED) poll(place.dataset.version);
+    else say("out of reach, trying again");
+  };
+  addEventListener("pagehide", () => source.close());
+}
+
+addEventListener("DOMContentLoaded", () => {
+  const place = document.querySelector("[data-events]");
+  if (place) { refresh(); listen(place); }
+  for (const select of document.querySelectorAll("[data-submit]")) select.addEventListener("change", () => select.form.submit());
+  document.addEventListener("submit", (event) => {
+    const question = event.target.dataset.confirm;
+    if (question && !confirm(question)) event.preventDefault();
+  });
+});
+document.addEventListener("theme", () => {
+  for (const place of document.querySelectorAll(".plot")) if (place.figure) draw(place, place.figure);
+});

@@ -1,0 +1,44 @@
+// The live quote: asked a moment after the last key, answered in words, errors beside the fields they are about.
+addEventListener("DOMContentLoaded", () => {
+  const form = document.getElementById("bid-form"), answer = document.getElementById("quote");
+  const plot = document.getElementById("value-plot");
+  const NEEDS = { deadline_h: ["step"], zero_at_h: ["linear", "inverse"], midpoint_h: ["sigmoid"], steepness_per_h: ["sigmoid"], points: ["piecewise_linear"] };
+  let timer = 0, turn = 0;
+
+  function showFields() {
+    for (const [name, forms] of Object.entries(NEEDS)) {
+      form.querySelector(`[data-field="${name}"]`).hidden = !forms.includes(form.elements.form.value);
+    }
+  }
+
+  function showErrors(errors) {
+    for (const place of form.querySelectorAll(".error")) {
+      const name = place.id.slice("error-".length), text = errors[name] || "";
+      if (place.textContent.trim() !== text) place.textContent = text;
+      const input = form.elements[name];
+      if (input && input.setAttribute) input.setAttribute("aria-invalid", text ? "true" : "false");
+    }
+  }
+
+  async function ask() {
+    const mine = ++turn;
+    answer.setAttribute("aria-busy", "true");
+    try {
+      const response = await fetch(form.dataset.quote, { method: "POST", body: new FormData(form), credentials: "same-origin" });
+      if (!response.ok || response.redirected) throw new Error(String(response.status));
+      const quote = await response.json();
+      if (mine !== turn) return;
+      showErrors(quote.errors);
+      if (quote.html) { answer.innerHTML = quote.html; await draw(plot, quote.figure); }
+      else { answer.innerHTML = "<p class=\"muted\">Mend the fields that are marked to get a quote.</p>"; plot.hidden = true; }
+    } catch {
+      if (mine === turn) answer.innerHTML = "<p class=\"muted\">No quote: the server is out of reach.</p>";
+    } finally {
+      if (mine === turn) answer.removeAttribute("aria-busy");
+    }
+  }
+
+  form.addEventListener("input", () => { showFields(); clearTimeout(timer); timer = setTimeout(ask, 300); });
+  showFields();
+  ask();
+});

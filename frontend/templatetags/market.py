@@ -1,0 +1,37 @@
+"""Money, slots and states in words."""
+
+from django import template
+
+from auctions.models import BidState
+from frontend.figures.timeline import TimeLine
+from frontend.states import LOOKS, Look
+
+register = template.Library()
+
+
+@register.filter
+def money(amount: float | None) -> str:
+    """An amount with two decimals, more for small ones; a dash for none."""
+    if amount is None:
+        return "–"
+    if amount and abs(amount) < 0.01:
+        return f"{amount:.2g}"
+    return f"{amount:,.2f}"
+
+
+@register.filter
+def percent(share: float | None) -> str:
+    """A share as a percentage; a dash for none."""
+    return "–" if share is None else f"{share:.1%}".replace("%", " %")
+
+
+@register.filter
+def look(state: str) -> Look:
+    """How a state is shown."""
+    return LOOKS[BidState(state)]
+
+
+@register.filter
+def at_slot(line: TimeLine, slot: int | None) -> str:
+    """Date, time and slot; a dash for none."""
+    return "–" if slot is None else line.words(slot)

@@ -1,0 +1,1 @@
+"""Views, by what a visitor is looking at."""

@@ -1,0 +1,171 @@
+"""The list of bids and the page of one: its receipt, its schedule, and how to take it back."""
+
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_POST, require_safe
+
+from auctions.errors import WrongState
+from auctions.jobs import cancel_job, withdraw_bid
+from auctions.lock import moment_of
+from auctions.models import Bid, BidState, Commitment, DecisionRecord, Market
+from frontend.access import market_named, timeline_of, viewer_of, visible_bids
+from frontend.figures import gantt
+from frontend.states import LOOKS
+from frontend.views.overview import csv_response
+from frontend.views.versions import unless_known
+from scheduling.decision import Decision, parse
+from scheduling.posted_price import CENT
+
+PER_PAGE = 25
+MARGIN_SLOTS = 3
+"""Slots drawn on both sides of a job."""
+
+
+@login_required
+@require_safe
+def bid_list(request: HttpRequest, name: str) -> HttpResponse:
+    """Bids the visitor may see, newest first; the filters are in the address."""
+    market, viewer = market_named(name), viewer_of(request)
+    everything = visible_bids(market, viewer)
+    state, text = request.GET.get("state", ""), request.GET.get("label", "").strip()
+    found = everything.order_by("-sequence")
+    if state in BidState.values:
+        found = found.filter(state=state)
+    if text:
+        found = found.filter(label__icontains=text)
+    chosen = {key: value for key, value in (("state", state), ("label", text)) if value}
+    context = {
+        "market": market,
+        "line": timeline_of(market),
+        "page": Paginator(found, PER_PAGE).get_page(request.GET.get("page")),
+        "looks": LOOKS.items(),
+        "state": state,
+        "label": text,
+        "any_at_all": everything.exists(),
+        "query": f"{urlencode(chosen)}&" if chosen else "",
+    }
+    return render(request, "frontend/bids.html", context)
+
+
+@login_required
+@require_safe
+def bid_page(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """One bid with its receipt."""
+    return render(request, "frontend/bid.html", _context(request, name, number))
+
+
+@login_required
+@require_safe
+def receipt(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """The part of a bid's page that changes, for pages that are open."""
+    market, _ = _own(request, name, number)
+    return unless_known(
+        request, market, lambda: render(request, "frontend/_receipt.html", _context(request, name, number))
+    )
+
+
+@login_required
+@require_safe
+def schedule(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """The bid's own Gantt chart."""
+    market, bid = _own(request, name, number)
+
+    def build() -> HttpResponse:
+        spans = _spans(bid)
+        if spans:
+            window = (min(s.start for s in spans) - MARGIN_SLOTS, max(s.end for s in spans) + MARGIN_SLOTS)
+        else:
+            window = (bid.arrival_slot, bid.arrival_slot + 24)
+        now = moment_of(market).now
+        drawing = gantt.figure(spans, timeline_of(market), now=now, window=window)
+        return JsonResponse(drawing.to_json())
+
+    return unless_known(request, market, build)
+
+
+@login_required
+@require_safe
+def schedule_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """What the bid's chart shows, as a table."""
+    market, bid = _own(request, name, number)
+    return csv_response(gantt.table(_spans(bid), timeline_of(market)), f"{name}-bid-{number}.csv")
+
+
+@login_required
+@require_POST
+def withdraw(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """Take back a bid that waits."""
+    _, bid = _own(request, name, number)
+    try:
+        withdraw_bid(bid)
+        messages.success(request, "The bid was withdrawn.")
+    except WrongState as error:
+        messages.error(request, str(error))
+    return redirect("bid", name=name, number=number)
+
+
+@login_required
+@require_POST
+def cancel(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """End a job and free its slots from now on."""
+    _, bid = _own(request, name, number)
+    try:
+        cancel_job(bid)
+        messages.success(request, "The job was cancelled; its slots from now on are free again.")
+    except WrongState as error:
+        messages.error(request, str(error))
+    return redirect("bid", name=name, number=number)
+
+
+def _own(request: HttpRequest, name: str, number: int) -> tuple[Market, Bid]:
+    market = market_named(name)
+    return market, get_object_or_404(visible_bids(market, viewer_of(request)), sequence=number)
+
+
+def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
+    market, bid = _own(request, name, number)
+    record = DecisionRecord.objects.filter(bid=bid).select_related("policy").first()
+    decision = None if record is None else Decision.from_json(parse(record.receipt))
+    counter = None if decision is None else decision.counter
+    again = ""
+    if counter is not None:
+        query = urlencode({"from": bid.sequence, "value": f"{counter.least_value + CENT:.2f}"})
+        again = f"{reverse('submit', args=[name])}?{query}"
+    return {
+        "market": market,
+        "bid": bid,
+        "line": timeline_of(market),
+        "record": record,
+        "decision": decision,
+        "again": again,
+        "again_value": None if counter is None else counter.least_value + CENT,
+        "elapsed": None if bid.completion_slot is None else bid.completion_slot - bid.arrival_slot,
+        "placements": Commitment.objects.filter(bid=bid).select_related("server", "machine_type"),
+        "can_withdraw": bid.state == BidState.SUBMITTED,
+        "can_cancel": bid.state in (BidState.PLANNED, BidState.RUNNING),
+    }
+
+
+def _spans(bid: Bid) -> list[gantt.Span]:
+    held = Commitment.objects.filter(bid=bid).select_related("server", "machine_type")
+    who = f"bid {bid.sequence}{': ' + bid.label if bid.label else ''}"
+    return [
+        gantt.Span(
+            group=f"{row.server.name} · {row.machine_type.name}",
+            who=who,
+            state=bid.state,
+            machine=row.machine_type.name,
+            is_ps=row.machine_type.role == "ps",
+            count=row.count,
+            start=row.start,
+            end=row.end,
+        )
+        for row in held
+        if row.end > row.start
+    ]

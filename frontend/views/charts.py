@@ -1,0 +1,123 @@
+"""What each chart of a market shows: a reading, turned into a figure's arguments. One query for chart and CSV."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from django.contrib.auth.models import User
+from django.http import Http404, QueryDict
+
+from auctions import readings
+from auctions.models import BoundKind, Market
+from frontend.access import timeline_of
+from frontend.figures import gantt, prices, welfare
+from frontend.figures.base import Drawing, Table
+
+PAST_SLOTS: Final = 24
+"""How much of the past the schedule shows."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """One chart: how it is drawn and how it is tabulated, both from the same arguments."""
+
+    draw: Callable[[Market, User, QueryDict], Drawing]
+    tabulate: Callable[[Market, User, QueryDict], Table]
+
+
+def price_view(market: Market, choice: str) -> prices.PriceView:
+    """The future prices as chosen in the address: `both`, `server`, `type`, `server:NAME`, or the default."""
+    window = readings.utilisation(market, start=market.slot, end=market.slot + 1)
+    read = readings.prices(market, start=window.now, end=window.now + market.cluster.horizon_slots)
+    capacity = window.capacity
+    choice = choice or prices.default_view(capacity)
+    if choice == prices.BOTH:
+        return prices.both(read.start, read.price, capacity, read.servers, read.resources)
+    if choice == prices.BY_SERVER:
+        return prices.by_server(read.start, read.price, capacity, read.servers)
+    if choice == prices.BY_TYPE:
+        return prices.by_type(read.start, read.price, capacity, read.resources)
+    name = choice.removeprefix("server:")
+    if name not in read.servers or name == choice:
+        raise Http404
+    return prices.of_server(read.start, read.price, capacity, read.resources, read.servers.index(name))
+
+
+def spans(market: Market, viewer: User, choice: str) -> tuple[list[gantt.Span], int, tuple[int, int]]:
+    """What is held, the first tradable slot, and the window; `choice` is `server:NAME` or empty for all."""
+    window = readings.utilisation(market, start=market.slot, end=market.slot + 1)
+    start, end = window.now - PAST_SLOTS, window.now + market.cluster.horizon_slots
+    only = choice.removeprefix("server:") if choice.startswith("server:") else ""
+    if only and only not in window.servers:
+        raise Http404
+    held = [
+        bar_span(bar, group=f"{bar.server} · {bar.machine_type}" if only else bar.server)
+        for bar in readings.bars(market, start=start, end=end, viewer=viewer)
+        if not only or bar.server == only
+    ]
+    last = max((span.end for span in held), default=end)
+    return held, window.now, (start, min(end, max(last, window.now + 12) + 1))
+
+
+def bar_span(bar: readings.Bar, *, group: str) -> gantt.Span:
+    """A bar as the chart draws it; nothing is told of other people's work."""
+    known = bar.sequence is not None
+    return gantt.Span(
+        group=group,
+        who=f"bid {bar.sequence}{': ' + bar.label if bar.label else ''}" if known else "someone else's work",
+        state=str(bar.state) if known else "other",
+        machine=bar.machine_type,
+        is_ps=bar.role == "ps",
+        count=bar.count,
+        start=bar.start,
+        end=bar.end,
+    )
+
+
+def course(market: Market) -> welfare.Course:
+    """Welfare after each decision with the certified bound."""
+    read = readings.welfare(market)
+    certified = None if read.bound is None else (BoundKind(read.bound.kind).label, read.bound.value)
+    return welfare.Course(
+        sequence=read.sequence,
+        seconds=read.seconds,
+        welfare=read.welfare,
+        revenue=read.revenue,
+        zero_price_bound=read.zero_price_bound,
+        certified=certified,
+    )
+
+
+def _draw_prices(market: Market, viewer: User, query: QueryDict) -> Drawing:
+    choice = query.get("prices", "")
+    return prices.figure(price_view(market, choice), timeline_of(market), key=f"prices {choice}")
+
+
+def _tabulate_prices(market: Market, viewer: User, query: QueryDict) -> Table:
+    return prices.table(price_view(market, query.get("prices", "")), timeline_of(market))
+
+
+def _draw_schedule(market: Market, viewer: User, query: QueryDict) -> Drawing:
+    choice = query.get("schedule", "")
+    held, now, window = spans(market, viewer, choice)
+    return gantt.figure(held, timeline_of(market), now=now, window=window, key=f"schedule {choice}")
+
+
+def _tabulate_schedule(market: Market, viewer: User, query: QueryDict) -> Table:
+    return gantt.table(spans(market, viewer, query.get("schedule", ""))[0], timeline_of(market))
+
+
+def _draw_welfare(market: Market, viewer: User, query: QueryDict) -> Drawing:
+    return welfare.figure(course(market), timeline_of(market))
+
+
+def _tabulate_welfare(market: Market, viewer: User, query: QueryDict) -> Table:
+    return welfare.table(course(market), timeline_of(market))
+
+
+CHARTS: Final[Mapping[str, Chart]] = {
+    "prices": Chart(_draw_prices, _tabulate_prices),
+    "schedule": Chart(_draw_schedule, _tabulate_schedule),
+    "welfare": Chart(_draw_welfare, _tabulate_welfare),
+}
+"""The charts of an overview. Another one is a module in `figures/`, a line here and a section in `overview.html`."""

@@ -1,0 +1,132 @@
+"""The list of markets, a market's overview, and what keeps it live."""
+
+import csv
+from collections.abc import Iterator
+
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from auctions import readings
+from auctions.models import Market
+from cluster.models import Server
+from frontend.access import market_named, timeline_of, viewer_of
+from frontend.figures.base import Table
+from frontend.templatetags.market import money, percent
+from frontend.views.charts import CHARTS
+from frontend.views.versions import unless_known
+
+
+@login_required
+@require_safe
+def market_list(request: HttpRequest) -> HttpResponse:
+    """Every market there is."""
+    markets = Market.objects.select_related("cluster").order_by("cluster__name")
+    rows = [(market, readings.summary(market), timeline_of(market)) for market in markets]
+    return render(request, "frontend/markets.html", {"rows": rows})
+
+
+@login_required
+@require_safe
+def overview(request: HttpRequest, name: str) -> HttpResponse:
+    """Tiles and charts of one market; the charts fetch themselves."""
+    market = market_named(name)
+    reading = readings.summary(market)
+    servers = Server.objects.filter(cluster=market.cluster).values_list("name", flat=True)
+    context = {
+        "market": market,
+        "reading": reading,
+        "line": timeline_of(market),
+        "tiles": tiles_of(reading),
+        "servers": list(servers),
+        "chosen_prices": request.GET.get("prices", ""),
+        "chosen_schedule": request.GET.get("schedule", ""),
+        "query": request.GET.urlencode(),
+    }
+    return render(request, "frontend/overview.html", context)
+
+
+def tiles_of(reading: readings.Summary) -> list[dict[str, str]]:
+    """Name, figure and explanation of each tile."""
+    bound = reading.bound
+    if bound is None:
+        optimum = ("–", "no certificate yet")
+    else:
+        said = f"{bound.kind.label}; {money(bound.value)} at most" + (", some terms loose" if bound.loose else "")
+        optimum = (percent(1 - bound.gap), said)
+    rows = [
+        ("welfare", "Welfare", money(reading.welfare), f"bidders keep {money(reading.bidder_payoff)}"),
+        ("revenue", "Revenue", money(reading.revenue), "payments of admitted bids"),
+        (
+            "admitted",
+            "Admitted",
+            percent(reading.admitted_share),
+            f"{reading.admitted} of {reading.admitted + reading.rejected} decided, {reading.waiting} waiting",
+        ),
+        ("utilisation", "Utilisation", percent(reading.utilisation), f"of all machines, slot {reading.slot}"),
+        ("price", "Price now", money(reading.price), f"mean for a unit in slot {reading.now}"),
+        ("optimum", "Proven share of optimum", *optimum),
+    ]
+    return [{"key": key, "label": label, "figure": figure, "note": note} for key, label, figure, note in rows]
+
+
+@login_required
+@require_safe
+def tiles(request: HttpRequest, name: str) -> HttpResponse:
+    """The tiles as JSON, for pages that are open."""
+    market = market_named(name)
+
+    def build() -> HttpResponse:
+        reading = readings.summary(market)
+        now = timeline_of(market).words(reading.now)
+        return JsonResponse({"tiles": tiles_of(reading), "now": now, "version": reading.version})
+
+    return unless_known(request, market, build)
+
+
+@login_required
+@require_safe
+def chart(request: HttpRequest, name: str, chart_name: str) -> HttpResponse:
+    """One chart as Plotly's JSON."""
+    market = market_named(name)
+    if chart_name not in CHARTS:
+        raise Http404
+    kind = CHARTS[chart_name]
+    viewer = viewer_of(request)
+    return unless_known(request, market, lambda: JsonResponse(kind.draw(market, viewer, request.GET).to_json()))
+
+
+@login_required
+@require_safe
+def chart_csv(request: HttpRequest, name: str, chart_name: str) -> HttpResponse:
+    """The same reading as the chart's, unabridged."""
+    market = market_named(name)
+    if chart_name not in CHARTS:
+        raise Http404
+    table = CHARTS[chart_name].tabulate(market, viewer_of(request), request.GET)
+    return unless_known(request, market, lambda: csv_response(table, f"{name}-{chart_name}.csv"))
+
+
+@login_required
+@require_safe
+def version(request: HttpRequest, name: str) -> HttpResponse:
+    """The market's version, for pages that cannot hold a stream open."""
+    market = market_named(name)
+    return unless_known(request, market, lambda: HttpResponse(f"version {market.version}", content_type="text/plain"))
+
+
+def csv_response(table: Table, filename: str) -> HttpResponse:
+    """A table as a file to download."""
+    response = HttpResponse(content_type="text/csv; charset=utf-8")
+    response.headers["Content-Disposition"] = f'attachment; filename="{filename}"'
+    writer = csv.writer(response)
+    writer.writerow(table.header)
+    writer.writerows(_inert(table))
+    return response
+
+
+def _inert(table: Table) -> Iterator[list[str | int | float]]:
+    """Rows no spreadsheet takes for formulas: labels are what users wrote."""
+    for row in table.rows:
+        yield [f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell for cell in row]

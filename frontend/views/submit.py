@@ -1,0 +1,96 @@
+"""The submit form and its live quote: the decision this bid would get now, explained."""
+
+import math
+from typing import Any
+from uuid import uuid4
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.views.decorators.http import require_http_methods, require_POST
+
+from auctions import book as books
+from auctions.errors import AuctionError
+from auctions.models import Market
+from auctions.offers import core_bid, resolve
+from auctions.submission import quote, submit_bid
+from frontend.access import market_named, timeline_of, viewer_of, visible_bids
+from frontend.figures import value
+from frontend.forms import BidForm, initial_of
+from scheduling.arrays import Json
+from scheduling.errors import InvalidField
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def submit(request: HttpRequest, name: str) -> HttpResponse:
+    """The form; a bid that was stored leads to its page."""
+    market, viewer = market_named(name), viewer_of(request)
+    # The key makes a second click, or a reload, the same bid.
+    key = request.POST.get("key", "")[:64] or uuid4().hex
+    if request.method == "POST":
+        form = BidForm(request.POST, cluster=market.cluster)
+        if form.is_valid():
+            try:
+                sent = submit_bid(cluster=market.cluster, owner=viewer, body=form.body(), idempotency_key=f"page/{key}")
+                return redirect("bid", name=name, number=sent.bid.sequence)
+            except InvalidField as error:
+                form.blame(error.field, error.problem)
+            except AuctionError as error:
+                form.add_error(None, str(error))
+            key = uuid4().hex
+    else:
+        form = BidForm(initial=_prefilled(request, market), cluster=market.cluster)
+    context = {"market": market, "form": form, "key": key, "line": timeline_of(market)}
+    status = 422 if form.is_bound else 200
+    return render(request, "frontend/submit.html", context, status=status)
+
+
+@login_required
+@require_POST
+def live_quote(request: HttpRequest, name: str) -> HttpResponse:
+    """What the market would decide now, in words and as a curve; errors by field. Changes nothing."""
+    market = market_named(name)
+    form = BidForm(request.POST, cluster=market.cluster)
+    answer: dict[str, Any] = {}
+    if form.is_valid():
+        try:
+            answer = _quoted(market, form.body())
+        except InvalidField as error:
+            form.blame(error.field, error.problem)
+        except AuctionError as error:
+            form.add_error(None, str(error))
+    errors = {field: " ".join(str(problem) for problem in problems) for field, problems in form.errors.items()}
+    return JsonResponse({**answer, "errors": errors})
+
+
+def _quoted(market: Market, body: Json) -> dict[str, Any]:
+    answer, line = quote(cluster=market.cluster, body=body), timeline_of(market)
+    decision = answer.decision
+    html = render_to_string("frontend/_quote.html", {"decision": decision, "quote": answer, "line": line})
+    layout = books.peek(market, now=answer.slot).layout
+    core = core_bid(resolve(body, market.cluster, layout), layout, bid_id="curve", arrival=answer.slot)
+    schedule = decision.schedule
+    offer = value.Offer(
+        arrival=answer.slot,
+        curve=core.utility.curve(layout.horizon + 1),
+        completion=None if schedule is None else schedule.completion,
+        payment=None if schedule is None else decision.payment,
+    )
+    return {"html": html, "figure": value.figure(offer, line).to_json(), "version": answer.ledger_version}
+
+
+def _prefilled(request: HttpRequest, market: Market) -> dict[str, Any]:
+    """What the address asks for: `from` an earlier bid the visitor may see, with another `value`."""
+    shown: dict[str, Any] = {}
+    number = request.GET.get("from", "")
+    if number.isdecimal() and len(number) < 18:
+        earlier = visible_bids(market, viewer_of(request)).filter(sequence=int(number)).first()
+        if earlier is not None:
+            shown = initial_of(earlier.body)
+    try:
+        asked = float(request.GET.get("value", "nan"))
+    except ValueError:
+        asked = math.nan
+    return {**shown, "value": asked} if math.isfinite(asked) else shown

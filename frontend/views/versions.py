@@ -1,0 +1,29 @@
+"""Answers that are only built when what they show has changed."""
+
+from collections.abc import Callable
+from hashlib import sha256
+
+from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
+from django.utils.cache import patch_cache_control
+
+from auctions.lock import moment_of
+from auctions.models import Certificate, Market
+from frontend.access import viewer_of
+
+
+def tag_of(request: HttpRequest, market: Market) -> str:
+    """What an answer about a market depends on: its version, its certificate's, the slot, who asks and for what."""
+    certificate = Certificate.objects.filter(market=market).values_list("version", flat=True).first()
+    viewer = viewer_of(request)
+    parts = (market.version, certificate, moment_of(market).now, viewer.pk, viewer.is_staff, request.get_full_path())
+    return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'
+
+
+def unless_known(request: HttpRequest, market: Market, build: Callable[[], HttpResponse]) -> HttpResponse:
+    """304 if the visitor has this version, else the answer with its ETag."""
+    tag = tag_of(request, market)
+    known = [part.strip().removeprefix("W/") for part in request.headers.get("If-None-Match", "").split(",")]
+    response = HttpResponseNotModified() if tag in known else build()
+    response.headers["ETag"] = tag
+    patch_cache_control(response, private=True, no_cache=True)
+    return response

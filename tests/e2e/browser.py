@@ -1,0 +1,131 @@
+"""A headless Chromium that keeps a list of what it asked for and what it complained about."""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.ui import WebDriverWait
+
+INSTALL = "apt-get install chromium chromium-driver"
+WAIT_S = 30
+
+
+def present() -> bool:
+    """Whether this machine has Chromium and its driver."""
+    return bool(shutil.which("chromium") and shutil.which("chromedriver"))
+
+
+class Browser:
+    """One window."""
+
+    def __init__(self, driver: webdriver.Chrome, base: str) -> None:
+        self.driver, self.base = driver, base
+        self._requests: list[str] = []
+
+    def open(self, path: str) -> None:
+        """Go to a page of the server."""
+        self.driver.get(self.base + path)
+
+    def log_in(self, name: str, password: str) -> None:
+        """Log in by the form."""
+        self.open("/login/")
+        self.fill("username", name)
+        self.fill("password", password)
+        self.one(".login button").click()
+        self.wait(lambda: "/login/" not in self.driver.current_url)
+
+    def fill(self, name: str, text: str) -> None:
+        """Type into a field instead of what is there."""
+        field = self.driver.find_element(By.NAME, name)
+        field.clear()
+        field.send_keys(text)
+
+    def one(self, selector: str) -> Any:
+        """The first element that matches."""
+        return self.driver.find_element(By.CSS_SELECTOR, selector)
+
+    def text(self, selector: str) -> str:
+        """What a reader sees there."""
+        return str(self.one(selector).get_attribute("textContent")).strip()
+
+    def js(self, expression: str) -> Any:
+        """The value of an expression in the page."""
+        return self.driver.execute_script(f"return {expression}")
+
+    def wait(self, done: Any) -> None:
+        """Wait until something is true."""
+        WebDriverWait(self.driver, WAIT_S, poll_frequency=0.1).until(lambda _: done())
+
+    def wait_drawn(self) -> None:
+        """Wait until every chart that has anything to show is drawn."""
+        self.wait(
+            lambda: self.js(
+                "document.documentElement.dataset.drawn && "
+                "[...document.querySelectorAll('[data-figure]')].every(p => p.hidden || p.querySelector('.main-svg'))"
+            )
+        )
+
+    def size(self, width: int, height: int) -> None:
+        """Make the page, not the window, that wide: headless Chromium's window has a least width."""
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def theme(self, name: str) -> None:
+        """What the system is said to prefer."""
+        features = [{"name": "prefers-color-scheme", "value": name}]
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    def picture(self, path: Path) -> None:
+        """The whole page, however long."""
+        height = int(self.js("document.documentElement.scrollHeight"))
+        width = int(self.js("window.innerWidth"))
+        before = int(self.js("window.innerHeight"))
+        self.size(width, height)
+        self.driver.save_screenshot(str(path))
+        self.size(width, before)
+
+    def requests(self) -> list[str]:
+        """Every address asked for since the window opened."""
+        logs: list[dict[str, Any]] = self.driver.get_log("performance")  # type: ignore[no-untyped-call]
+        for entry in logs:
+            message = json.loads(entry["message"])["message"]
+            if message["method"] == "Network.requestWillBeSent":
+                self._requests.append(message["params"]["request"]["url"])
+        return self._requests
+
+    def strangers(self) -> list[str]:
+        """Addresses asked for on any other host."""
+        host = urlsplit(self.base).netloc
+        # chrome:// and devtools:// are the browser's own pages, data: and blob: what a page drew itself.
+        inner = ("data", "blob", "chrome", "devtools", "about", "chrome-extension", "chrome-untrusted")
+        return [u for u in self.requests() if urlsplit(u).scheme not in inner and urlsplit(u).netloc != host]
+
+    def complaints(self) -> list[str]:
+        """Errors and warnings in the console since the last call."""
+        logs: list[dict[str, Any]] = self.driver.get_log("browser")  # type: ignore[no-untyped-call]
+        return [entry["message"] for entry in logs if entry["level"] in ("SEVERE", "WARNING")]
+
+
+@contextmanager
+def browser(base: str) -> Iterator[Browser]:
+    """A window of its own with an empty profile, closed at the end."""
+    with tempfile.TemporaryDirectory(prefix="shadowprice-chromium-", ignore_cleanup_errors=True) as profile:
+        options = webdriver.ChromeOptions()
+        flags = ["headless=new", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "disable-sync"]
+        flags += ["disable-background-networking", "disable-component-update", "disable-dev-shm-usage"]
+        for flag in [*flags, f"user-data-dir={profile}", "window-size=1280,900"]:
+            options.add_argument(f"--{flag}")
+        options.binary_location = str(shutil.which("chromium"))
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(shutil.which("chromedriver")))
+        try:
+            yield Browser(driver, base)
+        finally:
+            driver.quit()

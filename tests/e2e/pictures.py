@@ -1,0 +1,57 @@
+"""Pictures of every page of a running server: `python -m tests.e2e.pictures URL MARKET FOLDER [NAME PASSWORD]`.
+
+The picture in the README is `overview-1280-light.png` of this.
+"""
+
+import sys
+from pathlib import Path
+
+from tests.e2e.browser import Browser, browser
+
+
+def pages(window: Browser, market: str) -> dict[str, str]:
+    """A name and a path for each page worth a look, among them a bid of each kind if there is one."""
+    paths = {"markets": "/", "overview": f"/markets/{market}/", "bids": f"/markets/{market}/bids/"}
+    paths["submit"] = f"/markets/{market}/submit/"
+    for state in ("rejected", "planned", "running"):
+        window.open(f"/markets/{market}/bids/?state={state}")
+        link = window.js("document.querySelector('tbody a')?.getAttribute('href') ?? ''")
+        if link:
+            paths[f"bid-{state}"] = link
+    return paths
+
+
+def take(window: Browser, market: str, folder: Path) -> list[str]:
+    """Picture every page at two widths and in two themes; returns pages that scroll sideways."""
+    wide = []
+    for name, path in pages(window, market).items():
+        for width in (1280, 390):
+            for theme in ("light", "dark"):
+                window.size(width, 900)
+                window.theme(theme)
+                window.open(path)
+                if window.js("!!document.querySelector('[data-figure]')"):
+                    window.wait_drawn()
+                if name == "submit":
+                    window.wait(lambda: window.js("!!document.querySelector('#quote .lead')"))
+                if window.js("document.documentElement.scrollWidth > window.innerWidth"):
+                    wide.append(f"{name} at {width}")
+                window.picture(folder / f"{name}-{width}-{theme}.png")
+    return wide
+
+
+def main() -> None:
+    """Take the pictures of the server at an address."""
+    base, market, folder, *login = sys.argv[1:]
+    name, password = login or ("operator", "operator")
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with browser(base) as window:
+        window.log_in(name, password)
+        wide = take(window, market, Path(folder))
+        print("scroll sideways:", wide or "none")
+        print("other hosts:", window.strangers() or "none")
+        print("console:", window.complaints() or "nothing")
+
+
+if __name__ == "__main__":
+    main()
