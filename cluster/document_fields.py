@@ -10,9 +10,11 @@ from django.core.validators import validate_slug
 
 from cluster.models import (
     LARGEST_AMOUNT,
+    LARGEST_CHUNKS,
     LARGEST_HORIZON,
     LARGEST_MB,
     LARGEST_MBPS,
+    LARGEST_MINIBATCHES,
     LARGEST_SECONDS,
     LARGEST_SPEED,
     NAME,
@@ -109,8 +111,8 @@ def _model(field: str, value: object, types: dict[str, list[str]]) -> Json:
     return {
         "name": _name(f"{field}.name", row["name"]),
         "gradient_mb": _number(f"{field}.gradient_mb", row["gradient_mb"], high=LARGEST_MB),
-        "chunks": check_integer(f"{field}.chunks", row["chunks"], low=1, high=LARGEST_AMOUNT),
-        "minibatches": check_integer(f"{field}.minibatches", row["minibatches"], low=1, high=LARGEST_AMOUNT),
+        "chunks": check_integer(f"{field}.chunks", row["chunks"], low=1, high=LARGEST_CHUNKS),
+        "minibatches": check_integer(f"{field}.minibatches", row["minibatches"], low=1, high=LARGEST_MINIBATCHES),
         **{
             key: {
                 name: _number(f"{field}.{key}.{name}", seconds, high=LARGEST_SECONDS)

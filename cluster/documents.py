@@ -3,10 +3,10 @@
 import json
 from collections.abc import Iterable
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from django.db import transaction
-from django.db.models import Model, ProtectedError
+from django.db.models import ProtectedError
 
 from cluster import guards
 from cluster.clock import set_clock
@@ -25,6 +25,8 @@ from cluster.models import (
 )
 from scheduling.arrays import Json
 from scheduling.errors import InvalidField
+
+Row = TypeVar("Row", Resource, MachineType, Server, ModelProfile)
 
 
 def export_cluster(cluster: Cluster) -> Json:
@@ -101,7 +103,7 @@ def import_cluster(document: object) -> Cluster:
     return cluster
 
 
-def _amounts(rows: Iterable[Demand] | Iterable[Capacity]) -> dict[str, int]:
+def _amounts(rows: Iterable[Demand | Capacity]) -> dict[str, int]:
     ordered = sorted(rows, key=lambda row: (row.resource.position, row.resource_id))
     return {row.resource.name: row.amount for row in ordered}
 
@@ -141,25 +143,29 @@ def _apply_clock(cluster: Cluster, *, kind: str, speed: float) -> None:
 
 
 def _store_rows(cluster: Cluster, facts: Json) -> None:
-    resources = _match(Resource, cluster, {}, facts["resources"], ["unit"])
+    resources = _match(Resource, {"cluster": cluster}, _placed(facts["resources"], ["unit"]))
     types: dict[MachineRole, dict[str, MachineType]] = {}
     for role, key in TYPE_KEYS.items():
-        types[role] = _match(MachineType, cluster, {"role": role}, facts[key], ["bandwidth_mbps"])
-        Demand.objects.filter(machine_type__in=types[role].values()).delete()
-        Demand.objects.bulk_create(
-            Demand(machine_type=types[role][row["name"]], resource=resources[name], amount=amount)
-            for row in facts[key]
-            for name, amount in row["demand"].items()
-        )
-    servers = _match(Server, cluster, {}, facts["servers"], ["kind", "upload_delay_s"])
+        rows = _placed(facts[key], ["bandwidth_mbps"])
+        types[role] = _match(MachineType, {"cluster": cluster, "role": role}, rows)
+    Demand.objects.filter(machine_type__cluster=cluster).delete()
+    Demand.objects.bulk_create(
+        Demand(machine_type=types[role][row["name"]], resource=resources[name], amount=amount)
+        for role, key in TYPE_KEYS.items()
+        for row in facts[key]
+        for name, amount in row["demand"].items()
+    )
+    servers = _match(Server, {"cluster": cluster}, _placed(facts["servers"], ["kind", "upload_delay_s"]))
     Capacity.objects.filter(server__cluster=cluster).delete()
     Capacity.objects.bulk_create(
         Capacity(server=servers[row["name"]], resource=resources[name], amount=amount)
         for row in facts["servers"]
         for name, amount in row["capacity"].items()
     )
-    models = [{**row, "position": None} for row in facts["models"]]
-    profiles = _match(ModelProfile, cluster, {}, models, ["gradient_mb", "chunks", "minibatches"])
+    fields = ("gradient_mb", "chunks", "minibatches")
+    profiles = _match(
+        ModelProfile, {"cluster": cluster}, {row["name"]: {key: row[key] for key in fields} for row in facts["models"]}
+    )
     StepTime.objects.filter(profile__cluster=cluster).delete()
     StepTime.objects.bulk_create(
         StepTime(profile=profiles[row["name"]], machine_type=types[role][name], seconds=seconds)
@@ -169,8 +175,21 @@ def _store_rows(cluster: Cluster, facts: Json) -> None:
     )
 
 
-def _match[Row: Model](
-    model: type[Row], cluster: Cluster, among: dict[str, Any], wanted: list[Json], fields: list[str]
-) -> dict[str, Row]:
-    """Make the cluster's rows of one kind those wanted, keeping the keys of rows whose names stay."""
-    return {}
+def _placed(rows: list[Json], fields: list[str]) -> dict[str, Json]:
+    return {row["name"]: {"position": i, **{key: row[key] for key in fields}} for i, row in enumerate(rows)}
+
+
+def _match(model: type[Row], among: dict[str, Any], wanted: dict[str, Json]) -> dict[str, Row]:
+    """Make the rows `among` which we look those wanted, by name; a row whose name stays keeps its key."""
+    objects = model._default_manager.filter(**among)
+    objects.exclude(name__in=list(wanted)).delete()
+    kept = {row.name: row for row in objects}
+    for name, row in kept.items():
+        for key, value in wanted[name].items():
+            setattr(row, key, value)
+    fields = list(next(iter(wanted.values()), {}))
+    if kept:
+        model._default_manager.bulk_update(list(kept.values()), fields, batch_size=200)
+    new = [model(**among, name=name, **values) for name, values in wanted.items() if name not in kept]
+    model._default_manager.bulk_create(new)
+    return kept | {row.name: row for row in new}

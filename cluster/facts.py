@@ -6,6 +6,7 @@ import numpy as np
 
 from cluster.models import Capacity, Cluster, Demand, MachineRole, Resource, Server, ServerKind
 from cluster.models import MachineType as MachineTypeRow
+from scheduling.errors import InvalidField
 from scheduling.inventory import Inventory, MachineType
 
 
@@ -24,12 +25,20 @@ def inventory_of(cluster: Cluster) -> Inventory:
     capacity = np.zeros((len(servers), len(resources)), dtype=np.int64)
     held = Capacity.objects.filter(server__cluster=cluster).values_list("server_id", "resource_id", "amount")
     for server, resource, amount in held:
+        if resource not in column:
+            raise InvalidField(servers[row[server]].name, "has capacity of a resource of another cluster")
         capacity[row[server], column[resource]] = amount
     types = list(MachineTypeRow.objects.filter(cluster=cluster))
     demand = {machine.pk: [0] * len(resources) for machine in types}
     taken = Demand.objects.filter(machine_type__cluster=cluster).values_list("machine_type_id", "resource_id", "amount")
     for machine_type, resource, amount in taken:
+        if resource not in column:
+            name = next(machine.name for machine in types if machine.pk == machine_type)
+            raise InvalidField(name, "takes a resource of another cluster")
         demand[machine_type][column[resource]] = amount
+    for machine in types:
+        if not any(demand[machine.pk]):
+            raise InvalidField(machine.name, "takes no resource; give the type a demand of at least one")
 
     def of_role(role: MachineRole) -> tuple[MachineType, ...]:
         return tuple(

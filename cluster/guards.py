@@ -17,9 +17,14 @@ from scheduling.inventory import Inventory
 
 Check = Callable[[Cluster, Inventory], list[str]]
 Listener = Callable[[Cluster], None]
+History = Callable[[Cluster], bool]
+
+LARGEST_LEDGER: Final = 30_000_000
+"""Slots x servers x resources: a ledger and its prices must fit in the memory of every process that decides."""
 
 _checks: Final[list[Check]] = []
 _listeners: Final[list[Listener]] = []
+_histories: Final[list[History]] = []
 
 
 class ChangeRefused(Exception):
@@ -37,23 +42,50 @@ def register(*, check: Check, listener: Listener) -> None:
         _listeners.append(listener)
 
 
+def register_history(history: History) -> None:
+    """Say whether anything recorded counts in a cluster's time line, which is then fixed."""
+    if history not in _histories:
+        _histories.append(history)
+
+
 @contextmanager
 def checked_change(cluster: Cluster) -> Iterator[None]:
     """Run the block's writes; raises ChangeRefused, and stores nothing, if the result would break something."""
     with transaction.atomic():
+        before = Cluster.objects.filter(pk=cluster.pk).first()
         yield
         cluster.refresh_from_db()
-        consult(cluster)
+        consult(cluster, before=before)
 
 
-def consult(cluster: Cluster) -> None:
-    """Check the rows as they stand in the open transaction and tell the listeners."""
+def consult(cluster: Cluster, *, before: Cluster | None = None) -> None:
+    """Check the rows as they stand in the open transaction and tell the listeners; `before` is the row as it was."""
     try:
         inventory = inventory_of(cluster)
     except InvalidField as error:
-        raise ChangeRefused([str(error)]) from error
-    problems = [problem for check in _checks for problem in check(cluster, inventory)]
+        raise ChangeRefused([f"{error.field}: {error.problem}."]) from error
+    problems = [*_time_line_problems(cluster, before), *_size_problems(cluster, inventory)]
+    problems += [problem for check in _checks for problem in check(cluster, inventory)]
     if problems:
         raise ChangeRefused(problems)
     for listener in _listeners:
         listener(cluster)
+
+
+def _time_line_problems(cluster: Cluster, before: Cluster | None) -> list[str]:
+    if before is None or (before.epoch, before.clock_kind) == (cluster.epoch, cluster.clock_kind):
+        return []
+    if not any(history(cluster) for history in _histories):
+        return []
+    what = "epoch" if before.epoch != cluster.epoch else "kind of clock"
+    return [f"The {what} cannot change: recorded bids and schedules count in slots of this time line."]
+
+
+def _size_problems(cluster: Cluster, inventory: Inventory) -> list[str]:
+    cells = cluster.horizon_slots * inventory.capacity.size
+    if cells <= LARGEST_LEDGER:
+        return []
+    shape = " x ".join(f"{n:,}" for n in (cluster.horizon_slots, *inventory.capacity.shape))
+    return [
+        f"{shape} (slots x servers x resources) make {cells:,} prices; at most {LARGEST_LEDGER:,}: shorten the horizon."
+    ]

@@ -1,10 +1,39 @@
 """The physical facts of a cluster, in the operator's units: seconds, MB and Mbit/s."""
 
-from django.core.validators import MinValueValidator, RegexValidator
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Final
+
+from django.core.exceptions import ValidationError
+from django.core.validators import MaxValueValidator, MinValueValidator, RegexValidator
 from django.db import models
 from django.db.models import CheckConstraint, Q, UniqueConstraint
 
-NAME = RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9._-]*$", "Use letters, digits, dots, dashes and underscores.")
+NAME: Final = RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z", "Use letters, digits, dots, dashes and underscores.")
+
+LARGEST_SECONDS: Final = 1e9
+LARGEST_MB: Final = 1e9
+LARGEST_MBPS: Final = 1e9
+LARGEST_SPEED: Final = 1e5
+LARGEST_AMOUNT: Final = 1_000_000
+LARGEST_CHUNKS: Final = 10_000
+LARGEST_MINIBATCHES: Final = 1_000_000
+LARGEST_HORIZON: Final = 10_000
+
+
+def finite(value: float) -> None:
+    """Refuse NaN, which every comparison lets pass, and infinity."""
+    if not math.isfinite(value):
+        raise ValidationError("Enter a finite number.")
+
+
+def _at_most(value: float) -> list[Callable[..., None]]:
+    return [finite, MinValueValidator(0), MaxValueValidator(value)]
+
+
+def _whole(least: int, most: int) -> list[Callable[..., None]]:
+    return [MinValueValidator(least), MaxValueValidator(most)]
 
 
 class ClockKind(models.TextChoices):
@@ -26,22 +55,32 @@ class Cluster(models.Model):
     title = models.CharField(max_length=120)
     note = models.TextField(blank=True, help_text="Shown on the market's page; say here when values are synthetic.")
     epoch = models.DateTimeField(help_text="Start of slot 0.")
-    slot_seconds = models.PositiveIntegerField(validators=[MinValueValidator(1)], help_text="Seconds in a slot.")
+    slot_seconds = models.PositiveIntegerField(validators=_whole(1, 10**9), help_text="Seconds in a slot.")
     horizon_slots = models.PositiveIntegerField(
-        validators=[MinValueValidator(1)], help_text="How many slots from now on are traded."
+        validators=_whole(1, LARGEST_HORIZON), help_text="How many slots from now on are traded."
     )
     clock_kind = models.CharField(max_length=10, choices=ClockKind, default=ClockKind.REAL)
     clock_running = models.BooleanField(default=True)
-    clock_speed = models.FloatField(default=1.0, help_text="Cluster seconds per second of a virtual clock.")
+    clock_speed = models.FloatField(
+        default=1.0, validators=_at_most(LARGEST_SPEED), help_text="Cluster seconds per second of a virtual clock."
+    )
     clock_offset_s = models.FloatField(default=0.0, help_text="Seconds after the epoch at the origin.")
     clock_origin = models.DateTimeField(null=True, blank=True, help_text="When the virtual clock was last set.")
 
     class Meta:
         ordering = ["name"]
         constraints = [
-            CheckConstraint(condition=Q(slot_seconds__gte=1), name="cluster_slot_at_least_1_s"),
-            CheckConstraint(condition=Q(horizon_slots__gte=1), name="cluster_horizon_at_least_1_slot"),
-            CheckConstraint(condition=Q(clock_speed__gt=0), name="cluster_clock_runs_forward"),
+            CheckConstraint(
+                condition=Q(slot_seconds__gte=1, slot_seconds__lte=10**9), name="cluster_slot_at_least_1_s"
+            ),
+            CheckConstraint(
+                condition=Q(horizon_slots__gte=1, horizon_slots__lte=LARGEST_HORIZON),
+                name="cluster_horizon_at_least_1_slot",
+            ),
+            # An upper bound is also what refuses infinity, and NaN, which PostgreSQL sorts last.
+            CheckConstraint(
+                condition=Q(clock_speed__gt=0, clock_speed__lte=LARGEST_SPEED), name="cluster_clock_runs_forward"
+            ),
             CheckConstraint(condition=Q(clock_kind__in=ClockKind.values), name="cluster_clock_kind_known"),
         ]
 
@@ -78,7 +117,12 @@ class MachineType(models.Model):
     cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="machine_types")
     role = models.CharField(max_length=10, choices=MachineRole)
     name = models.CharField(max_length=60, validators=[NAME])
-    bandwidth_mbps = models.DecimalField(max_digits=14, decimal_places=4, help_text="Reserved by one machine, Mbit/s.")
+    bandwidth_mbps = models.DecimalField(
+        max_digits=14,
+        decimal_places=4,
+        validators=[MinValueValidator(Decimal("0.0001")), MaxValueValidator(Decimal(10**9))],
+        help_text="Reserved by one machine, Mbit/s.",
+    )
     position = models.PositiveIntegerField(default=0)
 
     class Meta:
@@ -98,12 +142,12 @@ class Demand(models.Model):
 
     machine_type = models.ForeignKey(MachineType, models.CASCADE, related_name="demands")
     resource = models.ForeignKey(Resource, models.CASCADE, related_name="demands")
-    amount = models.PositiveIntegerField(validators=[MinValueValidator(1)])
+    amount = models.PositiveIntegerField(validators=_whole(1, LARGEST_AMOUNT))
 
     class Meta:
         constraints = [
             UniqueConstraint(fields=["machine_type", "resource"], name="demand_once"),
-            CheckConstraint(condition=Q(amount__gte=1), name="demand_at_least_1"),
+            CheckConstraint(condition=Q(amount__gte=1, amount__lte=LARGEST_AMOUNT), name="demand_at_least_1"),
         ]
 
     def __str__(self) -> str:
@@ -124,7 +168,9 @@ class Server(models.Model):
     name = models.CharField(max_length=60, validators=[NAME])
     kind = models.CharField(max_length=10, choices=ServerKind, default=ServerKind.EDGE)
     upload_delay_s = models.FloatField(
-        default=0.0, help_text="Seconds to upload a job's data, unless the bid says otherwise."
+        default=0.0,
+        validators=_at_most(LARGEST_SECONDS),
+        help_text="Seconds to upload a job's data, unless the bid says otherwise.",
     )
     position = models.PositiveIntegerField(default=0)
 
@@ -132,7 +178,10 @@ class Server(models.Model):
         ordering = ["position", "pk"]
         constraints = [
             UniqueConstraint(fields=["cluster", "name"], name="server_name_once"),
-            CheckConstraint(condition=Q(upload_delay_s__gte=0), name="server_delay_not_negative"),
+            CheckConstraint(
+                condition=Q(upload_delay_s__gte=0, upload_delay_s__lte=LARGEST_SECONDS),
+                name="server_delay_not_negative",
+            ),
             CheckConstraint(condition=Q(kind__in=ServerKind.values), name="server_kind_known"),
         ]
 
@@ -145,11 +194,14 @@ class Capacity(models.Model):
 
     server = models.ForeignKey(Server, models.CASCADE, related_name="capacities")
     resource = models.ForeignKey(Resource, models.CASCADE, related_name="capacities")
-    amount = models.PositiveIntegerField()
+    amount = models.PositiveIntegerField(validators=_whole(0, LARGEST_AMOUNT))
 
     class Meta:
         verbose_name_plural = "capacities"
-        constraints = [UniqueConstraint(fields=["server", "resource"], name="capacity_once")]
+        constraints = [
+            UniqueConstraint(fields=["server", "resource"], name="capacity_once"),
+            CheckConstraint(condition=Q(amount__gte=0, amount__lte=LARGEST_AMOUNT), name="capacity_in_range"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.amount} {self.resource}"
@@ -160,16 +212,26 @@ class ModelProfile(models.Model):
 
     cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="profiles")
     name = models.CharField(max_length=60, validators=[NAME])
-    gradient_mb = models.FloatField(help_text="Size of the gradients, which is that of the parameters, MB.")
-    chunks = models.PositiveIntegerField(validators=[MinValueValidator(1)], help_text="Data chunks.")
-    minibatches = models.PositiveIntegerField(validators=[MinValueValidator(1)], help_text="Mini-batches in a chunk.")
+    gradient_mb = models.FloatField(
+        validators=_at_most(LARGEST_MB), help_text="Size of the gradients, which is that of the parameters, MB."
+    )
+    chunks = models.PositiveIntegerField(validators=_whole(1, LARGEST_CHUNKS), help_text="Data chunks.")
+    minibatches = models.PositiveIntegerField(
+        validators=_whole(1, LARGEST_MINIBATCHES), help_text="Mini-batches in a chunk."
+    )
 
     class Meta:
         ordering = ["name"]
         constraints = [
             UniqueConstraint(fields=["cluster", "name"], name="profile_name_once"),
-            CheckConstraint(condition=Q(gradient_mb__gte=0), name="profile_gradient_not_negative"),
-            CheckConstraint(condition=Q(chunks__gte=1) & Q(minibatches__gte=1), name="profile_has_data"),
+            CheckConstraint(
+                condition=Q(gradient_mb__gte=0, gradient_mb__lte=LARGEST_MB), name="profile_gradient_not_negative"
+            ),
+            CheckConstraint(
+                condition=Q(chunks__gte=1, chunks__lte=LARGEST_CHUNKS)
+                & Q(minibatches__gte=1, minibatches__lte=LARGEST_MINIBATCHES),
+                name="profile_has_data",
+            ),
         ]
 
     def __str__(self) -> str:
@@ -181,12 +243,12 @@ class StepTime(models.Model):
 
     profile = models.ForeignKey(ModelProfile, models.CASCADE, related_name="step_times")
     machine_type = models.ForeignKey(MachineType, models.CASCADE, related_name="step_times")
-    seconds = models.FloatField()
+    seconds = models.FloatField(validators=_at_most(LARGEST_SECONDS))
 
     class Meta:
         constraints = [
             UniqueConstraint(fields=["profile", "machine_type"], name="step_time_once"),
-            CheckConstraint(condition=Q(seconds__gte=0), name="step_time_not_negative"),
+            CheckConstraint(condition=Q(seconds__gte=0, seconds__lte=LARGEST_SECONDS), name="step_time_not_negative"),
         ]
 
     def __str__(self) -> str:

@@ -1,15 +1,15 @@
-"""Who runs clusters: a group with every permission on the physical facts and on the market's pages in the admin."""
+"""Who may configure: the group whose members, if staff, run the admin."""
 
 from typing import Final
 
 from django.contrib.auth.models import Group, Permission
 
 OPERATORS: Final = "operators"
-ROOMS: Final = ("cluster", "auctions")
+APPS: Final = ("cluster", "auctions")
 
 
 def ensure_operator_group() -> Group:
-    """The group `operators`, made if need be; members must also be staff to enter the admin."""
+    """The group, with every permission on clusters and markets; run it after `migrate`."""
     group, _ = Group.objects.get_or_create(name=OPERATORS)
-    group.permissions.set(Permission.objects.filter(content_type__app_label__in=ROOMS))
+    group.permissions.add(*Permission.objects.filter(content_type__app_label__in=APPS))
     return group

@@ -1,27 +1,26 @@
-"""Write a cluster's document."""
+"""`manage.py cluster_export NAME`: the cluster as one JSON document on standard output."""
 
-import json
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from cluster.documents import export_cluster
+from cluster.documents import document_text
 from cluster.models import Cluster
 
 
 class Command(BaseCommand):
-    """Print one cluster as a JSON document."""
+    """Print a cluster's document."""
 
-    help = "Print a cluster as one JSON document, which cluster_import reads back."
+    help = "Print a cluster as one JSON document, which cluster_import reads."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """The cluster's name."""
         parser.add_argument("name")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        """Print the document."""
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Print it; an unknown name is an error of one line."""
         cluster = Cluster.objects.filter(name=options["name"]).first()
         if cluster is None:
             known = ", ".join(Cluster.objects.values_list("name", flat=True)) or "none"
-            raise CommandError(f"there is no cluster {options['name']}; known: {known}")
-        self.stdout.write(json.dumps(export_cluster(cluster), indent=1, ensure_ascii=False))
+            raise CommandError(f"There is no cluster {options['name']!r}; known: {known}")
+        self.stdout.write(document_text(cluster), ending="")

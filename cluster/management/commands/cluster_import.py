@@ -1,35 +1,33 @@
-"""Read a cluster's document."""
+"""`manage.py cluster_import FILE`: create a cluster from its document, or change the one of that name."""
 
-import json
+import sys
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from cluster.documents import import_cluster
+from cluster.documents import import_cluster, read_document
 from cluster.guards import ChangeRefused
 from scheduling.errors import InvalidField
 
 
 class Command(BaseCommand):
-    """Create or change a cluster from a JSON document."""
+    """Store a cluster's document."""
 
-    help = "Create the cluster a JSON document describes, or make the cluster of that name so."
+    help = "Create or change a cluster from a JSON document such as cluster_export prints; all or nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """The document's file."""
-        parser.add_argument("file", type=Path)
+        """Where the document is."""
+        parser.add_argument("file", help="path of the document, or - for standard input")
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        """Import it, or say in one line what is wrong."""
+    def handle(self, *_args: Any, **options: Any) -> None:
+        """Store it; what is wrong is an error of one line."""
         try:
-            document = json.loads(options["file"].read_text(encoding="utf-8"))
+            content = sys.stdin.buffer.read() if options["file"] == "-" else Path(options["file"]).read_bytes()
         except OSError as error:
-            raise CommandError(f"{options['file']}: {error.strerror}") from error
-        except ValueError as error:
-            raise CommandError(f"{options['file']}: not a JSON document ({error})") from error
+            raise CommandError(f"{options['file']}: {error.strerror}") from None
         try:
-            cluster = import_cluster(document)
+            cluster = import_cluster(read_document(content))
         except (InvalidField, ChangeRefused) as error:
-            raise CommandError(str(error)) from error
-        self.stdout.write(f"{cluster.name}: {cluster.servers.count()} servers")
+            raise CommandError(str(error)) from None
+        self.stdout.write(f"Stored {cluster.name}: {cluster.servers.count()} servers.")
