@@ -50,6 +50,11 @@ def market_of(cluster: Cluster) -> Market:
         raise NoMarket(f"The cluster {cluster.name} has no market.") from None
 
 
+def has_bids(cluster: Cluster) -> bool:
+    """Whether a bid was ever recorded: its times count in the cluster's slots, so the time line is then fixed."""
+    return Bid.objects.filter(market__cluster=cluster).exists()
+
+
 def inventory_problems(cluster: Cluster, inventory: Inventory) -> list[str]:
     """What a changed cluster would break of what its market has promised, in words; empty if nothing."""
     market = Market.objects.filter(cluster=cluster).first()
