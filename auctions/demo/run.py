@@ -1,0 +1,161 @@
+"""The demo's life: one server process, a virtual clock that only runs meanwhile, and the stream of bids."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+
+from auctions.demo import client
+from auctions.demo.jobs import Offer
+from auctions.models import Bid, Market
+from cluster import clock
+from cluster.models import Cluster
+
+HOST = "127.0.0.1"
+PORTS = range(8000, 8020)
+START_S = 60.0
+RETRY_S = 1.0
+STOP_S = 15.0
+LONGEST_NAP_S = 0.5
+"""The clock's speed may be changed in the admin: look at it again this often."""
+
+Say = Callable[[str], None]
+
+
+class DemoError(Exception):
+    """What stops the demo, in words for whoever started it."""
+
+
+@dataclass
+class Tally:
+    """What became of the stream."""
+
+    sent: int = 0
+    refused: list[str] = field(default_factory=list)
+
+
+def choose_port(wanted: int | None) -> int:
+    """The wanted port, or the first free one of the usual; raises DemoError when busy."""
+    for port in PORTS if wanted is None else (wanted,):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            with suppress(OSError):
+                probe.bind((HOST, port))
+                return port
+    if wanted is None:
+        raise DemoError(f"Ports {PORTS[0]} to {PORTS[-1]} are all in use; choose another with PORT=...")
+    raise DemoError(f"Port {wanted} is in use; choose another with PORT=...")
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end the block as Ctrl-C does, and end it with KeyboardInterrupt."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def server(port: int, *, root: Path) -> Iterator[str]:
+    """The server as a child process, up and answering; yields its address."""
+    base = f"http://{HOST}:{port}"
+    command = [sys.executable, "manage.py", "serve", "--host", HOST, "--port", str(port)]
+    # In a session of its own: Ctrl-C reaches this process alone, which then ends the child in good order.
+    child = subprocess.Popen(command, cwd=root, env=os.environ.copy(), start_new_session=True)
+    try:
+        deadline = monotonic() + START_S
+        while not client.is_up(base):
+            if child.poll() is not None:
+                raise DemoError(f"The server ended at once with status {child.returncode}.")
+            if monotonic() > deadline:
+                raise DemoError(f"The server did not answer within {START_S:.0f} s.")
+            time.sleep(0.1)
+        yield base
+    finally:
+        child.terminate()
+        try:
+            child.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+def settle_clock(cluster: Cluster) -> float:
+    """Stop the clock where the recorded market stands; returns the time, seconds after the epoch.
+
+    A demo that was killed left its clock running: what passed since was nobody's time.
+    """
+    at_s = clock.read(cluster).seconds
+    if cluster.clock_running:
+        market = Market.objects.get(cluster=cluster)
+        last = Bid.objects.filter(market=market).order_by("-sequence").values_list("submitted_s", flat=True).first()
+        at_s = min(at_s, max(market.slot * cluster.slot_seconds, last or 0.0))
+    clock.set_clock(cluster, running=False, at_s=max(at_s, 0.0))
+    return cluster.clock_offset_s
+
+
+@contextmanager
+def time_passing(cluster: Cluster, *, speed: float) -> Iterator[None]:
+    """Let the virtual clock run while the block does."""
+    clock.set_clock(cluster, running=True, speed=speed)
+    try:
+        yield
+    finally:
+        cluster.refresh_from_db()
+        clock.set_clock(cluster, running=False)
+
+
+def feed(offers: Iterable[Offer], cluster: Cluster, send: Callable[[Offer], None], tally: Tally, *, say: Say) -> None:
+    """Send each offer when the running clock reaches its time, for ever or until there are no more."""
+    for offer in offers:
+        _wait_for(cluster, offer.at_s)
+        _send(offer, send, tally, say)
+
+
+def feed_at_once(
+    offers: Iterable[Offer], cluster: Cluster, send: Callable[[Offer], None], tally: Tally, *, say: Say
+) -> None:
+    """Send each offer after setting the stopped clock to its time: the same bids give the same decisions."""
+    for offer in offers:
+        clock.set_clock(cluster, running=False, at_s=offer.at_s)
+        _send(offer, send, tally, say)
+
+
+def _send(offer: Offer, send: Callable[[Offer], None], tally: Tally, say: Say) -> None:
+    while True:
+        try:
+            send(offer)
+        except client.Unreachable as error:
+            # The key makes a second try safe.
+            say(f"no answer ({error}); trying again")
+            time.sleep(RETRY_S)
+            continue
+        except client.Refused as error:
+            tally.refused.append(f"{offer.key}: {error}")
+            say(f"{offer.key} was refused: {error}")
+            return
+        tally.sent += 1
+        return
+
+
+def _wait_for(cluster: Cluster, at_s: float) -> None:
+    while True:
+        cluster.refresh_from_db()
+        left_s = at_s - clock.read(cluster).seconds
+        if left_s <= 0:
+            return
+        time.sleep(min(LONGEST_NAP_S, left_s / cluster.clock_speed))

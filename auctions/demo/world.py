@@ -1,0 +1,74 @@
+"""What the demo needs to be there: a cluster with its market, an operator, a bidder and the others."""
+
+import fcntl
+import json
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from django.contrib.auth.models import User
+
+from auctions.demo.run import DemoError
+from auctions.markets import open_market
+from auctions.models import Market
+from cluster.demo import edge_cloud_document
+from cluster.documents import import_cluster
+from cluster.models import Cluster
+from cluster.operators import ensure_operator_group
+
+LOGINS = ("operator", "bidder", "others")
+"""`others` sends most of the stream, so that a bidder sees what is hidden from it."""
+
+TRACE_NOTE = "Values synthetic: drawn from a seed. Arrivals, sizes and durations are those of a real trace (Philly)."
+DRAWN_NOTE = "Jobs and values synthetic: drawn from a seed by the settings of the DPS paper."
+
+
+@contextmanager
+def sole(var: Path) -> Iterator[None]:
+    """Hold the data directory: two demos on the same data would share one clock."""
+    with (var / "demo.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise DemoError("A demo is running on this data; end it first, or set SHADOWPRICE_VAR.") from None
+        yield
+
+
+def passwords(var: Path) -> dict[str, str]:
+    """The demo's passwords: made once, kept in a file only its owner reads."""
+    kept = var / "demo.json"
+    if not kept.exists():
+        kept.touch(mode=0o600)
+        kept.write_text(json.dumps({name: secrets.token_urlsafe(9) for name in LOGINS}))
+    known: dict[str, str] = json.loads(kept.read_text())
+    return known
+
+
+def forget(var: Path, database: Path) -> None:
+    """Delete the demo's SQLite file and passwords."""
+    for path in (database, *(database.with_name(database.name + end) for end in ("-wal", "-shm")), var / "demo.json"):
+        path.unlink(missing_ok=True)
+
+
+def people(known: dict[str, str]) -> None:
+    """The three users, with their passwords; the operator runs the admin."""
+    group = ensure_operator_group()
+    for name in LOGINS:
+        user, _ = User.objects.get_or_create(username=name)
+        if not user.check_password(known[name]):
+            user.set_password(known[name])
+        user.is_staff = name == "operator"
+        user.save()
+        if user.is_staff:
+            user.groups.add(group)
+
+
+def market_named(name: str, *, note: str, seed: int) -> Market:
+    """The demo's market under learned prices; one that exists goes on as it is."""
+    market = Market.objects.select_related("cluster").filter(cluster__name=name).first()
+    if market is not None:
+        return market
+    import_cluster({**edge_cloud_document(np.random.default_rng(seed), name=name), "note": note})
+    return open_market(Cluster.objects.get(name=name))
