@@ -26,6 +26,14 @@ def _parameter(default: Any, text: str, **limits: Any) -> Any:
     return field(default=default, metadata={"help": text, **limits})
 
 
+SOON = 4
+"""Scarcity is judged by the first quarter of the horizon."""
+LEVELS = 8
+"""Steps in which scarcity is seen."""
+IDLE_SHARE = 1e-6
+"""Share of the reserve quantile asked on an idle cluster: next to nothing, but never 0, so that full costs more."""
+
+
 @dataclass(frozen=True)
 class Dps:
     """Posted prices, exponential in utilisation, and the rigid best response (DPS, Algorithm 1).
@@ -62,16 +70,17 @@ class Dps:
         high=1.0,
     )
     worker_share: float = _parameter(
-        0.5, "Learned prices: share of that quantile asked for an idle worker.", low=1e-6, high=1.0
+        4.0,
+        "Learned prices: times that quantile asked for an idle worker once the near horizon is sold out.",
+        low=1e-6,
+        high=100.0,
     )
-    ps_share: float = _parameter(
-        0.05, "Learned prices: share of that quantile asked for an idle PS.", low=1e-6, high=1.0
-    )
+    ps_share: float = _parameter(0.2, "Learned prices: the same for an idle parameter server.", low=1e-6, high=100.0)
     full_quantile: float = _parameter(
         0.95, "Learned prices: quantile of past values per unit-slot reached when a server is full.", low=0.0, high=1.0
     )
     refit_every: int = _parameter(
-        16,
+        32,
         "Learned prices: bids between two looks at the past; prices keep their parameters between.",
         low=1,
         high=HISTORY // 2,
@@ -141,7 +150,7 @@ class Dps:
         if self.price == "printed":
             peak = past.max(axis=0, initial=0.0) if len(past) else np.zeros(len(inventory.resources))
             return printed_prices([float(top if top > 0 else self.prior_high) + 1.0 for top in peak])
-        return self._learned(past, inventory)
+        return self._learned(past, book)
 
     def printed_etas(
         self, bids: Iterable[Bid], inventory: Inventory, *, end: int
@@ -170,24 +179,37 @@ class Dps:
         known = len(book.history) - since
         return book.history[max(0, known - (HISTORY - self.refit_every)) : max(0, known)]
 
-    def _learned(self, past: Floats, inventory: Inventory) -> PriceFunction:
+    def _learned(self, past: Floats, book: Book) -> PriceFunction:
         low, high = [], []
-        shares = self._shares(inventory)
-        for r, share in enumerate(shares):
+        for r, share in enumerate(self._shares(book)):
             offers = past[:, r][past[:, r] > 0]
             if len(offers):
                 reserve, full = np.quantile(offers, [self.reserve_quantile, self.full_quantile])
-                low.append(float(share * reserve))
-                high.append(float(full))
+                low.append(float(reserve) * share)
+                high.append(max(float(full), low[-1]))
             else:
                 low.append(self.prior_low)
                 high.append(self.prior_high)
         return reserve_prices(low, high)
 
-    def _shares(self, inventory: Inventory) -> list[float]:
-        """The reserve is split over what a job needs at once: workers, and the PSs that serve them."""
-        for_workers = inventory.worker_demand.max(axis=0, initial=0)
-        return [self.worker_share if units else self.ps_share for units in for_workers]
+    def _shares(self, book: Book) -> list[float]:
+        """Share of the reserve quantile asked for each resource: it rises with the square of what is sold already.
+
+        A reserve price keeps room for better bids; on an idle cluster it would only turn work away. Workers and PSs
+        are bought together, so each role has a share of its own, and both see the use of their own role. Use is
+        taken in whole eighths: between them the prices' parameters, and what a kernel keeps warm, stand still.
+        """
+        inventory, used = book.inventory, book.ledger.used
+        soon = used[: max(1, len(used) // SOON)]
+        capacity = len(soon) * inventory.capacity.sum(axis=0)
+        sold = soon.sum(axis=(0, 1))
+        for_workers = inventory.worker_demand.max(axis=0, initial=0) > 0
+        shares = [0.0] * len(inventory.resources)
+        for share, mine in ((self.worker_share, for_workers), (self.ps_share, ~for_workers)):
+            level = int(LEVELS * int(sold[mine].sum()) // max(1, int(capacity[mine].sum())))
+            for r in np.flatnonzero(mine):
+                shares[r] = max(share * (level / LEVELS) ** 2, IDLE_SHARE)
+        return shares
 
 
 def empty_like(ledger: Ledger) -> Ledger:
