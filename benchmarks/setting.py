@@ -57,7 +57,7 @@ def draw_inventory(setting: Setting, rng: np.random.Generator) -> Inventory:
 
 
 def draw_bid(setting: Setting, inventory: Inventory, rng: np.random.Generator, *, name: str, arrival: int) -> Bid:
-    """One job: sigmoid value 100 k / (1 + e^(0.02 t)) with k in 1..5, delays 1..4 at the edge and 10..15 to the cloud."""
+    """One job worth 100 k / (1 + e^(0.02 t)), k in 1..5; delays are 1..4 slots at the edge and 10..15 to the cloud."""
     gradient_mb = int(rng.integers(30, 576))
     update_ms = [int(x) for x in rng.integers(10, 101, len(inventory.pss))]
     return Bid(

@@ -7,6 +7,7 @@ from typing import Any
 from scheduling.arrays import Json
 from scheduling.dps import Dps
 from scheduling.errors import InvalidField, UnknownPolicy
+from scheduling.fields import shown
 from scheduling.policy import Policy
 
 POLICIES: Mapping[str, type[Any]] = {
@@ -28,6 +29,8 @@ def make_policy(name: str, parameters: Json) -> Policy:
         kind = POLICIES[name]
     except KeyError:
         raise UnknownPolicy(name, POLICIES) from None
+    if not isinstance(parameters, dict):
+        raise InvalidField("parameters", f"expected an object, got {shown(parameters)}")
     known = {parameter.name for parameter in fields(kind)}
     for key in parameters:
         if key not in known:

@@ -11,7 +11,7 @@ from scheduling.bid import Bid
 from scheduling.inventory import Inventory, MachineType
 from scheduling.ledger import Ledger
 from scheduling.rigid_index import PriceOf, RigidIndex
-from scheduling.rigid_search import LATEST, PAYOFF, RATIO
+from scheduling.rigid_job import LATEST, PAYOFF, RATIO
 from scheduling.schedule import Placement, Role, Schedule
 from scheduling.utility import Constant
 

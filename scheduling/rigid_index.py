@@ -10,7 +10,8 @@ import numpy as np
 from scheduling.arrays import Floats, Ints
 from scheduling.bid import Bid
 from scheduling.inventory import Inventory
-from scheduling.rigid_search import Job, durations, search
+from scheduling.rigid_job import Job, durations
+from scheduling.rigid_search import search
 from scheduling.rigid_tables import (
     Counts,
     Flags,

@@ -20,7 +20,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def kernel(function: F) -> F:
-    """Compile, keep the machine code on disk, and let other threads run meanwhile."""
+    """Compile, keep the machine code on disk, and let other threads run meanwhile.
+
+    numba notices on its own only that the caller's file changed: after editing one of the rigid modules, delete
+    `scheduling/__pycache__`.
+    """
     return cast(F, njit(cache=True, nogil=True)(function))
 
 

@@ -1,0 +1,107 @@
+"""The parts of a rigid search that all of it shares: a bid in slots, the counts worth looking at, what is sought."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.arrays import Floats, Ints
+from scheduling.rigid_tables import Counts, Tables, kernel
+
+PAYOFF, RATIO, LATEST = 0, 1, 2
+"""What is sought: greatest payoff; least cost per unit of value; latest start with payoff above the threshold."""
+
+WORST = -np.inf
+
+
+class Job(NamedTuple):
+    """One bid in slots counted from the ledger's start."""
+
+    usable: Ints
+    """First slot in which each server can be used, S."""
+    worth: Floats
+    """Value of completion at slot 0..T."""
+    durations: Counts
+    """Slots n workers need, together and spread, 2 x W x P x (N + 1); more than T where hopeless."""
+    first: int
+    """No start before this slot."""
+    tail: int
+    """Slots held after completion."""
+    mode: int
+    above: float
+
+
+class Rows(NamedTuple):
+    """The counts worth looking at: the fewest workers for each duration."""
+
+    spread: Counts
+    worker: Counts
+    ps: Counts
+    number: Counts
+    duration: Counts
+
+
+@kernel
+def durations(work: Ints, parts: Ints, most: int, longest: int) -> Counts:
+    """max(1, ceil(work / (parts n))) for n = 1..most (DPS eq. 8), clipped to `longest`; K rows of work, parts."""
+    out = np.empty((len(work), most + 1), dtype=np.int32)
+    for i in range(len(work)):
+        out[i, 0] = longest
+        for n in range(1, most + 1):
+            out[i, n] = min(longest, max(1, -(-work[i] // (parts[i] * n))))
+    return out
+
+
+@kernel
+def score(job: Job, start: int, completion: int, cost: float) -> float:
+    """What is maximised; never rises with cost."""
+    worth = job.worth[completion]
+    if job.mode == RATIO:
+        return -cost / worth if worth > 0.0 else WORST
+    if job.mode == LATEST:
+        return float(start) if worth - cost > job.above else WORST
+    return float(worth - cost)
+
+
+@kernel
+def list_rows(tables: Tables, job: Job) -> Rows:
+    """Every (together or spread, worker type, PS type, fewest workers for a duration) that can end in time."""
+    _, workers, pss, width = job.durations.shape
+    slots = tables.room.shape[2]
+    size = 2 * workers * pss * min(width, slots + 1)
+    rows = Rows(
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+    )
+    i = 0
+    for spread in range(2):
+        for w in range(workers):
+            largest = tables.most[w].max()
+            for p in range(pss):
+                shortest = slots - job.tail - job.first + 1
+                for n in range(1, width):
+                    if spread == 0 and n > largest:
+                        break
+                    d = job.durations[spread, w, p, n]
+                    if d < shortest:
+                        shortest = d
+                        rows.spread[i], rows.worker[i], rows.ps[i], rows.number[i], rows.duration[i] = (
+                            spread,
+                            w,
+                            p,
+                            n,
+                            d,
+                        )
+                        i += 1
+    return Rows(rows.spread[:i], rows.worker[:i], rows.ps[:i], rows.number[:i], rows.duration[:i])
+
+
+@kernel
+def level_of(held: int) -> int:
+    """The level of the sparse table two of whose windows cover `held` slots."""
+    level = 0
+    while (2 << level) <= held:
+        level += 1
+    return level
