@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduling.arrays import Json
 from scheduling.errors import InvalidField
 from scheduling.utility import FORMS, utility_from_json
 
@@ -49,13 +50,13 @@ def test_every_form_has_an_example_worked_by_hand() -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda d: str(d["type"]))
-def test_worth_is_the_formula(document: dict) -> None:
+def test_worth_is_the_formula(document: Json) -> None:
     expected = WORTH[document["type"]]
     assert utility_from_json(document).curve(len(expected)) == pytest.approx(expected)
 
 
 @given(documents)
-def test_worth_never_rises_and_is_finite(document: dict) -> None:
+def test_worth_never_rises_and_is_finite(document: Json) -> None:
     curve = utility_from_json(document).curve(40)
     assert np.isfinite(curve).all()
     assert (curve >= 0).all()
@@ -63,7 +64,7 @@ def test_worth_never_rises_and_is_finite(document: dict) -> None:
 
 
 @given(documents, st.floats(0, 100), st.integers(0, 60))
-def test_scaling_multiplies_the_whole_curve(document: dict, factor: float, elapsed: int) -> None:
+def test_scaling_multiplies_the_whole_curve(document: Json, factor: float, elapsed: int) -> None:
     utility = utility_from_json(document)
     scaled = utility.scaled(factor)
     assert scaled.value == pytest.approx(utility.value * factor)
@@ -71,7 +72,7 @@ def test_scaling_multiplies_the_whole_curve(document: dict, factor: float, elaps
 
 
 @given(documents)
-def test_its_document_reads_back_the_same(document: dict) -> None:
+def test_its_document_reads_back_the_same(document: Json) -> None:
     utility = utility_from_json(document)
     assert utility_from_json(utility.to_json()) == utility
 
@@ -101,7 +102,7 @@ def test_its_document_reads_back_the_same(document: dict) -> None:
         ({"type": "piecewise_linear", "value": 1, "points": [[0]]}, "utility.points[0]"),
     ],
 )
-def test_nonsense_is_refused_by_the_name_of_the_field(document: dict, field: str) -> None:
+def test_nonsense_is_refused_by_the_name_of_the_field(document: Json, field: str) -> None:
     with pytest.raises(InvalidField) as caught:
         utility_from_json(document)
     assert caught.value.field == field

@@ -1,0 +1,45 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.certificate import BoundKind, bid_term, ceiling, dual_bound, zero_price_bound
+from scheduling.dps import Dps
+from scheduling.utility import Constant, Linear
+from tests.scheduling.test_dps import INVENTORY, bid
+from tests.scheduling.worlds import SLOTS, Run, world
+
+
+def test_a_ceiling_is_the_worth_of_the_earliest_completion() -> None:
+    assert ceiling(bid(Linear(12, 2)), INVENTORY, start=0, end=8) == 8
+    assert ceiling(bid(Linear(12, 2)), INVENTORY, start=0, end=1) == 0
+
+
+def test_a_bound_is_the_sum_of_its_terms() -> None:
+    prices = np.full((8, 2, 2), 0.5)
+    bids = [bid(Constant(10)), bid(Constant(1))]
+    bound = dual_bound(bids, INVENTORY, prices=prices, start=0)
+    # Two workers and a PS for two slots cost 3, one worker and a PS for four slots 4; the second bid cannot pay.
+    assert list(bound.bid_terms) == pytest.approx([7, 0])
+    assert bound.capacity_term == pytest.approx(8 * 9 * 0.5)
+    assert bound.value == pytest.approx(7 + 36)
+    assert bound.kind is BoundKind.POSTED_PRICE
+    assert zero_price_bound([10, 1]).value == 11
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1), level=st.floats(0, 20))
+def test_no_run_earns_more_than_any_bound(seed: int, level: float) -> None:
+    drawn = world(seed, bids=12)
+    going = Run(drawn.ledger(), Dps(refit_every=2), [])
+    decisions = [going.decide(b) for b in drawn.bids]
+    welfare = sum(decision.value for decision in decisions)
+    assert zero_price_bound(d.ceiling for d in decisions).value >= welfare * (1 - 1e-9)
+    random = np.random.default_rng(seed).uniform(0, level, (SLOTS, *drawn.inventory.capacity.shape))
+    for prices in (going.policy.prices(going.book()), random):
+        bound = dual_bound(drawn.bids, drawn.inventory, prices=prices, start=0)
+        assert bound.value >= welfare * (1 - 1e-9)
+        assert all(
+            term == bid_term(b, drawn.inventory, prices=prices, start=0)
+            for term, b in zip(bound.bid_terms, drawn.bids, strict=True)
+        )

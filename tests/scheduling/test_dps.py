@@ -1,0 +1,220 @@
+import json
+from dataclasses import fields, replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from scheduling.arrays import Json
+from scheduling.bid import Bid
+from scheduling.decision import Reason
+from scheduling.density import density
+from scheduling.dps import Dps
+from scheduling.errors import InvalidField, UnknownPolicy
+from scheduling.inventory import Inventory, MachineType
+from scheduling.ledger import Ledger
+from scheduling.policy import HISTORY, Book
+from scheduling.registry import make_policy
+from scheduling.schedule import Placement, Role, Schedule
+from scheduling.utility import Constant, Linear, Step, Utility
+
+INVENTORY = Inventory(
+    resources=("gpu", "ps"),
+    servers=("edge", "cloud"),
+    cloud=(False, True),
+    capacity=np.array([[2, 1], [4, 2]], dtype=np.int64),
+    workers=(MachineType("gpu", (1, 0), Fraction(100)),),
+    pss=(MachineType("ps", (0, 1), Fraction(400)),),
+)
+
+
+def bid(utility: Utility, *, chunks: int = 2, work: int = 4, delay: tuple[int, int] = (0, 2)) -> Bid:
+    """`work` mini-batches of one slot each, in chunks."""
+    return Bid("b", 0, 1, chunks, work // chunks, (Fraction(1),), (Fraction(0),), (Fraction(0),), delay, utility)
+
+
+def book(ledger: Ledger | None = None, *, history: list[list[float]] | None = None) -> Book:
+    ledger = Ledger(INVENTORY, start=0, slots=8) if ledger is None else ledger
+    past = np.array(history or [], dtype=np.float64).reshape(-1, 2)
+    return Book(now=ledger.start, ledger=ledger, history=past[-HISTORY:], decided=len(past))
+
+
+def held(*, start: int, end: int, server: int, count: int, role: Role = Role.WORKER) -> Schedule:
+    return Schedule(start, end, (Placement(start, end, role, server, 0, count),))
+
+
+def test_two_workers_do_four_slots_of_work_in_two_at_the_printed_price() -> None:
+    decision = Dps(price="printed", eta_worker=(16,), eta_ps=(4,)).decide(bid(Constant(10)), book())
+    assert (decision.admitted, decision.value, decision.payment) == (True, 10, 0)
+    assert decision.schedule == Schedule(
+        0, 2, (Placement(0, 2, Role.PS, 0, 0, 1), Placement(0, 2, Role.WORKER, 0, 0, 2))
+    )
+
+
+def test_the_price_of_a_half_full_server_is_the_root_of_eta_less_one() -> None:
+    ledger = Ledger(INVENTORY, start=0, slots=8)
+    ledger.commit(held(start=0, end=8, server=0, count=1))
+    ledger.commit(held(start=0, end=8, server=1, count=4))
+    decision = Dps(price="printed", eta_worker=(16,), eta_ps=(4,)).decide(bid(Constant(20)), book(ledger))
+    # One worker for four slots, at 16^(1/2) - 1 each.
+    assert decision.payment == pytest.approx(4 * 3)
+
+
+@pytest.mark.parametrize(
+    ("offer", "used", "reason"),
+    [
+        (bid(Constant(10), work=40), 0, Reason.IMPOSSIBLE),
+        (bid(Constant(10), delay=(9, 9)), 0, Reason.IMPOSSIBLE),
+        (bid(Step(10, 1)), 0, Reason.WORTHLESS),
+        (bid(Constant(0)), 0, Reason.WORTHLESS),
+        (bid(Constant(10), delay=(0, 9)), 2, Reason.NO_ROOM),
+        (bid(Step(10, 3), delay=(0, 2)), 2, Reason.NO_ROOM),
+        (bid(Constant(0.01)), 1, Reason.PRICE),
+    ],
+)
+def test_a_rejection_says_why(offer: Bid, used: int, reason: Reason) -> None:
+    ledger = Ledger(INVENTORY, start=0, slots=8)
+    if used:
+        ledger.commit(held(start=0, end=8, server=0, count=used))
+        ledger.commit(held(start=0, end=8, server=1, count=1))
+    decision = Dps(price="printed", eta_worker=(16,), eta_ps=(4,)).decide(offer, book(ledger))
+    assert decision.reason is reason
+    assert (decision.counter is not None) == (reason is Reason.PRICE)
+    assert decision.explanation.endswith(".")
+
+
+def test_the_counter_offer_of_a_small_case_is_the_cost_itself() -> None:
+    ledger = Ledger(INVENTORY, start=0, slots=8)
+    ledger.commit(held(start=0, end=8, server=0, count=1))
+    ledger.commit(held(start=0, end=8, server=1, count=4))
+    decision = Dps(price="printed", eta_worker=(16,), eta_ps=(4,)).decide(bid(Constant(11.99)), book(ledger))
+    assert decision.counter is not None
+    # Four slots on the one worker left: it can start in slot 4 at the latest, complete at 8.
+    assert decision.counter.least_value == pytest.approx(12)
+    assert (decision.counter.latest_start, decision.counter.completion) == (4, 8)
+
+
+def test_value_per_unit_slot_is_the_greatest_over_the_number_of_workers() -> None:
+    # Linear 12 - 2 d: one worker 4 slots is worth 4, two workers 2 slots 8; both hold 4 worker-slots.
+    assert density(bid(Linear(12, 2)), INVENTORY, horizon=8) == (8 / 4, 8 / 2)
+    assert density(bid(Linear(12, 2)), INVENTORY, horizon=8, tail=1) == (8 / 6, 8 / 3)
+    assert density(bid(Linear(12, 2), delay=(3, 2)), INVENTORY, horizon=8) == (4 / 4, 4 / 2)
+    assert density(bid(Linear(12, 2)), INVENTORY, horizon=1) == (0, 0)
+
+
+def test_printed_etas_are_one_more_than_the_greatest_offer_of_the_past() -> None:
+    past = [bid(Linear(12, 2)), bid(Constant(4))]
+    assert Dps().printed_etas(past, INVENTORY, end=8) == ((3.0,), (5.0,))
+
+
+def test_learned_prices_look_at_the_past_only_at_every_refit() -> None:
+    policy, rows = Dps(refit_every=4), [[float(i + 1), 2.0] for i in range(12)]
+    functions = [policy.price_function(book(history=rows[:n])) for n in range(13)]
+    assert len({functions[n] for n in range(4)}) == 1
+    assert len({functions[n] for n in range(4, 8)}) == 1
+    assert functions[3] != functions[4] != functions[8]
+
+
+def test_learned_prices_stand_still_between_refits_with_a_full_history() -> None:
+    rng = np.random.default_rng(3)
+    policy, rows = Dps(refit_every=8), rng.uniform(1, 9, (HISTORY + 24, 2)).tolist()
+    between = {policy.price_function(book(history=rows[:n])) for n in range(HISTORY + 8, HISTORY + 16)}
+    assert len(between) == 1
+
+
+def test_without_a_past_prices_are_the_prior() -> None:
+    prices = Dps(prior_low=0.5, prior_high=2).prices(book())
+    assert prices.max() == prices.min() == pytest.approx(0.5)
+
+
+def test_an_idle_cluster_asks_next_to_nothing_and_a_sold_one_its_share_of_the_median() -> None:
+    rows = [[float(x), 3.0] for x in range(1, 65)]
+    policy = Dps(worker_share=0.5)
+    assert policy.prices(book(history=rows)).max() < 1e-3
+    ledger = Ledger(INVENTORY, start=0, slots=8)
+    ledger.commit(held(start=0, end=2, server=0, count=2))
+    ledger.commit(held(start=0, end=2, server=1, count=4))
+    prices = policy.prices(book(ledger, history=rows))
+    assert prices[4, 0, 0] == pytest.approx(0.5 * 32.5)
+    assert prices[0, 0, 0] == pytest.approx(np.quantile(range(1, 65), 0.95))
+
+
+def test_other_peoples_bids_move_learned_prices_and_ones_own_does_not() -> None:
+    policy, rows = Dps(refit_every=1), [[1.0, 1.0]] * 4
+    low, high = (policy.decide(bid(Constant(value)), book(history=rows)) for value in (5.0, 500.0))
+    assert low.prices == high.prices
+    assert policy.price_function(book(history=[*rows, [50.0, 50.0]])) != policy.price_function(book(history=rows))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "field"),
+    [
+        ({"prize": "learned"}, "prize"),
+        ({"price": "free"}, "price"),
+        ({"price": 3}, "price"),
+        ({"price": ["learned"]}, "price"),
+        ({"window": "open"}, "window"),
+        ({"start": None}, "start"),
+        ({"refit_every": 0}, "refit_every"),
+        ({"refit_every": 1.5}, "refit_every"),
+        ({"refit_every": True}, "refit_every"),
+        ({"refit_every": HISTORY}, "refit_every"),
+        ({"worker_share": "much"}, "worker_share"),
+        ({"worker_share": float("nan")}, "worker_share"),
+        ({"ps_share": 0}, "ps_share"),
+        ({"reserve_quantile": 1.1}, "reserve_quantile"),
+        ({"full_quantile": 0.1}, "full_quantile"),
+        ({"prior_low": 5, "prior_high": 1}, "prior_high"),
+        ({"eta_worker": [2.0]}, "eta_ps"),
+        ({"eta_worker": 2.0, "eta_ps": [2.0]}, "eta_worker"),
+        ({"eta_worker": [0.5], "eta_ps": [2.0]}, "eta_worker[0]"),
+        (["price"], "parameters"),
+    ],
+)
+def test_a_bad_parameter_is_refused_by_its_name(parameters: Json, field: str) -> None:
+    with pytest.raises(InvalidField) as caught:
+        make_policy("dps", parameters)
+    assert caught.value.field == field
+
+
+def test_etas_for_other_types_than_the_clusters_are_refused() -> None:
+    with pytest.raises(InvalidField, match="eta_worker: expected 1 numbers"):
+        Dps(price="printed", eta_worker=(2, 2), eta_ps=(2,)).prices(book())
+
+
+def test_an_unknown_policy_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UnknownPolicy, match="known: dps"):
+        make_policy("dsp", {})
+
+
+def test_parameters_survive_json_and_explain_themselves() -> None:
+    policy = Dps(price="printed", eta_worker=(2,), eta_ps=(3.5,))
+    assert make_policy("dps", json.loads(json.dumps(policy.to_json()))) == policy
+    assert all(parameter.metadata["help"] for parameter in fields(policy))
+
+
+def test_a_strict_start_waits_one_slot_more_and_an_inclusive_window_holds_one() -> None:
+    decision = Dps(window="inclusive", start="strict").decide(bid(Constant(10)), book())
+    assert decision.schedule is not None
+    assert (decision.schedule.start, decision.schedule.completion) == (1, 3)
+    assert {p.end for p in decision.schedule.placements} == {4}
+
+
+def test_deciding_changes_nothing() -> None:
+    ledger = Ledger(INVENTORY, start=0, slots=8)
+    before = ledger.used.copy()
+    Dps().decide(bid(Constant(10)), book(ledger))
+    assert (ledger.used == before).all()
+    assert ledger.start == 0
+
+
+def test_a_warm_ledger_that_moved_on_decides_like_a_fresh_one() -> None:
+    warm = Ledger(INVENTORY, start=0, slots=8)
+    policy = Dps()
+    policy.decide(bid(Constant(10)), book(warm))
+    warm.commit(held(start=2, end=6, server=0, count=2))
+    warm.advance(3)
+    cold = Ledger(INVENTORY, start=3, slots=8)
+    cold.commit(held(start=3, end=6, server=0, count=2))
+    offer = replace(bid(Constant(10)), arrival=3)
+    assert policy.decide(offer, book(warm)).to_json() == policy.decide(offer, book(cold)).to_json()
