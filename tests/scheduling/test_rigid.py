@@ -1,0 +1,290 @@
+"""The rigid best response against its twin, which is itself held against every placement there is."""
+
+import itertools
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from scheduling import rigid_index
+from scheduling.arrays import Floats, Ints
+from scheduling.ledger import Ledger
+from scheduling.prices import printed_prices, reserve_prices
+from scheduling.rigid import Response, RigidIndex, RigidMarket, best_response, warm_up
+from scheduling.schedule import Role
+from tests.scheduling.twins import rigid_exact
+from tests.scheduling.twins.rigid_cases import random_bid, random_inventory, random_problem
+from tests.scheduling.twins.rigid_exact import Found, Problem, Window
+
+TOLERANCE = 1e-9
+
+
+def answer(problem: Problem, above: float = 0.0, index: RigidIndex | None = None) -> Response | None:
+    return best_response(
+        problem.bid,
+        problem.inventory,
+        start=problem.start,
+        used=problem.used,
+        prices=problem.prices,
+        above=above,
+        first_start=problem.first_start,
+        tail=problem.tail,
+        index=index,
+    )
+
+
+def described(response: Response) -> tuple[object, ...]:
+    workers = [p for p in response.schedule.placements if p.role is Role.WORKER]
+    (ps,) = (p for p in response.schedule.placements if p.role is Role.PS)
+    counts = tuple(sorted((p.server, p.count) for p in workers))
+    schedule = response.schedule
+    number = sum(count for _, count in counts)
+    return schedule.completion, schedule.start, number, workers[0].type, ps.type, ps.server, ps.count, counts
+
+
+def expected(found: Found) -> tuple[object, ...]:
+    kinds = found.worker_type, found.ps_type
+    return found.completion, found.start, found.workers, *kinds, found.host, found.pss, found.counts
+
+
+def near(a: float, b: float, scale: float) -> bool:
+    return abs(a - b) <= TOLERANCE * max(1.0, scale)
+
+
+def fresh_seed() -> int:
+    return secrets.randbelow(2**32)
+
+
+@pytest.mark.parametrize(
+    ("hubs", "workers", "pss", "cases"), [(8, 4096, 64, 1200), (0, 4096, 64, 800), (1, 2, 1, 500), (0, 1, 1, 300)]
+)
+def test_the_kernel_equals_the_twin(
+    hubs: int, workers: int, pss: int, cases: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With every limit of its tables made small as well, so that extrapolated bounds are tried too."""
+    monkeypatch.setattr(rigid_index, "HUBS", hubs)
+    monkeypatch.setattr(rigid_index, "TABLED_WORKERS", workers)
+    monkeypatch.setattr(rigid_index, "TABLED_PSS", pss)
+    seed = fresh_seed()
+    for case in range(cases):
+        rng = np.random.default_rng([seed, case])
+        problem = random_problem(rng)
+        above = -np.inf if rng.random() < 0.3 else 0.0
+        found, response = rigid_exact.best(problem, above), answer(problem, above)
+        where = f"seed {[seed, case]}: {found} but {response}"
+        if found is None or response is None:
+            assert found is response or (found or response).payoff < TOLERANCE, where  # type: ignore[union-attr]
+            continue
+        assert near(found.payoff, response.payoff, found.cost), where
+        if (problem.prices == np.floor(problem.prices)).all():
+            assert described(response) == expected(found), where
+
+
+def test_equal_prices_leave_the_choice_to_the_documented_order() -> None:
+    seed = fresh_seed()
+    for case in range(300):
+        problem = random_problem(np.random.default_rng([seed, case]))
+        problem = replace(problem, prices=np.ones_like(problem.prices))
+        found, response = rigid_exact.best(problem), answer(problem)
+        assert (found and expected(found)) == (response and described(response)), f"seed {[seed, case]}"
+
+
+def every_placement(problem: Problem) -> Iterator[float]:
+    """Payoffs of all placements whatever, by enumeration of workers on every server and the PS host."""
+    bid, inventory = problem.bid, problem.inventory
+    servers = range(len(inventory.servers))
+    pairs = itertools.product(enumerate(inventory.workers), enumerate(inventory.pss))
+    for (w, worker), (p, ps) in pairs:
+        step = bid.worker_time[w] + bid.ps_time[p]
+        for counts in itertools.product(range(bid.chunks + 1), repeat=len(servers)):
+            n = sum(counts)
+            if not 1 <= n <= bid.chunks:
+                continue
+            for host in servers:
+                central = counts[host] == n
+                k = step if central else step + bid.transfer_time[w]
+                pss = rigid_exact.ps_count(n - counts[host], worker.bandwidth_mbps / ps.bandwidth_mbps)
+                d = rigid_exact.duration(bid.work, k, n)
+                demand = np.outer(counts, worker.demand)
+                demand[host] += pss * np.array(ps.demand)
+                for a in range(problem.start, problem.start + len(problem.used)):
+                    window = problem.window(a, d)
+                    if window is not None and fits(window, demand):
+                        yield bid.utility.at(a + d - bid.arrival) - float((demand * window.price).sum())
+
+
+def fits(window: Window, demand: Ints) -> bool:
+    return bool(((demand <= window.free) | ((demand == 0).all(axis=1)[:, None])).all())
+
+
+def test_the_twin_equals_every_placement_there_is() -> None:
+    seed = fresh_seed()
+    compared = 0
+    for case in range(400):
+        problem = random_problem(np.random.default_rng([seed, case]))
+        if problem.bid.chunks > 4 or len(problem.inventory.servers) > 3:
+            continue
+        compared += 1
+        best = max(every_placement(problem), default=-np.inf)
+        found = rigid_exact.best(problem, -np.inf)
+        payoff = -np.inf if found is None else found.payoff
+        assert payoff == pytest.approx(best, rel=1e-9, abs=1e-9), f"seed {[seed, case]}"
+    assert compared > 50
+
+
+def a_market(rng: np.random.Generator) -> tuple[RigidMarket, list[int]]:
+    inventory = random_inventory(rng)
+    ledger = Ledger(inventory, start=0, slots=10)
+    count = len(inventory.resources)
+    low = rng.random(count) + 0.01
+    functions = [printed_prices([float(x) for x in 1 + 5 * rng.random(count)]), reserve_prices(low, 4 * low)]
+    return RigidMarket(ledger, functions[int(rng.integers(2))], tail=int(rng.integers(2))), []
+
+
+def as_problem(market: RigidMarket, rng: np.random.Generator) -> Problem:
+    ledger = market.ledger
+    prices: Floats = market.prices.of(ledger.used, ledger.inventory.capacity)
+    bid = random_bid(rng, ledger.inventory, start=ledger.start, slots=10)
+    return Problem(bid, ledger.inventory, ledger.start, ledger.used, prices, tail=market.tail)
+
+
+def test_a_warm_index_answers_as_a_fresh_one() -> None:
+    seed = fresh_seed()
+    for case in range(40):
+        rng = np.random.default_rng([seed, case])
+        market, _ = a_market(rng)
+        ledger, admitted = market.ledger, []
+        for _ in range(12):
+            problem = as_problem(market, rng)
+            warm = market.best(problem.bid)
+            assert warm == answer(problem), f"seed {[seed, case]}"
+            if warm is not None:
+                ledger.commit(warm.schedule)
+                admitted.append(warm.schedule)
+            event = rng.random()
+            if event < 0.2:
+                ledger.advance(ledger.start + 1)
+            elif event < 0.4 and admitted:
+                ledger.release(admitted.pop(), from_slot=ledger.start)
+            elif event < 0.5:
+                market = replace(
+                    market,
+                    prices=reserve_prices(
+                        [0.1] * len(ledger.inventory.resources), [1.0] * len(ledger.inventory.resources)
+                    ),
+                )
+
+
+def test_the_least_ratio_and_the_latest_start_are_those_of_all_schedules() -> None:
+    seed = fresh_seed()
+    answered = 0
+    for case in range(400):
+        rng = np.random.default_rng([seed, case])
+        market, _ = a_market(rng)
+        problem = as_problem(market, rng)
+        found = [f for f in rigid_exact.every(problem) if f.payoff + f.cost > 0]
+        ratio, late = market.least_ratio(problem.bid), market.latest(problem.bid)
+        where = f"seed {[seed, case]}"
+        assert (ratio is None) == (not found), where
+        if ratio is not None:
+            answered += 1
+            least = min(f.cost / (f.payoff + f.cost) for f in found)
+            assert ratio.cost / ratio.value == pytest.approx(least, rel=1e-9), where
+        starts = [f.start for f in found if f.payoff > 1e-9]
+        assert (-1 if late is None else late.schedule.start) >= max(starts, default=-1), where
+        assert late is None or late.payoff > 0, where
+    assert answered > 50
+
+
+def test_scaling_money_changes_no_schedule() -> None:
+    seed = fresh_seed()
+    for case in range(200):
+        problem = random_problem(np.random.default_rng([seed, case]))
+        rich = replace(
+            problem,
+            bid=replace(problem.bid, utility=problem.bid.utility.scaled(8.0)),
+            prices=problem.prices * 8.0,
+        )
+        one, eight = answer(problem), answer(rich)
+        assert (one and described(one)) == (eight and described(eight)), f"seed {[seed, case]}"
+        if one is not None and eight is not None:
+            assert eight.payoff == pytest.approx(8 * one.payoff, rel=1e-9, abs=1e-9)
+
+
+def test_permuting_servers_changes_no_payoff() -> None:
+    seed = fresh_seed()
+    for case in range(200):
+        rng = np.random.default_rng([seed, case])
+        problem = random_problem(rng)
+        order = rng.permutation(len(problem.inventory.servers))
+        inventory = problem.inventory
+        turned = replace(
+            problem,
+            inventory=replace(
+                inventory,
+                servers=tuple(inventory.servers[s] for s in order),
+                capacity=inventory.capacity[order].copy(),
+            ),
+            bid=replace(problem.bid, delay=tuple(problem.bid.delay[s] for s in order)),
+            used=problem.used[:, order],
+            prices=problem.prices[:, order],
+        )
+        here, there = answer(problem), answer(turned)
+        assert (here is None) == (there is None), f"seed {[seed, case]}"
+        if here is not None and there is not None:
+            assert here.payoff == pytest.approx(there.payoff, rel=1e-9, abs=1e-9), f"seed {[seed, case]}"
+
+
+def test_durations_too_large_for_machine_integers_are_still_exact() -> None:
+    rng = np.random.default_rng(1)
+    seen = 0
+    for _ in range(60):
+        problem = random_problem(rng)
+        fine = Fraction(1, 10**30)
+        bid = replace(problem.bid, worker_time=tuple(x + fine for x in problem.bid.worker_time))
+        problem = replace(problem, bid=bid)
+        found, response = rigid_exact.best(problem), answer(problem)
+        assert (found is None) == (response is None)
+        if found is not None and response is not None:
+            seen += 1
+            assert near(found.payoff, response.payoff, found.cost)
+    assert seen > 5
+
+
+@dataclass(frozen=True)
+class Twice:
+    """Prices by a function that is not the core's own."""
+
+    def of(self, used: Ints, capacity: Ints) -> Floats:
+        return np.where(capacity > 0, 2.0 * used, 0.0)
+
+
+def test_prices_may_be_given_as_a_function() -> None:
+    problem = random_problem(np.random.default_rng(4))
+    by_array = answer(replace(problem, prices=Twice().of(problem.used, problem.inventory.capacity)), -np.inf)
+    index = RigidIndex(problem.inventory, len(problem.used))
+    by_function = best_response(
+        problem.bid,
+        problem.inventory,
+        start=problem.start,
+        used=problem.used,
+        prices=Twice(),
+        above=-np.inf,
+        first_start=problem.first_start,
+        tail=problem.tail,
+        index=index,
+    )
+    assert by_array == by_function
+
+
+def test_warming_up_leaves_nothing_to_compile() -> None:
+    from scheduling.rigid_search import search
+
+    warm_up()
+    before = len(search.signatures)  # type: ignore[attr-defined]
+    problem = random_problem(np.random.default_rng(4))
+    answer(problem)
+    assert len(search.signatures) == before == 1  # type: ignore[attr-defined]
