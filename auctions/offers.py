@@ -5,6 +5,7 @@ inventory, and cannot fail, so that a bid that waits stays decidable when server
 """
 
 from fractions import Fraction
+from math import isfinite
 from typing import Final
 
 from auctions.layout import Layout
@@ -71,6 +72,18 @@ def resolve(body: Json, cluster: Cluster, layout: Layout) -> Json:
         "start_after_s": _number("start_after_s", full.get("start_after_s", 0), LARGEST_SECONDS),
         "utility": _check_utility(full["utility"], layout.slot_seconds),
     }
+
+
+def check_finite(value: object, field: str) -> None:
+    """Refuse NaN and infinity anywhere in a document, naming the field: JSON has neither."""
+    if isinstance(value, float) and not isfinite(value):
+        raise InvalidField(field, f"expected a finite number, got {value}")
+    if isinstance(value, dict):
+        for key, part in value.items():
+            check_finite(part, f"{field}.{key}" if field else str(key))
+    elif isinstance(value, list):
+        for i, part in enumerate(value):
+            check_finite(part, f"{field}[{i}]")
 
 
 def core_bid(offer: Json, layout: Layout, *, bid_id: str, arrival: int) -> Bid:

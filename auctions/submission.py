@@ -13,7 +13,7 @@ from auctions.layout import Layout
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
 from auctions.markets import market_of
 from auctions.models import Bid, Event, EventKind, Market
-from auctions.offers import core_bid, resolve
+from auctions.offers import check_finite, core_bid, resolve
 from cluster.models import Cluster
 from scheduling.arrays import Json
 from scheduling.decision import Decision, canonical
@@ -65,6 +65,14 @@ def submit_bids(
     *, cluster: Cluster, owner: User, bodies: Sequence[Json], idempotency_key: str | None = None
 ) -> list[Submitted]:
     """Store all of these bids in this order, or none; fields are named `bids[i].field`."""
+    if not bodies:
+        raise InvalidField("bids", "expected at least one bid")
+    # The key one further on would be there if the same key had brought more bids before.
+    beyond = Bid.objects.filter(
+        market__cluster=cluster, owner=owner.pk, idempotency_key=f"{idempotency_key}/{len(bodies)}"
+    )
+    if idempotency_key is not None and beyond.exists():
+        raise KeyReused("This idempotency key came before with more bids.")
     keys = [None if idempotency_key is None else f"{idempotency_key}/{i}" for i in range(len(bodies))]
     return _submit(cluster, owner, bodies, keys, where="bids[{}].")
 
@@ -86,7 +94,7 @@ def _submit(
     cluster: Cluster, owner: User, bodies: Sequence[Json], keys: Sequence[str | None], where: str = ""
 ) -> list[Submitted]:
     market = market_of(cluster)
-    digests = [sha256(canonical(body).encode()).hexdigest() for body in bodies]
+    digests = [_digest(body, where.format(i)) for i, body in enumerate(bodies)]
     # A retry is answered even if the market has closed or the models have changed since.
     known = _known(market, owner, keys, digests)
     if known:
@@ -111,6 +119,11 @@ def _submit(
         save_counters(held)
         lane.wake(held.pk)
     return stored
+
+
+def _digest(body: Json, where: str) -> str:
+    check_finite(body, where.rstrip("."))
+    return sha256(canonical(body).encode()).hexdigest()
 
 
 def _resolved(body: Json, cluster: Cluster, layout: Layout, where: str) -> Json:

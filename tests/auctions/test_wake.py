@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from kombu.exceptions import OperationalError
 
-from auctions import lane, tasks
+from auctions import lane, slots, tasks
 from auctions.models import Bid, BidState, Market
 from tests.auctions.worlds import submit
 from tests.faults import crowd
@@ -56,7 +56,7 @@ def test_one_market_in_trouble_does_not_stop_the_sweep(
     def fail(market_id: int) -> bool:
         raise ValueError("trouble")
 
-    monkeypatch.setattr(tasks.slots, "pass_slots", fail)
+    monkeypatch.setattr(slots, "pass_slots", fail)
     tasks.sweep()
     assert "sweep of market" in caplog.text
 
@@ -66,7 +66,7 @@ def test_a_dead_redis_delays_a_submission_by_a_second_at_most(tmp_path: Path) ->
     env = python_env(tmp_path)
     manage("migrate", "-v0", env=env)
     crowd.call("prepare", env=env)
-    dead = {**env, "REDIS_URL": f"redis://127.0.0.1:{free_port()}/0"}
+    dead = {**env, "SHADOWPRICE_SECRET_KEY": "test", "REDIS_URL": f"redis://127.0.0.1:{free_port()}/0"}
     began = time.monotonic()
     assert crowd.call("submit", "0", "3", env=dead) == [1, 2, 3]
     with_dead_broker = time.monotonic() - began

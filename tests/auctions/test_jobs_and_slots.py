@@ -1,0 +1,93 @@
+"""What happens to a bid after it was submitted: withdrawn, run, completed, cancelled, failed."""
+
+import numpy as np
+import pytest
+from django.contrib.auth.models import User
+
+from auctions import book, lane
+from auctions.errors import WrongState
+from auctions.jobs import cancel_job, fail_job, withdraw_bid
+from auctions.models import BidState, Event, EventKind, Market, SlotPrice
+from auctions.slots import CATCH_UP_SLOTS, pass_slots
+from tests.auctions.worlds import make_cluster, make_market, set_time, submit
+
+
+def test_slots_pass_and_jobs_run_and_complete(market: Market, alice: User) -> None:
+    bid = submit(market, alice, start_after_s=200)
+    lane.drain(market.pk)
+    bid.refresh_from_db()
+    assert (bid.state, bid.start_slot) == (BidState.PLANNED, 2)
+    states = []
+    for seconds in (199.0, 200.0, 299.0, 100.0 * (bid.completion_slot or 0)):
+        set_time(market, seconds)
+        pass_slots(market.pk)
+        bid.refresh_from_db()
+        states.append(bid.state)
+    assert states == [BidState.PLANNED, BidState.RUNNING, BidState.RUNNING, BidState.COMPLETED]
+    event = Event.objects.filter(kind=EventKind.SLOT).latest("version")
+    assert event.payload["completed"] == [bid.sequence]
+
+
+def test_every_slot_that_begins_keeps_its_prices_once(market: Market, alice: User) -> None:
+    submit(market, alice, epochs=3)
+    lane.drain(market.pk)
+    expected = book.peek(market, now=0)
+    prices = expected.policy.prices(expected.view())
+    set_time(market, 350.0)
+    assert pass_slots(market.pk)
+    assert not pass_slots(market.pk)
+    assert list(SlotPrice.objects.values_list("slot", flat=True)) == [1, 2, 3]
+    assert np.array_equal(SlotPrice.objects.get(slot=2).prices, prices[2])
+
+
+def test_a_long_stop_keeps_only_the_latest_slots_of_the_horizon(alice: User) -> None:
+    market = make_market(make_cluster(horizon=CATCH_UP_SLOTS + 20))
+    set_time(market, 1e6)
+    pass_slots(market.pk)
+    assert SlotPrice.objects.count() == CATCH_UP_SLOTS
+    market.refresh_from_db()
+    assert market.slot == 10_000
+
+
+def test_a_cancelled_job_frees_its_future_and_stays_paid(market: Market, alice: User) -> None:
+    bid = submit(market, alice, epochs=8)
+    lane.drain(market.pk)
+    set_time(market, 250.0)
+    pass_slots(market.pk)
+    bid.refresh_from_db()
+    paid, held = bid.payment, book.peek(market, now=3).ledger.used.sum()
+    assert held > 0
+    cancel_job(bid)
+    assert (bid.state, bid.ended_slot, bid.payment, bid.charge.amount) == (BidState.CANCELLED, 3, paid, paid)
+    market.refresh_from_db()
+    assert book.peek(market, now=3).ledger.used.sum() == 0
+    assert max(bid.commitments.values_list("end", flat=True)) == 3
+
+
+def test_a_job_that_failed_says_why(market: Market, alice: User) -> None:
+    bid = submit(market, alice)
+    lane.drain(market.pk)
+    fail_job(bid, "a disk broke")
+    assert Event.objects.get(kind=EventKind.FAILED).payload == {"why": "a disk broke"}
+    assert bid.state == BidState.FAILED
+
+
+def test_a_job_whose_last_slot_has_passed_is_complete_and_not_cancelled(market: Market, alice: User) -> None:
+    bid = submit(market, alice)
+    lane.drain(market.pk)
+    bid.refresh_from_db()
+    set_time(market, 100.0 * (bid.completion_slot or 0))
+    with pytest.raises(WrongState, match="is completed; only a bid that is planned or running can become cancelled"):
+        cancel_job(bid)
+
+
+def test_only_a_waiting_bid_is_withdrawn(market: Market, alice: User) -> None:
+    bid, other = submit(market, alice), submit(market, alice)
+    withdraw_bid(bid)
+    lane.drain(market.pk)
+    bid.refresh_from_db()
+    assert bid.state == BidState.WITHDRAWN
+    with pytest.raises(WrongState):
+        withdraw_bid(other)
+    with pytest.raises(WrongState):
+        cancel_job(bid)

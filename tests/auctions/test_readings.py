@@ -1,0 +1,120 @@
+"""What can be read off a market, and how many questions that takes."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from django.contrib.auth.models import User
+
+from auctions import certificates, lane, readings
+from auctions.jobs import cancel_job
+from auctions.models import Bid, BidState, Certificate, Market
+from auctions.slots import pass_slots
+from tests.auctions.worlds import make_user, set_time, submit
+
+
+@pytest.fixture
+def busy(market: Market, alice: User) -> Market:
+    """Some history and some future."""
+    for i in range(30):
+        submit(market, alice, 30.0 * (1 + i % 4), epochs=1 + i % 6)
+        if i % 10 == 9:
+            lane.drain(market.pk)
+            set_time(market, 90.0 * i)
+            pass_slots(market.pk)
+    cancel_job(Bid.objects.filter(state__in=[BidState.PLANNED, BidState.RUNNING]).latest("sequence"))
+    submit(market, alice)
+    return market
+
+
+def test_the_summary_adds_up(busy: Market) -> None:
+    s = readings.summary(busy)
+    assert s.submitted == 31 == s.admitted + s.rejected + s.waiting + s.withdrawn
+    assert s.admitted == s.planned + s.running + s.completed + s.cancelled + s.failed
+    assert s.welfare == pytest.approx(s.bidder_payoff + s.revenue)
+    assert 0 <= s.utilisation <= 1
+    assert s.price > 0
+
+
+def test_prices_join_what_was_kept_and_what_is_posted(busy: Market) -> None:
+    read = readings.prices(busy, start=-100, end=1000)
+    assert read.start == 0
+    assert read.price.shape == (len(read.known), 3, 2)
+    assert not read.known[0], "slot 0 had begun when the market opened"
+    assert read.known[1:].all()
+    assert (read.price >= 0).all()
+
+
+def test_utilisation_counts_commitments(busy: Market) -> None:
+    read = readings.utilisation(busy, start=0, end=1000)
+    assert (read.used <= read.capacity).all()
+    assert read.used.sum() == sum(c.count * (c.end - c.start) for b in Bid.objects.all() for c in b.commitments.all())
+    assert read.share.shape == (len(read.used), 2)
+
+
+def test_the_welfare_series_ends_where_the_summary_stands(busy: Market) -> None:
+    series, s = readings.welfare(busy), readings.summary(busy)
+    assert len(series.sequence) == s.admitted + s.rejected
+    assert series.welfare[-1] == pytest.approx(s.welfare)
+    assert series.revenue[-1] == pytest.approx(s.revenue)
+    assert (np.diff(series.zero_price_bound) >= 0).all()
+
+
+def test_bars_name_only_the_viewers_own_jobs(busy: Market, alice: User) -> None:
+    mine = readings.bars(busy, start=0, end=1000, viewer=alice)
+    others = readings.bars(busy, start=0, end=1000, viewer=make_user("charlie"))
+    operator = readings.bars(busy, start=0, end=1000, viewer=make_user("olga", is_staff=True))
+    assert len(mine) == len(others) == len(operator) > 0
+    assert all(bar.mine and bar.sequence is not None for bar in mine)
+    assert all(not bar.mine and bar.sequence is None and bar.label == "" for bar in others)
+    assert all(not bar.mine and bar.sequence is not None for bar in operator)
+
+
+def test_readings_take_few_queries_whatever_the_number_of_bids(
+    busy: Market, django_assert_max_num_queries: Any
+) -> None:
+    readings.summary(busy)
+    with django_assert_max_num_queries(12):
+        readings.summary(busy)
+    for reading in (readings.prices, readings.utilisation):
+        with django_assert_max_num_queries(6):
+            reading(busy, start=0, end=100)
+    with django_assert_max_num_queries(3):
+        readings.welfare(busy)
+    with django_assert_max_num_queries(2):
+        readings.bars(busy, start=0, end=100, viewer=None)
+
+
+def test_the_certificate_bounds_welfare_and_is_renewed_only_when_something_happened(busy: Market) -> None:
+    row = certificates.renew(busy.pk)
+    assert row is not None
+    assert row.welfare <= row.value == min(row.zero_price, row.posted_price)
+    assert row.loose == 0
+    took = row.took_ms
+    again = certificates.renew(busy.pk)
+    assert again is not None
+    assert again.took_ms == took
+
+
+def test_settled_sums_give_the_bound_that_starting_anew_gives(busy: Market, alice: User) -> None:
+    for i in range(12):
+        certificates.renew(busy.pk)
+        set_time(busy, 3000.0 + 300.0 * i)
+        pass_slots(busy.pk)
+        submit(busy, alice, 40.0, epochs=1 + i % 5)
+        lane.drain(busy.pk)
+    kept = certificates.renew(busy.pk)
+    assert kept is not None
+    assert kept.settled_bids > 0
+    Certificate.objects.all().delete()
+    anew = certificates.renew(busy.pk, budget_s=60.0)
+    assert anew is not None
+    assert anew.zero_price == pytest.approx(kept.zero_price)
+    assert anew.posted_price == pytest.approx(kept.posted_price)
+
+
+def test_without_time_the_ceilings_stand_in(busy: Market) -> None:
+    row = certificates.renew(busy.pk, budget_s=0.0)
+    assert row is not None
+    assert row.loose == row.decided
+    assert row.value == row.zero_price

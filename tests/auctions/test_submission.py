@@ -1,0 +1,116 @@
+"""Submitting: stored whole or not at all, once for each key."""
+
+import math
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+
+from auctions import lane
+from auctions.errors import KeyReused, MarketClosed, NoMarket
+from auctions.markets import set_open
+from auctions.models import Bid, Event, Market
+from auctions.submission import quote, submit_bid, submit_bids
+from scheduling.errors import InvalidField
+from tests.auctions.worlds import body, make_cluster, make_user, set_time, submit
+
+
+def test_it_arrives_in_the_first_whole_slot_after_submission(market: Market, alice: User) -> None:
+    assert submit(market, alice).arrival_slot == 0
+    set_time(market, 100.5)
+    assert submit(market, alice).arrival_slot == 2
+
+
+def test_it_is_written_in_slots(market: Market, alice: User) -> None:
+    # 100 s slots; 9 s and 1 s a step; 2 x 8 x 10 MB / 1000 Mbit/s = 0.16 s; cloud 300 s away; nothing before 150 s.
+    core = submit(market, alice, 7.0, start_after_s=150).core
+    assert core["worker_time"] == ["9/100"]
+    assert core["ps_time"] == ["1/100"]
+    assert core["transfer_time"] == ["1/625"]
+    assert core["delay"] == [2, 2, 3]
+    assert core["utility"] == {"type": "constant", "v": 7.0}
+
+
+def test_a_key_that_comes_again_brings_the_same_bid(market: Market, alice: User) -> None:
+    first, again = (submit_bid(cluster=market.cluster, owner=alice, body=body(), idempotency_key="k") for _ in range(2))
+    assert (first.created, again.created, again.bid.pk) == (True, False, first.bid.pk)
+    with pytest.raises(KeyReused):
+        submit_bid(cluster=market.cluster, owner=alice, body=body(99.0), idempotency_key="k")
+    assert submit_bid(cluster=market.cluster, owner=make_user("bob"), body=body(99.0), idempotency_key="k").created
+    assert Bid.objects.count() == 2
+
+
+def test_a_retry_is_answered_after_the_market_closed(market: Market, alice: User) -> None:
+    submit_bid(cluster=market.cluster, owner=alice, body=body(), idempotency_key="k")
+    set_open(market, False)
+    assert not submit_bid(cluster=market.cluster, owner=alice, body=body(), idempotency_key="k").created
+    with pytest.raises(MarketClosed):
+        submit_bid(cluster=market.cluster, owner=alice, body=body(), idempotency_key="other")
+
+
+def test_many_are_stored_in_order_or_none(market: Market, alice: User) -> None:
+    stored = submit_bids(
+        cluster=market.cluster, owner=alice, bodies=[body(v) for v in (3.0, 2.0, 1.0)], idempotency_key="b"
+    )
+    assert [s.bid.sequence for s in stored] == [1, 2, 3]
+    with pytest.raises(InvalidField) as error:
+        submit_bids(cluster=market.cluster, owner=alice, bodies=[body(), body(epochs=0)])
+    assert error.value.field == "bids[1].epochs"
+    with pytest.raises(KeyReused):
+        submit_bids(cluster=market.cluster, owner=alice, bodies=[body(3.0), body(2.0)], idempotency_key="b")
+    assert Bid.objects.count() == 3
+
+
+def test_a_cluster_without_a_market_takes_no_bids(alice: User) -> None:
+    with pytest.raises(NoMarket):
+        submit_bid(cluster=make_cluster(), owner=alice, body=body())
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"epochs": True}, "epochs"),
+        ({"epochs": 1.5}, "epochs"),
+        ({"epochs": 10**7}, "epochs"),
+        ({"model": "GPT"}, "model"),
+        ({"model": None}, "model"),
+        ({"colour": "red"}, "colour"),
+        ({"gradient_mb": math.nan}, "gradient_mb"),
+        ({"gradient_mb": "3"}, "gradient_mb"),
+        ({"worker_step_s": {}}, "worker_step_s"),
+        ({"worker_step_s": {"tpu": 1}}, "worker_step_s.tpu"),
+        ({"upload_delay_s": {"edge-0": -1}}, "upload_delay_s.edge-0"),
+        ({"start_after_s": math.inf}, "start_after_s"),
+        ({"label": "x" * 121}, "label"),
+        ({"utility": 3}, "utility"),
+        ({"utility": {"form": "magic", "value": 1}}, "utility.form"),
+        ({"utility": {"form": "step", "value": 1}}, "utility.deadline_s"),
+        ({"utility": {"form": "linear", "value": 1, "zero_at_s": 0}}, "utility.zero_at_s"),
+        ({"utility": {"form": "linear", "value": 1e12, "zero_at_s": 1e-9}}, "utility.zero_at_s"),
+        ({"utility": {"form": "piecewise_linear", "value": 1, "points": [[0, 0.5], [10, 0.9]]}}, "utility.points[1]"),
+        (
+            {"utility": {"form": "sigmoid", "value": 1, "steepness_per_s": -1, "midpoint_s": 5}},
+            "utility.steepness_per_s",
+        ),
+    ],
+)
+def test_a_wrong_field_is_named_and_nothing_stored(
+    market: Market, alice: User, changes: dict[str, Any], field: str
+) -> None:
+    events = Event.objects.count()
+    with pytest.raises(InvalidField) as error:
+        submit_bid(cluster=market.cluster, owner=alice, body=body() | changes)
+    assert error.value.field == field
+    with pytest.raises(InvalidField):
+        quote(cluster=market.cluster, body=body() | changes)
+    assert (Bid.objects.count(), Event.objects.count()) == (0, events)
+
+
+def test_a_quote_changes_nothing(market: Market, alice: User) -> None:
+    submit(market, alice)
+    lane.drain(market.pk)
+    market.refresh_from_db()
+    before = (market.version, Event.objects.count(), Bid.objects.count())
+    assert quote(cluster=market.cluster, body=body()).decision.admitted
+    market.refresh_from_db()
+    assert (market.version, Event.objects.count(), Bid.objects.count()) == before
