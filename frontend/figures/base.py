@@ -74,6 +74,11 @@ def time_axis(line: TimeLine, **more: Any) -> Json:
     }
 
 
+def legend() -> Json:
+    """A legend above the plot, left of its buttons."""
+    return {"orientation": "h", "x": 0, "y": 1, "yref": "container", "yanchor": "top"}
+
+
 def now_line(line: TimeLine, now: int) -> Json:
     """A vertical line where the first slot that can still be traded begins."""
     return {
@@ -96,7 +101,7 @@ def now_word(line: TimeLine, now: int) -> Json:
         "yref": "paper",
         "x": line.date(now),
         "y": 1,
-        "xanchor": "right",
-        "yanchor": "top",
+        "xanchor": "center",
+        "yanchor": "bottom",
         "showarrow": False,
     }

@@ -5,12 +5,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from frontend.figures.base import DIGITS, Drawing, Table, layout, rounded, time_axis
+from frontend.figures.base import DIGITS, Drawing, Json, Table, layout, rounded, time_axis
 from frontend.figures.timeline import TimeLine
 from scheduling.arrays import Floats, Ints
 
 LARGEST_ROWS = 60
-LARGEST_COLUMNS = 200
+LARGEST_COLUMNS = 160
+DARKEST = 1e4
+"""Prices so many times below the highest, and free units, share the darkest colour."""
 BOTH, BY_SERVER, BY_TYPE = "both", "server", "type"
 
 
@@ -56,7 +58,7 @@ def by_type(start: int, price: Floats, capacity: Ints, resources: Sequence[str])
 def of_server(start: int, price: Floats, capacity: Ints, resources: Sequence[str], server: int) -> PriceView:
     """The types of one server."""
     have = np.flatnonzero(capacity[server] > 0)
-    return PriceView(start=start, rows=tuple(resources[r] for r in have), price=price[:, server, have].T)
+    return PriceView(start=start, rows=tuple(resources[int(r)] for r in have), price=price[:, server, have].T)
 
 
 def figure(view: PriceView, line: TimeLine, *, key: str = "prices") -> Drawing:
@@ -70,14 +72,13 @@ def figure(view: PriceView, line: TimeLine, *, key: str = "prices") -> Drawing:
         # Centres of cells: with edges, Plotly could not tell the row a pointer is over on a date axis.
         "x": [line.date_of_seconds((slot + shown.step / 2) * line.slot_seconds) for slot in starts],
         "y": list(shown.rows),
-        "z": [[None if np.isnan(p) else rounded(p) for p in row] for row in shown.price],
         "customdata": [starts] * len(shown.rows),
+        "text": [["" if np.isnan(p) else f"{p:.{DIGITS}g}" for p in row] for row in shown.price],
         "colorscale": "Cividis",
-        "zmin": 0,
         "hoverongaps": False,
-        "hovertemplate": f"%{{y}}<br>%{{x|%-d %b %H:%M}} (slot %{{customdata}})<br>price %{{z:.{DIGITS}g}}"
-        " a unit and slot<extra></extra>",
-        "colorbar": {"title": {"text": "price<br>a unit, slot"}, "thickness": 12, "len": 1, "nticks": 5},
+        "hovertemplate": "%{y}<br>%{x|%-d %b %H:%M} (slot %{customdata})<br>"
+        "price %{text} a unit and slot<extra></extra>",
+        **_colours(shown.price),
     }
     height = 110 + max(120, min(760, 18 * len(shown.rows)))
     axes = {
@@ -123,6 +124,23 @@ def _columns(view: PriceView) -> PriceView:
     price = np.add.reduceat(view.price, edges, axis=1) / counts
     note = f"{view.note} Each column is the mean of {step} slots; the CSV file has each.".strip()
     return replace(view, price=price, step=step, note=note)
+
+
+def _colours(price: Floats) -> Json:
+    """What is coloured, and the scale: by magnitude where prices span more than one, since they are exponential."""
+    bar: Json = {"title": {"text": "price<br>a unit, slot"}, "thickness": 12, "len": 1}
+    known = price[~np.isnan(price)]
+    positive = known[known > 0]
+    if not positive.size or positive.max() < 10 * positive.min():
+        shown = [[None if np.isnan(p) else rounded(p) for p in row] for row in price]
+        return {"z": shown, "zmin": 0, "colorbar": {**bar, "nticks": 5}}
+    low = max(float(positive.min()), float(positive.max()) / DARKEST)
+    bottom, top = float(np.log10(low)), float(np.log10(positive.max()))
+    logs = np.log10(np.maximum(price, low))
+    ticks = np.linspace(bottom, top, 5)
+    bar |= {"tickvals": [rounded(t) for t in ticks], "ticktext": [f"{10**t:.2g}" for t in ticks]}
+    shown = [[None if np.isnan(p) else rounded(p) for p in row] for row in logs]
+    return {"z": shown, "zmin": bottom, "zmax": top, "colorbar": bar}
 
 
 def _step(view: PriceView) -> int:

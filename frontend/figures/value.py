@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from frontend.figures.base import BLUE, GREEN, ORANGE, Drawing, Json, layout, rounded, time_axis
+from frontend.figures.base import BLUE, GREEN, ORANGE, Drawing, Json, layout, legend, rounded, time_axis
 from frontend.figures.timeline import TimeLine
 from scheduling.arrays import Floats
 
@@ -43,7 +43,7 @@ def figure(offer: Offer, line: TimeLine) -> Drawing:
         height=260,
         key="value",
         showlegend=True,
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        legend=legend(),
         margin={"l": 56, "r": 16, "t": 40, "b": 48},
         xaxis=time_axis(line, nticks=5),
         yaxis={"title": {"text": "money"}, "rangemode": "tozero", "automargin": True},

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from frontend.figures.base import BLUE, GREEN, ORANGE, PURPLE, Drawing, Json, Table, layout, rounded, time_axis
+from frontend.figures.base import BLUE, GREEN, ORANGE, PURPLE, Drawing, Json, Table, layout, legend, rounded, time_axis
 from frontend.figures.timeline import TimeLine
 from scheduling.arrays import Floats, Ints
 
@@ -56,7 +56,7 @@ def figure(course: Course, line: TimeLine, *, key: str = "welfare") -> Drawing:
         height=360,
         key=key,
         showlegend=True,
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        legend=legend(),
         margin={"l": 60, "r": 16, "t": 56, "b": 48},
         xaxis=time_axis(line),
         yaxis={"title": {"text": "money"}, "rangemode": "tozero", "automargin": True},

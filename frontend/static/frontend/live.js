@@ -21,8 +21,10 @@ function themed(figure) {
   }
   if (narrow) {
     layout.xaxis.nticks = 4;
+    layout.xaxis.tickangle = 0;
     layout.margin = { ...layout.margin, l: 40, r: 6 };
   }
+  layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: colour("--muted"), activecolor: colour("--text") };
   layout.hoverlabel = { bgcolor: colour("--surface"), font: { color: colour("--text") }, bordercolor: colour("--line") };
   const data = figure.data.map((trace) => trace.colorbar && narrow
     ? { ...trace, colorbar: { ...trace.colorbar, orientation: "h", y: 1.02, yanchor: "bottom", len: 1, title: { text: "price a unit and slot", side: "top" } } } : trace);
@@ -36,7 +38,11 @@ function draw(place, figure) {
   const note = place.parentElement.querySelector(".plot-note");
   if (note) note.textContent = figure.note;
   if (place.hidden) return Promise.resolve();
-  return Plotly.react(place, data, layout, { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d"] });
+  return Plotly.react(place, data, layout, {
+    responsive: true, displaylogo: false,
+    displayModeBar: window.innerWidth < 600 ? false : "hover",
+    modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+  });
 }
 
 const plots = () => [...document.querySelectorAll("[data-figure]")];

@@ -1,0 +1,101 @@
+"""What a person in front of a browser can count on."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.e2e import pictures
+from tests.e2e.browser import Browser, browser
+from tests.e2e.filled import PASSWORD
+
+pytestmark = pytest.mark.browser
+HOME = "/markets/demo/"
+
+
+def _submit(window: Browser, *, label: str, value: str, form: str = "constant") -> None:
+    window.open(f"{HOME}submit/")
+    window.fill("label", label)
+    window.fill("epochs", "5")
+    window.js(f"document.getElementById('id_form').value = '{form}'")
+    window.fill("value", value)
+    window.wait(lambda: window.text("#quote .state").startswith("Would be"))
+    window.one("#bid-form > button").click()
+
+
+def test_a_bid_is_quoted_as_one_types_then_decided_and_its_page_shows_the_receipt(window: Browser) -> None:
+    window.log_in("alice", PASSWORD)
+    window.open(f"{HOME}submit/")
+    window.fill("value", "-1")
+    window.wait(lambda: "greater" in window.text("#error-value"))
+    window.fill("value", "0.01")
+    window.wait(lambda: window.text("#quote .state") == "Would be rejected")
+    window.fill("value", "90000")
+    window.wait(lambda: window.text("#quote .state") == "Would be admitted")
+    window.wait(lambda: window.js("!!document.querySelector('#value-plot .main-svg')"))
+    window.one("#bid-form > button").click()
+    window.wait(lambda: "/bids/" in window.driver.current_url)
+    window.wait(lambda: window.text("#state") in ("Planned", "Running"))
+    window.wait(lambda: "Payment" in window.text("#receipt") and "Ledger version" in window.text("#receipt"))
+    window.wait_drawn()
+    window.wait(lambda: window.js("document.querySelectorAll('[data-figure] .point').length > 0"))
+    assert window.complaints() == []
+    assert window.strangers() == []
+
+
+def test_a_rejection_leads_to_a_form_with_the_value_that_would_have_been_admitted(window: Browser) -> None:
+    window.log_in("alice", PASSWORD)
+    _submit(window, label="too cheap", value="0.02")
+    window.wait(lambda: window.text("#state") == "Rejected")
+    window.one("#receipt .button").click()
+    window.wait(lambda: "from=" in window.driver.current_url)
+    assert float(window.js("document.getElementById('id_value').value")) > 0.02
+    assert window.js("document.getElementById('id_label').value") == "too cheap"
+    window.wait(lambda: window.text("#quote .state") == "Would be admitted")
+
+
+def test_the_overview_moves_without_a_reload_when_a_bid_lands(window: Browser, served: str) -> None:
+    window.log_in("operator", PASSWORD)
+    window.open(HOME)
+    window.wait_drawn()
+    window.wait(lambda: window.text("#live") == "live")
+    window.driver.execute_script("window.sameDocument = true")
+    before = window.text("[data-tile=revenue] .figure")
+    with browser(served) as other:
+        other.log_in("bob", PASSWORD)
+        _submit(other, label="lands", value="80000")
+        other.wait(lambda: other.text("#state") in ("Planned", "Running"))
+    window.wait(lambda: window.text("[data-tile=revenue] .figure") != before)
+    assert window.js("window.sameDocument") is True
+    assert window.complaints() == []
+
+
+def test_a_job_is_cancelled_after_a_question(window: Browser) -> None:
+    window.log_in("alice", PASSWORD)
+    _submit(window, label="to be cancelled", value="85000")
+    window.wait(lambda: window.text("#state") in ("Planned", "Running"))
+    window.one(".actions .danger").click()
+    window.driver.switch_to.alert.dismiss()
+    assert window.text("#state") != "Cancelled"
+    window.one(".actions .danger").click()
+    window.driver.switch_to.alert.accept()
+    window.wait(lambda: window.text("#state") == "Cancelled")
+
+
+def test_no_page_scrolls_sideways_complains_or_asks_another_host(window: Browser, folder: Path) -> None:
+    window.log_in("operator", PASSWORD)
+    assert pictures.take(window, "demo", folder) == []
+    for path in ("/admin/", "/api/v1/docs"):
+        window.size(1280, 900)
+        window.open(path)
+        assert window.strangers() == [], path
+    assert [said for said in window.complaints() if "/api/v1/" not in said] == []
+
+
+def test_the_theme_switch_is_remembered(window: Browser) -> None:
+    window.theme("light")
+    window.open("/login/")
+    light = window.js("getComputedStyle(document.body).backgroundColor")
+    window.one("#theme").click()
+    assert window.js("getComputedStyle(document.body).backgroundColor") != light
+    window.open("/login/")
+    assert window.js("document.documentElement.dataset.theme") == "dark"
