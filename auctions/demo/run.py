@@ -23,6 +23,7 @@ PORTS = range(8000, 8020)
 START_S = 60.0
 RETRY_S = 1.0
 STOP_S = 15.0
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LONGEST_NAP_S = 0.5
 """The clock's speed may be changed in the admin: look at it again this often."""
 
@@ -56,12 +57,12 @@ def choose_port(wanted: int | None) -> int:
 
 @contextmanager
 def interruptible() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end the block as Ctrl-C does, and end it with KeyboardInterrupt."""
+    """End the block with KeyboardInterrupt on Ctrl-C, SIGTERM and SIGHUP, also where a shell had them ignored."""
 
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.signal(number, interrupt) for number in STOPS}
     try:
         yield
     finally:
