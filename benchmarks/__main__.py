@@ -1,0 +1,66 @@
+"""`python -m benchmarks [--quick]`: prints tables of what a decision costs; writes nothing."""
+
+import argparse
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+from benchmarks.decision import Run, measure
+from benchmarks.setting import PAPER, Setting
+from benchmarks.twin import compare
+from scheduling.dps import Dps
+from scheduling.rigid import warm_up
+
+MEDIAN_MS, P99_MS, SATURATED_P99_MS = 10.0, 60.0, 250.0
+"""What one decision at the paper's scale may take on one core."""
+HEADER = f"{'T':>5} {'S':>5} {'jobs':>5} {'price':>8} {'median':>8} {'p99':>8} {'max':>8} {'admitted':>9} {'used':>6}"
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a few seconds, smaller samples")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    began = time.perf_counter()
+    warm_up()
+    print(f"kernels ready after {time.perf_counter() - began:.1f} s (paid once per process, before any request)\n")
+    sample = 30 if arguments.quick else 200
+    for line in decision_table(sample=sample, quick=arguments.quick, seed=arguments.seed):
+        print(line, flush=True)
+    print()
+    for line in compare(decisions=5 if arguments.quick else 20, seed=arguments.seed):
+        print(line, flush=True)
+
+
+def decision_table(*, sample: int, quick: bool, seed: int) -> Iterator[str]:
+    """One line a setting: the two with a limit first, then cost against T, S and jobs."""
+    yield "one DPS decision (with counter-offer, commit and index refresh), milliseconds, one thread"
+    yield HEADER
+    for price in ("learned", "printed"):
+        for filled, limits in ((150, (MEDIAN_MS, P99_MS)), (600, (float("inf"), SATURATED_P99_MS))):
+            run = measure(PAPER, Dps(price=price), filled=filled, measured=sample, seed=seed)
+            kept = run.quantile(0.5) <= limits[0] and run.quantile(0.99) <= limits[1]
+            wanted = f"p99 <= {limits[1]:g}" + (f", median <= {limits[0]:g}" if filled == 150 else "")
+            yield line_of(PAPER, price, run) + f"  {wanted}: {'kept' if kept else 'BROKEN'}"
+    scales = [] if quick else [replace(PAPER, slots=t) for t in (50, 300)]
+    scales += [replace(PAPER, servers=s) for s in ((50,) if quick else (50, 100, 600))]
+    for setting in scales:
+        yield line_of(setting, "learned", measure(setting, Dps(), filled=150, measured=sample // 2, seed=seed))
+    for filled in (0,) if quick else (0, 50, 300, 1200):
+        run = measure(PAPER, Dps(), filled=filled, measured=sample // 2, seed=seed)
+        yield line_of(PAPER, "learned", run)
+    run = measure(PAPER, Dps(), filled=20 if quick else 150, measured=sample // 2, seed=seed, per_slot=2.0)
+    yield line_of(PAPER, "learned", run) + "  the horizon rolls, 2 bids a slot"
+
+
+def line_of(setting: Setting, price: str, run: Run) -> str:
+    """One row of the table."""
+    times = f"{run.quantile(0.5):8.1f} {run.quantile(0.99):8.1f} {run.milliseconds.max():8.1f}"
+    admitted = f"{run.admitted}/{len(run.milliseconds)}"
+    size = f"{setting.slots:5d} {setting.servers + 1:5d} {run.filled:5d}"
+    return f"{size} {price:>8} {times} {admitted:>9} {run.full:6.0%}"
+
+
+if __name__ == "__main__":
+    main()

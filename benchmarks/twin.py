@@ -1,0 +1,48 @@
+"""The exact kernel against the paper's Algorithms 2 to 4 as printed, on markets small enough for the latter."""
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from benchmarks.setting import SMALL, Setting, draw_bid, draw_inventory
+from scheduling.ledger import Ledger
+from scheduling.prices import printed_prices
+from scheduling.rigid import RigidMarket
+from tests.scheduling.twins import dps_printed
+
+SIZES = (SMALL, replace(SMALL, servers=12, slots=60, chunks=(4, 12), epochs=(4, 12)))
+
+
+def compare(*, decisions: int, seed: int) -> Iterator[str]:
+    """One line a size: milliseconds of both, their ratio, and how often the printed algorithms earn less."""
+    yield "best response against the paper's Algorithms 2 to 4 as printed (plain Python), same ledgers and prices"
+    yield f"{'T':>5} {'S':>5} {'kernel ms':>10} {'printed ms':>11} {'ratio':>8} {'printed earns less':>19}"
+    for setting in SIZES:
+        ours, theirs, worse = _race(setting, decisions=decisions, seed=seed)
+        size = f"{setting.slots:5d} {setting.servers + 1:5d}"
+        yield f"{size} {ours:10.2f} {theirs:11.1f} {theirs / ours:7.0f}x {worse:>13d} of {decisions}"
+
+
+def _race(setting: Setting, *, decisions: int, seed: int) -> tuple[float, float, int]:
+    rng = np.random.default_rng(seed)
+    inventory = draw_inventory(setting, rng)
+    ledger = Ledger(inventory, start=0, slots=setting.slots)
+    prices = printed_prices([20.0] * len(inventory.resources))
+    market = RigidMarket(ledger, prices)
+    ours, theirs, worse = [], [], 0
+    for i in range(decisions):
+        bid = draw_bid(setting, inventory, rng, name=str(i), arrival=i * setting.slots // (2 * decisions))
+        posted = prices.of(ledger.used, inventory.capacity)
+        began = time.perf_counter()
+        response = market.best(bid)
+        between = time.perf_counter()
+        printed = dps_printed.best_schedule(bid, inventory, start=0, used=ledger.used, prices=posted)
+        theirs.append(1e3 * (time.perf_counter() - between))
+        ours.append(1e3 * (between - began))
+        earned = printed.true if printed is not None else 0.0
+        if response is not None:
+            worse += earned < response.payoff - 1e-9 * response.value
+            ledger.commit(response.schedule)
+    return float(np.median(ours)), float(np.median(theirs)), worse
