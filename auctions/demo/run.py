@@ -76,7 +76,7 @@ def server(port: int, *, root: Path) -> Iterator[str]:
     base = f"http://{HOST}:{port}"
     command = [sys.executable, "manage.py", "serve", "--host", HOST, "--port", str(port)]
     # In a session of its own: Ctrl-C reaches this process alone, which then ends the child in good order.
-    child = subprocess.Popen(command, cwd=root, env=os.environ.copy(), start_new_session=True)
+    child = subprocess.Popen(command, cwd=root, env=os.environ.copy(), start_new_session=True)  # noqa: S603
     try:
         deadline = monotonic() + START_S
         while not client.is_up(base):

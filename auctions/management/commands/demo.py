@@ -184,8 +184,6 @@ def _sender(base: str, cluster: str, tokens: dict[str, str], *, wait_s: int) -> 
 
 
 def _until_interrupted() -> None:
-    import signal
-
     while True:
         signal.pause()
 

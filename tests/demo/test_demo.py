@@ -1,0 +1,79 @@
+"""The demo as a whole, in a data directory of its own: once, twice, interrupted."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from auctions.demo.run import DemoError, choose_port
+from tests.processes import ROOT, Process, free_port, python_env, wait_until
+
+pytestmark = pytest.mark.slow
+
+ROW = "2017-10-01 00:00:{:02d},7200.0,2,14400.0,a\n"
+
+
+def demo(var: Path, *arguments: str, seconds: float = 120.0) -> subprocess.CompletedProcess[str]:
+    """Run the demo's command to its end."""
+    command = [sys.executable, "manage.py", "demo", *arguments]
+    return subprocess.run(
+        command, env=python_env(var), cwd=ROOT, capture_output=True, text=True, timeout=seconds, check=False
+    )
+
+
+def figures(output: str) -> dict[str, str]:
+    """The summary table."""
+    rows = [line.strip().rsplit("  ", 1) for line in output.splitlines() if line.startswith("  ")]
+    return {row[0].strip(): row[1].strip() for row in rows if len(row) == 2}
+
+
+def test_one_round_is_audited_and_a_second_carries_on_until_reset(tmp_path: Path) -> None:
+    first = demo(tmp_path, "--once", "--bids", "12", "--port", str(free_port()))
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert figures(first.stdout)["in the market"] == "12"
+    assert "FAIL" not in first.stdout
+    second = demo(tmp_path, "--once", "--bids", "5", "--port", str(free_port()))
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert figures(second.stdout)["in the market"] == "17"
+    assert demo(tmp_path, "--reset").returncode == 0
+    assert not (tmp_path / "shadowprice.sqlite3").exists()
+
+
+def test_a_trace_is_fed_and_its_malformed_rows_are_told(tmp_path: Path) -> None:
+    trace = tmp_path / "small.csv"
+    heading = "timestamp,duration,num_gpus,gpu_time,cluster\n"
+    trace.write_text(heading + ROW.format(0) + "nonsense\n" + ROW.format(30))
+    done = demo(tmp_path, "--once", "--trace", str(trace), "--port", str(free_port()))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "line 3 is no job" in done.stdout
+    assert "2 rows sent, 0 sent before, 1 malformed" in done.stdout
+    assert figures(done.stdout)["in the market"] == "2"
+
+
+def test_ctrl_c_ends_every_process_and_stops_the_clock(tmp_path: Path) -> None:
+    port = free_port()
+    command = [sys.executable, "manage.py", "demo", "--port", str(port), "--slot-takes", "1"]
+    process = Process(command, log=tmp_path / "log", env=python_env(tmp_path))
+    try:
+        wait_until(lambda: "Ctrl-C ends it" in process.text() or not process.alive, what="the demo")
+        assert process.alive, process.text()
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        assert children
+        os.kill(process.pid, signal.SIGINT)
+        assert process.popen.wait(30) == 0, process.text()
+        assert "carries on" in process.text()
+        assert not [child for child in children if Path(f"/proc/{child}").exists()]
+    finally:
+        process.end()
+
+
+def test_a_busy_port_is_said_in_words() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(DemoError, match="in use"):
+            choose_port(taken.getsockname()[1])
