@@ -1,0 +1,141 @@
+"""What readings of a market look like: frozen dataclasses of numbers and arrays."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from auctions.models import BidState, BoundKind
+from cluster.models import MachineRole
+from scheduling.arrays import Floats, Ints
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class BoundReading:
+    """The certified upper bound on welfare, named by kind."""
+
+    kind: BoundKind
+    value: float
+    zero_price: float
+    posted_price: float
+    welfare: float
+    gap: float
+    decided: int
+    loose: int
+    version: int
+    took_ms: float
+    computed_at: datetime
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A market at a glance. Counts obey: submitted = admitted + rejected + waiting + withdrawn, and
+    admitted = planned + running + completed + cancelled + failed; welfare = bidder_payoff + revenue.
+    """
+
+    version: int
+    ledger_version: int
+    slot: int
+    """The last slot that has begun."""
+    now: int
+    """The first slot that can still be traded."""
+    end: int
+    """First slot beyond the horizon."""
+    read_at: datetime
+    is_open: bool
+    policy: str
+    policy_number: int
+    submitted: int
+    admitted: int
+    rejected: int
+    waiting: int
+    withdrawn: int
+    planned: int
+    running: int
+    completed: int
+    cancelled: int
+    failed: int
+    welfare: float
+    revenue: float
+    bidder_payoff: float
+    admitted_share: float | None
+    """Of the decided bids; None while there are none."""
+    utilisation: float
+    """Mean over resources of the share in use in the last slot that began."""
+    price: float
+    """Mean posted price of a unit in slot `now`, over all units for sale."""
+    bound: BoundReading | None
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Posted prices of slots [start, start + T): as they stood when a past slot began, as they are for the future."""
+
+    start: int
+    now: int
+    servers: tuple[str, ...]
+    resources: tuple[str, ...]
+    price: Floats
+    """T x S x R, money per unit and slot; 0 where not known."""
+    known: Bools
+    """T: False for a past slot of which no prices were kept."""
+
+
+@dataclass(frozen=True)
+class Utilisation:
+    """Units held in slots [start, start + T) against capacity."""
+
+    start: int
+    now: int
+    servers: tuple[str, ...]
+    resources: tuple[str, ...]
+    used: Ints
+    """T x S x R, units."""
+    capacity: Ints
+    """S x R, units, as it is now."""
+
+    @property
+    def share(self) -> Floats:
+        """Share in use of all servers' units of each resource, T x R; 0 where there are none."""
+        total = self.capacity.sum(axis=0)
+        shares: Floats = self.used.sum(axis=1) / np.where(total > 0, total, 1)
+        return shares
+
+
+@dataclass(frozen=True)
+class Welfare:
+    """Welfare after each decision, cumulative; cancelled and failed jobs paid but gave no value."""
+
+    sequence: Ints
+    """Sequence number of each decided bid, in order of decision, J."""
+    slot: Ints
+    """First slot that could still be traded when it was decided, J."""
+    seconds: Floats
+    """Cluster time of the decision, seconds after the epoch, J."""
+    welfare: Floats
+    """Sum of values so far, J."""
+    revenue: Floats
+    """Sum of payments so far, J."""
+    zero_price_bound: Floats
+    """Zero-price bound on the welfare of the bids decided so far, J."""
+    bound: BoundReading | None
+
+
+@dataclass(frozen=True)
+class Bar:
+    """Machines of one type on one server held for one job in slots [start, end)."""
+
+    sequence: int | None
+    """None where the job is someone else's."""
+    label: str
+    mine: bool
+    server: str
+    machine_type: str
+    role: MachineRole
+    count: int
+    start: int
+    end: int
+    state: BidState
