@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
@@ -111,8 +112,14 @@ def _read(name: str) -> str:
         raise InvalidField("INSTANCE", f"cannot be read: {error}") from None
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line, as for every other bad input."""
+        self.exit(2, f"{' '.join(message.split())}\n")
+
+
 def _options() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m scheduling", description=__doc__)
+    parser = _Parser(prog="python -m scheduling", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     decide = commands.add_parser("decide", help="decide the jobs of an instance file")
     decide.add_argument("instance", metavar="INSTANCE", help="a JSON file")

@@ -46,6 +46,10 @@ BAD: list[tuple[list[str | int], object, str]] = [
     (["T"], 10**30, "T"),
     (["T"], 4.5, "T"),
     (["T"], MISSING, "T"),
+    (["T"], float("nan"), "T"),
+    (["jobs", 0, "worker_time", 0], float("nan"), "jobs[0].worker_time[0]"),
+    (["jobs", 0, "utility", "v"], float("inf"), "jobs[0].utility.v"),
+    (["prices", "eta_w"], [float("-inf")], "prices.eta_w[0]"),
     (["slot_seconds"], 0, "slot_seconds"),
     (["slot_seconds"], False, "slot_seconds"),
     (["horizon"], 4, "horizon"),
@@ -127,6 +131,16 @@ def test_a_missing_file_is_refused_in_one_line(tmp_path: Path, capsys: pytest.Ca
     for name in (tmp_path / "none.json", tmp_path):
         assert main(["decide", str(name)]) == 2
         assert capsys.readouterr().err.startswith("INSTANCE: ")
+
+
+@pytest.mark.parametrize("option", [["--policy", "fifo"], ["--price", "free"], ["--window", "ajar"], ["--begin", "ge"]])
+def test_an_unknown_option_is_refused_in_one_line(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["decide", "x.json", *option])
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert option[0] in error
+    assert error.count("\n") == 1
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Small random clusters and bids, from a seed: a few servers, one to three types of each role, prices that bite."""
+"""Small random clusters and bids, from a seed: own resources for each type at even seeds, shared ones at odd."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -27,22 +27,32 @@ class World:
 def world(seed: int, *, bids: int = 8) -> World:
     rng = np.random.default_rng(seed)
     servers, workers, pss = (int(n) for n in rng.integers(1, (4, 3, 3)))
+    one_hot = seed % 2 == 0
     types = [
         tuple(
-            MachineType(f"{role}{i}", tuple(int(r == first + i) for r in range(workers + pss)), _rate(rng, scale))
+            MachineType(
+                f"{role}{i}", _demand(rng, workers + pss, own=first + i if one_hot else None), _rate(rng, scale)
+            )
             for i in range(count)
         )
         for role, first, count, scale in (("worker", 0, workers, 100), ("ps", workers, pss, 300))
     ]
     inventory = Inventory(
-        resources=tuple(machine.name for group in types for machine in group),
+        resources=tuple(f"r{r}" for r in range(workers + pss)),
         servers=tuple(f"s{s}" for s in range(servers)),
         cloud=(False,) * servers,
-        capacity=rng.integers(0, 4, (servers, workers + pss)).astype(np.int64),
+        capacity=rng.integers(0, 4 if one_hot else 9, (servers, workers + pss)).astype(np.int64),
         workers=types[0],
         pss=types[1],
     )
     return World(inventory, tuple(_bid(rng, inventory, i) for i in range(bids)))
+
+
+def _demand(rng: np.random.Generator, resources: int, *, own: int | None) -> tuple[int, ...]:
+    """One unit of its own resource, as in DPS; or a vector over resources that all machines share."""
+    demand = rng.integers(0, 3, resources) if own is None else np.zeros(resources, dtype=np.int64)
+    demand[int(rng.integers(resources)) if own is None else own] = 1
+    return tuple(int(units) for units in demand)
 
 
 def _rate(rng: np.random.Generator, scale: int) -> Fraction:
