@@ -31,7 +31,8 @@ def submit(base: str, cluster: str, offer: Offer, *, token: str, wait_s: int = 0
     headers = {"Authorization": f"Token {token}", "Idempotency-Key": offer.key}
     if wait_s:
         headers["Prefer"] = f"wait={wait_s}"
-    return _post(f"{base}/api/v1/clusters/{cluster}/bids", offer.body, headers)
+    answer: Json = _post(f"{base}/api/v1/clusters/{cluster}/bids", offer.body, headers)
+    return answer
 
 
 def is_up(base: str) -> bool:
