@@ -23,10 +23,10 @@ class PlotlyFinder(BaseFinder):
 
     def find(self, path: str, find_all: bool = False, **kwargs: Any) -> Any:
         """Path of the script, if that is what is asked for."""
-        found = str(FOLDER / NAME) if path == f"{PREFIX}/{NAME}" else None
-        if find_all:
-            return [found] if found else []
-        return found
+        if path != f"{PREFIX}/{NAME}":
+            return []  # what Django's own finders say of a file they do not have
+        found = str(FOLDER / NAME)
+        return [found] if find_all else found
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterable[tuple[str, Storage]]:
         """The one file there is."""

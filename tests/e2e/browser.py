@@ -52,8 +52,9 @@ class Browser:
         return self.driver.find_element(By.CSS_SELECTOR, selector)
 
     def text(self, selector: str) -> str:
-        """What a reader sees there."""
-        return str(self.one(selector).get_attribute("textContent")).strip()
+        """What is written there, empty if there is no such place; in one step, since pages change under a test."""
+        read = "return (document.querySelector(arguments[0])?.textContent ?? '').trim()"
+        return str(self.driver.execute_script(read, selector))
 
     def js(self, expression: str) -> Any:
         """The value of an expression in the page."""

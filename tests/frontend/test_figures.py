@@ -1,0 +1,130 @@
+"""Figures are documents Plotly accepts, small, and honest about what they leave out."""
+
+import json
+from datetime import UTC, datetime
+
+import numpy as np
+import plotly.graph_objects as go
+import pytest
+
+from frontend.figures import gantt, prices, value, welfare
+from frontend.figures.base import Drawing
+from frontend.figures.gantt import Span
+from frontend.figures.timeline import TimeLine
+from frontend.figures.welfare import Course
+
+LINE = TimeLine(epoch=datetime(2026, 1, 5, tzinfo=UTC), slot_seconds=3600)
+
+
+def checked(drawing: Drawing) -> str:
+    """The document as JSON, after Plotly's own schema has accepted it."""
+    go.Figure(data=drawing.data, layout=drawing.layout)
+    return json.dumps(drawing.to_json(), allow_nan=False)
+
+
+def span(group: str = "edge-1", start: int = 0, end: int = 2, **more: object) -> Span:
+    told = {"who": "bid 1", "state": "planned", "machine": "gpu", "is_ps": False, "count": 1, **more}
+    return Span(group=group, start=start, end=end, **told)  # type: ignore[arg-type]
+
+
+def course(count: int) -> Course:
+    sums = np.cumsum(np.ones(count))
+    return Course(np.arange(count), sums * 60, sums, sums / 2, sums * 2, ("Zero-price bound", 2.0 * count))
+
+
+def test_a_slot_is_shown_with_its_date() -> None:
+    assert LINE.words(26) == "6 Jan 2026 02:00 (slot 26)"
+    assert LINE.slot_words == "1 h"
+    assert TimeLine(epoch=LINE.epoch, slot_seconds=90).slot_words == "90 s"
+
+
+def test_prices_show_a_row_for_each_server_and_type_that_is_for_sale() -> None:
+    capacity = np.array([[1, 0], [2, 2]])
+    price = np.arange(1.0, 13.0).reshape(3, 2, 2)
+    view = prices.both(4, price, capacity, ("a", "b"), ("gpu", "ps"))
+    assert view.rows == ("a · gpu", "b · gpu", "b · ps")
+    assert view.price.tolist() == [[1, 5, 9], [3, 7, 11], [4, 8, 12]]
+    checked(prices.figure(view, LINE))
+
+
+def test_means_weigh_by_units_and_leave_out_what_is_not_for_sale() -> None:
+    capacity = np.array([[3, 1], [0, 0]])
+    price = np.array([[[1.0, 5.0], [9.0, 9.0]]])
+    view = prices.by_server(0, price, capacity, ("a", "b"))
+    assert view.price[0].tolist() == [2.0]
+    assert np.isnan(view.price[1]).all()
+    assert len(list(prices.table(view, LINE).rows)) == 1
+    assert prices.by_type(0, price, capacity, ("gpu", "ps")).price.tolist() == [[1.0], [5.0]]
+
+
+@pytest.mark.parametrize("choice", ["both", "server", "type"])
+def test_prices_of_301_servers_stay_under_300_kb_and_say_what_is_left_out(choice: str) -> None:
+    rng = np.random.default_rng(1)
+    price, capacity = rng.uniform(0.01, 9, (400, 301, 10)), np.ones((301, 10), dtype=np.int64)
+    servers, resources = [f"edge-{i:03}" for i in range(301)], [f"type-{i}" for i in range(10)]
+    assert prices.default_view(capacity) == "type"
+    view = {
+        "both": lambda: prices.both(0, price, capacity, servers, resources),
+        "server": lambda: prices.by_server(0, price, capacity, servers),
+        "type": lambda: prices.by_type(0, price, capacity, resources),
+    }[choice]()
+    drawing = prices.figure(view, LINE)
+    assert len(checked(drawing)) < 300_000
+    assert "mean of 3 slots" in drawing.note
+    assert ("dearest" in drawing.note) == (choice != "type")
+    assert len(list(prices.table(view, LINE).rows)) == view.price.size
+
+
+def test_free_units_do_not_break_the_scale_of_magnitudes() -> None:
+    view = prices.both(0, np.array([[[0.0, 1.0, 100.0]]]), np.array([[1, 1, 1]]), ("a",), ("x", "y", "z"))
+    (trace,) = prices.figure(view, LINE).data
+    assert trace["z"] == [[0.0], [0.0], [2.0]]
+    assert trace["text"] == [["0"], ["1"], ["100"]]
+
+
+def test_nothing_for_sale_is_said_in_words() -> None:
+    view = prices.both(0, np.zeros((0, 1, 1)), np.zeros((1, 1), dtype=np.int64), ("a",), ("x",))
+    assert prices.figure(view, LINE).note
+
+
+def test_bars_that_overlap_get_lanes_of_their_own_and_others_share() -> None:
+    spans = [span(start=0, end=4), span(start=2, end=6), span(start=4, end=8), span("edge-2")]
+    drawing = gantt.figure(spans, LINE, now=3, window=(0, 10))
+    checked(drawing)
+    (bars,) = drawing.data
+    assert bars["y"] == [0, 1, 0, 2]
+    assert drawing.layout["yaxis"]["ticktext"] == ["edge-1", "edge-2"]
+
+
+def test_roles_are_told_apart_without_colour() -> None:
+    drawing = gantt.figure([span(), span(is_ps=True)], LINE, now=0, window=(0, 4))
+    assert {trace["marker"]["pattern"]["shape"] for trace in drawing.data} == {"", "/"}
+
+
+def test_a_busy_cluster_is_cut_with_a_word_and_the_table_is_whole() -> None:
+    spans = [span(f"edge-{i}", j, j + 3) for i in range(301) for j in range(150)]
+    drawing = gantt.figure(spans, LINE, now=3, window=(0, 160))
+    assert len(checked(drawing)) < 300_000
+    assert "of 301 rows" in drawing.note
+    assert len(list(gantt.table(spans, LINE).rows)) == len(spans)
+
+
+def test_welfare_keeps_the_last_decision_when_points_are_left_out() -> None:
+    drawing = welfare.figure(course(5000), LINE)
+    assert len(checked(drawing)) < 300_000
+    by_name = {trace["name"]: trace for trace in drawing.data}
+    assert by_name["welfare"]["y"][-1] == 5000
+    assert by_name["certified: Zero-price bound"]["y"] == [10000, 10000]
+    assert "500 of 5000" in drawing.note
+    assert len(list(welfare.table(course(5000), LINE).rows)) == 5000
+
+
+def test_an_empty_market_has_words_instead_of_plots() -> None:
+    assert welfare.figure(course(0), LINE).note
+    assert gantt.figure([], LINE, now=0, window=(0, 4)).note
+
+
+def test_the_value_curve_marks_completion_and_payment() -> None:
+    drawing = value.figure(value.Offer(arrival=2, curve=np.array([3.0, 2, 1]), completion=3, payment=0.5), LINE)
+    checked(drawing)
+    assert [trace["y"] for trace in drawing.data] == [[3, 2, 1], [2], [0.5]]

@@ -1,0 +1,236 @@
+"""Who sees what, and what pages answer."""
+
+import json
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.contrib.staticfiles import finders
+from django.test import Client
+
+from auctions import lane
+from auctions.jobs import cancel_job
+from auctions.models import Bid, Market
+from tests.auctions.worlds import set_time, submit
+
+HOME = "/markets/lab/"
+PAGES = ["/", HOME, f"{HOME}bids/", f"{HOME}submit/", f"{HOME}bids/1/", f"{HOME}tiles.json", f"{HOME}version"]
+CHARTS = ["prices", "schedule", "welfare"]
+FORM = {"model": "ResNet-50", "epochs": "1", "value": "100", "form": "constant", "label": "mine"}
+
+
+def decided(market: Market, owner: User, value: float = 100.0, **changes: Any) -> Bid:
+    bid = submit(market, owner, value, **changes)
+    lane.drain(market.pk)
+    bid.refresh_from_db()
+    return bid
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_stranger_is_sent_to_the_login_page(market: Market, client: Client, path: str) -> None:
+    answer = client.get(path)
+    assert answer.status_code == 302
+    assert answer.headers["Location"].startswith("/login/")
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_every_page_is_served_under_a_strict_policy(market: Market, alice: User, as_alice: Client, path: str) -> None:
+    decided(market, alice)
+    answer = as_alice.get(path)
+    assert answer.status_code == 200
+    policy = answer.headers["Content-Security-Policy"]
+    assert "script-src 'self';" in policy
+    assert "default-src 'none'" in policy
+    assert "<script>" not in answer.text
+    assert " onclick=" not in answer.text
+
+
+def test_another_bidders_bid_is_404_and_in_no_list(
+    market: Market, alice: User, as_bob: Client, as_operator: Client
+) -> None:
+    decided(market, alice, label="secret plan")
+    for part in ("", "receipt", "schedule.json", "schedule.csv"):
+        assert as_bob.get(f"{HOME}bids/1/{part}").status_code == 404
+    assert as_bob.post(f"{HOME}bids/1/cancel/").status_code == 404
+    assert as_bob.post(f"{HOME}bids/1/withdraw/").status_code == 404
+    assert "secret plan" not in as_bob.get(f"{HOME}bids/").text
+    assert "secret plan" not in as_bob.get(f"{HOME}submit/?from=1").text
+    assert "secret plan" in as_operator.get(f"{HOME}bids/").text
+    assert as_operator.get(f"{HOME}bids/1/").status_code == 200
+
+
+def test_other_peoples_work_is_only_grey_in_the_schedule(market: Market, alice: User, as_bob: Client) -> None:
+    decided(market, alice, label="secret plan")
+    for kind in ("json", "csv"):
+        text = as_bob.get(f"{HOME}figures/schedule.{kind}").text
+        assert "secret plan" not in text
+        assert "bid 1" not in text
+        assert "planned" not in text
+        assert "someone else" in text
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_a_chart_is_fetched_again_only_when_the_market_moved(
+    market: Market, alice: User, as_alice: Client, name: str
+) -> None:
+    decided(market, alice)
+    path = f"{HOME}figures/{name}.json"
+    first = as_alice.get(path)
+    assert json.loads(first.text)["data"]
+    known = {"If-None-Match": first.headers["ETag"]}
+    assert as_alice.get(path, headers=known).status_code == 304
+    decided(market, alice)
+    assert as_alice.get(path, headers=known).status_code == 200
+    table = as_alice.get(f"{HOME}figures/{name}.csv")
+    assert table.headers["Content-Type"].startswith("text/csv")
+    assert len(table.text.splitlines()) > 1
+
+
+@pytest.mark.parametrize("query", ["both", "server", "type", "server:edge-0"])
+def test_the_heat_map_follows_the_choice_in_the_address(market: Market, as_alice: Client, query: str) -> None:
+    rows = as_alice.get(f"{HOME}figures/prices.json", {"prices": query}).json()["data"][0]["y"]
+    expected = {"both": 6, "server": 3, "type": 2, "server:edge-0": 2}[query]
+    assert len(rows) == expected
+
+
+def test_unknown_names_are_404(market: Market, as_alice: Client) -> None:
+    for path in (
+        "/markets/none/",
+        f"{HOME}bids/7/",
+        f"{HOME}figures/none.json",
+        f"{HOME}figures/none.csv",
+        f"{HOME}figures/prices.json?prices=server:none",
+        f"{HOME}figures/schedule.json?schedule=server:none",
+    ):
+        assert as_alice.get(path).status_code == 404
+
+
+def test_a_form_becomes_a_bid_and_the_same_form_sent_twice_is_one(market: Market, as_alice: Client) -> None:
+    for _ in range(2):
+        answer = as_alice.post(f"{HOME}submit/", {**FORM, "key": "k"})
+        assert answer.headers["Location"] == f"{HOME}bids/1/"
+    bid = Bid.objects.get()
+    utility = {"form": "constant", "value": 100.0}
+    assert bid.body == {"label": "mine", "model": "ResNet-50", "epochs": 1, "utility": utility}
+
+
+@pytest.mark.parametrize(
+    ("form", "typed", "sent"),
+    [
+        ("step", {"deadline_h": "2"}, {"deadline_s": 7200}),
+        ("linear", {"zero_at_h": "1.5"}, {"zero_at_s": 5400}),
+        ("sigmoid", {"midpoint_h": "1", "steepness_per_h": "3.6"}, {"midpoint_s": 3600, "steepness_per_s": 0.001}),
+        ("piecewise_linear", {"points": "0 1\n2, 0.5"}, {"points": [[0, 1], [7200, 0.5]]}),
+    ],
+)
+def test_hours_become_seconds_and_come_back(
+    market: Market, as_alice: Client, form: str, typed: dict[str, str], sent: dict[str, Any]
+) -> None:
+    as_alice.post(f"{HOME}submit/", {**FORM, "form": form, **typed})
+    utility = Bid.objects.get().body["utility"]
+    assert {key: utility[key] for key in sent} == pytest.approx(sent) if form != "piecewise_linear" else utility
+    again = as_alice.get(f"{HOME}submit/", {"from": "1", "value": "7.25"}).context["form"]
+    assert again["value"].value() == 7.25
+    assert again["form"].value() == form
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"epochs": "0"}, "epochs"),
+        ({"epochs": "2000000"}, "epochs"),
+        ({"value": "nan"}, "value"),
+        ({"model": "none"}, "model"),
+        ({"form": "linear", "zero_at_h": "0"}, "zero_at_h"),
+        ({"form": "step"}, "deadline_h"),
+        ({"form": "piecewise_linear", "points": "0 0.5\n1 1"}, "points"),
+        ({"form": "piecewise_linear", "points": "x"}, "points"),
+        ({"more": "{"}, "more"),
+        ({"more": '{"epochs": 3}'}, "more"),
+        ({"more": '{"upload_delay_s": {"nowhere": 3}}'}, "more"),
+        ({"more": '{"color": 3}'}, "__all__"),
+    ],
+)
+def test_what_is_wrong_is_said_beside_its_field(
+    market: Market, as_alice: Client, changes: dict[str, str], field: str
+) -> None:
+    data = {**FORM, **changes}
+    assert list(as_alice.post(f"{HOME}quote/", data).json()["errors"]) == [field]
+    answer = as_alice.post(f"{HOME}submit/", data)
+    assert answer.status_code == 422
+    assert not Bid.objects.exists()
+
+
+def test_a_quote_explains_itself_and_changes_nothing(market: Market, as_alice: Client) -> None:
+    answer = as_alice.post(f"{HOME}quote/", FORM).json()
+    assert answer["errors"] == {}
+    assert "Would be admitted" in answer["html"]
+    assert len(answer["figure"]["data"]) == 3
+    assert not Bid.objects.exists()
+
+
+def test_a_rejection_offers_the_value_that_would_have_been_admitted(
+    market: Market, alice: User, as_alice: Client
+) -> None:
+    bid = decided(market, alice, 0.001)
+    page = as_alice.get(f"{HOME}bids/{bid.sequence}/")
+    assert page.context["decision"].counter is not None
+    asked = page.context["again"]
+    assert asked in page.text.replace("&amp;", "&")
+    value = as_alice.get(asked).context["form"]["value"].value()
+    assert "Would be admitted" in as_alice.post(f"{HOME}quote/", {**FORM, "value": value}).json()["html"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_waiting_bid_is_withdrawn_and_a_job_cancelled(market: Market, alice: User, as_alice: Client) -> None:
+    waiting = submit(market, alice)
+    as_alice.post(f"{HOME}bids/{waiting.sequence}/withdraw/")
+    job = decided(market, alice)
+    as_alice.post(f"{HOME}bids/{job.sequence}/cancel/")
+    assert [bid.state for bid in Bid.objects.order_by("sequence")] == ["withdrawn", "cancelled"]
+    late = as_alice.post(f"{HOME}bids/{job.sequence}/cancel/", follow=True)
+    assert "message error" in late.text
+
+
+@pytest.mark.django_db(transaction=True)
+def test_every_state_has_a_page(market: Market, alice: User, as_alice: Client) -> None:
+    submit(market, alice)
+    lane.drain(market.pk)
+    cancel_job(Bid.objects.get())
+    decided(market, alice)
+    decided(market, alice, 0.001)
+    submit(market, alice)
+    set_time(market, 150)
+    for number in range(1, 5):
+        assert as_alice.get(f"{HOME}bids/{number}/").status_code == 200
+
+
+def test_filters_and_pages_are_in_the_address(market: Market, alice: User, as_alice: Client) -> None:
+    for i in range(30):
+        submit(market, alice, label=f"night {i}" if i % 2 else "day")
+    assert "Page 1 of 2" in as_alice.get(f"{HOME}bids/").text
+    found = as_alice.get(f"{HOME}bids/", {"label": "night", "state": "submitted"})
+    assert found.context["page"].paginator.count == 15
+    assert "No bid matches" in as_alice.get(f"{HOME}bids/", {"state": "failed"}).text
+
+
+def test_a_market_without_bids_says_so(market: Market, as_bob: Client) -> None:
+    assert "no bids yet" in as_bob.get(f"{HOME}bids/").text
+
+
+def test_a_note_of_synthetic_values_is_shown_on_the_overview(market: Market, as_alice: Client) -> None:
+    market.cluster.note = "Values are synthetic."
+    market.cluster.save()
+    assert "values synthetic" in as_alice.get(HOME).text
+
+
+def test_labels_are_text_and_not_markup(market: Market, alice: User, as_alice: Client) -> None:
+    decided(market, alice, label="<b>x</b>")
+    assert "<b>x</b>" not in as_alice.get(f"{HOME}bids/1/").text
+
+
+def test_plotly_comes_from_the_python_package() -> None:
+    found = finders.find("plotly/plotly.min.js")
+    assert found is not None
+    assert "site-packages/plotly" in str(found)
+    assert not finders.find("plotly/widgetbundle.js")
