@@ -1,12 +1,11 @@
 """The only reader of the clock. Every operation reads it once and passes the instant on."""
 
-import math
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from django.utils import timezone
 
-from cluster.models import ClockKind, Cluster
+from cluster.models import LARGEST_SECONDS, LARGEST_SPEED, ClockKind, Cluster
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,9 @@ def read(cluster: Cluster) -> Instant:
     """Read the cluster's clock."""
     wall = timezone.now()
     seconds = _seconds(cluster, wall)
-    slots = seconds / cluster.slot_seconds
-    return Instant(wall=wall, seconds=seconds, slot=math.floor(slots), next_slot=math.ceil(slots))
+    # Floor division of doubles is exact; a quotient could round up to the next slot.
+    slot, next_slot = seconds // cluster.slot_seconds, -(-seconds // cluster.slot_seconds)
+    return Instant(wall=wall, seconds=seconds, slot=int(slot), next_slot=int(next_slot))
 
 
 def now() -> datetime:
@@ -50,14 +50,14 @@ def set_clock(
     Raises
     ------
     ValueError
-        If the clock is real, or the speed or the time is not a finite positive number.
+        If the clock is real, or the speed or the time is out of range.
     """
     if cluster.clock_kind != ClockKind.VIRTUAL:
         raise ValueError(f"{cluster.name} runs on real time; only a virtual clock can be set")
-    if speed is not None and not (math.isfinite(speed) and speed > 0):
-        raise ValueError(f"clock_speed: expected a finite number above 0, got {speed}")
-    if at_s is not None and not (math.isfinite(at_s) and at_s >= 0):
-        raise ValueError(f"clock_offset_s: expected a finite number of at least 0, got {at_s}")
+    if speed is not None and not 0 < speed <= LARGEST_SPEED:
+        raise ValueError(f"clock_speed: expected a number above 0 and at most {LARGEST_SPEED:g}, got {speed}")
+    if at_s is not None and not 0 <= at_s <= LARGEST_SECONDS:
+        raise ValueError(f"clock_offset_s: expected 0 to {LARGEST_SECONDS:g} seconds, got {at_s}")
     wall = timezone.now()
     cluster.clock_offset_s = _seconds(cluster, wall) if at_s is None else at_s
     cluster.clock_origin = wall

@@ -18,7 +18,7 @@ TABLE_2: Final = {
     "ResNet-101": (27, 58, 170.0),
     "GoogLeNet": (115, 58, 30.0),
     "LeNet": (115, 58, 30.0),
-    "AlexNet": (60, 58, 240.0),
+    "AlexNet": (60, 58, 233.0),
     "Inception-BN": (60, 58, 45.0),
 }
 """Chunks, mini-batches, and gradients in MB: 32-bit parameters, rounded, at least the paper's least of 30."""
@@ -46,11 +46,11 @@ def edge_cloud_document(
             {
                 "name": "cloud",
                 "kind": "cloud",
-                "upload_delay_s": int(rng.integers(10, 16)) * SLOT_SECONDS,
+                "upload_delay_s": float(rng.integers(10, 16) * SLOT_SECONDS),
                 "capacity": dict.fromkeys(workers, CLOUD_WORKERS) | dict.fromkeys(pss, CLOUD_PSS),
             },
         ],
-        "models": [_model(rng, model, workers, pss) for model in TABLE_2],
+        "models": [_model(rng, model, workers, pss) for model in sorted(TABLE_2)],
     }
 
 
@@ -65,7 +65,7 @@ def _edge_server(rng: np.random.Generator, name: str, workers: list[str], pss: l
     return {
         "name": name,
         "kind": "edge",
-        "upload_delay_s": int(rng.integers(1, 5)) * SLOT_SECONDS,
+        "upload_delay_s": float(rng.integers(1, 5) * SLOT_SECONDS),
         "capacity": capacity,
     }
 

@@ -18,6 +18,7 @@ from cluster.models import (
     LARGEST_SECONDS,
     LARGEST_SPEED,
     NAME,
+    YEARS,
     ClockKind,
     MachineRole,
     ServerKind,
@@ -30,7 +31,6 @@ LARGEST_ROWS: Final = 10_000
 TYPE_KEYS: Final = {MachineRole.WORKER: "worker_types", MachineRole.PS: "ps_types"}
 STEP_KEYS: Final = {MachineRole.WORKER: "worker_step_s", MachineRole.PS: "ps_step_s"}
 REQUIRED: Final = ("name", "title", "epoch", "slot_seconds", "horizon_slots", "resources", "servers")
-YEARS: Final = (1970, 2200)
 
 
 def checked(document: object) -> Json:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from datetime import datetime
 from decimal import Decimal
 from typing import Final
 
@@ -12,6 +13,7 @@ from django.db.models import CheckConstraint, Q, UniqueConstraint
 
 NAME: Final = RegexValidator(r"^[A-Za-z0-9][A-Za-z0-9._-]*\Z", "Use letters, digits, dots, dashes and underscores.")
 
+YEARS: Final = (1970, 2200)
 LARGEST_SECONDS: Final = 1e9
 LARGEST_MB: Final = 1e9
 LARGEST_MBPS: Final = 1e9
@@ -26,6 +28,12 @@ def finite(value: float) -> None:
     """Refuse NaN, which every comparison lets pass, and infinity."""
     if not math.isfinite(value):
         raise ValidationError("Enter a finite number.")
+
+
+def in_calendar(moment: datetime) -> None:
+    """Refuse years so far away that the instants of slots would leave the calendar."""
+    if not YEARS[0] <= moment.year < YEARS[1]:
+        raise ValidationError(f"Choose a year from {YEARS[0]} to {YEARS[1] - 1}.")
 
 
 def _at_most(value: float) -> list[Callable[..., None]]:
@@ -54,7 +62,7 @@ class Cluster(models.Model):
     name = models.SlugField(unique=True, max_length=60, help_text="Used in addresses.")
     title = models.CharField(max_length=120)
     note = models.TextField(blank=True, help_text="Shown on the market's page; say here when values are synthetic.")
-    epoch = models.DateTimeField(help_text="Start of slot 0.")
+    epoch = models.DateTimeField(validators=[in_calendar], help_text="Start of slot 0.")
     slot_seconds = models.PositiveIntegerField(validators=_whole(1, 10**9), help_text="Seconds in a slot.")
     horizon_slots = models.PositiveIntegerField(
         validators=_whole(1, LARGEST_HORIZON), help_text="How many slots from now on are traded."
@@ -79,7 +87,9 @@ class Cluster(models.Model):
             ),
             # An upper bound is also what refuses infinity, and NaN, which PostgreSQL sorts last.
             CheckConstraint(
-                condition=Q(clock_speed__gt=0, clock_speed__lte=LARGEST_SPEED), name="cluster_clock_runs_forward"
+                condition=Q(clock_speed__gt=0, clock_speed__lte=LARGEST_SPEED),
+                name="cluster_clock_runs_forward",
+                violation_error_message=f"The clock must run forward: a speed above 0 and at most {LARGEST_SPEED:g}.",
             ),
             CheckConstraint(condition=Q(clock_kind__in=ClockKind.values), name="cluster_clock_kind_known"),
         ]

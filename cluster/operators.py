@@ -11,5 +11,5 @@ APPS: Final = ("cluster", "auctions")
 def ensure_operator_group() -> Group:
     """The group, with every permission on clusters and markets; run it after `migrate`."""
     group, _ = Group.objects.get_or_create(name=OPERATORS)
-    group.permissions.add(*Permission.objects.filter(content_type__app_label__in=APPS))
+    group.permissions.set(Permission.objects.filter(content_type__app_label__in=APPS))
     return group

@@ -56,7 +56,7 @@ def test_a_server_loads_in_a_few_queries_however_many_there_are(django_assert_ma
         export_cluster(cluster)
 
 
-WRONG = {
+WRONG: dict[str, tuple[list[Any], Any]] = {
     "slot_seconds": (["slot_seconds"], 0),
     "horizon_slots": (["horizon_slots"], True),
     "epoch": (["epoch"], "2026-01-01"),
