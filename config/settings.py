@@ -115,8 +115,14 @@ REST_FRAMEWORK: dict[str, Any] = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
-    "DEFAULT_FILTER_BACKENDS": ["django_filters.rest_framework.DjangoFilterBackend"],
+    "DEFAULT_PARSER_CLASSES": ["auctions.api.parsers.StrictJSONParser"],
+    "EXCEPTION_HANDLER": "auctions.api.problems.exception_handler",
+    "DEFAULT_THROTTLE_CLASSES": ["auctions.api.throttles.CallerThrottle"],
+    "DEFAULT_THROTTLE_RATES": {
+        "caller": os.environ.get("SHADOWPRICE_RATE", "300/second"),
+        "token": os.environ.get("SHADOWPRICE_TOKEN_RATE", "120/minute"),
+    },
+    "URL_FORMAT_OVERRIDE": None,
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }
 SPECTACULAR_SETTINGS: dict[str, Any] = {
@@ -124,6 +130,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "DESCRIPTION": "Bid for a shared training cluster. Times in seconds, sizes in MB (1 MB = 8 Mbit), rates in Mbit/s.",
     "VERSION": "1",
     "SERVE_INCLUDE_SCHEMA": False,
+    "COMPONENT_SPLIT_REQUEST": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
@@ -148,7 +155,11 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR_DIR / "celerybeat-schedule")
 CELERY_BEAT_SYNC_EVERY = 1  # the schedule file's age is the health of beat
 CELERY_BEAT_SCHEDULE = {
-    "sweep": {"task": "auctions.tasks.sweep", "schedule": float(os.environ.get("SHADOWPRICE_SWEEP_S", "2"))},
+    "sweep": {
+        "task": "auctions.tasks.sweep",
+        "schedule": float(os.environ.get("SHADOWPRICE_SWEEP_S", "2")),
+        "options": {"expires": 10},  # what piled up while no worker ran would only be done over and over
+    },
 }
 
 LOGGING = {
