@@ -37,12 +37,8 @@ def density(bid: Bid, inventory: Inventory, *, horizon: int, tail: int = 0) -> t
     fastest_worker, fastest_ps = min(bid.worker_time), min(bid.ps_time)
     for machine, step in zip(inventory.workers, bid.worker_time, strict=True):
         work = bid.work * (step + fastest_ps)
-        offers = (
-            curve[first + slots] / (count * (slots + tail))
-            for count, slots in _durations(work, bid.chunks)
-            if first + slots <= horizon
-        )
-        _raise(best, machine, max(offers, default=0.0))
+        in_time = [(n, d) for n, d in _durations(work, bid.chunks) if first + d <= horizon]
+        _raise(best, machine, max((curve[first + d] / (n * (d + tail)) for n, d in in_time), default=0.0))
     for machine, step in zip(inventory.pss, bid.ps_time, strict=True):
         # One PS serves a whole server, so the job that is over soonest pays the most per PS and slot.
         _, slots = next(_durations(bid.work * (fastest_worker + step), bid.chunks, least=bid.chunks))

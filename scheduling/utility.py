@@ -10,7 +10,7 @@ import numpy as np
 
 from scheduling.arrays import Floats, Json
 from scheduling.errors import InvalidField
-from scheduling.fields import LARGEST_INTEGER, check_list, check_number, check_object, shown
+from scheduling.fields import LARGEST_INTEGER, LARGEST_MONEY, check_list, check_number, check_object, shown
 
 
 class Utility(Protocol):
@@ -43,9 +43,8 @@ class _Form:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            high = LARGEST_INTEGER if field.name not in self.money else None
-            value = getattr(self, field.name)
-            number = check_number(field.name, value) if high is None else check_number(field.name, value, high=high)
+            high = LARGEST_MONEY if field.name in self.money else LARGEST_INTEGER
+            number = check_number(field.name, getattr(self, field.name), high=high)
             object.__setattr__(self, field.name, number)
 
     @property

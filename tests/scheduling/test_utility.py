@@ -68,7 +68,9 @@ def test_scaling_multiplies_the_whole_curve(document: Json, factor: float, elaps
     utility = utility_from_json(document)
     scaled = utility.scaled(factor)
     assert scaled.value == pytest.approx(utility.value * factor)
-    assert scaled.at(elapsed) == pytest.approx(utility.at(elapsed) * factor, rel=1e-9, abs=1e-6 * utility.value + 1e-300)
+    assert scaled.at(elapsed) == pytest.approx(
+        utility.at(elapsed) * factor, rel=1e-9, abs=1e-6 * utility.value + 1e-300
+    )
 
 
 @given(documents)
