@@ -50,7 +50,10 @@ class PriceFunction:
             used, capacity, out=np.zeros(np.broadcast_shapes(used.shape, capacity.shape)), where=capacity > 0
         )
         power = np.array(self.log_scale) + np.array(self.log_growth) * share
-        prices = np.where(np.array(self.offset) == 1, np.expm1(power), np.exp(power))
+        if len(set(self.offset)) == 1:
+            prices = np.expm1(power) if self.offset[0] else np.exp(power)
+        else:
+            prices = np.where(np.array(self.offset) == 1, np.expm1(power), np.exp(power))
         return np.where(capacity > 0, prices, 0.0)
 
     def to_json(self) -> Json:

@@ -8,8 +8,9 @@ operations as exact scores, and rounding is monotone, so no bound is ever below 
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
+from scheduling.rigid_compiled import kernel
 from scheduling.rigid_job import WORST, Job, Rows, level_of, score
-from scheduling.rigid_tables import Tables, kernel
+from scheduling.rigid_tables import Tables
 
 FAR = 1 << 60
 

@@ -10,11 +10,10 @@ import numpy as np
 from scheduling.arrays import Floats, Ints
 from scheduling.bid import Bid
 from scheduling.inventory import Inventory
+from scheduling.rigid_compiled import Counts, Flags
 from scheduling.rigid_job import Job, durations
 from scheduling.rigid_search import search
 from scheduling.rigid_tables import (
-    Counts,
-    Flags,
     Tables,
     build_servers,
     changed_slots,
@@ -78,6 +77,9 @@ class RigidIndex:
         self._small: Flags = ~large
         self._most_small: Counts = self._most[:, self._small].max(axis=1, initial=0).astype(np.int32)
         wants = self._demand > 0
+        self._wants: Ints = np.full((len(wants), int(wants.sum(axis=1).max(initial=0)) + 1), -1, np.int64)
+        for m, row in enumerate(wants):
+            self._wants[m, : row.sum()] = np.flatnonzero(row)
         self._shared: Flags = np.asarray((wants[: self._workers, None] & wants[None, self._workers :]).any(axis=2))
         # Sums of a machine's price over all slots and machines stay below 2^62 quanta.
         self._bits = max(62 - self.slots.bit_length() - self._total.bit_length(), 8)
@@ -97,6 +99,7 @@ class RigidIndex:
         self._peaks: Floats = np.zeros((machines, servers))
         self._tables = Tables(
             demand=self._demand,
+            wants=self._wants,
             shared=self._shared,
             pss=self._ps_counts(),
             hubs=self._hubs,
@@ -152,15 +155,14 @@ class RigidIndex:
 
     def _take(self, used: Ints, prices: PriceOf | Floats, touched: Ints) -> None:
         """Copy what is used and priced on the servers that changed."""
-        capacity = self.inventory.capacity
         if self._used is None:
             self._used = np.empty_like(used)
-        self._used[:, touched] = used[:, touched]
-        self._tables.free[:, touched] = capacity[touched] - used[:, touched]
-        if isinstance(prices, np.ndarray):
-            self._unit[:, touched] = prices[:, touched]
-        else:
-            self._unit[:, touched] = prices.of(used[:, touched], capacity[touched])
+        # A slice copies whole rows where indices would gather one by one.
+        where = slice(None) if len(touched) == used.shape[1] else touched
+        now, capacity = used[:, where], self.inventory.capacity[where]
+        self._used[:, where] = now
+        self._tables.free[:, where] = capacity - now
+        self._unit[:, where] = prices[:, where] if isinstance(prices, np.ndarray) else prices.of(now, capacity)
         price_peaks(self._tables, self._unit, touched, self._peaks)
 
     def _rescale(self) -> bool:

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
-from scheduling.rigid_tables import Counts, Tables, kernel
+from scheduling.rigid_compiled import Counts, kernel
+from scheduling.rigid_tables import Tables
 
 PAYOFF, RATIO, LATEST = 0, 1, 2
 """What is sought: greatest payoff; least cost per unit of value; latest start with payoff above the threshold."""

@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Ints
+from scheduling.rigid_compiled import Counts, kernel, make_heap, sift
 from scheduling.rigid_job import WORST, Job, Rows, level_of, score
-from scheduling.rigid_tables import Counts, Tables, kernel, make_heap, sift
+from scheduling.rigid_tables import Tables
 
 FAR = 1 << 60
 

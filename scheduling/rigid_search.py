@@ -11,9 +11,10 @@ import numpy as np
 
 from scheduling.arrays import Floats, Ints
 from scheduling.rigid_bounds import bound_row, cheapest_slots, glance
+from scheduling.rigid_compiled import kernel
 from scheduling.rigid_job import PAYOFF, WORST, Job, Rows, list_rows
 from scheduling.rigid_placement import Scratch, describe, evaluate, make_scratch
-from scheduling.rigid_tables import Tables, kernel
+from scheduling.rigid_tables import Tables
 
 FIRST_TRIES = 8
 

@@ -5,27 +5,12 @@ Prices are whole multiples of a quantum (a power of two for each machine type), 
 a table refreshed server by server equals one built at once.
 """
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
 from scheduling.arrays import Floats, Ints
-
-Counts = NDArray[np.int32]
-Flags = NDArray[np.bool_]
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def kernel(function: F) -> F:
-    """Compile, keep the machine code on disk, and let other threads run meanwhile.
-
-    numba notices on its own only that the caller's file changed: after editing one of the rigid modules, delete
-    `scheduling/__pycache__`.
-    """
-    return cast(F, njit(cache=True, nogil=True)(function))
+from scheduling.rigid_compiled import Counts, Flags, kernel, make_heap, sift
 
 
 class Tables(NamedTuple):
@@ -33,6 +18,8 @@ class Tables(NamedTuple):
 
     demand: Ints
     """M x R."""
+    wants: Ints
+    """The resources a machine takes any of, padded with -1, M x (most of them + 1)."""
     shared: Flags
     """W x P: do the two types compete for some resource?"""
     pss: Counts
@@ -70,40 +57,6 @@ class Tables(NamedTuple):
 
 
 @kernel
-def sift(heap: Counts, size: int, at: int, key: Ints) -> None:
-    """Restore the heap order of servers by (key, index) below position `at`."""
-    item = heap[at]
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            break
-        right = child + 1
-        if right < size:
-            a, b = heap[right], heap[child]
-            if key[a] < key[b] or (key[a] == key[b] and a < b):
-                child = right
-        other = heap[child]
-        if key[item] < key[other] or (key[item] == key[other] and item < other):
-            break
-        heap[at] = other
-        at = child
-    heap[at] = item
-
-
-@kernel
-def make_heap(heap: Counts, key: Ints, room: Counts) -> int:
-    """Collect the servers with room into a heap by (key, index); returns how many."""
-    size = 0
-    for s in range(len(room)):
-        if room[s] > 0:
-            heap[size] = s
-            size += 1
-    for at in range(size // 2 - 1, -1, -1):
-        sift(heap, size, at, key)
-    return size
-
-
-@kernel
 def changed_slots(used: Ints, known: Ints, low: Ints, high: Ints) -> None:
     """Find for each server the range of slots [low, high) in which two ledgers differ; low = T where they agree."""
     slots, servers, resources = used.shape
@@ -119,22 +72,23 @@ def changed_slots(used: Ints, known: Ints, low: Ints, high: Ints) -> None:
 
 
 @kernel
-def fit(free: Ints, demand: Ints) -> int:
+def fit(free: Ints, demand: Ints, wants: Ints) -> int:
     """How many machines of a demand fit what is free."""
-    most = 1 << 24
-    for r in range(len(demand)):
-        if demand[r] > 0:
-            most = min(most, max(free[r], 0) // demand[r])
+    most, i = 1 << 24, 0
+    while wants[i] >= 0:
+        r = wants[i]
+        most = min(most, max(free[r], 0) // demand[r])
+        i += 1
     return most
 
 
 @kernel
-def machine_price(unit: Floats, demand: Ints) -> float:
+def machine_price(unit: Floats, demand: Ints, wants: Ints) -> float:
     """Price of a machine for one slot."""
-    total = 0.0
-    for r in range(len(demand)):
-        if demand[r] > 0:
-            total += unit[r] * demand[r]
+    total, i = 0.0, 0
+    while wants[i] >= 0:
+        total += unit[wants[i]] * demand[wants[i]]
+        i += 1
     return total
 
 
@@ -142,12 +96,13 @@ def machine_price(unit: Floats, demand: Ints) -> float:
 def price_peaks(tables: Tables, unit: Floats, touched: Ints, peaks: Floats) -> None:
     """Greatest price of each machine type in any slot where one fits, for servers touched, into `peaks` (M x S)."""
     for m in range(len(tables.demand)):
+        demand, wants = tables.demand[m], tables.wants[m]
         for s in touched:
             peaks[m, s] = 0.0
         for t in range(len(unit)):
             for s in touched:
-                cost = machine_price(unit[t, s], tables.demand[m])
-                if cost > peaks[m, s] and fit(tables.free[t, s], tables.demand[m]) > 0:
+                cost = machine_price(unit[t, s], demand, wants)
+                if cost > peaks[m, s] and fit(tables.free[t, s], demand, wants) > 0:
                     peaks[m, s] = cost
 
 
@@ -157,11 +112,11 @@ def refresh_server(tables: Tables, unit: Floats, s: int, low: int, high: int, di
     room, slot_price = tables.room, tables.slot_price
     slots = room.shape[2]
     for m in range(len(room)):
-        demand = tables.demand[m]
+        demand, wants = tables.demand[m], tables.wants[m]
         first, last = slots, 0
         for t in range(low, high):
-            now = fit(tables.free[t, s], demand)
-            cost = int(np.rint(machine_price(unit[t, s], demand) / tables.quantum[m])) if now > 0 else 0
+            now = fit(tables.free[t, s], demand, wants)
+            cost = int(np.rint(machine_price(unit[t, s], demand, wants) / tables.quantum[m])) if now > 0 else 0
             if now != room[m, 0, t, s] or cost != slot_price[m, t, s]:
                 room[m, 0, t, s] = now
                 slot_price[m, t, s] = cost
@@ -179,12 +134,12 @@ def build_servers(tables: Tables, unit: Floats) -> None:
     room, slot_price, price = tables.room, tables.slot_price, tables.price
     machines, levels, slots, servers = room.shape
     for m in range(machines):
-        demand = tables.demand[m]
+        demand, wants = tables.demand[m], tables.wants[m]
         price[m, 0] = 0
         for t in range(slots):
             for s in range(servers):
-                now = fit(tables.free[t, s], demand)
-                cost = int(np.rint(machine_price(unit[t, s], demand) / tables.quantum[m])) if now > 0 else 0
+                now = fit(tables.free[t, s], demand, wants)
+                cost = int(np.rint(machine_price(unit[t, s], demand, wants) / tables.quantum[m])) if now > 0 else 0
                 room[m, 0, t, s] = now
                 slot_price[m, t, s] = cost
                 price[m, t + 1, s] = price[m, t, s] + cost
