@@ -1,10 +1,14 @@
 """Paths of the pages."""
 
+from django.templatetags.static import static
 from django.urls import URLPattern, path
+from django.views.generic import RedirectView
 
 from frontend.views import bids, events, overview, submit
 
 urlpatterns: list[URLPattern] = [
+    # Browsers ask for it on pages that name no icon, such as the admin's.
+    path("favicon.ico", RedirectView.as_view(url=static("frontend/icon.svg"))),
     path("", overview.market_list, name="markets"),
     path("markets/<slug:name>/", overview.overview, name="overview"),
     path("markets/<slug:name>/tiles.json", overview.tiles, name="tiles"),

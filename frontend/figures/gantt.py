@@ -87,7 +87,7 @@ def figure(spans: Sequence[Span], line: TimeLine, *, now: int, window: tuple[int
         "zeroline": False,
     }
     drawn = layout(
-        height=130 + max(90, min(820, 16 * lanes)),
+        height=130 + max(90, min(560, 16 * lanes)),
         key=key,
         barmode="overlay",
         showlegend=True,

@@ -128,7 +128,7 @@ def _columns(view: PriceView) -> PriceView:
 
 def _colours(price: Floats) -> Json:
     """What is coloured, and the scale: by magnitude where prices span more than one, since they are exponential."""
-    bar: Json = {"title": {"text": "price<br>a unit, slot"}, "thickness": 12, "len": 1}
+    bar: Json = {"title": {"text": "price<br>a unit, slot"}, "thickness": 12, "len": 0.9, "y": 0.45}
     known = price[~np.isnan(price)]
     positive = known[known > 0]
     if not positive.size or positive.max() < 10 * positive.min():
@@ -138,7 +138,7 @@ def _colours(price: Floats) -> Json:
     bottom, top = float(np.log10(low)), float(np.log10(positive.max()))
     logs = np.log10(np.maximum(price, low))
     ticks = np.linspace(bottom, top, 5)
-    bar |= {"tickvals": [rounded(t) for t in ticks], "ticktext": [f"{10**t:.2g}" for t in ticks]}
+    bar |= {"tickvals": ticks.tolist(), "ticktext": [f"{10**t:.2g}" for t in ticks]}
     shown = [[None if np.isnan(p) else rounded(p) for p in row] for row in logs]
     return {"z": shown, "zmin": bottom, "zmax": top, "colorbar": bar}
 

@@ -87,8 +87,10 @@ def test_no_page_scrolls_sideways_complains_or_asks_another_host(window: Browser
     for path in ("/admin/", "/api/v1/docs"):
         window.size(1280, 900)
         window.open(path)
+        if path == "/api/v1/docs":
+            window.wait(lambda: window.js("document.querySelectorAll('.opblock').length > 3"))
         assert window.strangers() == [], path
-    assert [said for said in window.complaints() if "/api/v1/" not in said] == []
+        assert window.complaints() == [], path
 
 
 def test_the_theme_switch_is_remembered(window: Browser) -> None:
