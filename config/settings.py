@@ -27,7 +27,8 @@ if not SECRET_KEY:
         raise ImproperlyConfigured("Set SHADOWPRICE_SECRET_KEY: the default is for one machine only.")
     SECRET_KEY = "embedded-default-for-one-machine-only"  # noqa: S105
 
-DATABASES: dict[str, Any] = {"default": dict(dj_database_url.parse(DATABASE_URL, conn_max_age=60))}
+# Under ASGI every request has a context of its own: kept connections would pile up until the server refuses more.
+DATABASES: dict[str, Any] = {"default": dict(dj_database_url.parse(DATABASE_URL, conn_max_age=0))}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # IMMEDIATE takes the write lock when a transaction begins, so that a read-then-write never loses an update.
     DATABASES["default"]["OPTIONS"] = {
