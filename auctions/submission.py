@@ -36,6 +36,8 @@ class Quote:
     ledger_version: int
     slot: int
     """First slot that could still be traded."""
+    layout: Layout
+    """What the positions in its schedule mean."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def quote(*, cluster: Cluster, body: Json) -> Quote:
     resolved = resolve(body, cluster, book.layout)
     core = core_bid(resolved, book.layout, bid_id="quote", arrival=moment.now)
     decision = book.policy.decide(core, book.view())
-    return Quote(decision=decision, ledger_version=book.version, slot=moment.now)
+    return Quote(decision=decision, ledger_version=book.version, slot=moment.now, layout=book.layout)
 
 
 def _submit(

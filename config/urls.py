@@ -6,6 +6,12 @@ from django.urls import include, path
 
 from auctions.health import healthz
 
+# Below /api/ these answer with problem documents, elsewhere with pages.
+handler400 = "auctions.api.problems.handler400"
+handler403 = "auctions.api.problems.handler403"
+handler404 = "auctions.api.problems.handler404"
+handler500 = "auctions.api.problems.handler500"
+
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("admin/", admin.site.urls),

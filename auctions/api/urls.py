@@ -1,5 +1,31 @@
-"""Paths of the REST interface, under /api/v1/."""
+"""Paths of the REST interface, under /api/v1/; what nothing answers is a problem document too."""
 
-from django.urls import URLPattern
+from django.urls import URLPattern, path, re_path
+from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-urlpatterns: list[URLPattern] = []
+from auctions.api import bids, views
+from auctions.api.problems import not_found
+
+C = "clusters/<slug:cluster>"
+B = f"{C}/bids/<int:sequence>"
+
+urlpatterns: list[URLPattern] = [
+    path("token", views.Tokens.as_view(), name="api-token"),
+    path("clusters", views.Clusters.as_view(), name="api-clusters"),
+    path(C, views.OneCluster.as_view(), name="api-cluster"),
+    path(f"{C}/bids", bids.Bids.as_view(), name="api-bids"),
+    path(f"{C}/bids/bulk", bids.BulkBids.as_view(), name="api-bulk"),
+    path(f"{C}/quotes", bids.Quotes.as_view(), name="api-quotes"),
+    path(B, bids.OneBid.as_view(), name="api-bid"),
+    path(f"{B}/withdraw", bids.Withdraw.as_view(), name="api-withdraw"),
+    path(f"{B}/cancel", bids.Cancel.as_view(), name="api-cancel"),
+    path(f"{B}/schedule", bids.BidSchedule.as_view(), name="api-schedule"),
+    path(f"{C}/prices", views.Prices.as_view(), name="api-prices"),
+    path(f"{C}/utilisation", views.Utilisation.as_view(), name="api-utilisation"),
+    path(f"{C}/welfare", views.Welfare.as_view(), name="api-welfare"),
+    path(f"{C}/summary", views.Summary.as_view(), name="api-summary"),
+    path("schema", SpectacularAPIView.as_view(permission_classes=[], throttle_classes=[]), name="api-schema"),
+    # Split: the page holds no inline script, which the content security policy would refuse.
+    path("docs", SpectacularSwaggerSplitView.as_view(url_name="api-schema", throttle_classes=[]), name="api-docs"),
+    re_path(r"^.*$", not_found),
+]

@@ -1,0 +1,54 @@
+"""What every operation shares: who asks, which cluster, whose bid."""
+
+from typing import Any
+
+from django.conf import settings
+from django.http import Http404, HttpRequest
+from django.shortcuts import get_object_or_404
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from auctions.api.problems import BodyTooLarge
+from auctions.markets import market_of
+from auctions.models import Bid, Market
+from cluster.models import Cluster
+
+LARGEST_KEY = 2**63 - 1
+
+
+class ApiView(APIView):
+    """An operation below /api/v1/."""
+
+    def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
+        """Let a chunked body be read: without a length it would count as empty."""
+        if "HTTP_TRANSFER_ENCODING" in request.META and not request.META.get("CONTENT_LENGTH"):
+            request.META["CONTENT_LENGTH"] = "-1"
+        return super().initialize_request(request, *args, **kwargs)
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        """Refuse a body by its stated length before it is read."""
+        super().initial(request, *args, **kwargs)
+        stated = request.META.get("CONTENT_LENGTH") or "0"
+        if stated.isdigit() and int(stated) > settings.BODY_LIMIT_BYTES:
+            raise BodyTooLarge
+
+
+def cluster_named(name: str) -> Cluster:
+    """The cluster; 404 for a name that is not known."""
+    return get_object_or_404(Cluster, name=name)
+
+
+def market_named(name: str) -> Market:
+    """The cluster's market; 404 where there is none."""
+    return market_of(cluster_named(name))
+
+
+def bid_of(request: Request, market: Market, sequence: int) -> Bid:
+    """The bid, if its owner or an operator asks; else it is not there."""
+    bids = Bid.objects.filter(market=market, sequence=min(sequence, LARGEST_KEY)).select_related("owner", "market")
+    if not request.user.is_staff:
+        bids = bids.filter(owner=request.user.pk)
+    bid = bids.first()
+    if bid is None:
+        raise Http404(f"There is no bid {sequence} of yours in {market.cluster.name}.")
+    return bid

@@ -1,0 +1,208 @@
+"""Operations on bids: submit, quote, read, withdraw, cancel."""
+
+from time import monotonic, sleep
+from typing import Any, Final, cast
+
+from django.contrib.auth.models import User
+from django.http import Http404
+from django.urls import reverse
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from auctions import submission
+from auctions.api import documents
+from auctions.api.base import ApiView, bid_of, cluster_named, market_named
+from auctions.api.described import CLUSTER, KEY, PREFER, READ, SEQUENCE, WRITE, describe, query
+from auctions.api.filters import BidPages, filtered, known_parameters
+from auctions.api.headers import idempotency_key, wait_s
+from auctions.api.problems import refuse
+from auctions.api.serializers import (
+    MOST_BIDS,
+    BidIn,
+    BidOut,
+    BidPage,
+    BulkIn,
+    BulkOut,
+    QuoteOut,
+    ScheduleOut,
+)
+from auctions.jobs import cancel_job, withdraw_bid
+from auctions.models import Bid, BidState
+from cluster.models import Cluster
+from scheduling.fields import check_object
+
+FIRST_PAUSE_S: Final = 0.01
+LONGEST_PAUSE_S: Final = 0.1
+
+FILTERS: Final = [
+    query("state", str, "Only bids in these states; may be repeated.", enum=BidState.values, many=True),
+    query("label", str, "Only bids of this label."),
+    query("owner", str, "Only bids of this user; operators only."),
+    query("admitted", str, "Only admitted bids, or only rejected ones.", enum=["true", "false"]),
+    query("from_slot", int, "Arrived in this slot or later."),
+    query("before_slot", int, "Arrived before this slot."),
+    query("cursor", str, "From `next` or `previous` of a page."),
+    query("page_size", {"type": "integer", "minimum": 1, "maximum": 200}, "Bids on a page; 50 if not given."),
+]
+
+
+def wait_for_decision(bid: Bid, seconds: int) -> None:
+    """Look until the bid is decided or time is up; no transaction is open and no lock is held meanwhile."""
+    deadline, pause = monotonic() + seconds, FIRST_PAUSE_S
+    while bid.state == BidState.SUBMITTED and (left := deadline - monotonic()) > 0:
+        sleep(min(pause, left))
+        pause = min(2 * pause, LONGEST_PAUSE_S)
+        bid.refresh_from_db(fields=["state"])
+    bid.refresh_from_db()
+
+
+def user_of(request: Request) -> User:
+    """Who asks; permissions have made sure that somebody does."""
+    return cast(User, request.user)
+
+
+class Bids(ApiView):
+    """The bids of a cluster."""
+
+    @describe("List bids", {200: BidPage}, READ, parameters=[CLUSTER, *FILTERS], operation_id="bids_list")
+    def get(self, request: Request, cluster: str) -> Response:
+        """Your bids, or all of them for an operator, newest first."""
+        market = market_named(cluster)
+        bids = Bid.objects.filter(market=market).select_related("owner")
+        if not request.user.is_staff:
+            bids = bids.filter(owner=request.user.pk)
+        pages = BidPages()
+        page = pages.paginate_queryset(filtered(request, bids), request, view=self) or []
+        results = [documents.brief(bid, market.cluster) for bid in page]
+        return Response({"next": pages.get_next_link(), "previous": pages.get_previous_link(), "results": results})
+
+    @describe(
+        "Submit a bid",
+        {200: BidOut, 201: BidOut, 202: BidOut},
+        WRITE,
+        request=BidIn,
+        parameters=[CLUSTER, KEY, PREFER],
+        operation_id="bids_submit",
+    )
+    def post(self, request: Request, cluster: str) -> Response:
+        """202 while it waits; 201 with the decision after `Prefer: wait`; 200 if decided and the key came before."""
+        known_parameters(request)
+        key, wait = idempotency_key(request), wait_s(request)
+        found = cluster_named(cluster)
+        body = dict(request.data)
+        submitted = submission.submit_bid(cluster=found, owner=user_of(request), body=body, idempotency_key=key)
+        bid = submitted.bid
+        if wait is not None:
+            wait_for_decision(bid, wait)
+        code = 202 if bid.state == BidState.SUBMITTED else 201 if submitted.created else 200
+        response = Response(documents.full(bid, found), status=code)
+        response["Location"] = reverse("api-bid", args=[found.name, bid.sequence])
+        if wait is not None:
+            response["Preference-Applied"] = f"wait={wait}"
+        if not submitted.created:
+            response["Idempotency-Replayed"] = "true"
+        return response
+
+
+class BulkBids(ApiView):
+    """Many bids at once."""
+
+    @describe(
+        "Submit many bids",
+        {200: BulkOut, 202: BulkOut},
+        WRITE,
+        request=BulkIn,
+        parameters=[CLUSTER, KEY],
+        operation_id="bids_submit_bulk",
+    )
+    def post(self, request: Request, cluster: str) -> Response:
+        """Stores all of these bids in this order, or none; 200 if the key came before."""
+        known_parameters(request)
+        key, found = idempotency_key(request), cluster_named(cluster)
+        bodies = check_object("", dict(request.data), required=["bids"])["bids"]
+        if not isinstance(bodies, list) or not 1 <= len(bodies) <= MOST_BIDS:
+            raise refuse("bids", f"expected a list of 1 to {MOST_BIDS} bids")
+        stored = submission.submit_bids(cluster=found, owner=user_of(request), bodies=bodies, idempotency_key=key)
+        replayed = not all(one.created for one in stored)
+        answer = {"results": [documents.brief(one.bid, found) for one in stored]}
+        response = Response(answer, status=200 if replayed else 202)
+        if replayed:
+            response["Idempotency-Replayed"] = "true"
+        return response
+
+
+class Quotes(ApiView):
+    """What a bid would get."""
+
+    @describe("Ask for a quote", {200: QuoteOut}, WRITE, request=BidIn, parameters=[CLUSTER], operation_id="quote")
+    def post(self, request: Request, cluster: str) -> Response:
+        """The decision this bid would get now; binds nobody, changes nothing."""
+        known_parameters(request)
+        found = cluster_named(cluster)
+        return Response(documents.quoted(submission.quote(cluster=found, body=dict(request.data)), found))
+
+
+class OneBid(ApiView):
+    """One bid."""
+
+    @describe("Read a bid", {200: BidOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_read")
+    def get(self, request: Request, cluster: str, sequence: int) -> Response:
+        """The bid with its receipt."""
+        known_parameters(request)
+        bid, found = _found(request, cluster, sequence)
+        return Response(documents.full(bid, found))
+
+
+class BidSchedule(ApiView):
+    """The schedule of one bid."""
+
+    @describe("Read a schedule", {200: ScheduleOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_schedule")
+    def get(self, request: Request, cluster: str, sequence: int) -> Response:
+        """What is held for the job as it stands; 404 if nothing was granted."""
+        known_parameters(request)
+        bid, found = _found(request, cluster, sequence)
+        schedule = documents.schedule_of(bid, found)
+        if schedule is None:
+            raise Http404(f"Bid {sequence} has no schedule: it is {bid.get_state_display().lower()}.")
+        return Response(schedule)
+
+
+class Withdraw(ApiView):
+    """Take back a bid."""
+
+    @describe(
+        "Withdraw a bid",
+        {200: BidOut},
+        WRITE,
+        request=None,
+        parameters=[CLUSTER, SEQUENCE],
+        operation_id="bids_withdraw",
+    )
+    def post(self, request: Request, cluster: str, sequence: int) -> Response:
+        """For a bid that waits; 409 once it is decided."""
+        bid, found = _to_change(request, cluster, sequence)
+        return Response(documents.full(withdraw_bid(bid), found))
+
+
+class Cancel(ApiView):
+    """End a job."""
+
+    @describe(
+        "Cancel a job", {200: BidOut}, WRITE, request=None, parameters=[CLUSTER, SEQUENCE], operation_id="bids_cancel"
+    )
+    def post(self, request: Request, cluster: str, sequence: int) -> Response:
+        """Frees the future slots of a planned or running job; what it paid stays paid. 409 in any other state."""
+        bid, found = _to_change(request, cluster, sequence)
+        return Response(documents.full(cancel_job(bid), found))
+
+
+def _found(request: Request, cluster: str, sequence: int) -> tuple[Bid, Cluster]:
+    market = market_named(cluster)
+    return bid_of(request, market, sequence), market.cluster
+
+
+def _to_change(request: Request, cluster: str, sequence: int) -> tuple[Bid, Cluster]:
+    known_parameters(request)
+    data: Any = request.data
+    check_object("", dict(data), required=[])
+    return _found(request, cluster, sequence)

@@ -1,0 +1,58 @@
+"""What the OpenAPI document says of an operation, errors included."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+
+from auctions.api.headers import LONGEST_KEY, LONGEST_WAIT_S
+from auctions.api.problems import CONTENT_TYPE
+from auctions.api.serializers import Problem
+
+WORDS: Final = {
+    400: "A field, parameter or header is wrong; `errors` names it.",
+    401: "No token, or one that is not known.",
+    403: "Not allowed.",
+    404: "Nothing is there, or it is somebody else's.",
+    405: "This address does not know the method.",
+    406: "Answers are JSON.",
+    409: "Closed market, a key that came with another body, or a state in which this is not possible.",
+    413: "The body is too large.",
+    415: "Bodies are JSON.",
+    429: "Too many requests; Retry-After says when to come again.",
+}
+READ: Final = (400, 401, 403, 404, 405, 406, 429)
+WRITE: Final = (*READ, 409, 413, 415)
+
+CLUSTER = OpenApiParameter("cluster", str, OpenApiParameter.PATH, description="Name of the cluster.")
+SEQUENCE = OpenApiParameter("sequence", int, OpenApiParameter.PATH, description="The bid's place in the queue.")
+KEY = OpenApiParameter(
+    "Idempotency-Key",
+    {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": r"^[\x21-\x7e]+$"},
+    OpenApiParameter.HEADER,
+    description="Sending the same key and body again is safe: it answers with what is stored.",
+)
+PREFER = OpenApiParameter(
+    "Prefer",
+    str,
+    OpenApiParameter.HEADER,
+    description=f"`wait=5` waits for the decision, at most {LONGEST_WAIT_S} seconds.",
+)
+
+
+def query(name: str, kind: Any, text: str, **more: Any) -> OpenApiParameter:
+    """A query parameter."""
+    return OpenApiParameter(name, kind, OpenApiParameter.QUERY, description=text, **more)
+
+
+def describe(
+    summary: str, answers: dict[int, Any], errors: tuple[int, ...], **more: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Document a method: its answers, and a problem document for each error."""
+    responses: dict[Any, Any] = dict(answers)
+    for code in errors:
+        responses[(code, CONTENT_TYPE)] = OpenApiResponse(Problem, description=WORDS[code])
+    decorate: Callable[[Callable[..., Any]], Callable[..., Any]] = extend_schema(
+        summary=summary, responses=responses, **more
+    )
+    return decorate

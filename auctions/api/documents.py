@@ -1,0 +1,136 @@
+"""Bids and their receipts as the interface tells them: names instead of positions, times beside slots."""
+
+from typing import Any
+
+from auctions.layout import Layout, layouts
+from auctions.models import Bid, Commitment, DecisionRecord
+from auctions.submission import Quote
+from cluster.clock import instant_of_slot
+from cluster.models import Cluster
+from cluster.units import seconds
+from scheduling.arrays import Json
+from scheduling.decision import Decision, parse
+from scheduling.schedule import Role
+
+
+def brief(bid: Bid, cluster: Cluster) -> Json:
+    """A bid in a list."""
+    return {
+        "sequence": bid.sequence,
+        "cluster": cluster.name,
+        "owner": bid.owner.get_username(),
+        "label": bid.label,
+        "state": bid.state,
+        "submitted_at": bid.submitted_at.isoformat(),
+        "submitted_s": bid.submitted_s,
+        **_slot(cluster, "arrival", bid.arrival_slot),
+        **_slot(cluster, "start", bid.start_slot),
+        **_slot(cluster, "completion", bid.completion_slot),
+        "ended_slot": bid.ended_slot,
+        "value": bid.value,
+        "payment": bid.payment,
+    }
+
+
+def full(bid: Bid, cluster: Cluster) -> Json:
+    """A bid with what was sent and its receipt, if it is decided."""
+    record = DecisionRecord.objects.select_related("policy").filter(bid=bid).first()
+    return {**brief(bid, cluster), "body": bid.body, "decision": record and _receipt(record, bid, cluster)}
+
+
+def quoted(quote: Quote, cluster: Cluster) -> Json:
+    """The decision a bid would get."""
+    return {"ledger_version": quote.ledger_version, **_decision(quote.decision, cluster, quote.layout)}
+
+
+def schedule_of(bid: Bid, cluster: Cluster) -> Json | None:
+    """What is held for a bid, as it stands: cut short where the job was ended; None if nothing was granted."""
+    if bid.start_slot is None or bid.completion_slot is None:
+        return None
+    rows = Commitment.objects.filter(bid=bid).select_related("server", "machine_type")
+    placements = [
+        _placement(
+            cluster,
+            {"server": r.server.name, "machine_type": r.machine_type.name, "role": r.machine_type.role},
+            (r.count, r.start, r.end),
+        )
+        for r in rows
+        if r.end > r.start
+    ]
+    return _schedule(cluster, bid.start_slot, bid.completion_slot, placements)
+
+
+def _receipt(record: DecisionRecord, bid: Bid, cluster: Cluster) -> Json:
+    layout = layouts(bid.market, {record.inventory_version})[record.inventory_version]
+    return {
+        "ledger_version": record.ledger_version,
+        **_decision(Decision.from_json(parse(record.receipt)), cluster, layout),
+        "version": record.version,
+        "decided_at": record.decided_at.isoformat(),
+        "decided_s": record.decided_s,
+        "policy": record.policy.name,
+        "policy_number": record.policy.number,
+    }
+
+
+def _decision(decision: Decision, cluster: Cluster, layout: Layout) -> Json:
+    counter = decision.counter
+    return {
+        "admitted": decision.admitted,
+        "slot": decision.slot,
+        "value": decision.value,
+        "payment": decision.payment,
+        "payoff": decision.payoff,
+        "reason": None if decision.reason is None else str(decision.reason),
+        "explanation": decision.explanation,
+        "schedule": _granted(decision, cluster, layout),
+        "counter_offer": None
+        if counter is None
+        else {
+            "least_value": counter.least_value,
+            **_slot(cluster, "latest_start", counter.latest_start),
+            **_slot(cluster, "completion", counter.completion),
+        },
+        "prices": decision.prices,
+    }
+
+
+def _granted(decision: Decision, cluster: Cluster, layout: Layout) -> Json | None:
+    schedule, inventory = decision.schedule, layout.inventory
+    if schedule is None:
+        return None
+    placements = [
+        _placement(
+            cluster,
+            {
+                "server": inventory.servers[p.server],
+                "machine_type": p.machine(inventory).name,
+                "role": "worker" if p.role is Role.WORKER else "ps",
+            },
+            (p.count, p.start, p.end),
+        )
+        for p in schedule.placements
+    ]
+    return _schedule(cluster, schedule.start, schedule.completion, placements)
+
+
+def _schedule(cluster: Cluster, start: int, completion: int, placements: list[Json]) -> Json:
+    return {
+        **_slot(cluster, "start", start),
+        **_slot(cluster, "completion", completion),
+        "placements": placements,
+    }
+
+
+def _placement(cluster: Cluster, names: Json, held: tuple[int, int, int]) -> Json:
+    count, start, end = held
+    return {**names, "count": count, **_slot(cluster, "start", start), **_slot(cluster, "end", end)}
+
+
+def _slot(cluster: Cluster, name: str, slot: int | None) -> dict[str, Any]:
+    """A slot by number, in seconds after the epoch and as a time."""
+    return {
+        f"{name}_slot": slot,
+        f"{name}_s": None if slot is None else seconds(slot, cluster.slot_seconds),
+        f"{name}_at": None if slot is None else instant_of_slot(cluster, slot).isoformat(),
+    }

@@ -1,0 +1,86 @@
+"""The list of bids: filters, each refused by name when wrong, and pages by sequence."""
+
+from typing import Any
+
+import django_filters
+from django import forms
+from django.db.models import QuerySet
+from rest_framework.exceptions import NotFound
+from rest_framework.pagination import Cursor, CursorPagination
+from rest_framework.request import Request
+
+from auctions.api.problems import refuse
+from auctions.models import ADMITTED, Bid, BidState
+
+LARGEST_SLOT = 10**9
+
+
+class _Slot(django_filters.Filter):
+    field_class = forms.IntegerField
+
+
+class BidFilter(django_filters.FilterSet):
+    """What a list of bids may be narrowed to."""
+
+    state = django_filters.MultipleChoiceFilter(choices=BidState.choices)
+    label = django_filters.CharFilter()
+    owner = django_filters.CharFilter(field_name="owner__username")
+    admitted = django_filters.ChoiceFilter(choices=[("true", "yes"), ("false", "no")], method="by_admission")
+    from_slot = _Slot(field_name="arrival_slot", lookup_expr="gte", min_value=-LARGEST_SLOT, max_value=LARGEST_SLOT)
+    before_slot = _Slot(field_name="arrival_slot", lookup_expr="lt", min_value=-LARGEST_SLOT, max_value=LARGEST_SLOT)
+
+    class Meta:
+        model = Bid
+        fields: list[str] = []
+
+    def by_admission(self, bids: "QuerySet[Bid]", _name: str, value: str) -> "QuerySet[Bid]":
+        """Admitted bids, or rejected ones."""
+        return bids.filter(state__in=sorted(ADMITTED) if value == "true" else [BidState.REJECTED])
+
+
+def known_parameters(request: Request, *known: str) -> None:
+    """Refuse a query parameter nobody reads: a filter misspelt would answer with everything."""
+    for name in request.query_params:
+        if name not in known:
+            raise refuse(name[:60], f"unknown parameter; known: {', '.join(known) or 'none'}")
+
+
+def filtered(request: Request, bids: "QuerySet[Bid]") -> "QuerySet[Bid]":
+    """The bids the query asks for."""
+    known_parameters(request, *BidFilter.base_filters, "cursor", "page_size")
+    if "owner" in request.query_params and not request.user.is_staff:
+        raise refuse("owner", "only operators may filter by owner")
+    chosen = BidFilter(request.query_params, queryset=bids, request=request)
+    if not chosen.is_valid():
+        name, problems = next(iter(chosen.errors.items()))
+        raise refuse(name, str(problems[0]))
+    found: QuerySet[Bid] = chosen.qs
+    return found
+
+
+class BidPages(CursorPagination):
+    """Newest first; a page stays where it is when bids come in."""
+
+    ordering = "-sequence"
+    page_size = 50
+    page_size_query_param = "page_size"
+    max_page_size = 200
+
+    def decode_cursor(self, request: Request) -> Cursor | None:
+        """The cursor; one we never gave is refused, not searched for."""
+        try:
+            cursor = super().decode_cursor(request)
+        except NotFound:
+            raise refuse("cursor", "not a cursor of this list") from None
+        if cursor is not None and cursor.position is not None:
+            position: Any = cursor.position
+            if not (position.isascii() and position.isdigit() and len(position) < 19):
+                raise refuse("cursor", "not a cursor of this list")
+        return cursor
+
+    def get_page_size(self, request: Request) -> int:
+        """Bids on a page."""
+        text = request.query_params.get("page_size", str(self.page_size))
+        if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= self.max_page_size):
+            raise refuse("page_size", f"expected 1 to {self.max_page_size}")
+        return int(text)

@@ -1,0 +1,31 @@
+"""The request headers that change what a submission does."""
+
+import re
+from typing import Final
+
+from rest_framework.request import Request
+
+from auctions.api.problems import refuse
+
+LONGEST_WAIT_S: Final = 30
+LONGEST_KEY: Final = 128
+_KEY: Final = re.compile(r"[\x21-\x7e]+")
+_WAIT: Final = re.compile(r'\s*wait\s*=\s*"?([0-9]{1,9})"?\s*(?:;.*)?', re.IGNORECASE)
+
+
+def idempotency_key(request: Request) -> str | None:
+    """The key, or None without one; an empty, over-long or non-ASCII key is refused."""
+    key = request.headers.get("Idempotency-Key")
+    if key is None:
+        return None
+    if not _KEY.fullmatch(key) or len(key) > LONGEST_KEY:
+        raise refuse("Idempotency-Key", f"expected 1 to {LONGEST_KEY} visible ASCII characters without spaces")
+    return key
+
+
+def wait_s(request: Request) -> int | None:
+    """Seconds the client would wait (RFC 7240), at most 30; None if it does not say. A preference never fails."""
+    for preference in request.headers.get("Prefer", "").split(","):
+        if found := _WAIT.fullmatch(preference):
+            return min(int(found.group(1)), LONGEST_WAIT_S)
+    return None

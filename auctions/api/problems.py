@@ -1,0 +1,116 @@
+"""Every error as a problem document (RFC 9457) that names the fields it is about."""
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.views.defaults import bad_request, page_not_found, permission_denied, server_error
+from rest_framework import status
+from rest_framework.exceptions import APIException, ValidationError
+from rest_framework.response import Response
+from rest_framework.views import exception_handler as rest_exception_handler
+
+from auctions.errors import AuctionError, NoMarket
+from scheduling.errors import InvalidField
+
+CONTENT_TYPE = "application/problem+json"
+
+
+class BodyTooLarge(APIException):
+    """A body beyond settings.BODY_LIMIT_BYTES."""
+
+    status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
+    default_detail = "The body is too large."
+
+
+class Conflict(APIException):
+    """What was asked cannot be done in the present state."""
+
+    status_code = status.HTTP_409_CONFLICT
+
+
+def refuse(field: str, message: str) -> ValidationError:
+    """The error of one field, to be raised."""
+    return ValidationError({field: [message]})
+
+
+def problem(code: int, detail: str, errors: list[dict[str, str]] | None = None) -> dict[str, Any]:
+    """A problem document."""
+    title = "Content Too Large" if code == status.HTTP_413_REQUEST_ENTITY_TOO_LARGE else HTTPStatus(code).phrase
+    return {"type": "about:blank", "title": title, "status": code, "detail": detail, "errors": errors or []}
+
+
+def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
+    """Answer an exception of a view; None for what nobody foresaw, which becomes a 500."""
+    response = rest_exception_handler(_translated(error), context)
+    if response is None:
+        return None
+    errors = list(_rows(response.data)) if isinstance(_translated(error), ValidationError) else []
+    if errors:
+        detail = "; ".join(f"{row['field']}: {row['message']}" for row in errors)
+    else:
+        detail = str(response.data.get("detail", "")) if isinstance(response.data, dict) else ""
+    response.data = problem(response.status_code, detail, errors)
+    response.content_type = CONTENT_TYPE
+    return response
+
+
+def not_found(request: HttpRequest, *_args: object, **_kwargs: object) -> HttpResponse:
+    """An address that nothing answers."""
+    return _plain(404, f"Nothing is at {request.path[:200]}.")
+
+
+def handler404(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    """A problem document below /api/, a page elsewhere."""
+    return not_found(request) if _is_api(request) else page_not_found(request, exception)
+
+
+def handler400(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    """A problem document below /api/, a page elsewhere."""
+    return _plain(400, "The request was refused.") if _is_api(request) else bad_request(request, exception)
+
+
+def handler403(request: HttpRequest, exception: Exception) -> HttpResponseBase:
+    """A problem document below /api/, a page elsewhere."""
+    return _plain(403, "You may not do this.") if _is_api(request) else permission_denied(request, exception)
+
+
+def handler500(request: HttpRequest) -> HttpResponseBase:
+    """A problem document below /api/, a page elsewhere; nothing of the inside is told."""
+    return _plain(500, "The server failed; this is logged.") if _is_api(request) else server_error(request)
+
+
+def _is_api(request: HttpRequest) -> bool:
+    return request.path.startswith("/api/")
+
+
+def _plain(code: int, detail: str) -> HttpResponse:
+    return JsonResponse(problem(code, detail), status=code, content_type=CONTENT_TYPE)
+
+
+def _translated(error: Exception) -> Exception:
+    match error:
+        case InvalidField():
+            return ValidationError({error.field or "body": [error.problem]})
+        case NoMarket():
+            return Http404(str(error))
+        case AuctionError():
+            return Conflict(str(error))
+        case RequestDataTooBig():
+            return BodyTooLarge()
+        case SuspiciousOperation():
+            return ValidationError({"body": ["The request was refused."]})
+    return error
+
+
+def _rows(detail: Any, where: str = "") -> Iterator[dict[str, str]]:
+    if isinstance(detail, dict):
+        for key, inner in detail.items():
+            yield from _rows(inner, f"{where}.{key}" if where else str(key))
+    elif isinstance(detail, list):
+        for inner in detail:
+            yield from _rows(inner, where)
+    else:
+        yield {"field": where or "body", "message": str(detail)}

@@ -1,0 +1,307 @@
+"""The shapes of requests and answers, as the OpenAPI document tells them.
+
+Bodies of bids are checked by `auctions.offers`, which knows the cluster; these say what it accepts.
+"""
+
+# ruff: noqa: D101 (each is named for what it describes, and its fields carry their texts)
+from typing import Final
+
+from rest_framework import serializers
+
+from auctions.models import BidState
+from auctions.offers import (
+    LARGEST_CHUNKS,
+    LARGEST_EPOCHS,
+    LARGEST_LABEL,
+    LARGEST_MB,
+    LARGEST_MINIBATCHES,
+    LARGEST_SECONDS,
+    UTILITY_FIELDS,
+)
+from scheduling.fields import LARGEST_MONEY
+
+MOST_BIDS: Final = 500
+"""Bids in one bulk submission."""
+
+
+class Document(serializers.Serializer):  # type: ignore[type-arg]
+    """Base of all documents."""
+
+
+def _seconds(text: str, *, required: bool = True) -> serializers.FloatField:
+    return serializers.FloatField(min_value=0, max_value=LARGEST_SECONDS, required=required, help_text=text)
+
+
+def _by_name(text: str) -> serializers.DictField:
+    return serializers.DictField(
+        child=serializers.FloatField(min_value=0, max_value=LARGEST_SECONDS), required=False, help_text=text
+    )
+
+
+def _money(text: str, *, null: bool = False) -> serializers.FloatField:
+    return serializers.FloatField(allow_null=null, help_text=f"{text}, money.")
+
+
+def _slot(text: str, *, null: bool = False) -> serializers.IntegerField:
+    return serializers.IntegerField(allow_null=null, help_text=f"{text}, slot number.")
+
+
+def _s(text: str, *, null: bool = False) -> serializers.FloatField:
+    return serializers.FloatField(allow_null=null, help_text=f"{text}, seconds after the cluster's epoch.")
+
+
+def _at(text: str, *, null: bool = False) -> serializers.DateTimeField:
+    return serializers.DateTimeField(allow_null=null, help_text=f"{text}, ISO 8601 in cluster time.")
+
+
+class UtilityIn(Document):
+    form = serializers.ChoiceField(sorted(UTILITY_FIELDS), help_text="How worth falls as completion comes later.")
+    value = serializers.FloatField(min_value=0, max_value=LARGEST_MONEY, help_text="The most it is worth, money.")
+    deadline_s = _seconds("step: worth nothing if complete later than this, seconds after submission.", required=False)
+    zero_at_s = _seconds("linear and inverse: when worth has fallen to 0, seconds after submission.", required=False)
+    steepness_per_s = _seconds("sigmoid: steepness, per second.", required=False)
+    midpoint_s = _seconds("sigmoid: when half the worth is gone, seconds after submission.", required=False)
+    points = serializers.ListField(
+        child=serializers.ListField(child=serializers.FloatField(min_value=0), min_length=2, max_length=2),
+        required=False,
+        help_text="piecewise_linear: pairs of seconds after submission and fraction of value in [0, 1], not rising.",
+    )
+
+
+class BidIn(Document):
+    label = serializers.CharField(required=False, allow_blank=True, max_length=LARGEST_LABEL, help_text="Your name.")
+    model = serializers.CharField(required=False, help_text="A profile of this cluster; fills in what is not given.")
+    epochs = serializers.IntegerField(min_value=1, max_value=LARGEST_EPOCHS, help_text="Passes over the data.")
+    chunks = serializers.IntegerField(
+        min_value=1, max_value=LARGEST_CHUNKS, required=False, help_text="Data chunks; the most workers at a time."
+    )
+    minibatches = serializers.IntegerField(
+        min_value=1, max_value=LARGEST_MINIBATCHES, required=False, help_text="Mini-batches in a chunk."
+    )
+    gradient_mb = serializers.FloatField(
+        min_value=0, max_value=LARGEST_MB, required=False, help_text="Size of the gradients, MB."
+    )
+    worker_step_s = _by_name("Seconds a mini-batch takes on a worker, by worker type.")
+    ps_step_s = _by_name("Seconds an update takes on a parameter server, by type.")
+    upload_delay_s = _by_name("Seconds to upload the data, by server; the server's own where not given.")
+    start_after_s = _seconds("Do not start before this many seconds after submission.", required=False)
+    utility = UtilityIn()
+
+
+class BulkIn(Document):
+    bids = serializers.ListField(
+        child=BidIn(), min_length=1, max_length=MOST_BIDS, help_text="Stored in this order, all or none."
+    )
+
+
+class TokenIn(Document):
+    username = serializers.CharField(max_length=150, help_text="As for the pages.")
+    password = serializers.CharField(max_length=500, help_text="As for the pages.")
+
+
+class TokenOut(Document):
+    token = serializers.CharField(help_text="Send it as `Authorization: Token ...`.")
+
+
+class ProblemRow(Document):
+    field = serializers.CharField(help_text="The field, parameter or header that was wrong.")
+    message = serializers.CharField(help_text="What was expected.")
+
+
+class Problem(Document):
+    """A problem document (RFC 9457)."""
+
+    type = serializers.CharField(help_text="Always about:blank.")
+    title = serializers.CharField(help_text="The status in words.")
+    status = serializers.IntegerField(help_text="The HTTP status.")
+    detail = serializers.CharField(allow_blank=True, help_text="What went wrong.")
+    errors = ProblemRow(many=True, help_text="One row for each field that was wrong.")
+
+
+class PlacementOut(Document):
+    server = serializers.CharField(help_text="Name of the server.")
+    machine_type = serializers.CharField(help_text="Name of the machine type.")
+    role = serializers.ChoiceField([("worker", "Worker"), ("ps", "Parameter server")], help_text="What it does.")
+    count = serializers.IntegerField(help_text="Machines held.")
+    start_slot, start_s, start_at = _slot("First held"), _s("Begins"), _at("Begins")
+    end_slot, end_s, end_at = _slot("First no longer held"), _s("Ends"), _at("Ends")
+
+
+class ScheduleOut(Document):
+    start_slot, start_s, start_at = _slot("Start"), _s("Start"), _at("Start")
+    completion_slot, completion_s, completion_at = _slot("Complete"), _s("Complete"), _at("Complete")
+    placements = PlacementOut(many=True, help_text="What is held, where and when.")
+
+
+class CounterOfferOut(Document):
+    least_value = _money("With this utility.value (plus a cent) it would have been admitted")
+    latest_start_slot, latest_start_s, latest_start_at = _slot("Last start"), _s("Last start"), _at("Last start")
+    completion_slot, completion_s, completion_at = _slot("Complete then"), _s("Complete then"), _at("Complete then")
+
+
+class QuoteOut(Document):
+    admitted = serializers.BooleanField(help_text="Whether it gets the cluster.")
+    ledger_version = serializers.IntegerField(help_text="The ledger it was decided against.")
+    slot = _slot("First slot that could still be traded")
+    value = _money("Worth at the completion granted; 0 when rejected")
+    payment = _money("Posted price of what it holds")
+    payoff = _money("value - payment")
+    reason = serializers.CharField(allow_null=True, help_text="Of a rejection: price, no_room, impossible, worthless.")
+    explanation = serializers.CharField(help_text="In words.")
+    schedule = ScheduleOut(allow_null=True, help_text="null when rejected.")
+    counter_offer = CounterOfferOut(allow_null=True, help_text="Of a rejection: the least that would have done.")
+    prices = serializers.DictField(child=serializers.JSONField(), help_text="The price function in force.")
+
+
+class DecisionOut(QuoteOut):
+    version = serializers.IntegerField(help_text="The market's version that recorded it.")
+    decided_at = serializers.DateTimeField(help_text="Wall clock, ISO 8601.")
+    decided_s = _s("Decided")
+    policy = serializers.CharField(help_text="Name of the policy.")
+    policy_number = serializers.IntegerField(help_text="Which version of the market's policy.")
+
+
+class BidBrief(Document):
+    sequence = serializers.IntegerField(help_text="Place in the market's queue; names the bid.")
+    cluster = serializers.CharField(help_text="Name of the cluster.")
+    owner = serializers.CharField(help_text="Who bid.")
+    label = serializers.CharField(allow_blank=True, help_text="As sent.")
+    state = serializers.ChoiceField(BidState.choices, help_text="submitted is waiting for its decision.")
+    submitted_at = serializers.DateTimeField(help_text="Wall clock, ISO 8601.")
+    submitted_s = _s("Submitted")
+    arrival_slot, arrival_s, arrival_at = _slot("Could start from"), _s("Could start from"), _at("Could start from")
+    start_slot, start_s = _slot("Start", null=True), _s("Start", null=True)
+    start_at = _at("Start", null=True)
+    completion_slot, completion_s = _slot("Complete", null=True), _s("Complete", null=True)
+    completion_at = _at("Complete", null=True)
+    ended_slot = _slot("Cancelled or failed in", null=True)
+    value = _money("Worth at the completion granted", null=True)
+    payment = _money("Payment", null=True)
+
+
+class BidOut(BidBrief):
+    body = serializers.DictField(child=serializers.JSONField(), help_text="As sent.")
+    decision = DecisionOut(allow_null=True, help_text="The receipt; null while it waits or if it was withdrawn.")
+
+
+class BidPage(Document):
+    next = serializers.CharField(allow_null=True, help_text="Address of the next page (older bids).")
+    previous = serializers.CharField(allow_null=True, help_text="Address of the previous page (newer bids).")
+    results = BidBrief(many=True, help_text="Newest first.")
+
+
+class BulkOut(Document):
+    results = BidBrief(many=True, help_text="In the order sent.")
+
+
+class ClusterBrief(Document):
+    name = serializers.CharField(help_text="Used in addresses.")
+    title = serializers.CharField(help_text="For people.")
+    note = serializers.CharField(allow_blank=True, help_text="Says when values are synthetic.")
+    epoch = serializers.DateTimeField(help_text="Start of slot 0.")
+    slot_seconds = serializers.IntegerField(help_text="Length of a slot, seconds.")
+    horizon_slots = serializers.IntegerField(help_text="Slots traded from now on.")
+    has_market = serializers.BooleanField(help_text="Whether there is a market.")
+    is_open = serializers.BooleanField(help_text="Whether the market takes bids.")
+
+
+class ClusterPage(Document):
+    results = ClusterBrief(many=True, help_text="Every cluster, by name.")
+
+
+class TypeOut(Document):
+    name = serializers.CharField(help_text="Key of worker_step_s or ps_step_s.")
+    role = serializers.ChoiceField([("worker", "Worker"), ("ps", "Parameter server")], help_text="What it does.")
+    bandwidth_mbps = serializers.FloatField(help_text="Reserved by one machine, Mbit/s.")
+
+
+class ServerOut(Document):
+    name = serializers.CharField(help_text="Key of upload_delay_s.")
+    kind = serializers.CharField(help_text="edge or cloud.")
+    upload_delay_s = serializers.FloatField(help_text="Seconds to upload a job's data.")
+
+
+class ClusterOut(ClusterBrief):
+    resources = serializers.ListField(child=serializers.CharField(), help_text="Names, in the order of prices.")
+    machine_types = TypeOut(many=True, help_text="Worker and parameter-server types.")
+    servers = ServerOut(many=True, help_text="In the order of prices.")
+    models = serializers.ListField(child=serializers.CharField(), help_text="What `model` of a bid may be.")
+
+
+class _Window(Document):
+    version = serializers.IntegerField(help_text="The market's version.")
+    from_slot, to_slot = _slot("First told"), _slot("First not told")
+    now_slot = _slot("First that can still be traded")
+    truncated = serializers.BooleanField(help_text="True if more is known than one answer holds: ask from to_slot.")
+    servers = serializers.ListField(child=serializers.CharField(), help_text="Second axis.")
+    resources = serializers.ListField(child=serializers.CharField(), help_text="Third axis.")
+
+
+def _cube(child: serializers.Field, text: str) -> serializers.ListField:  # type: ignore[type-arg]
+    return serializers.ListField(child=serializers.ListField(child=serializers.ListField(child=child)), help_text=text)
+
+
+class PricesOut(_Window):
+    prices = _cube(serializers.FloatField(), "Money per unit and slot, by slot, server, resource; 0 where not known.")
+    known = serializers.ListField(child=serializers.BooleanField(), help_text="By slot: whether prices were kept.")
+
+
+class UtilisationOut(_Window):
+    used = _cube(serializers.IntegerField(), "Units held, by slot, server, resource.")
+    capacity = serializers.ListField(
+        child=serializers.ListField(child=serializers.IntegerField()), help_text="Units, by server and resource."
+    )
+
+
+class BoundOut(Document):
+    kind = serializers.CharField(help_text="zero_price or posted_price: how it was proved.")
+    value = _money("No scheduler could have had more welfare from the bids decided")
+    zero_price, posted_price = _money("The zero-price bound"), _money("The posted-price bound")
+    welfare = _money("Welfare of the same bids")
+    gap = serializers.FloatField(help_text="(bound - welfare) / bound.")
+    decided = serializers.IntegerField(help_text="Bids it covers.")
+    version = serializers.IntegerField(help_text="The market's version it speaks of.")
+    took_ms = serializers.FloatField(help_text="Milliseconds it took.")
+    computed_at = serializers.DateTimeField(help_text="Wall clock, ISO 8601.")
+
+
+class WelfareRow(Document):
+    sequence = serializers.IntegerField(help_text="The bid decided.")
+    slot, seconds = _slot("Decided"), _s("Decided")
+    welfare, revenue = _money("Sum of values so far"), _money("Sum of payments so far")
+    zero_price_bound = _money("Zero-price bound so far")
+
+
+class WelfareOut(Document):
+    version = serializers.IntegerField(help_text="The market's version.")
+    truncated = serializers.BooleanField(help_text="True if older decisions are left out.")
+    rows = WelfareRow(many=True, help_text="The latest decisions, cumulative, oldest first.")
+    bound = BoundOut(allow_null=True, help_text="The certified upper bound.")
+
+
+SUMMARY_COUNTS: Final = (
+    *("version", "ledger_version", "slot", "now", "end", "policy_number", "submitted", "admitted", "rejected"),
+    *("waiting", "withdrawn", "planned", "running", "completed", "cancelled", "failed"),
+)
+SUMMARY_MONEY: Final = ("welfare", "revenue", "bidder_payoff", "utilisation", "price")
+
+
+class SummaryOut(Document):
+    version = serializers.IntegerField(help_text="The market's version.")
+    ledger_version = serializers.IntegerField(help_text="Version of the last event that moved the ledger.")
+    slot, now, end = _slot("Last begun"), _slot("First still tradable"), _slot("First beyond the horizon")
+    is_open = serializers.BooleanField(help_text="Whether it takes bids.")
+    policy = serializers.CharField(help_text="Name of the policy in force.")
+    policy_number = serializers.IntegerField(help_text="Its version.")
+    submitted = serializers.IntegerField(help_text="Bids: admitted + rejected + waiting + withdrawn.")
+    admitted = serializers.IntegerField(help_text="Bids: planned + running + completed + cancelled + failed.")
+    rejected, waiting = serializers.IntegerField(help_text="Bids."), serializers.IntegerField(help_text="Bids.")
+    withdrawn, planned = serializers.IntegerField(help_text="Bids."), serializers.IntegerField(help_text="Jobs.")
+    running, completed = serializers.IntegerField(help_text="Jobs."), serializers.IntegerField(help_text="Jobs.")
+    cancelled, failed = serializers.IntegerField(help_text="Jobs."), serializers.IntegerField(help_text="Jobs.")
+    welfare, revenue = _money("bidder_payoff + revenue"), _money("Sum of payments")
+    bidder_payoff = _money("welfare - revenue")
+    admitted_share = serializers.FloatField(allow_null=True, help_text="Of the decided bids, 0 to 1.")
+    utilisation = serializers.FloatField(help_text="Mean share in use in the last slot that began, 0 to 1.")
+    price = serializers.FloatField(help_text="Mean price now, money per unit and slot.")
+    bound = BoundOut(allow_null=True, help_text="The certified upper bound.")

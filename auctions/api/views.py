@@ -1,0 +1,265 @@
+"""Operations that read a market, and the token."""
+
+from dataclasses import asdict
+from typing import Any, Final
+
+from django.contrib.auth import authenticate
+from django.http import HttpResponse
+from django.utils.cache import patch_cache_control
+from django.utils.http import parse_etags
+from rest_framework.authtoken.models import Token
+from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from auctions import readings
+from auctions.api.base import ApiView, cluster_named, market_named
+from auctions.api.described import CLUSTER, READ, describe, query
+from auctions.api.filters import LARGEST_SLOT, known_parameters
+from auctions.api.problems import refuse
+from auctions.api.serializers import (
+    SUMMARY_COUNTS,
+    SUMMARY_MONEY,
+    ClusterOut,
+    ClusterPage,
+    PricesOut,
+    SummaryOut,
+    TokenIn,
+    TokenOut,
+    UtilisationOut,
+    WelfareOut,
+)
+from auctions.api.throttles import TokenThrottle
+from auctions.lock import moment_of
+from auctions.models import Market
+from cluster.models import Cluster, MachineType, ModelProfile, Resource, Server
+from scheduling.arrays import Json
+from scheduling.fields import check_object
+
+MOST_NUMBERS: Final = 100_000
+"""Prices or units in one answer."""
+
+MOST_DECISIONS: Final = 5_000
+"""Rows of welfare in one answer."""
+
+WINDOW: Final = [
+    CLUSTER,
+    query("from_slot", int, "First slot; the first that can still be traded if not given."),
+    query("to_slot", int, "First slot no longer told; as far as is known, or fits, if not given."),
+    query("server", str, "Only this server."),
+]
+CACHED: Final = {304: None}
+
+
+class Tokens(ApiView):
+    """A token for a password."""
+
+    authentication_classes = ()
+    permission_classes = (AllowAny,)
+    throttle_classes = (TokenThrottle,)
+    throttle_scope = "token"
+
+    @describe(
+        "Get a token", {200: TokenOut}, (400, 405, 406, 413, 415, 429), request=TokenIn, operation_id="token", auth=[]
+    )
+    def post(self, request: Request) -> Response:
+        """The token of a user, made at the first call."""
+        known_parameters(request)
+        body = check_object("", dict(request.data), required=["username", "password"])
+        for key, longest in (("username", 150), ("password", 500)):
+            if not isinstance(body[key], str) or not 1 <= len(body[key]) <= longest:
+                raise refuse(key, f"expected a text of 1 to {longest} characters")
+        user = authenticate(request, username=body["username"], password=body["password"])
+        if user is None:
+            raise refuse("password", "no such user and password")
+        return Response({"token": Token.objects.get_or_create(user=user)[0].key})
+
+
+class Clusters(ApiView):
+    """All clusters."""
+
+    @describe("List clusters", {200: ClusterPage}, READ, operation_id="clusters_list")
+    def get(self, request: Request) -> Response:
+        """Every cluster, by name."""
+        known_parameters(request)
+        return Response({"results": [_cluster(c) for c in Cluster.objects.select_related("market")]})
+
+
+class OneCluster(ApiView):
+    """One cluster."""
+
+    @describe("Read a cluster", {200: ClusterOut}, READ, parameters=[CLUSTER], operation_id="clusters_read")
+    def get(self, request: Request, cluster: str) -> Response:
+        """Its servers, machine types and models: the names a bid may use."""
+        known_parameters(request)
+        found = cluster_named(cluster)
+        types = MachineType.objects.filter(cluster=found)
+        servers = Server.objects.filter(cluster=found)
+        return Response(
+            {
+                **_cluster(found),
+                "resources": list(Resource.objects.filter(cluster=found).values_list("name", flat=True)),
+                "machine_types": [
+                    {"name": m.name, "role": m.role, "bandwidth_mbps": float(m.bandwidth_mbps)} for m in types
+                ],
+                "servers": [{"name": s.name, "kind": s.kind, "upload_delay_s": s.upload_delay_s} for s in servers],
+                "models": list(ModelProfile.objects.filter(cluster=found).values_list("name", flat=True)),
+            }
+        )
+
+
+class MarketReading(ApiView):
+    """Something read off a market: 304 while nothing has moved."""
+
+    parameters: tuple[str, ...] = ()
+
+    def get(self, request: Request, cluster: str) -> HttpResponse:
+        """What is read, or 304."""
+        known_parameters(request, *self.parameters)
+        market = market_named(cluster)
+        tag = _tag(market, request)
+        known = request.headers.get("If-None-Match")
+        fresh = known is not None and (known.strip() == "*" or tag in parse_etags(known))
+        response = HttpResponse(status=304) if fresh else Response(self.read(market, request))
+        response["ETag"] = tag
+        patch_cache_control(response, private=True, no_cache=True)
+        return response
+
+    def read(self, market: Market, request: Request) -> Json:
+        """The answer's document."""
+        raise NotImplementedError
+
+
+class Prices(MarketReading):
+    """Prices over slots."""
+
+    parameters = ("from_slot", "to_slot", "server")
+
+    @describe("Read prices", {200: PricesOut, **CACHED}, READ, parameters=WINDOW, operation_id="prices")
+    def get(self, request: Request, cluster: str) -> HttpResponse:
+        """Posted prices: as they stood for past slots, as they are for the future."""
+        return super().get(request, cluster)
+
+    def read(self, market: Market, request: Request) -> Json:
+        """A window of prices."""
+        start, end, truncated, servers = _window(market, request)
+        found = readings.prices(market, start=start, end=end)
+        document = _told(market, found, servers, truncated)
+        return {**document, "prices": found.price[:, servers].tolist(), "known": found.known.tolist()}
+
+
+class Utilisation(MarketReading):
+    """Utilisation over slots."""
+
+    parameters = ("from_slot", "to_slot", "server")
+
+    @describe("Read utilisation", {200: UtilisationOut, **CACHED}, READ, parameters=WINDOW, operation_id="utilisation")
+    def get(self, request: Request, cluster: str) -> HttpResponse:
+        """Units held, past and promised."""
+        return super().get(request, cluster)
+
+    def read(self, market: Market, request: Request) -> Json:
+        """A window of units held."""
+        start, end, truncated, servers = _window(market, request)
+        found = readings.utilisation(market, start=start, end=end)
+        document = _told(market, found, servers, truncated)
+        return {**document, "used": found.used[:, servers].tolist(), "capacity": found.capacity[servers].tolist()}
+
+
+class Welfare(MarketReading):
+    """Welfare, decision by decision."""
+
+    @describe("Read welfare", {200: WelfareOut, **CACHED}, READ, parameters=[CLUSTER], operation_id="welfare")
+    def get(self, request: Request, cluster: str) -> HttpResponse:
+        """Cumulative welfare and revenue beside the certified upper bound."""
+        return super().get(request, cluster)
+
+    def read(self, market: Market, request: Request) -> Json:
+        """The latest decisions, cumulative."""
+        found = readings.welfare(market)
+        names = ("sequence", "slot", "seconds", "welfare", "revenue", "zero_price_bound")
+        columns = [getattr(found, name)[-MOST_DECISIONS:].tolist() for name in names]
+        rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        truncated = len(found.sequence) > MOST_DECISIONS
+        return {"version": market.version, "truncated": truncated, "rows": rows, "bound": _bound(found.bound)}
+
+
+class Summary(MarketReading):
+    """A market at a glance."""
+
+    @describe("Read a summary", {200: SummaryOut, **CACHED}, READ, parameters=[CLUSTER], operation_id="summary")
+    def get(self, request: Request, cluster: str) -> HttpResponse:
+        """Counts, money, utilisation and price now."""
+        return super().get(request, cluster)
+
+    def read(self, market: Market, request: Request) -> Json:
+        """The market at a glance."""
+        found = readings.summary(market)
+        names = (*SUMMARY_COUNTS, *SUMMARY_MONEY, "is_open", "policy", "admitted_share")
+        return {**{name: getattr(found, name) for name in names}, "bound": _bound(found.bound)}
+
+
+def _cluster(cluster: Cluster) -> Json:
+    market = Market.objects.filter(cluster=cluster).first() if not hasattr(cluster, "market") else cluster.market
+    return {
+        **{key: getattr(cluster, key) for key in ("name", "title", "note", "slot_seconds", "horizon_slots")},
+        "epoch": cluster.epoch.isoformat(),
+        "has_market": market is not None,
+        "is_open": market is not None and market.is_open,
+    }
+
+
+def _tag(market: Market, request: Request) -> str:
+    bound = readings.bound(market)
+    parts = (market.version, moment_of(market).now, market.is_open, bound and bound.computed_at.timestamp())
+    return 'W/"' + "-".join(str(part) for part in parts) + '"'
+
+
+def _bound(bound: readings.BoundReading | None) -> Json | None:
+    if bound is None:
+        return None
+    document = {key: value for key, value in asdict(bound).items() if key != "loose"}
+    return {**document, "kind": str(bound.kind), "computed_at": bound.computed_at.isoformat()}
+
+
+def _integer(request: Request, name: str) -> int | None:
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    digits = text.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit() and len(digits) < 11 and int(digits) <= LARGEST_SLOT):
+        raise refuse(name, f"expected a slot number of at most {LARGEST_SLOT}")
+    return int(text)
+
+
+def _window(market: Market, request: Request) -> tuple[int, int, bool, list[int]]:
+    """First slot, last, whether the window was cut to fit an answer, and the servers told, by position."""
+    servers = [s.name for s in Server.objects.filter(cluster=market.cluster)]
+    wanted = request.query_params.get("server")
+    if wanted is not None and wanted not in servers:
+        raise refuse("server", "this cluster has no server of that name")
+    chosen = list(range(len(servers))) if wanted is None else [servers.index(wanted)]
+    resources = Resource.objects.filter(cluster=market.cluster).count()
+    fits = max(1, MOST_NUMBERS // max(1, len(chosen) * resources))
+    now = moment_of(market).now
+    start, end = _integer(request, "from_slot"), _integer(request, "to_slot")
+    start = now if start is None else start
+    if end is not None and end < start:
+        raise refuse("to_slot", f"expected {start} (from_slot) or more")
+    if end is not None and end - start > fits:
+        raise refuse("to_slot", f"expected at most {fits} slots in one answer; ask for less, or for one server")
+    last = max(start, now + market.cluster.horizon_slots)
+    return start, min(start + fits, last) if end is None else end, end is None and start + fits < last, chosen
+
+
+def _told(market: Market, found: Any, servers: list[int], truncated: bool) -> Json:
+    length = len(found.price if isinstance(found, readings.Prices) else found.used)
+    return {
+        "version": market.version,
+        "from_slot": found.start,
+        "to_slot": found.start + length,
+        "now_slot": found.now,
+        "truncated": truncated,
+        "servers": [found.servers[i] for i in servers],
+        "resources": list(found.resources),
+    }

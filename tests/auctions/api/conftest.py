@@ -1,0 +1,44 @@
+"""Alice owns, Olga operates, Charlie must see nothing."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from rest_framework.test import APIClient
+
+from auctions.models import Market
+from tests.auctions.worlds import make_user
+
+BASE = "/api/v1/clusters/lab"
+Caller = Callable[..., Any]
+
+
+@pytest.fixture
+def client_of() -> Callable[[User], APIClient]:
+    """A client that speaks as a user."""
+
+    def make(user: User) -> APIClient:
+        client = APIClient()
+        client.force_authenticate(user)
+        return client
+
+    return make
+
+
+@pytest.fixture
+def api(client_of: Callable[[User], APIClient], alice: User, market: Market) -> APIClient:
+    """Alice's client."""
+    return client_of(alice)
+
+
+@pytest.fixture
+def olga(client_of: Callable[[User], APIClient], db: None) -> APIClient:
+    """The operator's client."""
+    return client_of(make_user("olga", is_staff=True))
+
+
+@pytest.fixture
+def charlie(client_of: Callable[[User], APIClient], db: None) -> APIClient:
+    """A stranger's client."""
+    return client_of(make_user("charlie"))

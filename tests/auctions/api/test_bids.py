@@ -1,0 +1,200 @@
+import time
+from typing import Any
+
+import pytest
+from rest_framework.test import APIClient
+
+from auctions import lane
+from auctions.markets import set_open
+from auctions.models import Bid, Market
+from tests.auctions.api.conftest import BASE
+from tests.auctions.worlds import body
+
+BIDS = f"{BASE}/bids"
+PROBLEM = "application/problem+json"
+
+
+def post(client: APIClient, path: str, document: Any, **headers: str) -> Any:
+    return client.post(path, document, format="json", headers={k.replace("_", "-"): v for k, v in headers.items()})
+
+
+def test_a_bid_is_taken_and_later_read_with_its_receipt(api: APIClient, market: Market) -> None:
+    answer = post(api, BIDS, body(label="first"))
+    assert (answer.status_code, answer.json()["state"]) == (202, "submitted")
+    lane.drain(market.pk)
+    told = api.get(answer["Location"]).json()
+    assert told["decision"]["admitted"]
+    assert told["decision"]["schedule"]["placements"][0]["server"] == "edge-0"
+    assert told["decision"]["schedule"]["completion_s"] == 100 * told["completion_slot"]
+    schedule = api.get(f"{answer['Location']}/schedule").json()
+    assert schedule == told["decision"]["schedule"]
+
+
+def test_who_prefers_to_wait_gets_the_decision(api: APIClient, market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("auctions.api.bids.sleep", lambda _: lane.drain(market.pk))
+    answer = post(api, BIDS, body(), Prefer="respond-async, WAIT=99")
+    assert answer.status_code == 201
+    assert answer["Preference-Applied"] == "wait=30"
+    assert answer.json()["decision"]["admitted"]
+
+
+def test_waiting_in_vain_ends_in_time(api: APIClient) -> None:
+    began = time.monotonic()
+    assert post(api, BIDS, body(), Prefer="wait=1").status_code == 202
+    assert time.monotonic() - began < 3
+
+
+def test_a_rejection_tells_what_would_have_done(api: APIClient, market: Market) -> None:
+    low = body(0.0)
+    post(api, BIDS, low)
+    lane.drain(market.pk)
+    decision = api.get(f"{BIDS}/1").json()["decision"]
+    assert (decision["admitted"], decision["schedule"]) == (False, None)
+    assert decision["reason"]
+    assert decision["explanation"]
+
+
+def test_a_key_brings_the_same_bid_and_never_another(api: APIClient) -> None:
+    first = post(api, BIDS, body(), Idempotency_Key="k")
+    again = post(api, BIDS, body(), Idempotency_Key="k")
+    assert again["Idempotency-Replayed"] == "true"
+    assert again.json()["sequence"] == first.json()["sequence"]
+    assert post(api, BIDS, body(7.0), Idempotency_Key="k").status_code == 409
+    assert Bid.objects.count() == 1
+
+
+@pytest.mark.parametrize("key", ["", "x" * 129, "a b", "é"])
+def test_a_bad_key_is_refused(api: APIClient, key: str) -> None:
+    answer = post(api, BIDS, body(), Idempotency_Key=key)
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["field"] == "Idempotency-Key"
+    assert not Bid.objects.exists()
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"epochs": True}, "epochs"),
+    ({"epochs": "3"}, "epochs"),
+    ({"epochs": 0}, "epochs"),
+    ({"epochs": 10**30}, "epochs"),
+    ({"chunks": 10_001}, "chunks"),
+    ({"minibatches": -1}, "minibatches"),
+    ({"gradient_mb": "1e3"}, "gradient_mb"),
+    ({"start_after_s": -1}, "start_after_s"),
+    ({"surprise": 1}, "surprise"),
+    ({"model": "nope"}, "model"),
+    ({"label": 5}, "label"),
+    ({"worker_step_s": {"w9": 1}}, "worker_step_s.w9"),
+    ({"upload_delay_s": {"mars": 1}}, "upload_delay_s.mars"),
+    ({"utility": {"form": "wish", "value": 1}}, "utility.form"),
+    ({"utility": {"form": "constant", "value": 1e13}}, "utility.value"),
+    ({"utility": {"form": "constant", "value": 1, "deadline_s": 3}}, "utility.deadline_s"),
+    ({"utility": {"form": "piecewise_linear", "value": 1, "points": [[0, 0.1], [9, 0.5]]}}, "utility.points"),
+]
+
+
+@pytest.mark.parametrize(("change", "field"), WRONG)
+def test_a_wrong_field_is_named_and_nothing_stored(api: APIClient, change: dict[str, Any], field: str) -> None:
+    for path, document, where in (
+        (BIDS, {**body(), **change}, field),
+        (f"{BASE}/quotes", {**body(), **change}, field),
+        (f"{BIDS}/bulk", {"bids": [body(), {**body(), **change}]}, f"bids[1].{field}"),
+    ):
+        answer = post(api, path, document)
+        assert answer.status_code == 400, answer.content
+        assert answer["Content-Type"] == PROBLEM
+        assert answer.json()["errors"][0]["field"].startswith(where)
+    assert not Bid.objects.exists()
+
+
+RAW = [
+    b"",
+    b"{",
+    b"[]",
+    b"null",
+    b'{"epochs": 1, "epochs": 2}',
+    b'{"epochs": NaN}',
+    b'{"epochs": 1e999}',
+    b'{"label": "\\ud800"}',
+    b'{"label": "\\u0000"}',
+    b'{"label": "\xff"}',
+    b"[" * 100_000,
+    b'{"epochs": ' + b"9" * 5000 + b"}",
+]
+
+
+@pytest.mark.parametrize("raw", RAW, ids=range(len(RAW)))
+def test_a_body_that_is_no_plain_json_object_is_a_problem(api: APIClient, raw: bytes) -> None:
+    answer = api.post(BIDS, raw, content_type="application/json")
+    assert (answer.status_code, answer["Content-Type"]) == (400, PROBLEM)
+    assert not Bid.objects.exists()
+
+
+def test_a_large_body_and_a_strange_one_are_problems(api: APIClient) -> None:
+    large = b'{"label": "' + b"x" * 1_000_001 + b'"}'
+    assert api.post(BIDS, large, content_type="application/json").status_code == 413
+    assert api.post(BIDS, b"epochs=1", content_type="application/x-www-form-urlencoded").status_code == 415
+
+
+def test_a_closed_market_takes_nothing(api: APIClient, market: Market) -> None:
+    set_open(market, False)
+    assert post(api, BIDS, body()).status_code == 409
+    assert post(api, f"{BASE}/quotes", body()).status_code == 409
+
+
+def test_bulk_is_all_or_nothing_and_repeatable(api: APIClient) -> None:
+    document = {"bids": [body(), body(2.0)]}
+    answer = post(api, f"{BIDS}/bulk", document, Idempotency_Key="b")
+    assert [row["sequence"] for row in answer.json()["results"]] == [1, 2]
+    assert post(api, f"{BIDS}/bulk", document, Idempotency_Key="b").status_code == 200
+    assert post(api, f"{BIDS}/bulk", {"bids": []}).status_code == 400
+    assert Bid.objects.count() == 2
+
+
+def test_a_quote_is_the_later_decision_and_stores_nothing(api: APIClient, market: Market) -> None:
+    quote = post(api, f"{BASE}/quotes", body()).json()
+    assert not Bid.objects.exists()
+    post(api, BIDS, body())
+    lane.drain(market.pk)
+    decision = api.get(f"{BIDS}/1").json()["decision"]
+    assert {key: decision[key] for key in quote} == quote
+
+
+def test_waiting_bids_are_withdrawn_and_jobs_cancelled(api: APIClient, market: Market) -> None:
+    post(api, BIDS, body())
+    assert post(api, f"{BIDS}/1/cancel", None).status_code == 409
+    assert post(api, f"{BIDS}/1/withdraw", None).json()["state"] == "withdrawn"
+    assert api.get(f"{BIDS}/1/schedule").status_code == 404
+    post(api, BIDS, body())
+    lane.drain(market.pk)
+    assert post(api, f"{BIDS}/2/withdraw", None).status_code == 409
+    assert post(api, f"{BIDS}/2/cancel", {}).json()["state"] == "cancelled"
+
+
+def test_owner_and_operator_see_a_bid_and_nobody_else_does(api: APIClient, olga: APIClient, charlie: APIClient) -> None:
+    post(api, BIDS, body())
+    for method, path in [("get", ""), ("get", "/schedule"), ("post", "/withdraw"), ("post", "/cancel")]:
+        assert getattr(charlie, method)(f"{BIDS}/1{path}").status_code == 404
+        anonymous = getattr(APIClient(), method)(f"{BIDS}/1{path}")
+        assert (anonymous.status_code, anonymous["WWW-Authenticate"]) == (401, "Token")
+    for path in ("", "/bids", "/prices", "/utilisation", "/welfare", "/summary"):
+        assert APIClient().get(f"{BASE}{path}").status_code == 401
+        assert charlie.get(f"{BASE}{path}").status_code == 200
+    assert charlie.get(BIDS).json()["results"] == []
+    for client in (api, olga):
+        assert client.get(f"{BIDS}/1").status_code == 200
+        assert len(client.get(BIDS).json()["results"]) == 1
+
+
+def test_the_list_filters_and_turns_pages(api: APIClient, olga: APIClient, market: Market) -> None:
+    for i in range(5):
+        post(api, BIDS, body(label=f"b{i % 2}"))
+    lane.drain(market.pk)
+    page = api.get(f"{BIDS}?page_size=2").json()
+    assert [row["sequence"] for row in page["results"]] == [5, 4]
+    assert [row["sequence"] for row in api.get(page["next"]).json()["results"]] == [3, 2]
+    assert len(api.get(f"{BIDS}?label=b1&admitted=true&from_slot=0&before_slot=1").json()["results"]) == 2
+    assert len(olga.get(f"{BIDS}?owner=alice").json()["results"]) == 5
+    for wrong in ("state=x", "admitted=2", "from_slot=x", "owner=alice", "lable=a", "cursor=x", "page_size=0"):
+        answer = api.get(f"{BIDS}?{wrong}")
+        assert answer.status_code == 400
+        assert answer.json()["errors"][0]["field"] == wrong.split("=")[0]

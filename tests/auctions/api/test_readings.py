@@ -1,0 +1,84 @@
+import re
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.cache import cache
+from rest_framework.test import APIClient
+
+from auctions import lane
+from auctions.models import Market
+from tests.auctions.api.conftest import BASE
+from tests.auctions.worlds import submit
+
+PROBLEM = "application/problem+json"
+
+
+@pytest.mark.parametrize("what", ["prices", "utilisation", "welfare", "summary"])
+def test_a_reading_is_not_sent_again_until_something_moved(
+    api: APIClient, market: Market, alice: User, what: str
+) -> None:
+    first = api.get(f"{BASE}/{what}")
+    again = api.get(f"{BASE}/{what}", headers={"If-None-Match": first["ETag"]})
+    assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
+    submit(market, alice)
+    lane.drain(market.pk)
+    assert api.get(f"{BASE}/{what}", headers={"If-None-Match": first["ETag"]}).status_code == 200
+
+
+def test_a_window_is_cut_to_slots_and_server(api: APIClient) -> None:
+    told = api.get(f"{BASE}/prices?from_slot=2&to_slot=5&server=cloud").json()
+    assert (told["from_slot"], told["to_slot"], told["servers"]) == (2, 5, ["cloud"])
+    assert [len(told["prices"]), len(told["prices"][0]), len(told["prices"][0][0])] == [3, 1, 2]
+
+
+@pytest.mark.parametrize("wrong", ["from_slot=x", "to_slot=99999999999", "server=mars", "serve=cloud"])
+def test_a_wrong_window_is_named(api: APIClient, wrong: str) -> None:
+    for what in ("prices", "utilisation"):
+        answer = api.get(f"{BASE}/{what}?{wrong}")
+        assert answer.status_code == 400
+        assert answer.json()["errors"][0]["field"] == wrong.split("=", maxsplit=1)[0]
+
+
+def test_no_answer_is_larger_than_its_bound(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("auctions.api.views.MOST_NUMBERS", 12)
+    told = api.get(f"{BASE}/prices").json()
+    assert (len(told["prices"]), told["truncated"]) == (2, True)
+    assert api.get(f"{BASE}/prices?from_slot=0&to_slot=9").status_code == 400
+
+
+def test_a_password_brings_a_token_that_works(market: Market) -> None:
+    User.objects.create_user("bob", password="correct horse")
+    ask = APIClient()
+    login = {"username": "bob", "password": "correct horse"}
+    token = ask.post("/api/v1/token", login, format="json").json()["token"]
+    assert ask.get("/api/v1/clusters", headers={"Authorization": f"Token {token}"}).status_code == 200
+    for wrong in ({**login, "password": "x"}, {"username": "bob"}, {**login, "password": 3}):
+        assert ask.post("/api/v1/token", wrong, format="json").status_code == 400
+
+
+@pytest.mark.parametrize("path", ["/api/v1/nothing", "/api/x", f"{BASE}/bids/0.5", "/api/v1/clusters/mars", "/api/v1/"])
+def test_nothing_there_is_a_problem_document(api: APIClient, path: str) -> None:
+    answer = api.get(path)
+    assert (answer.status_code, answer["Content-Type"]) == (404, PROBLEM)
+    assert answer.json()["status"] == 404
+
+
+def test_wrong_method_and_wrong_format_are_problems(api: APIClient) -> None:
+    assert api.delete(f"{BASE}/bids").json()["status"] == 405
+    assert api.get(f"{BASE}/bids", headers={"Accept": "text/html"}).json()["status"] == 406
+
+
+def test_too_many_requests_are_told_when_to_come_again(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("auctions.api.throttles.CallerThrottle.rate", "1/hour", raising=False)
+    cache.clear()
+    api.get("/api/v1/clusters")
+    answer = api.get("/api/v1/clusters")
+    assert (answer.status_code, answer["Content-Type"]) == (429, PROBLEM)
+    assert int(answer["Retry-After"]) > 0
+
+
+def test_the_docs_page_loads_from_this_host_only(db: None) -> None:
+    page = APIClient().get("/api/v1/docs")
+    assert page.status_code == 200
+    assert not re.findall(r"(?:src|href)=[\"'](?:https?:)?//", page.content.decode())
+    assert "<script>" not in page.content.decode()
