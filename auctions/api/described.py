@@ -25,7 +25,9 @@ READ: Final = (400, 401, 403, 404, 405, 406, 429)
 WRITE: Final = (*READ, 409, 413, 415)
 
 CLUSTER = OpenApiParameter("cluster", str, OpenApiParameter.PATH, description="Name of the cluster.")
-SEQUENCE = OpenApiParameter("sequence", int, OpenApiParameter.PATH, description="The bid's place in the queue.")
+SEQUENCE = OpenApiParameter(
+    "sequence", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="The bid's place in the queue."
+)
 KEY = OpenApiParameter(
     "Idempotency-Key",
     {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": r"^[\x21-\x7e]+$"},

@@ -15,11 +15,11 @@ from auctions.models import ADMITTED, Bid, BidState
 LARGEST_SLOT = 10**9
 
 
-class _Slot(django_filters.Filter):
+class _Slot(django_filters.Filter):  # type: ignore[misc]
     field_class = forms.IntegerField
 
 
-class BidFilter(django_filters.FilterSet):
+class BidFilter(django_filters.FilterSet):  # type: ignore[misc]
     """What a list of bids may be narrowed to."""
 
     state = django_filters.MultipleChoiceFilter(choices=BidState.choices)

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
 from django.views.defaults import bad_request, page_not_found, permission_denied, server_error
 from rest_framework import status
 from rest_framework.exceptions import APIException, ValidationError
@@ -57,6 +58,7 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
     return response
 
 
+@csrf_exempt  # whatever the method: nothing is there
 def not_found(request: HttpRequest, *_args: object, **_kwargs: object) -> HttpResponse:
     """An address that nothing answers."""
     return _plain(404, f"Nothing is at {request.path[:200]}.")

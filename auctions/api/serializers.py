@@ -69,7 +69,9 @@ class UtilityIn(Document):
 
 
 class BidIn(Document):
-    label = serializers.CharField(required=False, allow_blank=True, max_length=LARGEST_LABEL, help_text="Your name.")
+    label = serializers.CharField(  # type: ignore[assignment]
+        required=False, allow_blank=True, max_length=LARGEST_LABEL, help_text="Your name for it."
+    )
     model = serializers.CharField(required=False, help_text="A profile of this cluster; fills in what is not given.")
     epochs = serializers.IntegerField(min_value=1, max_value=LARGEST_EPOCHS, help_text="Passes over the data.")
     chunks = serializers.IntegerField(
@@ -115,7 +117,7 @@ class Problem(Document):
     title = serializers.CharField(help_text="The status in words.")
     status = serializers.IntegerField(help_text="The HTTP status.")
     detail = serializers.CharField(allow_blank=True, help_text="What went wrong.")
-    errors = ProblemRow(many=True, help_text="One row for each field that was wrong.")
+    errors = ProblemRow(many=True, help_text="One row a field that was wrong.")  # type: ignore[assignment]
 
 
 class PlacementOut(Document):
@@ -165,7 +167,7 @@ class BidBrief(Document):
     sequence = serializers.IntegerField(help_text="Place in the market's queue; names the bid.")
     cluster = serializers.CharField(help_text="Name of the cluster.")
     owner = serializers.CharField(help_text="Who bid.")
-    label = serializers.CharField(allow_blank=True, help_text="As sent.")
+    label = serializers.CharField(allow_blank=True, help_text="As sent.")  # type: ignore[assignment]
     state = serializers.ChoiceField(BidState.choices, help_text="submitted is waiting for its decision.")
     submitted_at = serializers.DateTimeField(help_text="Wall clock, ISO 8601.")
     submitted_s = _s("Submitted")
