@@ -1,0 +1,56 @@
+"""Pages stay live where no stream can be held open."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import processes
+from tests.conftest import missing
+from tests.e2e import browser as browsers
+from tests.e2e.filled import PASSWORD
+from tests.processes import ROOT, Process
+
+pytestmark = pytest.mark.browser
+
+
+def _run(*arguments: str, log: Path, env: dict[str, str]) -> None:
+    done = Process([sys.executable, *arguments], log=log, env=env)
+    try:
+        assert done.popen.wait(120) == 0, done.text()
+    finally:
+        done.end()
+
+
+def test_a_page_polls_under_wsgi(tmp_path: Path) -> None:
+    if not browsers.present():
+        missing("Chromium", install=browsers.INSTALL)
+    env = processes.python_env(tmp_path)
+    processes.manage("migrate", env=env)
+    _run("-m", "tests.e2e.filled", "3", log=tmp_path / "filled", env=env)
+    port = processes.free_port()
+    command = [sys.executable, "manage.py", "runserver", "--noreload", "--insecure", str(port)]
+    server = Process(command, log=tmp_path / "log", env=env, cwd=ROOT)
+    try:
+        processes.wait_until(lambda: processes.answers(port), what="the server")
+        with browsers.browser(f"http://127.0.0.1:{port}") as window:
+            window.log_in("operator", PASSWORD)
+            window.open("/markets/demo/")
+            window.wait_drawn()
+            window.wait(lambda: window.text("#live") == "live, asking every 2 s")
+            before = window.text("[data-tile=admitted] .muted")
+            _run("-c", SUBMIT, log=tmp_path / "submit", env=env)
+            window.wait(lambda: window.text("[data-tile=admitted] .muted") != before)
+    finally:
+        server.end()
+
+
+SUBMIT = """
+import os, django
+os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
+django.setup()
+from auctions.models import Bid
+from auctions.submission import submit_bid
+bid = Bid.objects.select_related("market__cluster", "owner").first()
+submit_bid(cluster=bid.market.cluster, owner=bid.owner, body=bid.body)
+"""
