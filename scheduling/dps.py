@@ -30,6 +30,8 @@ SOON = 4
 """Scarcity is judged by the first quarter of the horizon."""
 LEVELS = 8
 """Steps in which scarcity is seen."""
+SMALLEST_OFFER = 1e-9
+"""Money per unit-slot below which a past bid teaches nothing: a logarithm of such quantiles would leave the doubles."""
 IDLE_SHARE = 1e-6
 """Share of the reserve quantile asked on an idle cluster: next to nothing, but never 0, so that full costs more."""
 
@@ -182,7 +184,7 @@ class Dps:
     def _learned(self, past: Floats, book: Book) -> PriceFunction:
         low, high = [], []
         for r, share in enumerate(self._shares(book)):
-            offers = past[:, r][past[:, r] > 0]
+            offers = past[:, r][past[:, r] >= SMALLEST_OFFER]
             if len(offers):
                 reserve, full = np.quantile(offers, [self.reserve_quantile, self.full_quantile])
                 low.append(float(reserve) * share)

@@ -139,6 +139,14 @@ def test_an_idle_cluster_asks_next_to_nothing_and_a_sold_one_its_share_of_the_me
     assert prices[0, 0, 0] == pytest.approx(np.quantile(range(1, 65), 0.95))
 
 
+@pytest.mark.parametrize("offer", [5e-324, 1e-300, 1e-9, 1e12])
+def test_no_past_however_odd_makes_a_price_that_is_not_a_number(offer: float) -> None:
+    for rows in ([[offer, offer]] * 64, [[offer, 1e12]] * 32 + [[1e12, offer]] * 32):
+        prices = Dps(refit_every=1, worker_share=100).prices(book(history=rows))
+        assert np.isfinite(prices).all()
+        assert (prices > 0).all()
+
+
 def test_other_peoples_bids_move_learned_prices_and_ones_own_does_not() -> None:
     policy, rows = Dps(refit_every=1), [[1.0, 1.0]] * 4
     low, high = (policy.decide(bid(Constant(value)), book(history=rows)) for value in (5.0, 500.0))
