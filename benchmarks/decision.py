@@ -17,6 +17,9 @@ class Run:
     """What was measured over the bids after the first `filled`."""
 
     milliseconds: Floats
+    """Time on the processor: one thread, so it is the time of one core whatever else the machine does."""
+    wall: Floats
+    """Milliseconds by the clock on the wall."""
     admitted: int
     filled: int
     full: float
@@ -38,23 +41,24 @@ def measure(
     inventory = draw_inventory(setting, rng)
     ledger = Ledger(inventory, start=0, slots=setting.slots)
     history = np.zeros((0, len(inventory.resources)))
-    taken: list[float] = []
+    taken: list[tuple[float, float]] = []
     admitted = 0
     count = filled + measured
     for i in range(count):
         now = int(i / per_slot) if per_slot else 0
         arrival = now if per_slot else i * setting.slots // (2 * count)
         bid = draw_bid(setting, inventory, rng, name=str(i), arrival=arrival)
-        began = time.perf_counter()
+        began, on_wall = time.thread_time(), time.perf_counter()
         ledger.advance(now)
         decision = policy.decide(bid, Book(now=now, ledger=ledger, history=history, decided=i))
         if decision.schedule is not None:
             ledger.commit(decision.schedule)
-        passed = time.perf_counter() - began
+        passed = time.thread_time() - began, time.perf_counter() - on_wall
         history = np.concatenate([history, [decision.density]])[-HISTORY:]
         if i >= filled:
-            taken.append(1e3 * passed)
+            taken.append(passed)
             admitted += decision.admitted
     workers = len(inventory.workers)
     full = ledger.used[..., :workers].sum() / (setting.slots * inventory.capacity[:, :workers].sum())
-    return Run(milliseconds=np.array(taken), admitted=admitted, filled=filled, full=float(full))
+    on_core, on_wall_clock = 1e3 * np.array(taken).T
+    return Run(milliseconds=on_core, wall=on_wall_clock, admitted=admitted, filled=filled, full=float(full))
