@@ -40,7 +40,7 @@ def main() -> None:
 
 def decision_table(*, sample: int, quick: bool, seed: int) -> Iterator[str]:
     """One line a setting: the two with a limit first, then cost against T, S and jobs."""
-    yield "one DPS decision with counter-offer, commit and index refresh: milliseconds of one core (wall: median by clock)"
+    yield "one DPS decision with counter-offer, commit and index refresh: ms of one core (wall: median by clock)"
     yield HEADER
     for price in ("learned", "printed"):
         for filled, limits in ((150, (MEDIAN_MS, P99_MS)), (600, (float("inf"), SATURATED_P99_MS))):
