@@ -1,0 +1,77 @@
+"""The admin under a real market: what it has promised cannot be taken away."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from auctions.lane import drain
+from auctions.models import Event, EventKind
+from cluster.models import Capacity, Server
+from tests.auctions.worlds import make_market, make_user, submit
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def admin(client: Client) -> Client:
+    client.force_login(User.objects.create_superuser("olga"))
+    return client
+
+
+def form(server: Server, amount: int) -> dict[str, object]:
+    held = list(server.capacities.order_by("resource__position"))
+    fields: dict[str, object] = {
+        "name": server.name,
+        "kind": server.kind,
+        "upload_delay_s": server.upload_delay_s,
+        "position": server.position,
+        "capacities-TOTAL_FORMS": len(held),
+        "capacities-INITIAL_FORMS": len(held),
+    }
+    for i, row in enumerate(held):
+        parts = {"id": row.pk, "server": server.pk, "resource": row.resource_id, "amount": amount}
+        fields |= {f"capacities-{i}-{key}": value for key, value in parts.items()}
+    return fields
+
+
+def test_capacity_below_what_is_committed_is_refused_and_more_is_recorded(admin: Client) -> None:
+    market = make_market()
+    bid = submit(market, make_user())
+    drain(market.pk)
+    bid.refresh_from_db()
+    server = Server.objects.get(pk=bid.commitments.all()[0].server_id)
+    page = reverse("admin:cluster_server_change", args=[server.pk])
+    refused = admin.post(page, form(server, 0))
+    assert "committed; its capacity cannot be 0" in refused.content.decode()
+    assert set(Capacity.objects.filter(server=server).values_list("amount", flat=True)) != {0}
+    assert not Event.objects.filter(kind=EventKind.INVENTORY).exists()
+    assert admin.post(page, form(server, 50)).status_code == 302
+    assert Event.objects.filter(kind=EventKind.INVENTORY).count() == 1
+
+
+def test_a_time_line_with_bids_stays(admin: Client) -> None:
+    market = make_market()
+    submit(market, make_user())
+    cluster = market.cluster
+    answer = admin.post(
+        reverse("admin:cluster_cluster_change", args=[cluster.pk]),
+        {
+            "name": cluster.name,
+            "title": cluster.title,
+            "note": "",
+            "epoch_0": "2020-01-01",
+            "epoch_1": "00:00:00",
+            "slot_seconds": 50,
+            "horizon_slots": cluster.horizon_slots,
+            "clock_kind": cluster.clock_kind,
+            "resources-TOTAL_FORMS": 0,
+            "resources-INITIAL_FORMS": 0,
+        },
+    )
+    page = answer.content.decode()
+    assert "The epoch cannot change" in page
+    assert "The slot length cannot change" in page
+    before = cluster.epoch
+    cluster.refresh_from_db()
+    assert (cluster.epoch, cluster.slot_seconds) == (before, 100)
