@@ -123,6 +123,8 @@ REST_FRAMEWORK: dict[str, Any] = {
         "caller": os.environ.get("SHADOWPRICE_RATE", "300/second"),
         "token": os.environ.get("SHADOWPRICE_TOKEN_RATE", "120/minute"),
     },
+    # Proxies in front that write X-Forwarded-For; with none, the header is whatever a caller makes of it.
+    "NUM_PROXIES": int(os.environ.get("SHADOWPRICE_PROXIES", "0")),
     "URL_FORMAT_OVERRIDE": None,
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }

@@ -31,7 +31,7 @@ def check_object(field: str, value: object, *, required: Iterable[str], optional
     known = {*required, *optional}
     for key in value:
         if key not in known:
-            raise InvalidField(f"{prefix}{str(key)[:60]}", f"unknown; known: {', '.join(sorted(known))}")
+            raise InvalidField(f"{prefix}{str(key)[:60]}", f"unknown; known: {', '.join(sorted(known)) or 'none'}")
     return value
 
 

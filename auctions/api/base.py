@@ -4,7 +4,6 @@ from typing import Any
 
 from django.conf import settings
 from django.http import Http404, HttpRequest
-from django.shortcuts import get_object_or_404
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -35,7 +34,10 @@ class ApiView(APIView):
 
 def cluster_named(name: str) -> Cluster:
     """The cluster; 404 for a name that is not known."""
-    return get_object_or_404(Cluster, name=name)
+    found = Cluster.objects.filter(name=name).first()
+    if found is None:
+        raise Http404(f"There is no cluster {name[:60]}.")
+    return found
 
 
 def market_named(name: str) -> Market:

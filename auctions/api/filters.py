@@ -1,6 +1,7 @@
 """The list of bids: filters, each refused by name when wrong, and pages by sequence."""
 
-from typing import Any
+import re
+from typing import Any, Final
 
 import django_filters
 from django import forms
@@ -12,11 +13,12 @@ from rest_framework.request import Request
 from auctions.api.problems import refuse
 from auctions.models import ADMITTED, Bid, BidState
 
-LARGEST_SLOT = 10**9
+LARGEST_SLOT: Final = 10**9
+_SLOT: Final = re.compile(r"-?[0-9]{1,10}")
 
 
 class _Slot(django_filters.Filter):  # type: ignore[misc]
-    field_class = forms.IntegerField
+    field_class = forms.IntegerField  # `slot_number` has checked it
 
 
 class BidFilter(django_filters.FilterSet):  # type: ignore[misc]
@@ -26,8 +28,8 @@ class BidFilter(django_filters.FilterSet):  # type: ignore[misc]
     label = django_filters.CharFilter()
     owner = django_filters.CharFilter(field_name="owner__username")
     admitted = django_filters.ChoiceFilter(choices=[("true", "yes"), ("false", "no")], method="by_admission")
-    from_slot = _Slot(field_name="arrival_slot", lookup_expr="gte", min_value=-LARGEST_SLOT, max_value=LARGEST_SLOT)
-    before_slot = _Slot(field_name="arrival_slot", lookup_expr="lt", min_value=-LARGEST_SLOT, max_value=LARGEST_SLOT)
+    from_slot = _Slot(field_name="arrival_slot", lookup_expr="gte")
+    before_slot = _Slot(field_name="arrival_slot", lookup_expr="lt")
 
     class Meta:
         model = Bid
@@ -38,16 +40,32 @@ class BidFilter(django_filters.FilterSet):  # type: ignore[misc]
         return bids.filter(state__in=sorted(ADMITTED) if value == "true" else [BidState.REJECTED])
 
 
-def known_parameters(request: Request, *known: str) -> None:
-    """Refuse a query parameter nobody reads: a filter misspelt would answer with everything."""
-    for name in request.query_params:
+def known_parameters(request: Request, *known: str, repeatable: tuple[str, ...] = ()) -> None:
+    """Refuse a query parameter nobody reads: a filter misspelt, empty or overruled would answer with too much."""
+    for name, values in request.query_params.lists():
         if name not in known:
             raise refuse(name[:60], f"unknown parameter; known: {', '.join(known) or 'none'}")
+        if "" in values:
+            raise refuse(name, "expected a value; leave the parameter out to set no limit")
+        if len(values) > 1 and name not in repeatable:
+            raise refuse(name, "given more than once")
+
+
+def slot_number(request: Request, name: str) -> int | None:
+    """A query parameter that is a slot number; None if it is not given."""
+    text = request.query_params.get(name)
+    if text is None:
+        return None
+    if not _SLOT.fullmatch(text) or abs(int(text)) > LARGEST_SLOT:
+        raise refuse(name, f"expected a slot number, a whole number from {-LARGEST_SLOT} to {LARGEST_SLOT}")
+    return int(text)
 
 
 def filtered(request: Request, bids: "QuerySet[Bid]") -> "QuerySet[Bid]":
     """The bids the query asks for."""
-    known_parameters(request, *BidFilter.base_filters, "cursor", "page_size")
+    known_parameters(request, *BidFilter.base_filters, "cursor", "page_size", repeatable=("state",))
+    for name in ("from_slot", "before_slot"):
+        slot_number(request, name)
     if "owner" in request.query_params and not request.user.is_staff:
         raise refuse("owner", "only operators may filter by owner")
     chosen = BidFilter(request.query_params, queryset=bids, request=request)

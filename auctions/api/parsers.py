@@ -1,4 +1,4 @@
-"""Bodies, read strictly: what JSON readers commonly let pass is refused in words."""
+"""Bodies, read strictly: what JSON readers commonly let pass is refused in words, by the field it stands in."""
 
 import json
 import math
@@ -6,13 +6,18 @@ from collections.abc import Mapping
 from typing import IO, Any, Final
 
 from django.conf import settings
-from rest_framework.exceptions import ParseError
+from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.parsers import JSONParser
 
-from auctions.api.problems import BodyTooLarge
+from auctions.api.problems import BodyTooLarge, refuse
 
 DEEPEST: Final = 20
 """Objects and lists within one another; a bid needs four."""
+
+LONGEST_INTEGER: Final = 300
+"""Digits; beyond it a number is larger than any double."""
+
+_TWICE: Final = object()
 
 
 class StrictJSONParser(JSONParser):
@@ -21,55 +26,64 @@ class StrictJSONParser(JSONParser):
     def parse(
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The document, or a ParseError that says what was wrong."""
+        """The document, or an error that names what was wrong."""
+        encoding = (parser_context or {})["request"].headers.get("Content-Encoding", "identity")
+        if encoding.lower() != "identity":
+            raise UnsupportedMediaType(
+                media_type or "", f"Bodies are sent as they are, not encoded as {encoding[:60]}."
+            )
         limit = settings.BODY_LIMIT_BYTES
         # Read, not measured by its header: a chunked body has none.
         raw = stream.read(limit + 1)
         if len(raw) > limit:
             raise BodyTooLarge
         try:
-            document = json.loads(
-                raw.decode("utf-8"), object_pairs_hook=_once, parse_constant=_no_constant, parse_float=_finite
-            )
+            document = json.loads(raw.decode("utf-8"), object_pairs_hook=_once, parse_int=_integer)
         except UnicodeDecodeError:
-            raise ParseError("The body is not UTF-8.") from None
+            raise refuse("body", "not UTF-8") from None
         except RecursionError:
-            raise ParseError(f"The body is nested more than {DEEPEST} levels deep.") from None
+            raise refuse("body", f"nested more than {DEEPEST} levels deep") from None
         except ValueError as error:
-            raise ParseError(f"The body is not JSON: {str(error)[:200]}.") from None
-        _check(document, DEEPEST)
+            raise refuse("body", f"not JSON: {str(error)[:200]}") from None
         if not isinstance(document, dict):
-            raise ParseError("The body is not a JSON object.")
+            raise refuse("body", "not a JSON object")
+        _check(document, "", DEEPEST)
         return document
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document: dict[str, Any] = {}
     for key, value in pairs:
-        if key in document:
-            raise ParseError(f"The key {key[:60]!a} stands twice in one object.")
-        document[key] = value
+        document[key] = _TWICE if key in document else value
     return document
 
 
-def _no_constant(name: str) -> float:
-    raise ParseError(f"{name} is not a JSON number.")
+def _integer(text: str) -> float:
+    return int(text) if len(text) <= LONGEST_INTEGER else math.copysign(math.inf, -1 if text[0] == "-" else 1)
 
 
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ParseError(f"The number {text[:60]} is too large.")
-    return number
-
-
-def _check(value: object, levels: int) -> None:
+def _check(value: object, where: str, levels: int) -> None:
+    """Refuse what is no plain JSON, or cannot be stored, naming where it stands."""
+    field = where or "body"
+    if value is _TWICE:
+        raise refuse(field, "stands twice in one object")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise refuse(field, "expected a finite number")
     if isinstance(value, str):
-        # A lone surrogate has no UTF-8, and Postgres stores no NUL.
-        if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-            raise ParseError(f"The text {value[:60]!a} holds a character that cannot be stored.")
+        _check_text(value, field)
     elif isinstance(value, (dict, list)):
         if levels == 0:
-            raise ParseError(f"The body is nested more than {DEEPEST} levels deep.")
-        for inner in [*value, *value.values()] if isinstance(value, dict) else value:
-            _check(inner, levels - 1)
+            raise refuse(field, f"nested more than {DEEPEST} levels deep")
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                _check_text(key, field)
+                _check(inner, (f"{where}.{key}" if where else key)[:200], levels - 1)
+        else:
+            for i, inner in enumerate(value):
+                _check(inner, f"{where}[{i}]", levels - 1)
+
+
+def _check_text(text: str, field: str) -> None:
+    # A lone surrogate has no UTF-8, and Postgres stores no NUL.
+    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise refuse(field, f"{text[:60]!a} holds a character that cannot be stored")

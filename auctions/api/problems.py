@@ -13,7 +13,7 @@ from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as rest_exception_handler
 
-from auctions.errors import AuctionError, NoMarket
+from auctions.errors import AuctionError, NoMarket, NotReady
 from scheduling.errors import InvalidField
 
 CONTENT_TYPE = "application/problem+json"
@@ -30,6 +30,12 @@ class Conflict(APIException):
     """What was asked cannot be done in the present state."""
 
     status_code = status.HTTP_409_CONFLICT
+
+
+class Unavailable(APIException):
+    """The server has just started: the same request is answered a little later."""
+
+    status_code = status.HTTP_503_SERVICE_UNAVAILABLE
 
 
 def refuse(field: str, message: str) -> ValidationError:
@@ -85,7 +91,7 @@ def handler500(request: HttpRequest) -> HttpResponseBase:
 
 
 def _is_api(request: HttpRequest) -> bool:
-    return request.path.startswith("/api/")
+    return f"{request.path}/".startswith("/api/")
 
 
 def _plain(code: int, detail: str) -> HttpResponse:
@@ -98,6 +104,8 @@ def _translated(error: Exception) -> Exception:
             return ValidationError({error.field or "body": [error.problem]})
         case NoMarket():
             return Http404(str(error))
+        case NotReady():
+            return Unavailable(str(error))
         case AuctionError():
             return Conflict(str(error))
         case RequestDataTooBig():

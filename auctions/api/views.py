@@ -15,7 +15,7 @@ from rest_framework.response import Response
 from auctions import readings
 from auctions.api.base import ApiView, cluster_named, market_named
 from auctions.api.described import CLUSTER, READ, describe, query
-from auctions.api.filters import LARGEST_SLOT, known_parameters
+from auctions.api.filters import known_parameters, slot_number
 from auctions.api.problems import refuse
 from auctions.api.serializers import (
     SUMMARY_COUNTS,
@@ -222,16 +222,6 @@ def _bound(bound: readings.BoundReading | None) -> Json | None:
     return {**document, "kind": str(bound.kind), "computed_at": bound.computed_at.isoformat()}
 
 
-def _integer(request: Request, name: str) -> int | None:
-    text = request.query_params.get(name)
-    if text is None:
-        return None
-    digits = text.removeprefix("-")
-    if not (digits.isascii() and digits.isdigit() and len(digits) < 11 and int(digits) <= LARGEST_SLOT):
-        raise refuse(name, f"expected a slot number of at most {LARGEST_SLOT}")
-    return int(text)
-
-
 def _window(market: Market, request: Request) -> tuple[int, int, bool, list[int]]:
     """First slot, last, whether the window was cut to fit an answer, and the servers told, by position."""
     servers = [s.name for s in Server.objects.filter(cluster=market.cluster)]
@@ -242,7 +232,7 @@ def _window(market: Market, request: Request) -> tuple[int, int, bool, list[int]
     resources = Resource.objects.filter(cluster=market.cluster).count()
     fits = max(1, MOST_NUMBERS // max(1, len(chosen) * resources))
     now = moment_of(market).now
-    start, end = _integer(request, "from_slot"), _integer(request, "to_slot")
+    start, end = slot_number(request, "from_slot"), slot_number(request, "to_slot")
     start = now if start is None else start
     if end is not None and end < start:
         raise refuse("to_slot", f"expected {start} (from_slot) or more")

@@ -106,26 +106,33 @@ def test_a_wrong_field_is_named_and_nothing_stored(api: APIClient, change: dict[
     assert not Bid.objects.exists()
 
 
-RAW = [
-    b"",
-    b"{",
-    b"[]",
-    b"null",
-    b'{"epochs": 1, "epochs": 2}',
-    b'{"epochs": NaN}',
-    b'{"epochs": 1e999}',
-    b'{"label": "\\ud800"}',
-    b'{"label": "\\u0000"}',
-    b'{"label": "\xff"}',
-    b"[" * 100_000,
-    b'{"epochs": ' + b"9" * 5000 + b"}",
+RAW: list[tuple[bytes, str]] = [
+    (b"", "epochs"),
+    (b"{", "body"),
+    (b"[]", "body"),
+    (b"null", "body"),
+    (b'{"epochs": 1, "epochs": 2}', "epochs"),
+    (b'{"utility": {"value": 1, "value": 1}}', "utility.value"),
+    (b'{"epochs": NaN}', "epochs"),
+    (b'{"utility": {"points": [[0, 1], [Infinity, 1]]}}', "utility.points[1][0]"),
+    (b'{"gradient_mb": 1e999}', "gradient_mb"),
+    (b'{"gradient_mb": -1e999}', "gradient_mb"),
+    (b'{"label": "\\ud800"}', "label"),
+    (b'{"label": "\\u0000"}', "label"),
+    (b'{"worker_step_s": {"\\u0000": 1}}', "worker_step_s"),
+    (b'{"label": "\xff"}', "body"),
+    (b"[" * 100_000, "body"),
+    (b'{"label": ' + b"[" * 30 + b"]" * 30 + b"}", "label"),
+    (b'{"epochs": ' + b"9" * 5000 + b"}", "epochs"),
+    (b'{"epochs": -' + b"9" * 500 + b"}", "epochs"),
 ]
 
 
-@pytest.mark.parametrize("raw", RAW, ids=range(len(RAW)))
-def test_a_body_that_is_no_plain_json_object_is_a_problem(api: APIClient, raw: bytes) -> None:
+@pytest.mark.parametrize(("raw", "field"), RAW, ids=range(len(RAW)))
+def test_a_body_that_is_no_plain_json_object_is_a_problem(api: APIClient, raw: bytes, field: str) -> None:
     answer = api.post(BIDS, raw, content_type="application/json")
     assert (answer.status_code, answer["Content-Type"]) == (400, PROBLEM)
+    assert answer.json()["errors"][0]["field"].startswith(field)
     assert not Bid.objects.exists()
 
 
@@ -133,6 +140,9 @@ def test_a_large_body_and_a_strange_one_are_problems(api: APIClient) -> None:
     large = b'{"label": "' + b"x" * 1_000_001 + b'"}'
     assert api.post(BIDS, large, content_type="application/json").status_code == 413
     assert api.post(BIDS, b"epochs=1", content_type="application/x-www-form-urlencoded").status_code == 415
+    packed = api.post(BIDS, b"\x1f\x8b", content_type="application/json", headers={"Content-Encoding": "gzip"})
+    assert packed.status_code == 415
+    assert "gzip" in packed.json()["detail"]
 
 
 def test_a_closed_market_takes_nothing(api: APIClient, market: Market) -> None:
@@ -194,7 +204,22 @@ def test_the_list_filters_and_turns_pages(api: APIClient, olga: APIClient, marke
     assert [row["sequence"] for row in api.get(page["next"]).json()["results"]] == [3, 2]
     assert len(api.get(f"{BIDS}?label=b1&admitted=true&from_slot=0&before_slot=1").json()["results"]) == 2
     assert len(olga.get(f"{BIDS}?owner=alice").json()["results"]) == 5
-    for wrong in ("state=x", "admitted=2", "from_slot=x", "owner=alice", "lable=a", "cursor=x", "page_size=0"):
-        answer = api.get(f"{BIDS}?{wrong}")
-        assert answer.status_code == 400
-        assert answer.json()["errors"][0]["field"] == wrong.split("=")[0]
+
+
+WRONG_QUERIES = [
+    *("state=x", "state=", "admitted=2", "admitted=", "from_slot=x", "from_slot=", "before_slot=%D9%A1"),
+    *("from_slot=1.5", "before_slot=1e3", "before_slot=9999999999", "owner=alice", "lable=a", "label=%00"),
+    *("label=a&label=b", "cursor=x", "cursor=", "page_size=0", "page_size=", "page_size=201"),
+]
+
+
+@pytest.mark.parametrize("wrong", WRONG_QUERIES)
+def test_a_wrong_filter_is_named(api: APIClient, wrong: str) -> None:
+    answer = api.get(f"{BIDS}?{wrong}")
+    assert answer.status_code == 400
+    assert answer.json()["errors"][0]["field"] == wrong.split("=", maxsplit=1)[0]
+
+
+def test_states_may_be_repeated(api: APIClient, market: Market) -> None:
+    post(api, BIDS, body())
+    assert len(api.get(f"{BIDS}?state=submitted&state=planned").json()["results"]) == 1

@@ -31,7 +31,10 @@ def test_a_window_is_cut_to_slots_and_server(api: APIClient) -> None:
     assert [len(told["prices"]), len(told["prices"][0]), len(told["prices"][0][0])] == [3, 1, 2]
 
 
-@pytest.mark.parametrize("wrong", ["from_slot=x", "to_slot=99999999999", "server=mars", "serve=cloud"])
+@pytest.mark.parametrize(
+    "wrong",
+    ["from_slot=x", "to_slot=99999999999", "server=mars", "serve=cloud", "from_slot=", "from_slot=1&from_slot=2"],
+)
 def test_a_wrong_window_is_named(api: APIClient, wrong: str) -> None:
     for what in ("prices", "utilisation"):
         answer = api.get(f"{BASE}/{what}?{wrong}")
@@ -56,7 +59,9 @@ def test_a_password_brings_a_token_that_works(market: Market) -> None:
         assert ask.post("/api/v1/token", wrong, format="json").status_code == 400
 
 
-@pytest.mark.parametrize("path", ["/api/v1/nothing", "/api/x", f"{BASE}/bids/0.5", "/api/v1/clusters/mars", "/api/v1/"])
+@pytest.mark.parametrize(
+    "path", ["/api/v1/nothing", "/api/x", f"{BASE}/bids/0.5", "/api/v1/clusters/mars", "/api/v1/", "/api"]
+)
 def test_nothing_there_is_a_problem_document(api: APIClient, path: str) -> None:
     answer = api.get(path)
     assert (answer.status_code, answer["Content-Type"]) == (404, PROBLEM)
@@ -75,6 +80,22 @@ def test_too_many_requests_are_told_when_to_come_again(api: APIClient, monkeypat
     answer = api.get("/api/v1/clusters")
     assert (answer.status_code, answer["Content-Type"]) == (429, PROBLEM)
     assert int(answer["Retry-After"]) > 0
+
+
+def test_no_header_lets_a_guesser_of_passwords_pass_for_many(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("auctions.api.throttles.TokenThrottle.THROTTLE_RATES", {"token": "3/hour"})
+    cache.clear()
+    guesses = [
+        APIClient().post(
+            "/api/v1/token",
+            {"username": "bob", "password": str(i)},
+            format="json",
+            headers={"X-Forwarded-For": f"10.0.0.{i}"},
+        )
+        for i in range(4)
+    ]
+    cache.clear()
+    assert [answer.status_code for answer in guesses] == [400, 400, 400, 429]
 
 
 def test_the_docs_page_loads_from_this_host_only(db: None) -> None:
