@@ -17,5 +17,9 @@ class KeyReused(AuctionError):
     """An idempotency key came again with another body."""
 
 
+class NotReady(AuctionError):
+    """The server has just started and cannot answer yet."""
+
+
 class WrongState(AuctionError):
     """What was asked is not possible in the bid's present state."""
