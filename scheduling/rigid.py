@@ -93,6 +93,7 @@ def best_response(
     first_start: int | None = None,
     tail: int = 0,
     index: RigidIndex | None = None,
+    version: object = None,
 ) -> Response | None:
     """Decide where and when one job would best run at posted prices.
 
@@ -118,6 +119,9 @@ def best_response(
         Slots held after completion; they must lie within the horizon too.
     index
         Tables kept from an earlier call for the same inventory and number of slots. It notices what changed.
+    version
+        Names what is in `used` and `prices`: where the last call with this index gave the same (not None), nothing
+        is compared.
 
     Returns
     -------
@@ -140,7 +144,7 @@ def best_response(
     index = RigidIndex(inventory, len(used)) if index is None else index
     with index.lock:
         index.widen_for(bid)
-        index.refresh(used, prices)
+        index.refresh(used, prices, version=version)
         response = _answer(index, bid, start=start, first_start=first_start, tail=tail, mode=PAYOFF, above=above)
     return response if response is not None and response.payoff > above else None
 
@@ -173,20 +177,21 @@ def _costs(index: RigidIndex, schedule: Schedule, inventory: Inventory, start: i
 
 def warm_up() -> None:
     """Compile, or load from disk, every kernel, so that no request pays for it."""
-    one = Fraction(1)
+    one, servers = Fraction(1), 8
     inventory = Inventory(
         resources=("worker", "ps"),
-        servers=("a", "b"),
-        cloud=(False, False),
-        capacity=np.ones((2, 2), dtype=np.int64),
+        servers=tuple(str(s) for s in range(servers)),
+        cloud=(False,) * servers,
+        capacity=np.ones((servers, 2), dtype=np.int64),
         workers=(MachineType("worker", (1, 0), one),),
         pss=(MachineType("ps", (0, 1), one),),
     )
-    bid = Bid("", 0, 1, 2, 1, (one,), (one,), (one,), (0, 0), Constant(1.0))
+    bid = Bid("", 0, 1, 2, 1, (one,), (one,), (one,), (0,) * servers, Constant(1.0))
     ledger = Ledger(inventory, start=0, slots=8)
     market = RigidMarket(ledger, _NoPrice())
     response = market.best(bid)
     if response is not None:
+        # Few of the servers change: what refreshes tables is not what builds them.
         ledger.commit(response.schedule)
     market.least_ratio(bid)
     market.latest(bid)

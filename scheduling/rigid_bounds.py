@@ -8,14 +8,14 @@ operations as exact scores, and rounding is monotone, so no bound is ever below 
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
-from scheduling.rigid_compiled import kernel
+from scheduling.rigid_compiled import inner
 from scheduling.rigid_job import WORST, Job, Rows, level_of, score
 from scheduling.rigid_tables import Tables
 
 FAR = 1 << 60
 
 
-@kernel
+@inner
 def cheapest_slots(tables: Tables) -> Ints:
     """A lower bound of the price of each machine type in any slot, M."""
     workers = tables.cheap.shape[0]
@@ -38,7 +38,7 @@ def cheapest_slots(tables: Tables) -> Ints:
     return least
 
 
-@kernel
+@inner
 def glance(tables: Tables, job: Job, rows: Rows, least: Ints, order: Floats) -> None:
     """A rough upper bound of each row's score, from the least price of its machines in any slot (`least`, M)."""
     slots = tables.room.shape[2]
@@ -49,9 +49,9 @@ def glance(tables: Tables, job: Job, rows: Rows, least: Ints, order: Floats) -> 
         order[i] = score(job, slots - held, job.first + rows.duration[i], cost)
 
 
-@kernel
-def bound_row(tables: Tables, job: Job, rows: Rows, i: int, out: Floats) -> float:
-    """Upper bounds of the score for every start of one row, into `out` (T); returns the greatest."""
+@inner
+def bound_row(tables: Tables, job: Job, rows: Rows, i: int, out: Floats) -> tuple[float, int]:
+    """Upper bounds of the score for every start of one row, into `out` (T); returns the greatest and its start."""
     out[:] = WORST
     last = tables.room.shape[2] - rows.duration[i] - job.tail
     k = pss_needed(tables, rows, i)
@@ -62,13 +62,14 @@ def bound_row(tables: Tables, job: Job, rows: Rows, i: int, out: Floats) -> floa
             score_on_hub(tables, job, rows, i, hub, last, out)
         else:
             bound_at_hub(tables, job, rows, i, hub, last, out)
-    greatest = WORST
+    greatest, start = WORST, job.first
     for a in range(job.first, last + 1):
-        greatest = max(greatest, out[a])
-    return greatest
+        if out[a] > greatest:
+            greatest, start = out[a], a
+    return greatest, start
 
 
-@kernel
+@inner
 def pss_needed(tables: Tables, rows: Rows, i: int) -> int:
     """The least number of PSs a small host must take, 0 if none can."""
     w, n = rows.worker[i], rows.number[i]
@@ -80,7 +81,7 @@ def pss_needed(tables: Tables, rows: Rows, i: int) -> int:
     return k if k <= pss else 0
 
 
-@kernel
+@inner
 def workers_cost(cheap: Ints, n: int, a: int, b: int) -> int:
     """At least what n workers cost in slots [a, b); `cheap` is (N + 1) x (T + 1)."""
     tabled = min(n, len(cheap) - 1)
@@ -88,7 +89,7 @@ def workers_cost(cheap: Ints, n: int, a: int, b: int) -> int:
     return int(cost if tabled == n else cost // tabled * n)
 
 
-@kernel
+@inner
 def bound_small(tables: Tables, job: Job, rows: Rows, i: int, k: int, last: int, out: Floats) -> None:
     """Bounds where the PSs are on a small server: the cheapest workers and PS host of each slot apart."""
     w, p, n, d = rows.worker[i], rows.ps[i], rows.number[i], rows.duration[i]
@@ -104,7 +105,7 @@ def bound_small(tables: Tables, job: Job, rows: Rows, i: int, k: int, last: int,
             out[a] = max(out[a], score(job, a, a + d, cost))
 
 
-@kernel
+@inner
 def bound_at_hub(tables: Tables, job: Job, rows: Rows, i: int, hub: int, last: int, out: Floats) -> None:
     """Bounds where the PSs are on one hub: its own room and price, and the cheapest workers of each slot."""
     w, p, n, d = rows.worker[i], rows.ps[i], rows.number[i], rows.duration[i]
@@ -123,7 +124,7 @@ def bound_at_hub(tables: Tables, job: Job, rows: Rows, i: int, hub: int, last: i
             out[a] = max(out[a], score(job, a, a + d, cost))
 
 
-@kernel
+@inner
 def score_on_hub(tables: Tables, job: Job, rows: Rows, i: int, hub: int, last: int, out: Floats) -> None:
     """Scores with everything on one hub: exact, but for resources that workers and PSs share."""
     w, p, n, d = rows.worker[i], rows.ps[i], rows.number[i], rows.duration[i]

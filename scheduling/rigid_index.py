@@ -17,7 +17,6 @@ from scheduling.rigid_tables import (
     Tables,
     build_servers,
     changed_slots,
-    copy_hubs,
     price_peaks,
     refresh_cheapest,
     refresh_ps,
@@ -126,7 +125,9 @@ class RigidIndex:
         for w, worker in enumerate(self.inventory.workers):
             for p, ps in enumerate(self.inventory.pss):
                 ratio = worker.bandwidth_mbps / ps.bandwidth_mbps
-                out[w, p] = [min(max(1, math.ceil(n * ratio)), MACHINES + 1) for n in range(self._width + 1)]
+                exact = np.int64 if max(ratio.numerator * self._width, ratio.denominator) < SAFE else object
+                remote = np.arange(self._width + 1).astype(exact)
+                out[w, p] = np.clip(-(-remote * ratio.numerator // ratio.denominator), 1, MACHINES + 1)
         return out
 
     def refresh(self, used: Ints, prices: PriceOf | Floats, *, version: object = None) -> None:
@@ -195,7 +196,8 @@ class RigidIndex:
             else:
                 p = int(m) - self._workers
                 refresh_ps(price, room, dirty[m], self._slot_prices[p], tables, p)
-        copy_hubs(tables)
+        tables.hub_price[:] = np.moveaxis(tables.price[:, :, self._hubs], 2, 0)
+        tables.hub_room[:] = np.moveaxis(tables.room[:, :, :, self._hubs], 3, 0)
 
     def search(
         self, bid: Bid, *, start: int, first_start: int | None, tail: int, mode: int, above: float
@@ -203,7 +205,8 @@ class RigidIndex:
         """Search the tables as refreshed for one bid; slots in the answer count from `start`."""
         most = min(bid.chunks, self._total)
         usable = np.array(bid.delay, np.int64) + (bid.arrival - start)
-        first = max(int(usable.min(initial=0)), bid.arrival - start, 0, (first_start or start) - start)
+        earliest = start if first_start is None else first_start
+        first = max(int(usable.min(initial=0)), bid.arrival - start, 0, earliest - start)
         job = Job(
             usable=usable,
             worth=worth_by_slot(bid, start, self.slots),

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
-from scheduling.rigid_compiled import Counts, kernel
+from scheduling.rigid_compiled import Counts, inner, kernel
 from scheduling.rigid_tables import Tables
 
 PAYOFF, RATIO, LATEST = 0, 1, 2
@@ -52,7 +52,7 @@ def durations(work: Ints, parts: Ints, most: int, longest: int) -> Counts:
     return out
 
 
-@kernel
+@inner
 def score(job: Job, start: int, completion: int, cost: float) -> float:
     """What is maximised; never rises with cost."""
     worth = job.worth[completion]
@@ -63,7 +63,7 @@ def score(job: Job, start: int, completion: int, cost: float) -> float:
     return float(worth - cost)
 
 
-@kernel
+@inner
 def list_rows(tables: Tables, job: Job) -> Rows:
     """Every (together or spread, worker type, PS type, fewest workers for a duration) that can end in time."""
     _, workers, pss, width = job.durations.shape
@@ -99,7 +99,7 @@ def list_rows(tables: Tables, job: Job) -> Rows:
     return Rows(rows.spread[:i], rows.worker[:i], rows.ps[:i], rows.number[:i], rows.duration[:i])
 
 
-@kernel
+@inner
 def level_of(held: int) -> int:
     """The level of the sparse table two of whose windows cover `held` slots."""
     level = 0

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Ints
-from scheduling.rigid_compiled import Counts, kernel, make_heap, sift
+from scheduling.rigid_compiled import Counts, inner, make_heap, sift
 from scheduling.rigid_job import WORST, Job, Rows, level_of, score
 from scheduling.rigid_tables import Tables
 
@@ -24,7 +24,7 @@ class Scratch(NamedTuple):
     cumulative: Ints
 
 
-@kernel
+@inner
 def make_scratch(servers: int, width: int) -> Scratch:
     """Room for one evaluation."""
     return Scratch(
@@ -38,7 +38,7 @@ def make_scratch(servers: int, width: int) -> Scratch:
     )
 
 
-@kernel
+@inner
 def evaluate(
     tables: Tables, job: Job, rows: Rows, i: int, a: int, least: float, scratch: Scratch
 ) -> tuple[float, int, int]:
@@ -48,7 +48,7 @@ def evaluate(
     return evaluate_spread(tables, job, rows, i, a, least, scratch)
 
 
-@kernel
+@inner
 def evaluate_together(
     tables: Tables, job: Job, rows: Rows, i: int, a: int, least: float, scratch: Scratch
 ) -> tuple[float, int, int]:
@@ -67,7 +67,7 @@ def evaluate_together(
     return best, host, n
 
 
-@kernel
+@inner
 def evaluate_spread(
     tables: Tables, job: Job, rows: Rows, i: int, a: int, least: float, scratch: Scratch
 ) -> tuple[float, int, int]:
@@ -76,10 +76,13 @@ def evaluate_spread(
     quantum, ps_quantum = tables.quantum[w], tables.quantum[tables.cheap.shape[0] + rows.ps[i]]
     load_window(tables, job, rows, i, a, scratch)
     ps_cost = cheapest_host(tables, rows, i, scratch)
-    if ps_cost < 0 or scratch.room.sum() < n:
+    room = 0
+    for s in range(len(scratch.room)):
+        scratch.room[s] = min(scratch.room[s], n)
+        scratch.first_unit[s] = FAR
+        room += scratch.room[s]
+    if ps_cost < 0 or room < n:
         return WORST, -1, 0
-    scratch.first_unit[:] = FAR
-    scratch.room[:] = np.minimum(scratch.room, n)
     scratch.cumulative[0] = 0
     size = make_heap(scratch.heap, scratch.cost, scratch.room)
     size, have = take_cheapest(scratch, size, 0, n)
@@ -89,7 +92,7 @@ def evaluate_spread(
     return best_host(tables, job, rows, i, a, least, have, scratch)
 
 
-@kernel
+@inner
 def best_host(
     tables: Tables, job: Job, rows: Rows, i: int, a: int, least: float, have: int, scratch: Scratch
 ) -> tuple[float, int, int]:
@@ -120,7 +123,7 @@ def best_host(
     return best, host, near
 
 
-@kernel
+@inner
 def load_window(tables: Tables, job: Job, rows: Rows, i: int, a: int, scratch: Scratch) -> None:
     """Room and price of workers and PSs on every server over the window of a candidate, by sparse table and sums."""
     w, m = rows.worker[i], tables.cheap.shape[0] + rows.ps[i]
@@ -140,7 +143,7 @@ def load_window(tables: Tables, job: Job, rows: Rows, i: int, a: int, scratch: S
         scratch.ps_cost[s] = ps_after[s] - ps_before[s]
 
 
-@kernel
+@inner
 def fits_together(tables: Tables, rows: Rows, i: int, a: int, held: int, s: int, near: int, pss: int) -> bool:
     """Do `near` workers and `pss` PSs fit one server through the window, resource by resource?"""
     w, p = rows.worker[i], rows.ps[i]
@@ -154,7 +157,7 @@ def fits_together(tables: Tables, rows: Rows, i: int, a: int, held: int, s: int,
     return True
 
 
-@kernel
+@inner
 def cheapest_host(tables: Tables, rows: Rows, i: int, scratch: Scratch) -> int:
     """Least cost of the PSs of a spread candidate on any host, as if its workers were free to move; -1 if none."""
     pss = tables.pss[rows.worker[i], rows.ps[i]]
@@ -169,7 +172,7 @@ def cheapest_host(tables: Tables, rows: Rows, i: int, scratch: Scratch) -> int:
     return best
 
 
-@kernel
+@inner
 def take_cheapest(scratch: Scratch, size: int, have: int, units: int) -> tuple[int, int]:
     """Go on taking the cheapest workers until `units` are there or none is left; returns (heap size, workers)."""
     while size > 0 and have < units:
@@ -186,7 +189,7 @@ def take_cheapest(scratch: Scratch, size: int, have: int, units: int) -> tuple[i
     return size, have
 
 
-@kernel
+@inner
 def workers_elsewhere(scratch: Scratch, h: int, m: int, have: int) -> int:
     """Cost of the m cheapest workers not on server h, -1 if there are not so many."""
     if scratch.first_unit[h] >= m:
@@ -195,7 +198,7 @@ def workers_elsewhere(scratch: Scratch, h: int, m: int, have: int) -> int:
     return scratch.cumulative[beyond] - scratch.room[h] * scratch.cost[h] if beyond <= have else -1
 
 
-@kernel
+@inner
 def describe(
     tables: Tables, job: Job, rows: Rows, i: int, a: int, host: int, near: int, scratch: Scratch
 ) -> tuple[Ints, Ints]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from scheduling.arrays import Floats, Ints
 from scheduling.rigid_bounds import bound_row, cheapest_slots, glance
-from scheduling.rigid_compiled import kernel
+from scheduling.rigid_compiled import inner, kernel
 from scheduling.rigid_job import PAYOFF, WORST, Job, Rows, list_rows
 from scheduling.rigid_placement import Scratch, describe, evaluate, make_scratch
 from scheduling.rigid_tables import Tables
@@ -50,19 +50,22 @@ def search(tables: Tables, job: Job) -> tuple[Ints, Ints]:
     scratch = make_scratch(len(job.usable), job.durations.shape[3])
     # A negative key is never undercut, so the threshold itself does not win a tie.
     best = Best(float(job.above) if job.mode == PAYOFF else WORST, -1, -1, -1, -1, 0)
-    order = np.empty(len(rows.number))
+    size = len(rows.number)
+    order = np.empty(size)
     glance(tables, job, rows, cheapest_slots(tables), order)
-    looked = np.argsort(-order)
-    bounds = np.empty((len(order), tables.room.shape[2]))
+    none = np.zeros(size, np.int64)
+    rough = Candidates(order, none, none, none, np.arange(size))
+    heapify(rough)
+    looked, bounds = np.empty(size, np.int64), np.empty((size, tables.room.shape[2]))
     seen, tried = 0, 0
-    while seen < len(order) and order[looked[seen]] >= best.score and order[looked[seen]] > WORST:
-        i = looked[seen]
-        greatest = bound_row(tables, job, rows, i, bounds[seen])
+    while seen < size and order[rough.heap[0]] >= best.score and order[rough.heap[0]] > WORST:
+        i = pop(rough, size - seen)
+        greatest, a = bound_row(tables, job, rows, i, bounds[seen])
         if greatest > best.score and tried < FIRST_TRIES:
             # Early exact scores keep most rows from being looked at and most candidates out of the heap.
-            a = bounds[seen].argmax()
             best = improve(tables, job, rows, i, a, tie_key(tables, rows, i, a), best, scratch)
             tried += 1
+        looked[seen] = i
         seen += 1
     c = collect(tables, rows, bounds, looked[:seen], best.score)
     best = exhaust(tables, job, rows, c, best, scratch)
@@ -71,7 +74,7 @@ def search(tables: Tables, job: Job) -> tuple[Ints, Ints]:
     return describe(tables, job, rows, best.row, best.start, best.host, best.near, scratch)
 
 
-@kernel
+@inner
 def exhaust(tables: Tables, job: Job, rows: Rows, c: Candidates, best: Best, scratch: Scratch) -> Best:
     """Evaluate candidates, best bound first, until no bound can win."""
     size = len(c.heap)
@@ -81,14 +84,12 @@ def exhaust(tables: Tables, job: Job, rows: Rows, c: Candidates, best: Best, scr
             break
         if c.bound[x] > best.score or c.key[x] <= best.key:
             best = improve(tables, job, rows, c.row[x], c.start[x], c.key[x], best, scratch)
+        pop(c, size)
         size -= 1
-        c.heap[0] = c.heap[size]
-        if size > 0:
-            sift_candidates(c, size, 0)
     return best
 
 
-@kernel
+@inner
 def improve(tables: Tables, job: Job, rows: Rows, i: int, a: int, key: int, best: Best, scratch: Scratch) -> Best:
     """Evaluate one candidate exactly; the better of it and the best so far."""
     got, host, near = evaluate(tables, job, rows, i, a, best.score, scratch)
@@ -102,7 +103,7 @@ def improve(tables: Tables, job: Job, rows: Rows, i: int, a: int, key: int, best
     return best
 
 
-@kernel
+@inner
 def collect(tables: Tables, rows: Rows, bounds: Floats, looked: Ints, least: float) -> Candidates:
     """Every candidate of the rows looked at whose bound is at least `least`."""
     size = 0
@@ -120,12 +121,11 @@ def collect(tables: Tables, rows: Rows, bounds: Floats, looked: Ints, least: flo
             if bounds[j, a] >= least and bounds[j, a] > WORST:
                 c.bound[x], c.key[x], c.row[x], c.start[x] = bounds[j, a], tie_key(tables, rows, i, a), i, a
                 x += 1
-    for at in range(size // 2 - 1, -1, -1):
-        sift_candidates(c, size, at)
+    heapify(c)
     return c
 
 
-@kernel
+@inner
 def tie_key(tables: Tables, rows: Rows, i: int, a: int) -> int:
     """(completion, start, workers, worker type, PS type) as one number in the same order."""
     workers, _, slots = tables.cheap.shape
@@ -134,7 +134,7 @@ def tie_key(tables: Tables, rows: Rows, i: int, a: int) -> int:
     return int((key * workers + rows.worker[i]) * pss + rows.ps[i])
 
 
-@kernel
+@inner
 def precedes(c: Candidates, x: int, y: int) -> bool:
     """Is candidate x to be looked at before y?"""
     if c.bound[x] != c.bound[y]:
@@ -144,7 +144,23 @@ def precedes(c: Candidates, x: int, y: int) -> bool:
     return x < y
 
 
-@kernel
+@inner
+def heapify(c: Candidates) -> None:
+    """Bring all candidates into heap order."""
+    for at in range(len(c.heap) // 2 - 1, -1, -1):
+        sift_candidates(c, len(c.heap), at)
+
+
+@inner
+def pop(c: Candidates, size: int) -> int:
+    """Take the first of `size` candidates off the heap."""
+    top = c.heap[0]
+    c.heap[0] = c.heap[size - 1]
+    sift_candidates(c, size - 1, 0)
+    return int(top)
+
+
+@inner
 def sift_candidates(c: Candidates, size: int, at: int) -> None:
     """Restore the heap order below position `at`."""
     item = c.heap[at]

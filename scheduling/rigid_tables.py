@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
-from scheduling.rigid_compiled import Counts, Flags, kernel, make_heap, sift
+from scheduling.rigid_compiled import Counts, Flags, inner, kernel, make_heap, sift
 
 
 class Tables(NamedTuple):
@@ -71,7 +71,7 @@ def changed_slots(used: Ints, known: Ints, low: Ints, high: Ints) -> None:
                     break
 
 
-@kernel
+@inner
 def fit(free: Ints, demand: Ints, wants: Ints) -> int:
     """How many machines of a demand fit what is free."""
     most, i = 1 << 24, 0
@@ -82,7 +82,7 @@ def fit(free: Ints, demand: Ints, wants: Ints) -> int:
     return most
 
 
-@kernel
+@inner
 def machine_price(unit: Floats, demand: Ints, wants: Ints) -> float:
     """Price of a machine for one slot."""
     total, i = 0.0, 0
@@ -151,7 +151,7 @@ def build_servers(tables: Tables, unit: Floats) -> None:
                     room[m, level, t, s] = min(room[m, level - 1, t, s], room[m, level - 1, other, s])
 
 
-@kernel
+@inner
 def _refresh_levels(room: Counts, s: int, first: int, last: int) -> None:
     slots = room.shape[1]
     for level in range(1, len(room)):
@@ -186,7 +186,7 @@ def refresh_cheapest(
             lasts[n, t] = ends
 
 
-@kernel
+@inner
 def _fill_costs(price: Ints, room: Counts, heap: Counts, costs: Ints) -> int:
     """Cost of the 0, 1, ..., N cheapest workers in one slot; returns how many fit at all (at most N)."""
     size = make_heap(heap, price, room)
@@ -232,16 +232,7 @@ def refresh_ps(price: Ints, room: Counts, dirty: Flags, slot_prices: Ints, table
         _refresh_ps_sums(slot_prices[:, k], tables.ps_cheap[p, k], tables.ps_lasts[p, k], first)
 
 
-@kernel
-def copy_hubs(tables: Tables) -> None:
-    """Copy the prices and rooms of the hubs to where a search can scan them."""
-    for i in range(len(tables.hubs)):
-        s = tables.hubs[i]
-        tables.hub_price[i] = tables.price[:, :, s]
-        tables.hub_room[i] = tables.room[:, :, :, s]
-
-
-@kernel
+@inner
 def _refresh_ps_sums(slot_prices: Ints, sums: Ints, lasts: Counts, first: int) -> None:
     slots = len(slot_prices)
     for t in range(first, slots):

@@ -13,7 +13,7 @@ from scheduling import rigid_index
 from scheduling.arrays import Floats, Ints
 from scheduling.ledger import Ledger
 from scheduling.prices import printed_prices, reserve_prices
-from scheduling.rigid import Response, RigidIndex, RigidMarket, best_response, warm_up
+from scheduling.rigid import Response, RigidIndex, RigidMarket, best_response
 from scheduling.schedule import Role
 from tests.scheduling.twins import rigid_exact
 from tests.scheduling.twins.rigid_cases import random_bid, random_inventory, random_problem
@@ -282,13 +282,3 @@ def test_prices_may_be_given_as_a_function() -> None:
         index=index,
     )
     assert by_array == by_function
-
-
-def test_warming_up_leaves_nothing_to_compile() -> None:
-    from scheduling.rigid_search import search
-
-    warm_up()
-    before = len(search.signatures)  # type: ignore[attr-defined]
-    problem = random_problem(np.random.default_rng(4))
-    answer(problem)
-    assert len(search.signatures) == before == 1  # type: ignore[attr-defined]

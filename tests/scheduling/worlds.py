@@ -24,9 +24,10 @@ class World:
         return Ledger(self.inventory, start=0, slots=SLOTS)
 
 
-def world(seed: int, *, bids: int = 8) -> World:
+def world(seed: int, *, bids: int = 8, servers: int | None = None) -> World:
     rng = np.random.default_rng(seed)
-    servers, workers, pss = (int(n) for n in rng.integers(1, (4, 3, 3)))
+    drawn, workers, pss = (int(n) for n in rng.integers(1, (4, 3, 3)))
+    servers = drawn if servers is None else servers
     one_hot = seed % 2 == 0
     types = [
         tuple(

@@ -1,0 +1,92 @@
+"""What is compiled, when, and that machine code never outlives its source."""
+
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+import scheduling
+from scheduling import rigid_bounds, rigid_compiled, rigid_job, rigid_placement, rigid_search, rigid_tables
+from scheduling.dps import Dps
+from scheduling.rigid import warm_up
+from tests.scheduling.worlds import Run, world
+
+ENTRIES = (
+    "build_servers",
+    "changed_slots",
+    "price_peaks",
+    "refresh_cheapest",
+    "refresh_ps",
+    "refresh_server",
+    "search",
+)
+MODULES = (rigid_bounds, rigid_compiled, rigid_job, rigid_placement, rigid_search, rigid_tables)
+SMALL = """
+from scheduling.rigid_compiled import inner, kernel
+
+@inner
+def answer():
+    return {answer}
+"""
+CALLER = """
+from scheduling.rigid_compiled import kernel
+from scheduling.rigid_small import answer
+
+@kernel
+def ask():
+    return answer()
+
+print(ask(), sum(ask.stats.cache_hits.values()))
+"""
+
+
+def compiled() -> dict[str, int]:
+    """How often each kernel was compiled or loaded, by name."""
+    functions = {name: f for module in MODULES for name, f in vars(module).items() if hasattr(f, "signatures")}
+    return {name: len(f.signatures) for name, f in functions.items()}
+
+
+def compiled_by_warming_up_and_by_deciding() -> tuple[dict[str, int], dict[str, int]]:
+    warm_up()
+    before = compiled()
+    for seed in range(20):
+        drawn = world(seed, servers=12)
+        going = Run(drawn.ledger(), Dps(refit_every=2), [])
+        for bid in drawn.bids:
+            going.decide(bid)
+            going.ledger.advance(going.ledger.start + seed % 2)
+    return before, compiled()
+
+
+def test_warming_up_leaves_nothing_to_compile() -> None:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+        before, after = fresh.submit(compiled_by_warming_up_and_by_deciding).result()
+    assert min(before[name] for name in ENTRIES) == 1
+    assert after == before
+
+
+def run(root: Path) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "scheduling.rigid_caller"],
+        cwd=root,
+        env={"PYTHONPATH": str(root), "PATH": "/usr/bin:/bin", "HOME": str(root)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.split()
+
+
+def test_machine_code_is_kept_and_made_anew_when_any_rigid_module_changes(tmp_path: Path) -> None:
+    package = tmp_path / "scheduling"
+    package.mkdir()
+    for name in ("__init__.py", "arrays.py", "rigid_compiled.py"):
+        shutil.copy(Path(scheduling.__file__).parent / name, package / name)
+    (package / "rigid_caller.py").write_text(CALLER)
+    (package / "rigid_small.py").write_text(SMALL.format(answer=1))
+    assert run(tmp_path) == ["1", "0"]
+    assert run(tmp_path) == ["1", "1"]
+    (package / "rigid_small.py").write_text(SMALL.format(answer=2))
+    assert run(tmp_path) == ["2", "0"]
