@@ -39,7 +39,7 @@ GOOD: dict[str, Any] = {
     ],
     "prices": {"eta_w": [3.0], "eta_p": [3.0]},
 }
-MISSING = object()
+MISSING = "(left out)"
 BAD: list[tuple[list[str | int], object, str]] = [
     (["T"], True, "T"),
     (["T"], 0, "T"),
