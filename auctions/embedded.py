@@ -10,7 +10,7 @@ from celery.beat import Scheduler, Service
 from celery.worker import WorkController
 from celery.worker import state as worker_state
 
-from scheduling import rigid
+from auctions import warming
 
 CONCURRENCY = 2
 """One thread decides while another computes certificates; markets share them."""
@@ -19,16 +19,9 @@ LONGEST_STOP_S = 20.0
 """How long a stop waits for the decision under way; it is a transaction and would be undone."""
 
 
-def warm_up() -> None:
-    """Compile or load the kernel now, so that no decision pays for it."""
-    prepare = getattr(rigid, "warm_up", None)
-    if prepare is not None:
-        prepare()
-
-
 @contextmanager
 def running(app: Celery | None = None) -> Iterator[None]:
-    """Decide bids in threads of this process while the block runs."""
+    """Decide bids in threads of this process while the block runs; the first one when the kernels are compiled."""
     app = app or app_or_default()
     app.loader.import_default_modules()
     worker = WorkController(
@@ -40,7 +33,12 @@ def running(app: Celery | None = None) -> Iterator[None]:
         without_mingle=True,
         without_gossip=True,
     )
-    worker_thread = Thread(target=worker.start, name="worker", daemon=True)
+
+    def work() -> None:
+        warming.wait()
+        worker.start()
+
+    worker_thread = Thread(target=work, name="worker", daemon=True)
     # In memory: every start sweeps at once, there is nothing to remember.
     beat = Service(app, max_interval=1, scheduler_cls=Scheduler)
     beat_thread = Thread(target=beat.start, name="beat", daemon=True)

@@ -7,8 +7,8 @@ from hashlib import sha256
 from django.contrib.auth.models import User
 
 from auctions import book as books
-from auctions import lane
-from auctions.errors import KeyReused, MarketClosed
+from auctions import lane, warming
+from auctions.errors import KeyReused, MarketClosed, NotReady
 from auctions.layout import Layout
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
 from auctions.markets import market_of
@@ -84,6 +84,8 @@ def quote(*, cluster: Cluster, body: Json) -> Quote:
     market = market_of(cluster)
     if not market.is_open:
         raise MarketClosed(f"The market of {cluster.name} takes no bids.")
+    if warming.is_under_way():
+        raise NotReady("The server has just started and still compiles the algorithm; ask again in a few seconds.")
     moment = moment_of(market)
     book = books.peek(market, now=moment.now)
     resolved = resolve(body, cluster, book.layout)

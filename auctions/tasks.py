@@ -5,8 +5,9 @@ import logging
 from celery import shared_task
 from celery.signals import worker_init
 
-from auctions import certificates, embedded, lane, slots
+from auctions import certificates, lane, slots
 from auctions.models import Market
+from scheduling import rigid
 
 log = logging.getLogger(__name__)
 
@@ -14,7 +15,7 @@ log = logging.getLogger(__name__)
 @worker_init.connect
 def warm_up_worker(**_: object) -> None:
     """Compile or load the kernel before the first task, and before the worker forks."""
-    embedded.warm_up()
+    rigid.warm_up()
 
 
 @shared_task

@@ -12,7 +12,20 @@ from rest_framework.response import Response
 from auctions import submission
 from auctions.api import documents
 from auctions.api.base import ApiView, bid_of, cluster_named, market_named
-from auctions.api.described import CLUSTER, KEY, PREFER, READ, SEQUENCE, WRITE, describe, query
+from auctions.api.described import (
+    ANSWERED,
+    CLUSTER,
+    KEY,
+    PREFER,
+    READ,
+    REPLAYED,
+    SEQUENCE,
+    SLOT,
+    WRITE,
+    describe,
+    query,
+)
+from auctions.api.examples import BIDS, BULK, examples
 from auctions.api.filters import BidPages, filtered, known_parameters
 from auctions.api.headers import idempotency_key, wait_s
 from auctions.api.problems import refuse
@@ -36,11 +49,11 @@ LONGEST_PAUSE_S: Final = 0.1
 
 FILTERS: Final = [
     query("state", str, "Only bids in these states; may be repeated.", enum=BidState.values, many=True),
-    query("label", str, "Only bids of this label."),
-    query("owner", str, "Only bids of this user; operators only."),
+    query("label", {"type": "string", "minLength": 1}, "Only bids of this label."),
+    query("owner", {"type": "string", "minLength": 1}, "Only bids of this user; operators only."),
     query("admitted", str, "Only admitted bids, or only rejected ones.", enum=["true", "false"]),
-    query("from_slot", int, "Arrived in this slot or later."),
-    query("before_slot", int, "Arrived before this slot."),
+    query("from_slot", SLOT, "Arrived in this slot or later."),
+    query("before_slot", SLOT, "Arrived before this slot."),
     query("cursor", str, "From `next` or `previous` of a page."),
     query("page_size", {"type": "integer", "minimum": 1, "maximum": 200}, "Bids on a page; 50 if not given."),
 ]
@@ -81,7 +94,8 @@ class Bids(ApiView):
         {200: BidOut, 201: BidOut, 202: BidOut},
         WRITE,
         request=BidIn,
-        parameters=[CLUSTER, KEY, PREFER],
+        parameters=[CLUSTER, KEY, PREFER, *ANSWERED],
+        examples=examples(BIDS),
         operation_id="bids_submit",
     )
     def post(self, request: Request, cluster: str) -> Response:
@@ -112,7 +126,8 @@ class BulkBids(ApiView):
         {200: BulkOut, 202: BulkOut},
         WRITE,
         request=BulkIn,
-        parameters=[CLUSTER, KEY],
+        parameters=[CLUSTER, KEY, REPLAYED],
+        examples=examples({"Two at once": BULK}),
         operation_id="bids_submit_bulk",
     )
     def post(self, request: Request, cluster: str) -> Response:
@@ -134,7 +149,9 @@ class BulkBids(ApiView):
 class Quotes(ApiView):
     """What a bid would get."""
 
-    @describe("Ask for a quote", {200: QuoteOut}, WRITE, request=BidIn, parameters=[CLUSTER], operation_id="quote")
+    @describe(
+        "Ask for a quote", {200: QuoteOut}, (*WRITE, 503), request=BidIn, parameters=[CLUSTER], operation_id="quote"
+    )
     def post(self, request: Request, cluster: str) -> Response:
         """The decision this bid would get now; binds nobody, changes nothing."""
         known_parameters(request)

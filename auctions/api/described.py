@@ -3,8 +3,9 @@
 from collections.abc import Callable
 from typing import Any, Final
 
-from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 
+from auctions.api.filters import LARGEST_SLOT
 from auctions.api.headers import LONGEST_KEY, LONGEST_WAIT_S
 from auctions.api.problems import CONTENT_TYPE
 from auctions.api.serializers import Problem
@@ -20,14 +21,22 @@ WORDS: Final = {
     413: "The body is too large.",
     415: "Bodies are JSON.",
     429: "Too many requests; Retry-After says when to come again.",
+    503: "The server has just started; ask again in a few seconds.",
 }
 READ: Final = (400, 401, 403, 404, 405, 406, 429)
 WRITE: Final = (*READ, 409, 413, 415)
 
-CLUSTER = OpenApiParameter("cluster", str, OpenApiParameter.PATH, description="Name of the cluster.")
+CLUSTER = OpenApiParameter(
+    "cluster",
+    str,
+    OpenApiParameter.PATH,
+    description="Name of the cluster.",
+    examples=[OpenApiExample("The cluster of the demo", value="demo")],
+)
 SEQUENCE = OpenApiParameter(
     "sequence", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="The bid's place in the queue."
 )
+SLOT: Final = {"type": "integer", "minimum": -LARGEST_SLOT, "maximum": LARGEST_SLOT}
 KEY = OpenApiParameter(
     "Idempotency-Key",
     {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": r"^[\x21-\x7e]+$"},
@@ -40,6 +49,26 @@ PREFER = OpenApiParameter(
     OpenApiParameter.HEADER,
     description=f"`wait=5` waits for the decision, at most {LONGEST_WAIT_S} seconds.",
 )
+
+
+def _answered(name: str, text: str, codes: list[int]) -> OpenApiParameter:
+    return OpenApiParameter(name, str, OpenApiParameter.HEADER, description=text, response=codes)
+
+
+REPLAYED = _answered("Idempotency-Replayed", "`true` if the key came before: nothing was stored anew.", [200, 202])
+ANSWERED = [
+    _answered("Location", "Address of the bid.", [200, 201, 202]),
+    _answered("Preference-Applied", "`wait=5` if that is how long it was ready to wait.", [200, 201, 202]),
+    REPLAYED,
+]
+
+
+def close_requests(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """Say that a body holds no key but those described; for drf-spectacular, which leaves that open."""
+    for name, schema in result["components"]["schemas"].items():
+        if name.endswith("In"):
+            schema["additionalProperties"] = False
+    return result
 
 
 def query(name: str, kind: Any, text: str, **more: Any) -> OpenApiParameter:

@@ -11,7 +11,7 @@ from django.template.loader import render_to_string
 from django.views.decorators.http import require_http_methods, require_POST
 
 from auctions import book as books
-from auctions.errors import AuctionError
+from auctions.errors import AuctionError, NotReady
 from auctions.models import Market
 from auctions.offers import core_bid, resolve
 from auctions.submission import quote, submit_bid
@@ -59,6 +59,8 @@ def live_quote(request: HttpRequest, name: str) -> HttpResponse:
             answer = _quoted(market, form.body())
         except InvalidField as error:
             form.blame(error.field, error.problem)
+        except NotReady as error:
+            answer = {"wait": str(error)}
         except AuctionError as error:
             form.add_error(None, str(error))
     errors = {field: " ".join(str(problem) for problem in problems) for field, problems in form.errors.items()}

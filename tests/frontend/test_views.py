@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.contrib.staticfiles import finders
 from django.test import Client
 
-from auctions import lane
+from auctions import lane, warming
 from auctions.jobs import cancel_job
 from auctions.models import Bid, Market
 from tests.auctions.worlds import set_time, submit
@@ -234,3 +234,12 @@ def test_plotly_comes_from_the_python_package() -> None:
     assert found is not None
     assert "site-packages/plotly" in str(found)
     assert not finders.find("plotly/widgetbundle.js")
+
+
+def test_a_quote_that_must_wait_is_no_fault_of_the_form(
+    market: Market, as_alice: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warming, "is_under_way", lambda: True)
+    answer = as_alice.post(f"{HOME}quote/", FORM).json()
+    assert answer["errors"] == {}
+    assert "few seconds" in answer["wait"]

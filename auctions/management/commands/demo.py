@@ -18,6 +18,7 @@ from auctions.demo.jobs import Offer
 from auctions.demo.run import DemoError, Tally
 from auctions.models import Bid, Market
 from cluster.models import Cluster
+from scheduling import rigid
 
 SECONDS_PER_SLOT = 6.0
 """Wall time a slot of the live demo takes."""
@@ -77,6 +78,8 @@ class Command(BaseCommand):
         from_s = run.settle_clock(market.cluster)
         offers = self._offers(market, trace, seed=options["seed"], from_s=from_s)
         tally = Tally()
+        if options["once"]:
+            rigid.warm_up()  # each bid is waited for
         with run.server(port, root=settings.BASE_DIR) as base:
             self._greet(base, market.cluster, known, once=options["once"])
             tokens = {name: client.token(base, username=name, password=known[name]) for name in ("bidder", "others")}
@@ -143,6 +146,7 @@ class Command(BaseCommand):
                     -H 'Content-Type: application/json' -H 'Prefer: wait=5' \\
                     -d '{body}'
 
+                On a first run decisions begin when the algorithm is compiled, some 20 s from now.
                 Ctrl-C ends it; the next run carries on. make demo-reset starts anew.
                 """
             )

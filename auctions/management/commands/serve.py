@@ -2,7 +2,7 @@
 
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from typing import Any
 
 import uvicorn
@@ -10,6 +10,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from auctions import embedded
+from auctions.warming import Warming
 
 
 class Server(uvicorn.Server):
@@ -48,8 +49,9 @@ class Command(BaseCommand):
                 timeout_graceful_shutdown=3,  # open event streams do not end by themselves
             )
         )
-        embedded.warm_up()
-        with nullcontext() if not settings.EMBEDDED else embedded.running():
+        # Pages are up at once; the worker and quotes wait until the kernels are compiled.
+        warm = Warming()
+        with embedded.running() if settings.EMBEDDED else nullcontext(), closing(warm):
             server.run()
         if not server.started:
             raise CommandError(f"cannot listen on {options['host']}:{options['port']}")

@@ -30,6 +30,7 @@ addEventListener("DOMContentLoaded", () => {
       if (mine !== turn) return;
       showErrors(quote.errors);
       if (quote.html) { answer.innerHTML = quote.html; await draw(plot, quote.figure); }
+      else if (quote.wait) { answer.replaceChildren(Object.assign(document.createElement("p"), { className: "muted", textContent: quote.wait })); timer = setTimeout(ask, 2000); }
       else { answer.innerHTML = "<p class=\"muted\">Mend the fields that are marked to get a quote.</p>"; plot.hidden = true; }
     } catch {
       if (mine === turn) answer.innerHTML = "<p class=\"muted\">No quote: the server is out of reach.</p>";
