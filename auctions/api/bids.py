@@ -150,7 +150,13 @@ class Quotes(ApiView):
     """What a bid would get."""
 
     @describe(
-        "Ask for a quote", {200: QuoteOut}, (*WRITE, 503), request=BidIn, parameters=[CLUSTER], operation_id="quote"
+        "Ask for a quote",
+        {200: QuoteOut},
+        (*WRITE, 503),
+        request=BidIn,
+        parameters=[CLUSTER],
+        operation_id="quote",
+        examples=examples(BIDS),
     )
     def post(self, request: Request, cluster: str) -> Response:
         """The decision this bid would get now; binds nobody, changes nothing."""

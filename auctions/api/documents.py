@@ -23,10 +23,10 @@ def brief(bid: Bid, cluster: Cluster) -> Json:
         "state": bid.state,
         "submitted_at": bid.submitted_at.isoformat(),
         "submitted_s": bid.submitted_s,
-        **_slot(cluster, "arrival", bid.arrival_slot),
-        **_slot(cluster, "start", bid.start_slot),
-        **_slot(cluster, "completion", bid.completion_slot),
-        "ended_slot": bid.ended_slot,
+        **slot_times(cluster, "arrival", bid.arrival_slot),
+        **slot_times(cluster, "start", bid.start_slot),
+        **slot_times(cluster, "completion", bid.completion_slot),
+        **slot_times(cluster, "ended", bid.ended_slot),
         "value": bid.value,
         "payment": bid.payment,
     }
@@ -88,8 +88,8 @@ def _decision(decision: Decision, cluster: Cluster, layout: Layout) -> Json:
         if counter is None
         else {
             "least_value": counter.least_value,
-            **_slot(cluster, "latest_start", counter.latest_start),
-            **_slot(cluster, "completion", counter.completion),
+            **slot_times(cluster, "latest_start", counter.latest_start),
+            **slot_times(cluster, "completion", counter.completion),
         },
         "prices": decision.prices,
     }
@@ -116,18 +116,18 @@ def _granted(decision: Decision, cluster: Cluster, layout: Layout) -> Json | Non
 
 def _schedule(cluster: Cluster, start: int, completion: int, placements: list[Json]) -> Json:
     return {
-        **_slot(cluster, "start", start),
-        **_slot(cluster, "completion", completion),
+        **slot_times(cluster, "start", start),
+        **slot_times(cluster, "completion", completion),
         "placements": placements,
     }
 
 
 def _placement(cluster: Cluster, names: Json, held: tuple[int, int, int]) -> Json:
     count, start, end = held
-    return {**names, "count": count, **_slot(cluster, "start", start), **_slot(cluster, "end", end)}
+    return {**names, "count": count, **slot_times(cluster, "start", start), **slot_times(cluster, "end", end)}
 
 
-def _slot(cluster: Cluster, name: str, slot: int | None) -> dict[str, Any]:
+def slot_times(cluster: Cluster, name: str, slot: int | None) -> dict[str, Any]:
     """A slot by number, in seconds after the epoch and as a time."""
     return {
         f"{name}_slot": slot,

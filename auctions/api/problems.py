@@ -36,6 +36,8 @@ class Unavailable(APIException):
     """The server has just started: the same request is answered a little later."""
 
     status_code = status.HTTP_503_SERVICE_UNAVAILABLE
+    wait = 3
+    """Seconds, told as Retry-After."""
 
 
 def refuse(field: str, message: str) -> ValidationError:

@@ -4,8 +4,9 @@ Bodies of bids are checked by `auctions.offers`, which knows the cluster; these 
 """
 
 # ruff: noqa: D101 (each is named for what it describes, and its fields carry their texts)
-from typing import Final
+from typing import Any, Final
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from auctions.models import BidState
@@ -25,7 +26,8 @@ MOST_BIDS: Final = 500
 
 
 class Document(serializers.Serializer):  # type: ignore[type-arg]
-    """Base of all documents."""
+    # No docstring: the document would repeat it at each of its children.
+    pass
 
 
 def _seconds(text: str, *, required: bool = True) -> serializers.FloatField:
@@ -54,25 +56,52 @@ def _at(text: str, *, null: bool = False) -> serializers.DateTimeField:
     return serializers.DateTimeField(allow_null=null, help_text=f"{text}, ISO 8601 in cluster time.")
 
 
-class UtilityIn(Document):
-    form = serializers.ChoiceField(sorted(UTILITY_FIELDS), help_text="How worth falls as completion comes later.")
-    value = serializers.FloatField(min_value=0, max_value=LARGEST_MONEY, help_text="The most it is worth, money.")
-    deadline_s = _seconds("step: worth nothing if complete later than this, seconds after submission.", required=False)
-    zero_at_s = _seconds("linear and inverse: when worth has fallen to 0, seconds after submission.", required=False)
-    steepness_per_s = _seconds("sigmoid: steepness, per second.", required=False)
-    midpoint_s = _seconds("sigmoid: when half the worth is gone, seconds after submission.", required=False)
-    points = serializers.ListField(
-        child=serializers.ListField(child=serializers.FloatField(min_value=0), min_length=2, max_length=2),
-        required=False,
-        help_text="piecewise_linear: pairs of seconds after submission and fraction of value in [0, 1], not rising.",
-    )
+_SECONDS: Final = {"type": "number", "minimum": 0, "maximum": LARGEST_SECONDS}
+_UTILITY_TEXTS: Final[dict[str, dict[str, Any]]] = {
+    "deadline_s": {**_SECONDS, "description": "Worth nothing if complete later than this, seconds after submission."},
+    "zero_at_s": {
+        **_SECONDS,
+        "exclusiveMinimum": True,
+        "description": "When worth has fallen to 0, seconds after submission.",
+    },
+    "steepness_per_s": {**_SECONDS, "description": "How steeply worth falls, per second."},
+    "midpoint_s": {**_SECONDS, "description": "When half the worth is gone, seconds after submission."},
+    "points": {
+        "type": "array",
+        "minItems": 1,
+        "items": {"type": "array", "minItems": 2, "maxItems": 2, "items": {**_SECONDS}},
+        "description": "Pairs of seconds after submission (rising) and fraction of value (0 to 1, not rising).",
+    },
+}
+
+
+def _utility_schema(form: str, fields: tuple[str, ...]) -> dict[str, Any]:
+    money = {"type": "number", "minimum": 0, "maximum": LARGEST_MONEY, "description": "The most it is worth, money."}
+    return {
+        "title": form,
+        "type": "object",
+        "properties": {
+            "form": {"type": "string", "enum": [form], "description": "How worth falls as completion comes later."},
+            "value": money,
+            **{name: _UTILITY_TEXTS[name] for name in fields},
+        },
+        "required": ["form", "value", *fields],
+        "additionalProperties": False,
+    }
+
+
+@extend_schema_field({"oneOf": [_utility_schema(form, fields) for form, fields in UTILITY_FIELDS.items()]})
+class UtilityIn(serializers.JSONField):
+    """One of the forms, each with fields of its own."""
 
 
 class BidIn(Document):
     label = serializers.CharField(  # type: ignore[assignment]
         required=False, allow_blank=True, max_length=LARGEST_LABEL, help_text="Your name for it."
     )
-    model = serializers.CharField(required=False, help_text="A profile of this cluster; fills in what is not given.")
+    model = serializers.CharField(
+        required=False, max_length=60, help_text="A profile of this cluster; fills in what is not given."
+    )
     epochs = serializers.IntegerField(min_value=1, max_value=LARGEST_EPOCHS, help_text="Passes over the data.")
     chunks = serializers.IntegerField(
         min_value=1, max_value=LARGEST_CHUNKS, required=False, help_text="Data chunks; the most workers at a time."
@@ -87,7 +116,7 @@ class BidIn(Document):
     ps_step_s = _by_name("Seconds an update takes on a parameter server, by type.")
     upload_delay_s = _by_name("Seconds to upload the data, by server; the server's own where not given.")
     start_after_s = _seconds("Do not start before this many seconds after submission.", required=False)
-    utility = UtilityIn()
+    utility = UtilityIn(help_text="What finishing is worth, by when: one of these forms.")
 
 
 class BulkIn(Document):
@@ -176,7 +205,8 @@ class BidBrief(Document):
     start_at = _at("Start", null=True)
     completion_slot, completion_s = _slot("Complete", null=True), _s("Complete", null=True)
     completion_at = _at("Complete", null=True)
-    ended_slot = _slot("Cancelled or failed in", null=True)
+    ended_slot, ended_s = _slot("Cancelled or failed in", null=True), _s("Cancelled or failed", null=True)
+    ended_at = _at("Cancelled or failed", null=True)
     value = _money("Worth at the completion granted", null=True)
     payment = _money("Payment", null=True)
 
@@ -282,7 +312,7 @@ class WelfareOut(Document):
 
 
 SUMMARY_COUNTS: Final = (
-    *("version", "ledger_version", "slot", "now", "end", "policy_number", "submitted", "admitted", "rejected"),
+    *("version", "ledger_version", "policy_number", "submitted", "admitted", "rejected"),
     *("waiting", "withdrawn", "planned", "running", "completed", "cancelled", "failed"),
 )
 SUMMARY_MONEY: Final = ("welfare", "revenue", "bidder_payoff", "utilisation", "price")
@@ -291,7 +321,9 @@ SUMMARY_MONEY: Final = ("welfare", "revenue", "bidder_payoff", "utilisation", "p
 class SummaryOut(Document):
     version = serializers.IntegerField(help_text="The market's version.")
     ledger_version = serializers.IntegerField(help_text="Version of the last event that moved the ledger.")
-    slot, now, end = _slot("Last begun"), _slot("First still tradable"), _slot("First beyond the horizon")
+    current_slot, current_s, current_at = _slot("Under way"), _s("Slot under way began"), _at("Slot under way began")
+    now_slot, now_s, now_at = _slot("First that can still be traded"), _s("It begins"), _at("It begins")
+    end_slot, end_s, end_at = _slot("First beyond the horizon"), _s("It begins"), _at("It begins")
     is_open = serializers.BooleanField(help_text="Whether it takes bids.")
     policy = serializers.CharField(help_text="Name of the policy in force.")
     policy_number = serializers.IntegerField(help_text="Its version.")

@@ -14,7 +14,9 @@ from rest_framework.response import Response
 
 from auctions import readings
 from auctions.api.base import ApiView, cluster_named, market_named
-from auctions.api.described import CLUSTER, READ, describe, query
+from auctions.api.described import CLUSTER, READ, SLOT, describe, query
+from auctions.api.documents import slot_times
+from auctions.api.examples import TOKEN, examples
 from auctions.api.filters import known_parameters, slot_number
 from auctions.api.problems import refuse
 from auctions.api.serializers import (
@@ -44,8 +46,8 @@ MOST_DECISIONS: Final = 5_000
 
 WINDOW: Final = [
     CLUSTER,
-    query("from_slot", int, "First slot; the first that can still be traded if not given."),
-    query("to_slot", int, "First slot no longer told; as far as is known, or fits, if not given."),
+    query("from_slot", SLOT, "First slot; the first that can still be traded if not given."),
+    query("to_slot", SLOT, "First slot no longer told; as far as is known, or fits, if not given."),
     query("server", str, "Only this server."),
 ]
 CACHED: Final = {304: None}
@@ -60,7 +62,13 @@ class Tokens(ApiView):
     throttle_scope = "token"
 
     @describe(
-        "Get a token", {200: TokenOut}, (400, 405, 406, 413, 415, 429), request=TokenIn, operation_id="token", auth=[]
+        "Get a token",
+        {200: TokenOut},
+        (400, 405, 406, 413, 415, 429),
+        request=TokenIn,
+        operation_id="token",
+        auth=[],
+        examples=examples({"With the password the demo prints": TOKEN}),
     )
     def post(self, request: Request) -> Response:
         """The token of a user, made at the first call."""
@@ -196,7 +204,13 @@ class Summary(MarketReading):
         """The market at a glance."""
         found = readings.summary(market)
         names = (*SUMMARY_COUNTS, *SUMMARY_MONEY, "is_open", "policy", "admitted_share")
-        return {**{name: getattr(found, name) for name in names}, "bound": _bound(found.bound)}
+        return {
+            **{name: getattr(found, name) for name in names},
+            **slot_times(market.cluster, "current", found.slot),
+            **slot_times(market.cluster, "now", found.now),
+            **slot_times(market.cluster, "end", found.end),
+            "bound": _bound(found.bound),
+        }
 
 
 def _cluster(cluster: Cluster) -> Json:

@@ -38,3 +38,4 @@ def test_the_interface_says_so_too(market: Market, alice: User, monkeypatch: pyt
     answer = client.post("/api/v1/clusters/lab/quotes", body(), content_type="application/json")
     assert answer.status_code == 503
     assert "again" in answer.json()["detail"]
+    assert int(answer["Retry-After"]) > 0

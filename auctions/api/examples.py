@@ -1,0 +1,58 @@
+"""Requests to paste: each works as it stands on the cluster that `make demo` brings up (a test sends them)."""
+
+from typing import Final
+
+from drf_spectacular.utils import OpenApiExample
+
+from scheduling.arrays import Json
+
+HOUR_S: Final = 3600
+
+BIDS: Final[dict[str, Json]] = {
+    "A model this cluster knows": {
+        "model": "ResNet-50",
+        "epochs": 30,
+        "utility": {"form": "constant", "value": 500},
+    },
+    "By a deadline": {
+        "label": "for the report",
+        "model": "LeNet",
+        "epochs": 20,
+        "utility": {"form": "step", "value": 300, "deadline_s": 48 * HOUR_S},
+    },
+    "Worth less the later, not before tomorrow": {
+        "model": "AlexNet",
+        "epochs": 30,
+        "start_after_s": 24 * HOUR_S,
+        "utility": {
+            "form": "piecewise_linear",
+            "value": 400,
+            "points": [[0, 1], [36 * HOUR_S, 1], [72 * HOUR_S, 0.25]],
+        },
+    },
+    "Critical for a while": {
+        "model": "GoogLeNet",
+        "epochs": 10,
+        "utility": {"form": "sigmoid", "value": 250, "steepness_per_s": 0.0001, "midpoint_s": 36 * HOUR_S},
+    },
+    "Every number by hand": {
+        "label": "my own network",
+        "epochs": 50,
+        "chunks": 40,
+        "minibatches": 50,
+        "gradient_mb": 98,
+        "worker_step_s": {"worker-1": 20, "worker-4": 12.5},
+        "ps_step_s": {"ps-1": 0.05},
+        "upload_delay_s": {"cloud": 2 * HOUR_S},
+        "utility": {"form": "linear", "value": 800, "zero_at_s": 120 * HOUR_S},
+    },
+}
+"""Bodies of bids, by what they show."""
+
+BULK: Final[Json] = {"bids": list(BIDS.values())[:2]}
+TOKEN: Final[Json] = {"username": "bidder", "password": "as the demo printed it"}
+
+
+def examples(bodies: dict[str, Json]) -> list[OpenApiExample]:
+    """Examples of a request's body."""
+    return [OpenApiExample(name, value=body, request_only=True) for name, body in bodies.items()]

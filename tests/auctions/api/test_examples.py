@@ -1,0 +1,65 @@
+"""What the documentation says to paste works on the demo's cluster as it stands there."""
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from rest_framework.test import APIClient
+
+from auctions import lane
+from auctions.api.examples import TOKEN
+from auctions.demo.world import market_named
+from auctions.models import Market
+
+METHODS = ("get", "post", "put", "patch", "delete")
+
+
+@pytest.fixture
+def document(db: None) -> Any:
+    return Client().get("/api/v1/schema", headers={"Accept": "application/vnd.oai.openapi+json"}).json()
+
+
+@pytest.fixture
+def demo(db: None) -> Market:
+    User.objects.create_user(TOKEN["username"], password=TOKEN["password"])
+    return market_named("demo", note="", seed=7)
+
+
+def operations(document: Any) -> list[tuple[str, str, Any]]:
+    """Path, method and description of every operation."""
+    return [
+        (path, method, item[method]) for path, item in document["paths"].items() for method in METHODS if method in item
+    ]
+
+
+def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: Any, demo: Market) -> None:
+    taken = 0
+    for path, method, operation in operations(document):
+        if "requestBody" not in operation:
+            continue
+        for name, example in operation["requestBody"]["content"]["application/json"]["examples"].items():
+            client = APIClient()
+            client.force_authenticate(User.objects.get())
+            answer = getattr(client, method)(path.replace("{cluster}", "demo"), example["value"], format="json")
+            assert answer.status_code in (200, 202), f"{operation['operationId']} {name}: {answer.content!r}"
+            taken += 1
+    assert taken == 12
+    lane.drain(demo.pk)
+    decided = client.get("/api/v1/clusters/demo/bids").json()["results"]
+    assert len(decided) == 7
+    assert {row["state"] for row in decided} == {"planned"}
+
+
+def test_the_document_says_that_bodies_hold_no_other_keys(document: Any) -> None:
+    closed = {name for name, schema in document["components"]["schemas"].items() if "additionalProperties" in schema}
+    assert closed >= {"BidIn", "BulkIn", "TokenIn"}
+
+
+def test_every_field_of_the_document_is_described(document: Any) -> None:
+    for name, schema in document["components"]["schemas"].items():
+        for field, described in schema.get("properties", {}).items():
+            assert described.get("description"), f"{name}.{field}"
+    for _, _, operation in operations(document):
+        for parameter in operation.get("parameters", []):
+            assert parameter["description"], operation["operationId"]
