@@ -24,7 +24,7 @@ from auctions.models import BoundKind, Certificate, DecisionRecord, Market, Slot
 from auctions.readings import VALUE_KEPT, past_prices
 from scheduling.arrays import Floats
 from scheduling.bid import Bid as CoreBid
-from scheduling.certificate import bid_term
+from scheduling.certificate import AtPrices
 
 BUDGET_S = 0.5
 """Kernel time of one renewal; bids beyond it count with their ceilings."""
@@ -42,6 +42,11 @@ class _Sight:
     start: int
     price: Floats
     """Prices from slot `start` to the end of the horizon, T x S x R."""
+
+    @property
+    def gone(self) -> int:
+        """Slots before this one have begun, are processed, and can no longer be traded."""
+        return min(self.moment.now, self.market.slot + 1)
 
 
 @dataclass(frozen=True)
@@ -95,14 +100,19 @@ def _look(market: Market, row: Certificate) -> _Sight:
 
 def _terms(sight: _Sight, *, deadline: float) -> _Terms:
     layout, values, loose = sight.book.layout, [], []
+    horizon = layout.horizon
+    posted, end = None, 0
     for decision in sight.decisions:
         exact = decision.inventory_version == sight.market.inventory_version and perf_counter() < deadline
         term = decision.ceiling
         if exact and term > 0:
-            first = decision.slot - sight.start
-            window = sight.price[first : first + layout.horizon]
+            if posted is None or decision.slot + horizon > end:
+                # An index serves the bids of an eighth of the horizon: longer tables are slower to search.
+                end = decision.slot + horizon + horizon // 8
+                prices = sight.price[decision.slot - sight.start : end - sight.start]
+                posted = AtPrices(layout.inventory, prices, start=decision.slot)
             core = CoreBid.from_json(decision.bid.core)
-            term = min(term, bid_term(core, layout.inventory, prices=window, start=decision.slot))
+            term = min(term, posted.term(core, first=decision.slot, end=decision.slot + horizon))
         values.append(term)
         loose.append(not exact)
     return _Terms(values=values, loose=loose)
@@ -114,7 +124,7 @@ def _capacity_term(row: Certificate, sight: _Sight) -> float:
     The capacity of a past slot is what it was when the slot began. Sums of processed slots are kept in the row.
     """
     market, book = sight.market, sight.book
-    fresh = SlotPrice.objects.filter(market=market, slot__lte=market.slot)
+    fresh = SlotPrice.objects.filter(market=market, slot__lt=sight.gone)
     if row.settled_through is not None:
         fresh = fresh.filter(slot__gte=row.settled_through)
     known: dict[int, Layout] = {market.inventory_version: book.layout}
@@ -122,7 +132,7 @@ def _capacity_term(row: Certificate, sight: _Sight) -> float:
         if version not in known:
             known |= layouts(market, {version})
         row.settled_capacity += float((np.array(prices) * known[version].inventory.capacity).sum())
-    row.settled_through = market.slot + 1
+    row.settled_through = sight.gone
     future = sight.price[sight.moment.now - sight.start :]
     return row.settled_capacity + float((future * book.layout.inventory.capacity).sum())
 
@@ -135,7 +145,7 @@ def _welfare(sight: _Sight) -> float:
 def _settle(row: Certificate, sight: _Sight, terms: _Terms) -> None:
     """Keep, as sums, the terms of the leading bids whose whole window lies in processed slots."""
     for decision, term, loose in zip(sight.decisions, terms.values, terms.loose, strict=True):
-        if decision.slot + sight.book.layout.horizon > sight.market.slot + 1:
+        if decision.slot + sight.book.layout.horizon > sight.gone:
             return
         row.settled_bids += 1
         row.settled_terms += term

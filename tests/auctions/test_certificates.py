@@ -1,0 +1,170 @@
+"""The certificate against the offline optimum, found by trying everything."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from auctions import certificates, lane
+from auctions.jobs import cancel_job, fail_job
+from auctions.layout import Layout
+from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, Market
+from auctions.policies import change_policy
+from cluster.clock import set_clock
+from cluster.guards import checked_change
+from cluster.models import Capacity
+from scheduling.arrays import Ints
+from scheduling.bid import Bid as CoreBid
+from tests.auctions.worlds import SLOT_S, make_cluster, make_market, make_user, set_time, submit
+from tests.scheduling.twins.rigid_exact import Problem, every
+
+HORIZON = 5
+UTILITIES = (
+    {"form": "constant"},
+    {"form": "linear", "zero_at_s": 900},
+    {"form": "step", "deadline_s": 400},
+    {"form": "inverse", "zero_at_s": 1500},
+)
+
+
+def options(record: DecisionRecord, layout: Layout, *, slots: int) -> list[tuple[float, Ints]]:
+    """What the bid could have had alone: value and units held by slot, best first. Complete for two servers."""
+    core, inventory = CoreBid.from_json(record.bid.core), layout.inventory
+    nothing = np.zeros((layout.horizon, *inventory.capacity.shape), dtype=np.int64)
+    problem = Problem(core, inventory, record.slot, nothing, nothing.astype(float))
+    found: dict[bytes, tuple[float, Ints]] = {}
+    for one in every(problem):
+        held = np.zeros((slots, *inventory.capacity.shape), dtype=np.int64)
+        window = slice(one.start, one.completion)
+        for server, count in one.counts:
+            held[window, server] += count * inventory.worker_demand[one.worker_type]
+        held[window, one.host] += one.pss * inventory.ps_demand[one.ps_type]
+        found[held.tobytes()] = (one.payoff, held)
+    return sorted(found.values(), key=lambda option: -option[0])
+
+
+def capacities(market: Market, *, slots: int) -> Iterator[Ints]:
+    """The capacity each slot could last be traded with."""
+    events = Event.objects.filter(market=market, kind__in=(EventKind.OPENED, EventKind.INVENTORY)).order_by("version")
+    layouts = [(event.slot, Layout.from_json(event.payload)) for event in events]
+    for t in range(slots):
+        yield [layout for slot, layout in layouts if slot <= t or slot == layouts[0][0]][-1].inventory.capacity
+
+
+def optimum(market: Market) -> float:
+    """The most that any scheduler could have had from the decided bids, by trying every set of schedules."""
+    records = list(DecisionRecord.objects.filter(bid__market=market).select_related("bid").order_by("version"))
+    slots = max(r.slot for r in records) + HORIZON
+    known = {
+        v: Layout.from_json(Event.objects.get(market=market, version=v).payload)
+        for v in {r.inventory_version for r in records}
+    }
+    choices = [options(r, known[r.inventory_version], slots=slots) for r in records]
+    hopes = [sum(c[0][0] for c in choices[i:] if c) for i in range(len(choices) + 1)]
+    best = 0.0
+
+    def go_on(i: int, free: Ints, value: float) -> None:
+        nonlocal best
+        best = max(best, value)
+        if i == len(choices):
+            return
+        for worth, held in choices[i]:
+            if value + worth + hopes[i + 1] <= best:
+                break
+            if (held <= free).all():
+                go_on(i + 1, free - held, value + worth)
+        if value + hopes[i + 1] > best:
+            go_on(i + 1, free, value)
+
+    go_on(0, np.array(list(capacities(market, slots=slots))), 0.0)
+    return best
+
+
+def check(market: Market) -> None:
+    """Both bounds hold, and the smaller one is named."""
+    lane.drain(market.pk)
+    row = certificates.renew(market.pk, budget_s=60.0)
+    assert row is not None
+    best = optimum(market) * (1 - 1e-9)
+    assert row.posted_price >= best
+    assert row.zero_price >= best
+    assert row.value == min(row.posted_price, row.zero_price)
+    kept = Bid.objects.filter(market=market, state__in=(BidState.PLANNED, BidState.RUNNING, BidState.COMPLETED))
+    assert row.welfare == pytest.approx(sum(bid.value or 0.0 for bid in kept))
+    assert best >= row.welfare * (1 - 1e-6)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("seed", range(12))
+def test_no_scheduler_could_have_had_more_whatever_happens(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    market = make_market(make_cluster(servers=1, units=1, horizon=HORIZON), refit_every=1)
+    alice = make_user()
+    seconds = 0.0
+    for step in range(5):
+        utility = UTILITIES[int(random.integers(len(UTILITIES)))]
+        value = float(random.uniform(1, 200))
+        bid = submit(market, alice, value, epochs=int(random.integers(1, 3)), utility={**utility, "value": value})
+        if random.random() < 0.5:  # a late decision
+            seconds += SLOT_S * float(random.choice([0.5, 1.0, 2.0]))
+            set_time(market, seconds)
+        check(market)
+        bid.refresh_from_db()
+        if bid.state in (BidState.PLANNED, BidState.RUNNING) and random.random() < 0.4:
+            (cancel_job if random.random() < 0.5 else lambda bid: fail_job(bid, "a disk broke"))(bid)
+            check(market)
+        if step == 1:
+            change_policy(market, name="dps", parameters={"price": str(random.choice(["learned", "printed"]))}, by=None)
+        if step == 2:
+            with checked_change(market.cluster):
+                Capacity.objects.filter(server__cluster=market.cluster, server__name="edge-0").update(amount=3)
+        check(market)
+
+
+@pytest.mark.django_db
+def test_a_slot_is_counted_once_in_what_the_capacity_costs() -> None:
+    cluster = make_cluster(servers=1, units=2, horizon=HORIZON)
+    set_clock(cluster, at_s=SLOT_S / 2)
+    market = make_market(cluster, price="printed", eta_worker=[3.0], eta_ps=[3.0])
+    submit(market, make_user(), 500.0)
+    lane.drain(market.pk)
+    before = certificates.renew(market.pk)
+    set_time(market, float(SLOT_S))  # the very beginning of slot 1: it has begun and can still be traded
+    submit(market, make_user("bob"), utility={"form": "step", "value": 9.0, "deadline_s": 1})  # worth nothing
+    lane.drain(market.pk)
+    after = certificates.renew(market.pk)
+    assert before is not None
+    assert after is not None
+    assert after.posted_price == pytest.approx(before.posted_price)
+
+
+@pytest.mark.django_db
+def test_a_slot_whose_capacity_grows_as_it_begins_is_not_bounded_by_what_it_was() -> None:
+    market = make_market(
+        make_cluster(servers=1, units=1, horizon=HORIZON), price="printed", eta_worker=[99.0], eta_ps=[99.0]
+    )
+    alice = make_user()
+    submit(market, alice, 500.0)
+    lane.drain(market.pk)
+    set_time(market, float(SLOT_S))
+    with checked_change(market.cluster):
+        Capacity.objects.filter(server__cluster=market.cluster).update(amount=50)
+    for _ in range(6):
+        submit(market, alice, 500.0, utility={"form": "step", "value": 500.0, "deadline_s": 100})
+    lane.drain(market.pk)
+    set_time(market, 10.0 * SLOT_S)
+    row = certificates.renew(market.pk)
+    assert row is not None
+    assert row.posted_price >= row.welfare
+
+
+@pytest.mark.django_db
+def test_a_sweep_has_time_for_every_bid_of_a_demo() -> None:
+    market = make_market(make_cluster(servers=12, units=8, horizon=150))
+    alice = make_user()
+    for i in range(60):
+        submit(market, alice, 100.0, epochs=1 + i % 7)
+    lane.drain(market.pk)
+    row = certificates.renew(market.pk)
+    assert row is not None
+    assert row.loose == 0
