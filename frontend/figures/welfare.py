@@ -22,7 +22,7 @@ class Course:
     revenue: Floats
     zero_price_bound: Floats
     certified: tuple[str, float] | None = None
-    """Kind and value of the smallest bound proved for all of them."""
+    """What the smallest bound proved for all of them is, in words, and its value."""
 
 
 def figure(course: Course, line: TimeLine, *, key: str = "welfare") -> Drawing:

@@ -77,7 +77,7 @@ def bar_span(bar: readings.Bar, *, group: str) -> gantt.Span:
 def course(market: Market) -> welfare.Course:
     """Welfare after each decision with the certified bound."""
     read = readings.welfare(market)
-    certified = None if read.bound is None else (BoundKind(read.bound.kind).label, read.bound.value)
+    certified = None if read.bound is None else (in_words(read.bound), read.bound.value)
     return welfare.Course(
         sequence=read.sequence,
         seconds=read.seconds,
@@ -86,6 +86,14 @@ def course(market: Market) -> welfare.Course:
         zero_price_bound=read.zero_price_bound,
         certified=certified,
     )
+
+
+def in_words(bound: readings.BoundReading) -> str:
+    """Which bound it is, its gap, how long it took, and whether every term is exact."""
+    words = f"{BoundKind(bound.kind).label}, gap {100 * bound.gap:.1f} %, {bound.took_ms:.0f} ms"
+    if bound.loose and bound.kind == BoundKind.POSTED_PRICE:
+        words += f", loose for {bound.loose} of {bound.decided}"
+    return words
 
 
 def _draw_prices(market: Market, viewer: User, query: QueryDict) -> Drawing:
