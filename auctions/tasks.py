@@ -4,6 +4,7 @@ import logging
 
 from celery import shared_task
 from celery.signals import worker_init
+from django.conf import settings
 
 from auctions import certificates, lane, slots
 from auctions.models import Market
@@ -14,8 +15,9 @@ log = logging.getLogger(__name__)
 
 @worker_init.connect
 def warm_up_worker(**_: object) -> None:
-    """Compile or load the kernel before the first task, and before the worker forks."""
-    rigid.warm_up()
+    """Compile or load the kernels before the first task, and before the worker forks; a server does so meanwhile."""
+    if not settings.EMBEDDED:
+        rigid.warm_up()
 
 
 @shared_task
