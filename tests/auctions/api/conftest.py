@@ -1,10 +1,12 @@
 """Alice owns, Olga operates, Charlie must see nothing."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.test import Client
 from rest_framework.test import APIClient
 
 from auctions.models import Market
@@ -12,6 +14,20 @@ from tests.auctions.worlds import make_user
 
 BASE = "/api/v1/clusters/lab"
 Caller = Callable[..., Any]
+METHODS = ("get", "post", "put", "patch", "delete")
+
+
+def operations(document: Any) -> list[tuple[str, str, Any]]:
+    """Path, method and description of every operation."""
+    return [
+        (path, method, item[method]) for path, item in document["paths"].items() for method in METHODS if method in item
+    ]
+
+
+@pytest.fixture
+def document(db: None) -> Any:
+    """The OpenAPI document as it is served."""
+    return json.loads(Client().get("/api/v1/schema", headers={"Accept": "application/vnd.oai.openapi+json"}).content)
 
 
 @pytest.fixture

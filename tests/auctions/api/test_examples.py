@@ -4,33 +4,19 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.test import Client
 from rest_framework.test import APIClient
 
 from auctions import lane
 from auctions.api.examples import TOKEN
 from auctions.demo.world import market_named
 from auctions.models import Market
-
-METHODS = ("get", "post", "put", "patch", "delete")
-
-
-@pytest.fixture
-def document(db: None) -> Any:
-    return Client().get("/api/v1/schema", headers={"Accept": "application/vnd.oai.openapi+json"}).json()
+from tests.auctions.api.conftest import operations
 
 
 @pytest.fixture
 def demo(db: None) -> Market:
     User.objects.create_user(TOKEN["username"], password=TOKEN["password"])
     return market_named("demo", note="", seed=7)
-
-
-def operations(document: Any) -> list[tuple[str, str, Any]]:
-    """Path, method and description of every operation."""
-    return [
-        (path, method, item[method]) for path, item in document["paths"].items() for method in METHODS if method in item
-    ]
 
 
 def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: Any, demo: Market) -> None:

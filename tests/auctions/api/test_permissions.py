@@ -1,0 +1,77 @@
+"""Who may do what: a rule for every operation of the OpenAPI document, so that a new one without a rule fails."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from rest_framework.test import APIClient
+
+from auctions import lane
+from auctions.models import Bid, Market
+from tests.auctions.api.conftest import operations
+from tests.auctions.worlds import body, make_user, submit
+
+ACTORS = ("alice", "olga", "charlie", "anonymous")
+ANYBODY_KNOWN = (200, 200, 200, 401)
+OF_THE_BID = (200, 200, 404, 401)
+RULES: dict[str, tuple[int, int, int, int]] = {
+    "token": (400, 400, 400, 400),
+    "clusters_list": ANYBODY_KNOWN,
+    "clusters_read": ANYBODY_KNOWN,
+    "prices": ANYBODY_KNOWN,
+    "utilisation": ANYBODY_KNOWN,
+    "welfare": ANYBODY_KNOWN,
+    "summary": ANYBODY_KNOWN,
+    "quote": ANYBODY_KNOWN,
+    "bids_list": ANYBODY_KNOWN,
+    "bids_submit": (202, 202, 202, 401),
+    "bids_submit_bulk": (202, 202, 202, 401),
+    "bids_read": OF_THE_BID,
+    "bids_schedule": OF_THE_BID,
+    "bids_cancel": OF_THE_BID,
+    "bids_withdraw": OF_THE_BID,
+}
+"""What Alice (it is her bid), Olga (an operator), Charlie (a stranger) and who is not known are answered."""
+
+BODIES: dict[str, Any] = {
+    "token": {"username": "alice", "password": "a guess"},
+    "quote": body(),
+    "bids_submit": body(),
+    "bids_submit_bulk": {"bids": [body()]},
+}
+SECRET = "a name only Alice uses"
+
+
+@pytest.fixture
+def clients(client_of: Callable[[User], APIClient], alice: User) -> dict[str, APIClient]:
+    """A client for every actor."""
+    users = {"alice": alice, "olga": make_user("olga", is_staff=True), "charlie": make_user("charlie")}
+    return {**{name: client_of(user) for name, user in users.items()}, "anonymous": APIClient()}
+
+
+def test_every_operation_has_a_rule(document: Any) -> None:
+    assert {operation["operationId"] for _, _, operation in operations(document)} == set(RULES)
+
+
+@pytest.mark.parametrize("actor", ACTORS)
+@pytest.mark.parametrize("name", RULES)
+def test_an_operation_answers_whom_it_may(
+    document: Any, market: Market, alice: User, clients: dict[str, APIClient], name: str, actor: str
+) -> None:
+    submit(market, alice, label=SECRET)
+    if name != "bids_withdraw":
+        lane.drain(market.pk)
+    before = list(Bid.objects.values())
+    path, method = next((p, m) for p, m, operation in operations(document) if operation["operationId"] == name)
+    path = path.replace("{cluster}", "lab").replace("{sequence}", "1")
+    answer = getattr(clients[actor], method)(path, BODIES.get(name), format="json")
+    expected = RULES[name][ACTORS.index(actor)]
+    assert answer.status_code == expected, answer.content
+    if expected == 401:
+        assert answer["WWW-Authenticate"] == "Token"
+    if expected >= 400:
+        assert list(Bid.objects.values()) == before
+    if actor in ("charlie", "anonymous"):
+        assert SECRET not in answer.content.decode()
+        assert "alice" not in answer.content.decode()
