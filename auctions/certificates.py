@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
+from django.db import IntegrityError, transaction
 from django.db.models import Sum
 
 from auctions import book as books
@@ -81,7 +82,11 @@ def renew(market_id: int, *, budget_s: float = BUDGET_S) -> Certificate | None:
     _settle(row, sight, terms)
     row.computed_at = sight.moment.wall
     row.took_ms = (perf_counter() - began) * 1000
-    row.save()
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError:  # another worker's first certificate of this market came between
+        return Certificate.objects.get(market=market)
     return row
 
 

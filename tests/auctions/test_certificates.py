@@ -1,14 +1,16 @@
 """The certificate against the offline optimum, found by trying everything."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
+from django.contrib.auth.models import User
 
 from auctions import certificates, lane
 from auctions.jobs import cancel_job, fail_job
 from auctions.layout import Layout
-from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, Market
+from auctions.models import Bid, BidState, Certificate, DecisionRecord, Event, EventKind, Market
 from auctions.policies import change_policy
 from cluster.clock import set_clock
 from cluster.guards import checked_change
@@ -168,3 +170,20 @@ def test_a_sweep_has_time_for_every_bid_of_a_demo() -> None:
     row = certificates.renew(market.pk)
     assert row is not None
     assert row.loose == 0
+
+
+def test_two_workers_may_compute_the_first_certificate_at_once(
+    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(market, alice)
+    lane.drain(market.pk)
+    look = certificates._look
+
+    def while_another_is_faster(market: Market, row: Certificate) -> Any:
+        monkeypatch.setattr(certificates, "_look", look)
+        certificates.renew(market.pk)
+        return look(market, row)
+
+    monkeypatch.setattr(certificates, "_look", while_another_is_faster)
+    kept = certificates.renew(market.pk)
+    assert kept == Certificate.objects.get()
