@@ -1,14 +1,16 @@
 import re
+from datetime import datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import User
 from django.core.cache import cache
+from django.test import Client
 from rest_framework.test import APIClient
 
 from auctions import lane
-from auctions.models import Market
+from auctions.models import Bid, Market
 from tests.auctions.api.conftest import BASE
-from tests.auctions.worlds import submit
+from tests.auctions.worlds import body, set_time, submit
 
 PROBLEM = "application/problem+json"
 
@@ -71,6 +73,42 @@ def test_nothing_there_is_a_problem_document(api: APIClient, path: str) -> None:
 def test_wrong_method_and_wrong_format_are_problems(api: APIClient) -> None:
     assert api.delete(f"{BASE}/bids").json()["status"] == 405
     assert api.get(f"{BASE}/bids", headers={"Accept": "text/html"}).json()["status"] == 406
+
+
+def test_a_session_without_its_csrf_token_is_a_problem(market: Market, alice: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(alice)
+    answer = client.post(f"{BASE}/bids", body(), content_type="application/json")
+    assert (answer.status_code, answer["Content-Type"]) == (403, PROBLEM)
+    assert "CSRF" in answer.json()["detail"]
+    assert not Bid.objects.exists()
+
+
+def test_what_nobody_foresaw_is_a_problem_that_tells_nothing_of_the_inside(
+    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Market) -> None:
+        raise RuntimeError("the inside")
+
+    monkeypatch.setattr("auctions.readings.summary", fail)
+    client = Client(raise_request_exception=False)
+    client.force_login(alice)
+    answer = client.get(f"{BASE}/summary")
+    assert (answer.status_code, answer["Content-Type"]) == (500, PROBLEM)
+    assert "inside" not in answer.json()["detail"]
+
+
+def test_an_unknown_host_is_a_problem(db: None) -> None:
+    answer = Client().get("/api/v1/clusters", headers={"Host": "mars.example"})
+    assert (answer.status_code, answer["Content-Type"]) == (400, PROBLEM)
+
+
+def test_the_times_of_a_summary_are_told_in_slots_seconds_and_cluster_time(api: APIClient, market: Market) -> None:
+    set_time(market, 250)
+    told = api.get(f"{BASE}/summary").json()
+    assert [told[f"{name}_slot"] for name in ("current", "now", "end")] == [2, 3, 15]
+    assert told["now_s"] == 300
+    assert datetime.fromisoformat(told["now_at"]) == market.cluster.epoch + timedelta(seconds=300)
 
 
 def test_too_many_requests_are_told_when_to_come_again(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
