@@ -11,6 +11,9 @@ from scheduling.arrays import Floats, Ints
 
 LARGEST_ROWS = 60
 LARGEST_COLUMNS = 160
+LEAST_COLUMNS = 24
+MARGIN = 4
+"""Slots shown beyond the last one whose prices differ from those at the end."""
 DARKEST = 1e4
 """Prices so many times below the highest, and free units, share the darkest colour."""
 BOTH, BY_SERVER, BY_TYPE = "both", "server", "type"
@@ -63,7 +66,7 @@ def of_server(start: int, price: Floats, capacity: Ints, resources: Sequence[str
 
 def figure(view: PriceView, line: TimeLine, *, key: str = "prices") -> Drawing:
     """The heat map, cut to the dearest rows and to columns of several slots where it would not be readable."""
-    shown = _columns(_dearest(view))
+    shown = _columns(_until_still(_dearest(view)))
     if not shown.rows or not shown.price.shape[1]:
         return Drawing([], layout(height=160, key=key), note="There is nothing for sale in these slots.")
     starts = [shown.start + i * shown.step for i in range(shown.price.shape[1])]
@@ -112,6 +115,19 @@ def _dearest(view: PriceView) -> PriceView:
     kept = np.sort(np.argsort(-worth, kind="stable")[:LARGEST_ROWS])
     note = f"{view.note} The {LARGEST_ROWS} dearest of {len(view.rows)} rows; the CSV file has all.".strip()
     return replace(view, rows=tuple(view.rows[i] for i in kept), price=view.price[kept], note=note)
+
+
+def _until_still(view: PriceView) -> PriceView:
+    """Leave out the end, where nothing is held yet and prices no longer change from slot to slot."""
+    slots = view.price.shape[1]
+    if not slots or not view.rows:
+        return view
+    moving = np.flatnonzero((np.nan_to_num(view.price) != np.nan_to_num(view.price[:, -1:])).any(axis=0))
+    kept = max(LEAST_COLUMNS, int(moving[-1]) + 1 + MARGIN if moving.size else 0)
+    if kept >= slots:
+        return view
+    note = f"{view.note} Left out: {slots - kept} later slots, whose prices are those of the last column.".strip()
+    return replace(view, price=view.price[:, :kept], note=note)
 
 
 def _columns(view: PriceView) -> PriceView:

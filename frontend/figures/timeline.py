@@ -23,12 +23,18 @@ class TimeLine:
 
     def words(self, slot: int) -> str:
         """Date, time and slot for a reader."""
-        begins = self.epoch + timedelta(seconds=units.seconds(slot, self.slot_seconds))
-        return f"{begins:%-d %b %Y %H:%M} (slot {slot})"
+        return f"{self._begins(slot):%-d %b %Y %H:%M} (slot {slot})"
+
+    def time_words(self, slot: int) -> str:
+        """Day and time of a slot in the middle of a sentence."""
+        return f"{self._begins(slot):%-d %b %H:%M}"
 
     def milliseconds(self, slots: int) -> int:
         """Length of so many slots in the unit of Plotly's date axes."""
         return units.seconds(slots, self.slot_seconds) * 1000
+
+    def _begins(self, slot: int) -> datetime:
+        return self.epoch + timedelta(seconds=units.seconds(slot, self.slot_seconds))
 
     @property
     def slot_words(self) -> str:

@@ -26,7 +26,7 @@ class Course:
 
 
 def figure(course: Course, line: TimeLine, *, key: str = "welfare") -> Drawing:
-    """Steps of welfare, revenue and the zero-price bound; the certified bound as a level."""
+    """Steps of welfare, revenue and the zero-price bound; the certified bound, one number, as a point at the end."""
     count = len(course.sequence)
     if not count:
         return Drawing([], layout(height=160, key=key), note="No bid has been decided yet.")
@@ -44,12 +44,13 @@ def figure(course: Course, line: TimeLine, *, key: str = "welfare") -> Drawing:
         data.append(
             {
                 "type": "scatter",
-                "mode": "lines",
-                "name": f"certified: {kind}",
-                "x": [dates[0], dates[-1]],
-                "y": [rounded(value)] * 2,
-                "line": {"color": ORANGE, "width": 2, "dash": "longdash"},
-                "hovertemplate": f"{kind}<br>%{{y:,.5~g}}<extra></extra>",
+                "mode": "markers",
+                "name": f"certified for all of them: {kind.lower()}",
+                "x": [dates[-1]],
+                "y": [rounded(value)],
+                "marker": {"color": ORANGE, "size": 11, "symbol": "diamond"},
+                "cliponaxis": False,
+                "hovertemplate": f"certified: {kind.lower()}<br>%{{y:,.5~g}}<extra></extra>",
             }
         )
     drawn = layout(

@@ -1,5 +1,7 @@
 """Money, slots and states in words."""
 
+import re
+
 from django import template
 
 from auctions.models import BidState
@@ -29,6 +31,12 @@ def percent(share: float | None) -> str:
 def look(state: str) -> Look:
     """How a state is shown."""
     return LOOKS[BidState(state)]
+
+
+@register.filter
+def with_times(words: str, line: TimeLine) -> str:
+    """An explanation of the core, which knows slots only, with the time of each slot it names."""
+    return re.sub(r"\bslot (\d+)", lambda found: f"{found[0]} ({line.time_words(int(found[1]))})", words)
 
 
 @register.filter

@@ -34,12 +34,15 @@ def bid_list(request: HttpRequest, name: str) -> HttpResponse:
     market, viewer = market_named(name), viewer_of(request)
     everything = visible_bids(market, viewer)
     state, text = request.GET.get("state", ""), request.GET.get("label", "").strip()
+    mine = viewer.is_staff and "mine" in request.GET
     found = everything.order_by("-sequence")
     if state in BidState.values:
         found = found.filter(state=state)
+    if mine:
+        found = found.filter(owner=viewer)
     if text:
         found = found.filter(label__icontains=text)
-    chosen = {key: value for key, value in (("state", state), ("label", text)) if value}
+    chosen = {key: value for key, value in (("state", state), ("label", text), ("mine", "1" if mine else "")) if value}
     context = {
         "market": market,
         "line": timeline_of(market),
@@ -47,6 +50,7 @@ def bid_list(request: HttpRequest, name: str) -> HttpResponse:
         "looks": LOOKS.items(),
         "state": state,
         "label": text,
+        "mine": mine,
         "any_at_all": everything.exists(),
         "query": f"{urlencode(chosen)}&" if chosen else "",
     }

@@ -56,7 +56,7 @@ def spans(market: Market, viewer: User, choice: str) -> tuple[list[gantt.Span], 
         if not only or bar.server == only
     ]
     last = max((span.end for span in held), default=end)
-    return held, window.now, (start, min(end, max(last, window.now + 12) + 1))
+    return held, window.now, (max(0, start), min(end, max(last, window.now + 12) + 1))
 
 
 def bar_span(bar: readings.Bar, *, group: str) -> gantt.Span:

@@ -53,7 +53,7 @@ def tiles_of(reading: readings.Summary) -> list[dict[str, str]]:
     if bound is None:
         optimum = ("–", "no certificate yet")
     else:
-        said = f"{bound.kind.label}; {money(bound.value)} at most" + (", some terms loose" if bound.loose else "")
+        said = f"nobody could have exceeded {money(bound.value)} ({bound.kind.label.lower()})"
         optimum = (percent(1 - bound.gap), said)
     rows = [
         ("welfare", "Welfare", money(reading.welfare), f"bidders keep {money(reading.bidder_payoff)}"),

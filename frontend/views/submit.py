@@ -20,6 +20,7 @@ from frontend.figures import value
 from frontend.forms import BidForm, initial_of
 from scheduling.arrays import Json
 from scheduling.errors import InvalidField
+from scheduling.posted_price import CENT
 
 
 @login_required
@@ -70,7 +71,11 @@ def live_quote(request: HttpRequest, name: str) -> HttpResponse:
 def _quoted(market: Market, body: Json) -> dict[str, Any]:
     answer, line = quote(cluster=market.cluster, body=body), timeline_of(market)
     decision = answer.decision
-    html = render_to_string("frontend/_quote.html", {"decision": decision, "quote": answer, "line": line})
+    # As text: a number in a template would be written with the language's own separators.
+    adopted = None if decision.counter is None else f"{decision.counter.least_value + CENT:.2f}"
+    html = render_to_string(
+        "frontend/_quote.html", {"decision": decision, "quote": answer, "line": line, "adopted": adopted}
+    )
     layout = books.peek(market, now=answer.slot).layout
     core = core_bid(resolve(body, market.cluster, layout), layout, bid_id="curve", arrival=answer.slot)
     schedule = decision.schedule

@@ -54,6 +54,15 @@ def test_a_trace_is_fed_and_its_malformed_rows_are_told(tmp_path: Path) -> None:
     assert figures(done.stdout)["in the market"] == "2"
 
 
+def test_a_file_that_is_no_trace_is_refused_before_anything_is_made(tmp_path: Path) -> None:
+    other = tmp_path / "other.csv"
+    other.write_text("a,b\n1,2\n")
+    done = demo(tmp_path, "--once", "--trace", str(other), "--port", str(free_port()))
+    assert done.returncode == 1
+    assert "expected the columns" in done.stderr
+    assert not (tmp_path / "shadowprice.sqlite3").exists()
+
+
 def test_ctrl_c_ends_every_process_and_stops_the_clock(tmp_path: Path) -> None:
     port = free_port()
     command = [sys.executable, "manage.py", "demo", "--port", str(port), "--slot-takes", "1"]

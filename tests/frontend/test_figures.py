@@ -75,6 +75,22 @@ def test_prices_of_301_servers_stay_under_300_kb_and_say_what_is_left_out(choice
     assert len(list(prices.table(view, LINE).rows)) == view.price.size
 
 
+def test_the_heat_map_ends_soon_after_the_last_slot_that_anything_is_held_in() -> None:
+    price = np.full((150, 1, 2), 0.01)
+    price[30:40] = 0.5
+    view = prices.both(7, price, np.array([[1, 1]]), ("a",), ("x", "y"))
+    drawing = prices.figure(view, LINE)
+    (trace,) = drawing.data
+    assert len(trace["x"]) == 44
+    assert "106 later slots" in drawing.note
+    assert len(list(prices.table(view, LINE).rows)) == 300
+
+
+def test_a_cluster_in_which_nothing_is_held_shows_a_day_of_prices() -> None:
+    view = prices.both(0, np.full((150, 1, 1), 0.01), np.array([[1]]), ("a",), ("x",))
+    assert len(prices.figure(view, LINE).data[0]["x"]) == 24
+
+
 def test_free_units_do_not_break_the_scale_of_magnitudes() -> None:
     view = prices.both(0, np.array([[[0.0, 1.0, 100.0]]]), np.array([[1, 1, 1]]), ("a",), ("x", "y", "z"))
     (trace,) = prices.figure(view, LINE).data
@@ -114,7 +130,8 @@ def test_welfare_keeps_the_last_decision_when_points_are_left_out() -> None:
     assert len(checked(drawing)) < 300_000
     by_name = {trace["name"]: trace for trace in drawing.data}
     assert by_name["welfare"]["y"][-1] == 5000
-    assert by_name["certified: Zero-price bound"]["y"] == [10000, 10000]
+    # One number for all decisions so far: a point at the end, no line along times it says nothing about.
+    assert by_name["certified for all of them: zero-price bound"]["y"] == [10000]
     assert "500 of 5000" in drawing.note
     assert len(list(welfare.table(course(5000), LINE).rows)) == 5000
 

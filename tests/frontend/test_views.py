@@ -1,11 +1,13 @@
 """Who sees what, and what pages answer."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
 from django.contrib.staticfiles import finders
+from django.template.loader import render_to_string
 from django.test import Client
 
 from auctions import lane, warming
@@ -212,6 +214,47 @@ def test_filters_and_pages_are_in_the_address(market: Market, alice: User, as_al
     found = as_alice.get(f"{HOME}bids/", {"label": "night", "state": "submitted"})
     assert found.context["page"].paginator.count == 15
     assert "No bid matches" in as_alice.get(f"{HOME}bids/", {"state": "failed"}).text
+
+
+def test_an_operator_may_see_only_its_own_bids(market: Market, alice: User, as_operator: Client) -> None:
+    submit(market, alice, label="of alice")
+    submit(market, User.objects.get(is_staff=True), label="of the operator")
+    assert "of alice" in as_operator.get(f"{HOME}bids/").text
+    mine = as_operator.get(f"{HOME}bids/", {"mine": "1"})
+    assert "of the operator" in mine.text
+    assert "of alice" not in mine.text
+    assert "mine=1&" in mine.context["query"]
+
+
+def test_a_rejecting_quote_offers_a_value_that_is_admitted(market: Market, as_alice: Client) -> None:
+    answer = as_alice.post(f"{HOME}quote/", {**FORM, "value": "0.001"}).json()
+    found = re.search(r'data-adopt="([0-9.]+)"', answer["html"])
+    assert found is not None
+    assert "Would be admitted" in as_alice.post(f"{HOME}quote/", {**FORM, "value": found[1]}).json()["html"]
+
+
+def test_slots_in_explanations_have_times(market: Market, alice: User, as_alice: Client) -> None:
+    decided(market, alice)
+    assert re.search(r"starts in slot \d+ \(\d+ \w+ \d\d:\d\d\)", as_alice.get(f"{HOME}bids/1/").text)
+
+
+def test_the_schedule_does_not_begin_before_the_market_did(market: Market, alice: User, as_alice: Client) -> None:
+    decided(market, alice)
+    begins = as_alice.get(f"{HOME}figures/schedule.json").json()["layout"]["xaxis"]["range"][0]
+    assert begins == f"{market.cluster.epoch:%Y-%m-%d %H:%M:%S}"
+
+
+@pytest.mark.parametrize("code", [400, 403, 404, 500])
+def test_errors_have_pages_in_the_same_dress(code: int) -> None:
+    assert "<header" in render_to_string(f"{code}.html")
+
+
+def test_a_form_without_its_token_is_told_what_to_do(alice: User) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(alice)
+    answer = client.post("/logout/")
+    assert answer.status_code == 403
+    assert "load the page again" in answer.text
 
 
 def test_a_market_without_bids_says_so(market: Market, as_bob: Client) -> None:

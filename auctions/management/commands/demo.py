@@ -70,6 +70,8 @@ class Command(BaseCommand):
         trace: Path | None = options["trace"]
         if trace is not None and not trace.is_file():
             raise DemoError(f"There is no file {trace}.")
+        if trace is not None:
+            self._check(trace)
         port = run.choose_port(options["port"])
         call_command("migrate", verbosity=0)
         known = world.passwords(settings.VAR_DIR)
@@ -117,6 +119,11 @@ class Command(BaseCommand):
                     posted += 1
                     yield offer
         self.stdout.write(f"{trace.name}: {posted} rows sent, {len(done)} sent before, {malformed} malformed.")
+
+    def _check(self, trace: Path) -> None:
+        """Refuse another kind of file before a market is made for it."""
+        with trace.open(newline="", encoding="utf-8", errors="replace") as lines:
+            next(self._rows(lines), None)
 
     def _rows(self, lines: Iterator[str]) -> Iterator[philly.Row | philly.Malformed]:
         try:

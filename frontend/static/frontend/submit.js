@@ -39,6 +39,13 @@ addEventListener("DOMContentLoaded", () => {
     }
   }
 
+  answer.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-adopt]");
+    if (!button) return;
+    form.elements.value.value = button.dataset.adopt;
+    form.elements.value.focus();
+    ask();
+  });
   form.addEventListener("input", () => { showFields(); clearTimeout(timer); timer = setTimeout(ask, 300); });
   showFields();
   ask();
