@@ -17,12 +17,16 @@ VAR_DIR.mkdir(parents=True, exist_ok=True)
 DEBUG = os.environ.get("SHADOWPRICE_DEBUG", "") == "1"
 SECRET_KEY = os.environ.get("SHADOWPRICE_SECRET_KEY", "")
 ALLOWED_HOSTS = os.environ.get("SHADOWPRICE_HOSTS", "localhost,127.0.0.1,[::1]").split(",")
+# Behind a proxy that speaks TLS: the addresses as browsers see them, such as https://market.example.org.
+CSRF_TRUSTED_ORIGINS = [origin for origin in os.environ.get("SHADOWPRICE_ORIGINS", "").split(",") if origin]
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = any(origin.startswith("https://") for origin in CSRF_TRUSTED_ORIGINS)
 
 DATABASE_URL = os.environ.get("DATABASE_URL", f"sqlite:///{VAR_DIR / 'shadowprice.sqlite3'}")
 REDIS_URL = os.environ.get("REDIS_URL", "")
 EMBEDDED = not REDIS_URL
 """True when the worker runs inside the web process and no broker is installed."""
-if not SECRET_KEY:
+HAS_OWN_KEY = bool(SECRET_KEY)
+if not HAS_OWN_KEY:
     if not EMBEDDED:
         raise ImproperlyConfigured("Set SHADOWPRICE_SECRET_KEY: the default is for one machine only.")
     SECRET_KEY = "embedded-default-for-one-machine-only"  # noqa: S105

@@ -21,7 +21,7 @@ LOOKS: Final = {
     BidState.PLANNED: Look("Planned", "plan", "It was admitted and its machines are reserved."),
     BidState.RUNNING: Look("Running", "run", "Its machines are working on it now."),
     BidState.COMPLETED: Look("Completed", "done", "It has had all of its work."),
-    BidState.REJECTED: Look("Rejected", "no", "No schedule was worth more to its owner than it costs."),
+    BidState.REJECTED: Look("Rejected", "no", "It was not admitted and pays nothing."),
     BidState.WITHDRAWN: Look("Withdrawn", "off", "Its owner took it back before it was decided."),
     BidState.CANCELLED: Look("Cancelled", "off", "Its slots from then on were freed; what it paid stays paid."),
     BidState.FAILED: Look("Failed", "no", "An operator ended it; its slots from then on were freed."),

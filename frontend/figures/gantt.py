@@ -65,6 +65,12 @@ def figure(spans: Sequence[Span], line: TimeLine, *, now: int, window: tuple[int
     placed, bands, note = _place(spans)
     lanes = sum(size for _, _, size in bands)
     data = [_trace(placed, line, state, is_ps) for state in STATES for is_ps in (False, True)]
+    data = [trace for trace in data if trace["y"]]
+    for i, trace in enumerate(data):
+        # One word a colour: its workers' or, where it has none, its PSs'.
+        trace["showlegend"] = i == 0 or data[i - 1]["legendgroup"] != trace["legendgroup"]
+    if any(p.span.is_ps for p in placed):
+        data.append(_hatching())
     shapes: list[Json] = [
         {
             "type": "line",
@@ -98,7 +104,15 @@ def figure(spans: Sequence[Span], line: TimeLine, *, now: int, window: tuple[int
         shapes=[*shapes, now_line(line, now)],
         annotations=[now_word(line, now)],
     )
-    return Drawing([trace for trace in data if trace["y"]], drawn, note=note)
+    return Drawing(data, drawn, note=note)
+
+
+def _hatching() -> Json:
+    """A bar that is nowhere, for the legend."""
+    pattern = {"shape": "/", "size": 6, "solidity": 0.35}
+    marker = {"color": GREY, "pattern": pattern, "line": {"width": 0}}
+    hatched = {"type": "bar", "orientation": "h", "name": "hatched: parameter servers", "marker": marker}
+    return {**hatched, "x": [None], "y": [0], "showlegend": True, "hoverinfo": "skip"}
 
 
 def table(spans: Iterable[Span], line: TimeLine) -> Table:
@@ -178,7 +192,8 @@ def _trace(placed: Sequence[_Placed], line: TimeLine, state: str, is_ps: bool) -
     return {
         "type": "bar",
         "orientation": "h",
-        "name": f"{label}: {'PSs' if is_ps else 'workers'}",
+        "name": label,
+        "legendgroup": state,
         "base": [line.date(p.span.start) for p in mine],
         "x": [line.milliseconds(p.span.end - p.span.start) for p in mine],
         "y": [p.lane for p in mine],

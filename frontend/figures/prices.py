@@ -149,7 +149,12 @@ def _colours(price: Floats) -> Json:
     positive = known[known > 0]
     if not positive.size or positive.max() < 10 * positive.min():
         shown = [[None if np.isnan(p) else rounded(p) for p in row] for row in price]
-        return {"z": shown, "zmin": 0, "colorbar": {**bar, "nticks": 5}}
+        return {
+            "z": shown,
+            "zmin": 0,
+            "zmax": float(positive.max()) if positive.size else 1.0,
+            "colorbar": {**bar, "nticks": 5},
+        }
     low = max(float(positive.min()), float(positive.max()) / DARKEST)
     bottom, top = float(np.log10(low)), float(np.log10(positive.max()))
     logs = np.log10(np.maximum(price, low))

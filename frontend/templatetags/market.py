@@ -42,4 +42,5 @@ def with_times(words: str, line: TimeLine) -> str:
 @register.filter
 def at_slot(line: TimeLine, slot: int | None) -> str:
     """Date, time and slot; a dash for none."""
-    return "–" if slot is None else line.words(slot)
+    # The bracket stays in one piece where lines break.
+    return "–" if slot is None else line.words(slot).replace("(slot ", "(slot\u00a0")

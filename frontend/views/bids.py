@@ -141,6 +141,8 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
     if counter is not None:
         query = urlencode({"from": bid.sequence, "value": f"{counter.least_value + CENT:.2f}"})
         again = f"{reverse('submit', args=[name])}?{query}"
+    placements = list(Commitment.objects.filter(bid=bid).select_related("server", "machine_type"))
+    windows = {(row.start, row.end) for row in placements}
     return {
         "market": market,
         "bid": bid,
@@ -150,7 +152,8 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "again": again,
         "again_value": None if counter is None else counter.least_value + CENT,
         "elapsed": None if bid.completion_slot is None else bid.completion_slot - bid.arrival_slot,
-        "placements": Commitment.objects.filter(bid=bid).select_related("server", "machine_type"),
+        "placements": placements,
+        "window": windows.pop() if len(windows) == 1 else None,
         "can_withdraw": bid.state == BidState.SUBMITTED,
         "can_cancel": bid.state in (BidState.PLANNED, BidState.RUNNING),
     }

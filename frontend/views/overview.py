@@ -39,12 +39,19 @@ def overview(request: HttpRequest, name: str) -> HttpResponse:
         "reading": reading,
         "line": timeline_of(market),
         "tiles": tiles_of(reading),
+        "now": now_words(market, reading),
         "servers": list(servers),
         "chosen_prices": request.GET.get("prices", ""),
         "chosen_schedule": request.GET.get("schedule", ""),
         "query": request.GET.urlencode(),
     }
     return render(request, "frontend/overview.html", context)
+
+
+def now_words(market: Market, reading: readings.Summary) -> str:
+    """The first slot on sale, and whether time stands still."""
+    stands = "" if market.cluster.clock_running else "; the clock stands"
+    return f"{timeline_of(market).words(reading.now)}{stands}"
 
 
 def tiles_of(reading: readings.Summary) -> list[dict[str, str]]:
@@ -79,8 +86,7 @@ def tiles(request: HttpRequest, name: str) -> HttpResponse:
 
     def build() -> HttpResponse:
         reading = readings.summary(market)
-        now = timeline_of(market).words(reading.now)
-        return JsonResponse({"tiles": tiles_of(reading), "now": now, "version": reading.version})
+        return JsonResponse({"tiles": tiles_of(reading), "now": now_words(market, reading), "version": reading.version})
 
     return unless_known(request, market, build)
 

@@ -53,6 +53,11 @@ def test_secrets_come_from_outside_and_their_absence_stops_the_start() -> None:
         assert all(use.startswith(":?") for use in uses)
 
 
+def test_the_health_check_is_answered_whatever_name_the_site_has() -> None:
+    hosts = SERVICES["web"]["environment"]["SHADOWPRICE_HOSTS"]
+    assert hosts.rpartition(",")[2] in SERVICES["web"]["healthcheck"]["test"][-1]
+
+
 def test_no_service_mounts_a_path_of_the_host_and_every_volume_is_declared() -> None:
     mounts = [volume for service in SERVICES.values() for volume in service.get("volumes", [])]
     assert {mount.split(":")[0] for mount in mounts} == set(COMPOSE["volumes"])

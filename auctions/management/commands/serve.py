@@ -1,6 +1,7 @@
 """`manage.py serve`: pages, REST and the market's worker in one process."""
 
 import signal
+import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
 from typing import Any
@@ -11,6 +12,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from auctions import embedded
 from auctions.warming import Warming
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class Server(uvicorn.Server):
@@ -39,6 +42,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run uvicorn in the main thread, which is where signals arrive."""
+        if not settings.HAS_OWN_KEY and options["host"] not in LOOPBACK:
+            raise CommandError(f"Set SHADOWPRICE_SECRET_KEY to listen on {options['host']}: the default is public.")
         server = Server(
             uvicorn.Config(
                 "config.asgi:application",
@@ -49,6 +54,8 @@ class Command(BaseCommand):
                 timeout_graceful_shutdown=3,  # open event streams do not end by themselves
             )
         )
+        # WhiteNoise has no asynchronous files: Django reads one in a thread, which is well, and says so at each start.
+        warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
         # Pages are up at once; the worker and quotes wait until the kernels are compiled.
         warm = Warming()
         with embedded.running() if settings.EMBEDDED else nullcontext(), closing(warm):

@@ -31,7 +31,10 @@ addEventListener("DOMContentLoaded", () => {
       showErrors(quote.errors);
       if (quote.html) { answer.innerHTML = quote.html; await draw(plot, quote.figure); }
       else if (quote.wait) { answer.replaceChildren(Object.assign(document.createElement("p"), { className: "muted", textContent: quote.wait })); timer = setTimeout(ask, 2000); }
-      else { answer.innerHTML = "<p class=\"muted\">Mend the fields that are marked to get a quote.</p>"; plot.hidden = true; }
+      else {
+        answer.innerHTML = quote.errors.__all__ ? "<p class=\"muted\">No quote at present.</p>" : "<p class=\"muted\">Mend the fields that are marked to get a quote.</p>";
+        plot.hidden = true;
+      }
     } catch {
       if (mine === turn) answer.innerHTML = "<p class=\"muted\">No quote: the server is out of reach.</p>";
     } finally {

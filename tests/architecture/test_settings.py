@@ -1,0 +1,32 @@
+"""What the environment makes of the settings."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.processes import ROOT, python_env
+
+
+def shell(code: str, *, var: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "manage.py", "shell", "--no-imports", "-c", f"from django.conf import settings; {code}"]
+    return subprocess.run(command, cwd=ROOT, env=python_env(var, **env), capture_output=True, text=True, timeout=60)
+
+
+def test_the_public_key_is_refused_outside_the_embedded_mode(tmp_path: Path) -> None:
+    done = shell("print(settings.SECRET_KEY)", var=tmp_path, REDIS_URL="redis://127.0.0.1:1/0")
+    assert done.returncode != 0
+    assert "SHADOWPRICE_SECRET_KEY" in done.stderr
+
+
+def test_the_public_key_is_refused_beyond_this_machine(tmp_path: Path) -> None:
+    command = [sys.executable, "manage.py", "serve", "--host", "0.0.0.0"]
+    done = subprocess.run(command, cwd=ROOT, env=python_env(tmp_path), capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "SHADOWPRICE_SECRET_KEY" in done.stderr
+
+
+def test_an_address_behind_tls_is_trusted_and_its_cookies_are_secure(tmp_path: Path) -> None:
+    code = "print(settings.CSRF_TRUSTED_ORIGINS, settings.SESSION_COOKIE_SECURE, settings.CSRF_COOKIE_SECURE)"
+    assert shell(code, var=tmp_path).stdout.strip() == "[] False False"
+    done = shell(code, var=tmp_path, SHADOWPRICE_ORIGINS="https://market.example.org")
+    assert done.stdout.strip() == "['https://market.example.org'] True True"
