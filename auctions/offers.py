@@ -21,6 +21,8 @@ LARGEST_EPOCHS: Final = 1_000_000
 LARGEST_CHUNKS: Final = 10_000
 LARGEST_MINIBATCHES: Final = 1_000_000
 LARGEST_SECONDS: Final = 1e9
+SMALLEST_ZERO_S: Final = 0.001
+"""What worth is divided by must stay well away from 0."""
 LARGEST_MB: Final = 1e9
 LARGEST_LABEL: Final = 120
 COUNTS: Final = {"epochs": LARGEST_EPOCHS, "chunks": LARGEST_CHUNKS, "minibatches": LARGEST_MINIBATCHES}
@@ -184,9 +186,8 @@ def _check_utility(value: object, slot_s: int) -> Json:
         if key == "points":
             checked[key] = [_point(f"{where}[{i}]", row) for i, row in enumerate(check_list(where, value[key]))]
         else:
-            checked[key] = _number(where, value[key], LARGEST_SECONDS)
-            if key == "zero_at_s" and checked[key] <= 0:
-                raise InvalidField(where, "expected more than 0")
+            least = SMALLEST_ZERO_S if key == "zero_at_s" else 0.0
+            checked[key] = _number(where, value[key], LARGEST_SECONDS, low=least)
     try:
         # The core checks what is left, such as points that rise, on the curve it will use.
         utility_from_json(_core_utility(checked, slot_s))

@@ -17,6 +17,7 @@ from auctions.offers import (
     LARGEST_MB,
     LARGEST_MINIBATCHES,
     LARGEST_SECONDS,
+    SMALLEST_ZERO_S,
     UTILITY_FIELDS,
 )
 from scheduling.fields import LARGEST_MONEY
@@ -61,7 +62,7 @@ _UTILITY_TEXTS: Final[dict[str, dict[str, Any]]] = {
     "deadline_s": {**_SECONDS, "description": "Worth nothing if complete later than this, seconds after submission."},
     "zero_at_s": {
         **_SECONDS,
-        "exclusiveMinimum": True,
+        "minimum": SMALLEST_ZERO_S,
         "description": "When worth has fallen to 0, seconds after submission.",
     },
     "steepness_per_s": {**_SECONDS, "description": "How steeply worth falls, per second."},

@@ -1,11 +1,12 @@
 """Alice owns, Olga operates, Charlie must see nothing."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.cache import cache
 from django.test import Client
 from rest_framework.test import APIClient
 
@@ -22,6 +23,14 @@ def operations(document: Any) -> list[tuple[str, str, Any]]:
     return [
         (path, method, item[method]) for path, item in document["paths"].items() for method in METHODS if method in item
     ]
+
+
+@pytest.fixture(autouse=True)
+def _nobody_asked_before() -> Iterator[None]:
+    """Requests of one test do not count against the rate of the next."""
+    cache.clear()
+    yield
+    cache.clear()
 
 
 @pytest.fixture

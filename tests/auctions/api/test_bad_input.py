@@ -51,8 +51,8 @@ FORMS: dict[str, dict[str, Any]] = {
 }
 OF_FORMS: list[tuple[str, Path, list[Any]]] = [
     ("step", ("utility", "deadline_s"), NO_NUMBERS),
-    ("linear", ("utility", "zero_at_s"), [*NO_NUMBERS, 0]),
-    ("inverse", ("utility", "zero_at_s"), [*NO_NUMBERS, 0]),
+    ("linear", ("utility", "zero_at_s"), [*NO_NUMBERS, 0, 5e-324]),
+    ("inverse", ("utility", "zero_at_s"), [*NO_NUMBERS, 0, 5e-324]),
     ("sigmoid", ("utility", "steepness_per_s"), NO_NUMBERS),
     ("sigmoid", ("utility", "midpoint_s"), NO_NUMBERS),
     ("piecewise_linear", ("utility", "points"), [*NO_OBJECTS, [], [1], [[1]], [[0, 1, 2]], [[5, 1], [4, 0.5]]]),
