@@ -64,13 +64,8 @@ class RigidMarket:
 
     def _ask(self, bid: Bid, *, mode: int, above: float, first_start: int | None) -> Response | None:
         ledger = self.ledger
-        index = index_of(ledger)
-        with index.lock:
-            index.widen_for(bid)
-            index.refresh(ledger.used, self.prices, version=ledger.version)
-            return _answer(
-                index, bid, start=ledger.start, first_start=first_start, tail=self.tail, mode=mode, above=above
-            )
+        question = _Question(bid, ledger.start, first_start, self.tail, mode, above)
+        return _ask(question, index_of(ledger), ledger.used, self.prices, version=ledger.version)
 
 
 def index_of(ledger: Ledger) -> RigidIndex:
@@ -131,8 +126,9 @@ def best_response(
 
     Notes
     -----
-    Exact: machine prices are rounded to whole multiples of a power of two, 2^-40 or less of the greatest price of that
-    machine type; the schedule returned is optimal at those, and its cost is then computed from the prices themselves.
+    Exact: machine prices are rounded to whole multiples of a power of two, so small that all of it together is at most
+    a billionth of what the bid can spend; the schedule returned is optimal at those, and its cost is then computed from
+    the prices themselves.
     Fewer workers for the same duration never cost more, so only the fewest are tried; the rest are pruned by O(1)
     bounds, best first. One candidate is evaluated in O(S + N log S) time; there are at most 2 W P T min(N, T) of them.
 
@@ -142,22 +138,60 @@ def best_response(
        Networks", problem (21)-(22); the paper's Algorithms 2-4 are not exact.
     """
     index = RigidIndex(inventory, len(used)) if index is None else index
-    with index.lock:
-        index.widen_for(bid)
-        index.refresh(used, prices, version=version)
-        response = _answer(index, bid, start=start, first_start=first_start, tail=tail, mode=PAYOFF, above=above)
+    question = _Question(bid, start, first_start, tail, PAYOFF, above)
+    response = _ask(question, index, used, prices, version=version)
     return response if response is not None and response.payoff > above else None
 
 
-def _answer(
-    index: RigidIndex, bid: Bid, *, start: int, first_start: int | None, tail: int, mode: int, above: float
+@dataclass(frozen=True)
+class _Question:
+    bid: Bid
+    start: int
+    first_start: int | None
+    tail: int
+    mode: int
+    above: float
+
+    def limit(self, found: Response | None) -> float:
+        """More than this no better schedule than the one found can cost, money."""
+        most = self.bid.utility.at(max(0, self.start - self.bid.arrival))
+        if self.mode != RATIO:
+            return most - self.above
+        return 0.0 if found is None or found.value == 0 else most * (found.cost / found.value)
+
+
+def _ask(
+    question: _Question, index: RigidIndex, used: Ints, prices: Floats | PriceOf, *, version: object
 ) -> Response | None:
-    chosen, counts = index.search(bid, start=start, first_start=first_start, tail=tail, mode=mode, above=above)
+    with index.lock:
+        index.widen_for(question.bid)
+        index.refresh(used, prices, version=version)
+        found = _answer(index, question)
+        limit = question.limit(found)
+        if limit <= 0 or index.resolves(question.bid, limit):
+            return found
+    # Prices far beyond what this bid can spend leave too few digits for those within: rare, so built for the occasion.
+    fine = RigidIndex(index.inventory, index.slots, ceiling=limit)
+    fine.widen_for(question.bid)
+    fine.refresh(used, prices)
+    return _answer(fine, question)
+
+
+def _answer(index: RigidIndex, question: _Question) -> Response | None:
+    bid, start = question.bid, question.start
+    chosen, counts = index.search(
+        bid,
+        start=start,
+        first_start=question.first_start,
+        tail=question.tail,
+        mode=question.mode,
+        above=question.above,
+    )
     if not len(chosen):
         return None
     spread, worker, ps, number, length, first, host, near = (int(x) for x in chosen)
     inventory = index.inventory
-    at = (start + first, start + first + length + tail)
+    at = (start + first, start + first + length + question.tail)
     pss = index.pss_for(worker, ps, number - near) if spread else 1
     placements = [
         Placement(start=at[0], end=at[1], role=Role.WORKER, server=int(s), type=worker, count=int(counts[s]))

@@ -32,6 +32,8 @@ TABLED_PSS = 64
 MACHINES = 1 << 24
 """More machines on one server than this are counted as this many."""
 SAFE = 1 << 62
+FINE = 1e-8
+"""Share of what a bid can spend that rounding prices to quanta may cost it."""
 
 
 class PriceOf(Protocol):
@@ -44,13 +46,16 @@ class PriceOf(Protocol):
 class RigidIndex:
     """Tables over one ledger's usage and prices. The answers are the same with a fresh index and with a warm one.
 
+    Units that cost more than `ceiling` in a slot count as used.
+
     Notes
     -----
     Building costs O(M T S log T); a refresh O(M T log T) for each server that changed and O(T (S + N log S)) for each
     machine type that did. One search at a time: hold `lock` over `refresh` and `search`.
     """
 
-    def __init__(self, inventory: Inventory, slots: int) -> None:
+    def __init__(self, inventory: Inventory, slots: int, *, ceiling: float = math.inf) -> None:
+        self.ceiling = ceiling
         self.lock = threading.Lock()
         self.inventory = inventory
         self.slots = slots
@@ -164,6 +169,8 @@ class RigidIndex:
         self._used[:, where] = now
         self._tables.free[:, where] = capacity - now
         self._unit[:, where] = prices[:, where] if isinstance(prices, np.ndarray) else prices.of(now, capacity)
+        if self.ceiling < math.inf:
+            self._tables.free[self._unit > self.ceiling] = 0
         price_peaks(self._tables, self._unit, touched, self._peaks)
 
     def _rescale(self) -> bool:
@@ -217,6 +224,12 @@ class RigidIndex:
             above=above,
         )
         return search(self._tables, job)
+
+    def resolves(self, bid: Bid, limit: float) -> bool:
+        """Is rounding lost beside `limit`, more than which the bid cannot spend? If not, tables up to it are finer."""
+        machine_slots = min(bid.chunks, self._total) * self.slots
+        lost = machine_slots * float(self._tables.quantum.max())
+        return lost <= FINE * limit or float(self._peaks.max(initial=0.0)) <= limit
 
     def covers(self, bid: Bid) -> bool:
         """Are the tables wide enough for the bid's workers?"""

@@ -15,7 +15,8 @@ from scheduling.ledger import Ledger
 from scheduling.prices import printed_prices, reserve_prices
 from scheduling.rigid import Response, RigidIndex, RigidMarket, best_response
 from scheduling.schedule import Role
-from tests.scheduling.twins import rigid_exact
+from scheduling.utility import Linear
+from tests.scheduling.twins import rigid_exact, rigid_milp
 from tests.scheduling.twins.rigid_cases import random_bid, random_inventory, random_problem
 from tests.scheduling.twins.rigid_exact import Found, Problem, Window
 
@@ -82,6 +83,55 @@ def test_the_kernel_equals_the_twin(
         assert near(found.payoff, response.payoff, found.cost), where
         if (problem.prices == np.floor(problem.prices)).all():
             assert described(response) == expected(found), where
+
+
+def test_the_kernel_equals_an_integer_programme() -> None:
+    seed = fresh_seed()
+    for case in range(50):
+        problem = random_problem(np.random.default_rng([seed, case]))
+        best, response = rigid_milp.best_payoff(problem), answer(problem, -np.inf)
+        payoff = -np.inf if response is None else response.payoff
+        assert payoff == pytest.approx(best, rel=1e-7, abs=1e-7), f"seed {[seed, case]}"
+
+
+def at_wild_prices(rng: np.random.Generator) -> Problem:
+    """Prices of any size from 10^-9 to 10^15 at once, and a bid of any size."""
+    problem = random_problem(rng)
+    value = float(10 ** rng.uniform(-6, 6))
+    return replace(
+        problem,
+        prices=10 ** rng.uniform(-9, 15, problem.prices.shape),
+        bid=replace(problem.bid, utility=Linear(value, value / 20)),
+    )
+
+
+def test_no_price_however_great_blurs_those_a_bid_can_pay() -> None:
+    seed = fresh_seed()
+    answered = 0
+    for case in range(800):
+        problem = at_wild_prices(np.random.default_rng([seed, case]))
+        found, response = rigid_exact.best(problem), answer(problem)
+        want, got = (0.0 if x is None else x.payoff for x in (found, response))
+        answered += want > 0
+        assert abs(want - got) <= TOLERANCE * problem.bid.utility.value, f"seed {[seed, case]}"
+    assert answered > 50
+
+
+def test_no_price_however_great_blurs_the_least_ratio() -> None:
+    seed = fresh_seed()
+    for case in range(200):
+        problem = at_wild_prices(np.random.default_rng([seed, case]))
+        ledger = Ledger(problem.inventory, start=problem.start, slots=len(problem.used))
+        ratio = RigidMarket(ledger, Fixed(problem.prices)).least_ratio(problem.bid)
+        free = replace(problem, used=np.zeros_like(problem.used), tail=0, first_start=None)
+        ratios = [f.cost / worth(free, f) for f in rigid_exact.every(free) if worth(free, f) > 0]
+        assert (ratio is None) == (not ratios), f"seed {[seed, case]}"
+        if ratio is not None:
+            assert ratio.cost / ratio.value == pytest.approx(min(ratios), rel=1e-8), f"seed {[seed, case]}"
+
+
+def worth(problem: Problem, found: Found) -> float:
+    return problem.bid.utility.at(found.completion - problem.bid.arrival)
 
 
 def test_equal_prices_leave_the_choice_to_the_documented_order() -> None:
@@ -256,6 +306,16 @@ def test_durations_too_large_for_machine_integers_are_still_exact() -> None:
             seen += 1
             assert near(found.payoff, response.payoff, found.cost)
     assert seen > 5
+
+
+@dataclass(frozen=True, eq=False)
+class Fixed:
+    """The same prices whatever is used."""
+
+    prices: Floats
+
+    def of(self, used: Ints, capacity: Ints) -> Floats:
+        return np.where(capacity > 0, self.prices, 0.0)
 
 
 @dataclass(frozen=True)
