@@ -152,7 +152,7 @@ def _colours(price: Floats) -> Json:
         return {
             "z": shown,
             "zmin": 0,
-            "zmax": float(positive.max()) if positive.size else 1.0,
+            "zmax": 10 * float(positive.min()) if positive.size else 1.0,  # else the dearest of equals would glow
             "colorbar": {**bar, "nticks": 5},
         }
     low = max(float(positive.min()), float(positive.max()) / DARKEST)

@@ -88,7 +88,9 @@ def test_the_heat_map_ends_soon_after_the_last_slot_that_anything_is_held_in() -
 
 def test_a_cluster_in_which_nothing_is_held_shows_a_day_of_prices() -> None:
     view = prices.both(0, np.full((150, 1, 1), 0.01), np.array([[1]]), ("a",), ("x",))
-    assert len(prices.figure(view, LINE).data[0]["x"]) == 24
+    (trace,) = prices.figure(view, LINE).data
+    assert len(trace["x"]) == 24
+    assert trace["zmax"] == pytest.approx(0.1)  # the cheapest there is does not look dear
 
 
 def test_free_units_do_not_break_the_scale_of_magnitudes() -> None:
