@@ -4,9 +4,11 @@ Two steps: `resolve` checks a body and fills in the model's profile, by name; `c
 inventory, and cannot fail, so that a bid that waits stays decidable when servers or types come and go.
 """
 
+from collections.abc import Callable, Iterable
 from fractions import Fraction
+from functools import partial
 from math import isfinite
-from typing import Final
+from typing import Any, Final
 
 from auctions.layout import Layout
 from cluster import units
@@ -54,7 +56,7 @@ CORE_NAMES: Final = {
 
 
 def resolve(body: Json, cluster: Cluster, layout: Layout) -> Json:
-    """The body with its model's profile filled in; raises InvalidField naming the first field that is wrong."""
+    """The body with its model's profile filled in; raises InvalidField naming what is wrong."""
     profile = _profile(body, cluster)
     check_object("", body, required=["epochs", "utility"], optional=[*OPTIONAL_KEYS, *PROFILE_KEYS])
     label = body.get("label", "")
@@ -65,15 +67,32 @@ def resolve(body: Json, cluster: Cluster, layout: Layout) -> Json:
         if key not in full:
             raise InvalidField(key, "missing; give it, or a model whose profile has it")
     inventory = layout.inventory
-    return {
-        **{key: check_integer(key, full[key], low=1, high=high) for key, high in COUNTS.items()},
-        "gradient_mb": _number("gradient_mb", full["gradient_mb"], LARGEST_MB),
-        "worker_step_s": _by_name("worker_step_s", full["worker_step_s"], [m.name for m in inventory.workers], least=1),
-        "ps_step_s": _by_name("ps_step_s", full["ps_step_s"], [m.name for m in inventory.pss], least=1),
-        "upload_delay_s": _by_name("upload_delay_s", full.get("upload_delay_s", {}), inventory.servers, least=0),
-        "start_after_s": _number("start_after_s", full.get("start_after_s", 0), LARGEST_SECONDS),
-        "utility": _check_utility(full["utility"], layout.slot_seconds),
-    }
+    return _checked(
+        {
+            **{key: partial(check_integer, key, full[key], low=1, high=high) for key, high in COUNTS.items()},
+            "gradient_mb": partial(_number, "gradient_mb", full["gradient_mb"], LARGEST_MB),
+            "worker_step_s": partial(_by_name, "worker_step_s", full, [m.name for m in inventory.workers], least=1),
+            "ps_step_s": partial(_by_name, "ps_step_s", full, [m.name for m in inventory.pss], least=1),
+            "upload_delay_s": partial(_by_name, "upload_delay_s", {"upload_delay_s": {}, **full}, inventory.servers),
+            "start_after_s": partial(_number, "start_after_s", full.get("start_after_s", 0), LARGEST_SECONDS),
+            "utility": partial(_check_utility, full["utility"], layout.slot_seconds),
+        }
+    )
+
+
+def _checked(checks: dict[str, Callable[[], Any]]) -> Json:
+    """What each check returns, or one error of all that are wrong."""
+    done: Json = {}
+    wrong: list[InvalidField] = []
+    for key, check in checks.items():
+        try:
+            done[key] = check()
+        except InvalidField as error:
+            wrong.append(error)
+    if wrong:
+        wrong[0].also = tuple(wrong[1:])
+        raise wrong[0]
+    return done
 
 
 def check_finite(value: object, field: str) -> None:
@@ -155,8 +174,8 @@ def _number(field: str, value: object, high: float, low: float = 0.0) -> float:
     return check_number(field, value, low=low, high=high)
 
 
-def _by_name(field: str, value: object, known: object, *, least: int) -> dict[str, float]:
-    names = list(known)  # type: ignore[call-overload]
+def _by_name(field: str, body: Json, known: Iterable[str], *, least: int = 0) -> dict[str, float]:
+    value, names = body[field], list(known)
     if not isinstance(value, dict) or len(value) < least:
         raise InvalidField(field, "expected an object with seconds by name" + (", at least one" if least else ""))
     for name in value:

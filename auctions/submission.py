@@ -134,7 +134,9 @@ def _resolved(body: Json, cluster: Cluster, layout: Layout, where: str) -> Json:
     try:
         return resolve(body, cluster, layout)
     except InvalidField as error:
-        raise InvalidField(where + error.field, error.problem) from None
+        first, *others = (InvalidField(where + one.field, one.problem) for one in (error, *error.also))
+        first.also = tuple(others)
+        raise first from None
 
 
 def _known(market: Market, owner: User, keys: Sequence[str | None], digests: Sequence[str]) -> list[Submitted]:

@@ -14,6 +14,8 @@ class InvalidField(SchedulingError):
         super().__init__(f"{field}: {problem}")
         self.field = field
         self.problem = problem
+        self.also: tuple[InvalidField, ...] = ()
+        """Other fields of the same input that are wrong, where they were looked at."""
 
 
 class OverCapacity(SchedulingError):

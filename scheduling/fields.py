@@ -1,5 +1,6 @@
 """Checks of single fields, so that every refusal names the field, what was expected and what came."""
 
+import json
 import math
 from collections.abc import Iterable
 from decimal import Decimal
@@ -14,7 +15,9 @@ LARGEST_MONEY = 1e12
 
 
 def shown(value: object) -> str:
-    """A value as an error message shows it: short, one line."""
+    """A value as an error message shows it: short, one line, null and booleans as JSON has them."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
     text = repr(str(value) if isinstance(value, (Decimal, Fraction)) else value)
     return text if len(text) <= 60 else f"{text[:57]}..."
 

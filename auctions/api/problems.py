@@ -103,7 +103,7 @@ def _plain(code: int, detail: str) -> HttpResponse:
 def _translated(error: Exception) -> Exception:
     match error:
         case InvalidField():
-            return ValidationError({error.field or "body": [error.problem]})
+            return ValidationError({one.field or "body": [one.problem] for one in (error, *error.also)})
         case NoMarket():
             return Http404(str(error))
         case NotReady():

@@ -121,6 +121,21 @@ def test_a_wrong_field_is_named_and_nothing_is_stored(api: APIClient, form: str,
     assert rows() == before
 
 
+def test_all_wrong_fields_are_told_at_once(api: APIClient) -> None:
+    document = {**full("step"), "epochs": 0, "gradient_mb": None, "worker_step_s": {"mars": 1}}
+    document["utility"]["deadline_s"] = True
+    wrong = ["epochs", "gradient_mb", "worker_step_s.mars", "utility.deadline_s"]
+    for to in ("bids", "quotes"):
+        assert [row["field"] for row in send(api, to, document).json()["errors"]] == wrong
+    answer = send(api, "bids/bulk", {"bids": [full("step"), document]})
+    assert [row["field"] for row in answer.json()["errors"]] == [f"bids[1].{field}" for field in wrong]
+
+
+def test_a_message_shows_values_as_they_were_sent(api: APIClient) -> None:
+    answer = send(api, "bids", {**full("step"), "epochs": None, "chunks": True})
+    assert [row["message"][-4:] for row in answer.json()["errors"]] == ["null", "true"]
+
+
 @pytest.mark.parametrize("key", ["epochs", "utility", "utility.form", "utility.value", "utility.deadline_s"])
 def test_a_missing_field_is_named(api: APIClient, key: str) -> None:
     document = full("step")
