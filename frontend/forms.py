@@ -8,6 +8,7 @@ from django import forms
 from auctions.offers import LARGEST_LABEL, UTILITY_FIELDS
 from cluster.models import Cluster, ModelProfile
 from scheduling.arrays import Json
+from scheduling.errors import InvalidField
 
 HOUR_S: Final = 3600
 FORMS: Final = (
@@ -124,6 +125,11 @@ class BidForm(forms.Form):
             elif data[FIELD_OF[f"utility.{key}"]] is not None:
                 utility[key] = data[FIELD_OF[f"utility.{key}"]] * UNITS[key]
         return {**body, "utility": utility, **data["more"]}
+
+    def blame_all(self, error: InvalidField) -> None:
+        """Show all that the market found wrong."""
+        for one in (error, *error.also):
+            self.blame(one.field, one.problem)
 
     def blame(self, field: str, problem: str) -> None:
         """Show what the market found wrong beside the field it is about."""

@@ -37,7 +37,7 @@ def submit(request: HttpRequest, name: str) -> HttpResponse:
                 sent = submit_bid(cluster=market.cluster, owner=viewer, body=form.body(), idempotency_key=f"page/{key}")
                 return redirect("bid", name=name, number=sent.bid.sequence)
             except InvalidField as error:
-                form.blame(error.field, error.problem)
+                form.blame_all(error)
             except AuctionError as error:
                 form.add_error(None, str(error))
             key = uuid4().hex
@@ -59,7 +59,7 @@ def live_quote(request: HttpRequest, name: str) -> HttpResponse:
         try:
             answer = _quoted(market, form.body())
         except InvalidField as error:
-            form.blame(error.field, error.problem)
+            form.blame_all(error)
         except NotReady as error:
             answer = {"wait": str(error)}
         except AuctionError as error:

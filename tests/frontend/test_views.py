@@ -163,6 +163,11 @@ def test_what_is_wrong_is_said_beside_its_field(
     assert not Bid.objects.exists()
 
 
+def test_all_that_is_wrong_is_said_at_once(market: Market, as_alice: Client) -> None:
+    data = {**FORM, "epochs": "2000000", "form": "linear", "zero_at_h": "0"}
+    assert set(as_alice.post(f"{HOME}quote/", data).json()["errors"]) == {"epochs", "zero_at_h"}
+
+
 def test_a_quote_explains_itself_and_changes_nothing(market: Market, as_alice: Client) -> None:
     answer = as_alice.post(f"{HOME}quote/", FORM).json()
     assert answer["errors"] == {}
