@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -107,6 +108,13 @@ class Browser:
         # chrome:// and devtools:// are the browser's own pages, data: and blob: what a page drew itself.
         inner = ("data", "blob", "chrome", "devtools", "about", "chrome-extension", "chrome-untrusted")
         return [u for u in self.requests() if urlsplit(u).scheme not in inner and urlsplit(u).netloc != host]
+
+    def barriers(self) -> list[str]:
+        """What axe finds on the page that keeps somebody from using it."""
+        self.driver.execute_script((files("axe_core_python") / "axe.min.js").read_text())
+        run = "axe.run(document, {resultTypes: ['violations']}).then(arguments[0])"
+        found: dict[str, Any] = self.driver.execute_async_script(run)
+        return [f"{rule['id']}: {[node['target'] for node in rule['nodes']]}" for rule in found["violations"]]
 
     def complaints(self) -> list[str]:
         """Errors and warnings in the console since the last call."""

@@ -93,6 +93,31 @@ def test_no_page_scrolls_sideways_complains_or_asks_another_host(window: Browser
         assert window.complaints() == [], path
 
 
+def test_no_page_keeps_anybody_out(window: Browser) -> None:
+    window.open("/login/")
+    assert window.barriers() == []
+    window.log_in("operator", PASSWORD)
+    for name, path in {**pictures.pages(window, "demo"), "nothing": "/markets/none/"}.items():
+        for theme in ("light", "dark"):
+            window.theme(theme)
+            window.open(path)
+            if window.js("!!document.querySelector('[data-figure]')"):
+                window.wait_drawn()
+            if name == "submit":
+                window.wait(lambda: window.js("!!document.querySelector('#quote .lead')"))
+            assert window.barriers() == [], f"{name}, {theme}"
+
+
+def test_a_rejecting_quote_is_mended_with_one_click(window: Browser) -> None:
+    window.log_in("alice", PASSWORD)
+    window.open(f"{HOME}submit/")
+    window.fill("value", "0.01")
+    window.wait(lambda: window.js("!!document.querySelector('[data-adopt]')"))
+    window.one("[data-adopt]").click()
+    window.wait(lambda: window.text("#quote .state") == "Would be admitted")
+    assert float(window.js("document.getElementById('id_value').value")) > 0.01
+
+
 def test_the_theme_switch_is_remembered(window: Browser) -> None:
     window.theme("light")
     window.open("/login/")
