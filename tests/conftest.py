@@ -19,18 +19,30 @@ def missing(what: str, *, install: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def postgres_url() -> Iterator[str]:
-    """An empty database on a PostgreSQL server of its own."""
+def postgres_server() -> Iterator[processes.Server]:
+    """A PostgreSQL server of its own, with an empty database."""
     if processes.binary("initdb") is None:
         missing("PostgreSQL", install=INSTALL)
-    with processes.postgres() as url:
-        yield url
+    with processes.postgres() as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
-def redis_url() -> Iterator[str]:
+def redis_server() -> Iterator[processes.Server]:
     """A Redis server of its own."""
     if processes.binary("redis-server") is None:
         missing("Redis", install=INSTALL)
-    with processes.redis() as url:
-        yield url
+    with processes.redis() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def postgres_url(postgres_server: processes.Server) -> str:
+    """Its database."""
+    return postgres_server.url
+
+
+@pytest.fixture(scope="module")
+def redis_url(redis_server: processes.Server) -> str:
+    """Its first database."""
+    return redis_server.url

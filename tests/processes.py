@@ -124,9 +124,30 @@ def manage(*arguments: str, env: Mapping[str, str], seconds: float = 120.0) -> s
     return done.stdout
 
 
+class Server:
+    """A service that may be brought down and up again at the same address."""
+
+    def __init__(self, url: str, *, start: Callable[[], Process]) -> None:
+        self.url = url
+        self._start = start
+        self._process = start()
+
+    def restart(self, *, by: signal.Signals) -> None:
+        """End it with this signal, and start it anew with the data it had on disk."""
+        self.end(by)
+        self._process = self._start()
+
+    def end(self, by: signal.Signals) -> None:
+        """End it with this signal."""
+        self._process.popen.send_signal(by)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.popen.wait(10)
+        self._process.end()
+
+
 @contextlib.contextmanager
-def postgres() -> Iterator[str]:
-    """A PostgreSQL server of its own; yields the URL of an empty database."""
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server of its own, with an empty database."""
     # initdb refuses to run as root, and that other user must reach the directory: not below pytest's private one.
     user = "postgres" if os.geteuid() == 0 and _is_user("postgres") else "nobody" if os.geteuid() == 0 else None
     base = Path(tempfile.mkdtemp(prefix="shadowprice-pg-"))
@@ -146,33 +167,40 @@ def postgres() -> Iterator[str]:
         assert made.returncode == 0, made.stdout + made.stderr
         port = free_port()
         options = ["-h", "127.0.0.1", "-p", str(port), "-k", "", "-F", "-c", "max_connections=100"]
-        server = Process([str(binary("postgres")), "-D", str(data), *options], log=base / "log", user=user, cwd=base)
-        try:
+
+        def start() -> Process:
+            command = [str(binary("postgres")), "-D", str(data), *options]
+            process = Process(command, log=base / "log", user=user, cwd=base)
             ready = [str(binary("pg_isready")), "-h", "127.0.0.1", "-p", str(port), "-q"]
             wait_until(lambda: subprocess.run(ready).returncode == 0, what="PostgreSQL")
-            yield f"postgres://shadowprice@127.0.0.1:{port}/postgres"
+            return process
+
+        server = Server(f"postgres://shadowprice@127.0.0.1:{port}/postgres", start=start)
+        try:
+            yield server
         finally:
-            # SIGINT is PostgreSQL's fast shutdown; SIGTERM would wait for clients.
-            server.popen.send_signal(signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                server.popen.wait(10)
-            server.end()
+            server.end(signal.SIGINT)  # its fast shutdown; SIGTERM would wait for clients
     finally:
         shutil.rmtree(base, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def redis() -> Iterator[str]:
-    """A Redis server of its own; yields its URL."""
+def redis() -> Iterator[Server]:
+    """A Redis server of its own, which forgets everything when it ends."""
     base = Path(tempfile.mkdtemp(prefix="shadowprice-redis-"))
     port = free_port()
     options = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", str(base)]
-    server = Process([str(binary("redis-server")), *options], log=base / "log", cwd=base)
-    try:
+
+    def start() -> Process:
+        process = Process([str(binary("redis-server")), *options], log=base / "log", cwd=base)
         wait_until(lambda: answers(port), what="Redis")
-        yield f"redis://127.0.0.1:{port}/0"
+        return process
+
+    server = Server(f"redis://127.0.0.1:{port}/0", start=start)
+    try:
+        yield server
     finally:
-        server.end()
+        server.end(signal.SIGTERM)
         shutil.rmtree(base, ignore_errors=True)
 
 

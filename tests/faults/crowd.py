@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -59,12 +60,15 @@ def verdict(env: Mapping[str, str]) -> Verdict:
     return Verdict(**call("verdict", env=env))
 
 
-def post_all(address: str, tokens: list[str], *, count: int = BIDS, first: int = 0) -> list[int]:
-    """Post bids over HTTP, each client's from its `first` on, with a thread for each token; their sequence numbers."""
-    each = count // len(tokens)
+def post_all(address: str, tokens: list[str], *, count: int = BIDS, first: int = 0, patient: bool = False) -> list[int]:
+    """Post bids over HTTP, each client's from its `first` on, with a thread for each token; their sequence numbers.
+
+    A patient client sends a bid again, with its key, when there is no answer or the server is at fault.
+    """
+    numbers = range(first, first + count // len(tokens))
     with ThreadPoolExecutor(len(tokens)) as pool:
         posted = pool.map(
-            lambda client: _post(address, client, tokens[client], range(first, first + each)), range(len(tokens))
+            lambda client: _post(address, client, tokens[client], numbers, patient=patient), range(len(tokens))
         )
         return [sequence for sequences in posted for sequence in sequences]
 
@@ -76,21 +80,33 @@ def submit_all(env: Mapping[str, str], *, count: int = BIDS) -> list[int]:
         return [sequence for run in runs for sequence in run.result()]
 
 
-def _post(address: str, client: int, token: str, numbers: range) -> list[int]:
+def _post(address: str, client: int, token: str, numbers: range, *, patient: bool) -> list[int]:
     sequences = []
     with requests.Session() as session:
         session.trust_env = False
         session.headers["Authorization"] = f"Token {token}"
         for i in numbers:
-            answer = session.post(
-                f"{address}/api/v1/clusters/{CLUSTER}/bids",
-                json=body_of(client, i),
-                headers={"Idempotency-Key": f"{client}-{i}"},
-                timeout=60,
-            )
-            assert answer.status_code == 202, answer.text
+            answer = _post_one(session, address, client, i)
+            while patient and (answer is None or answer.status_code >= 500):
+                time.sleep(0.2)
+                answer = _post_one(session, address, client, i)
+            assert answer is not None
+            assert answer.status_code in (200, 202), answer.text
             sequences.append(int(answer.json()["sequence"]))
     return sequences
+
+
+def _post_one(session: requests.Session, address: str, client: int, i: int) -> requests.Response | None:
+    """The answer, None where there was none."""
+    try:
+        return session.post(
+            f"{address}/api/v1/clusters/{CLUSTER}/bids",
+            json=body_of(client, i),
+            headers={"Idempotency-Key": f"{client}-{i}"},
+            timeout=60,
+        )
+    except requests.ConnectionError:
+        return None
 
 
 def _prepare() -> list[str]:
@@ -141,6 +157,12 @@ def _waiting() -> int:
     return Bid.objects.filter(state=BidState.SUBMITTED).count()
 
 
+def _decided() -> int:
+    from auctions.models import DecisionRecord
+
+    return DecisionRecord.objects.count()
+
+
 def main(arguments: list[str]) -> None:
     """Answer one command with a line of JSON."""
     import django
@@ -154,6 +176,8 @@ def main(arguments: list[str]) -> None:
             answer = _submit(int(client), int(count))
         case ["waiting"]:
             answer = _waiting()
+        case ["decided"]:
+            answer = _decided()
         case ["verdict"]:
             answer = _verdict()
         case _:

@@ -1,0 +1,142 @@
+"""Each part of the larger installation goes down half way: no bid is lost, none is decided twice, nobody helps."""
+
+import signal
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from tests.faults import crowd
+from tests.faults.test_crowd_embedded import check, wait_for_decisions
+from tests.processes import Process, Server, answers, free_port, manage, python_env, wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.services]
+
+BIDS = 400
+
+
+@dataclass
+class Installation:
+    """The processes of docker-compose.yml, on this machine."""
+
+    env: dict[str, str]
+    directory: Path
+    postgres: Server
+    redis: Server
+    port: int
+    started: ExitStack
+    web: Process
+    worker: Process
+    beat: Process
+
+    def restart_web(self) -> None:
+        """Kill the web process and start another."""
+        self.web.signal_group(signal.SIGKILL)
+        self.web.end()
+        self.web = start_web(self.env, self.directory, self.port, self.started)
+
+    def restart_worker(self) -> None:
+        """Kill the worker and start another."""
+        self.worker.signal_group(signal.SIGKILL)
+        self.worker.end()
+        self.worker = start_worker(self.env, self.directory, self.started)
+
+    def restart_beat(self) -> None:
+        """Kill beat and start another."""
+        self.beat.signal_group(signal.SIGKILL)
+        self.beat.end()
+        self.beat = start_beat(self.env, self.directory, self.started)
+
+    def restart_redis(self) -> None:
+        """Redis is killed and comes back empty."""
+        self.redis.restart(by=signal.SIGKILL)
+
+    def restart_postgres(self) -> None:
+        """PostgreSQL drops every connection at once and recovers from its log."""
+        self.postgres.restart(by=signal.SIGQUIT)
+
+
+def start_web(env: dict[str, str], directory: Path, port: int, started: ExitStack) -> Process:
+    command = ["python", "manage.py", "serve", "--port", str(port)]
+    web = Process(command, log=directory / "web.log", env=env)
+    started.callback(web.end)
+    wait_until(lambda: answers(port) or not web.alive, what="the web process")
+    assert web.alive, web.text()
+    return web
+
+
+def start_worker(env: dict[str, str], directory: Path, started: ExitStack) -> Process:
+    command = ["celery", "-A", "config", "worker", "--concurrency", "1", "--loglevel", "INFO"]
+    worker = Process(command, log=directory / "worker.log", env=env)
+    started.callback(worker.end)
+    return worker
+
+
+def start_beat(env: dict[str, str], directory: Path, started: ExitStack) -> Process:
+    command = ["celery", "-A", "config", "beat", "--pidfile=", "--schedule", str(directory / "beat")]
+    beat = Process(command, log=directory / "beat.log", env=env)
+    started.callback(beat.end)
+    return beat
+
+
+@pytest.fixture
+def installation(tmp_path: Path, postgres_server: Server, redis_server: Server) -> Iterator[Installation]:
+    """Web, a worker, beat, PostgreSQL and Redis."""
+    env = python_env(
+        tmp_path,
+        DATABASE_URL=postgres_server.url,
+        REDIS_URL=redis_server.url,
+        SHADOWPRICE_SECRET_KEY="only for this test",
+        SHADOWPRICE_SWEEP_S="1",
+    )
+    manage("migrate", "-v0", env=env)
+    port = free_port()
+    with ExitStack() as started:
+        yield Installation(
+            env=env,
+            directory=tmp_path,
+            postgres=postgres_server,
+            redis=redis_server,
+            port=port,
+            started=started,
+            web=start_web(env, tmp_path, port, started),
+            worker=start_worker(env, tmp_path, started),
+            beat=start_beat(env, tmp_path, started),
+        )
+
+
+def decided(installation: Installation) -> int:
+    return int(crowd.call("decided", env=installation.env))
+
+
+def goes_on(installation: Installation, before: int, posting: "Future[list[int]]") -> bool:
+    return decided(installation) > before or posting.done()
+
+
+def test_whatever_goes_down_comes_back_to_every_bid(installation: Installation) -> None:
+    tokens = crowd.call("prepare", env=installation.env)
+    outages = [
+        installation.restart_redis,
+        installation.restart_postgres,
+        installation.restart_beat,
+        installation.restart_web,
+        installation.restart_worker,
+    ]
+    wait_until(lambda: "ready." in installation.worker.text(), what="the worker")
+    address = f"http://127.0.0.1:{installation.port}"
+    with ThreadPoolExecutor(1) as pool:
+        posting = pool.submit(crowd.post_all, address, tokens, count=BIDS, patient=True)
+        for outage in outages:
+            before = decided(installation)
+            outage()
+            # Somebody decides again before the next thing goes down.
+            wait_until(partial(goes_on, installation, before, posting), what=f"decisions after {outage.__name__}")
+        sequences = posting.result()
+    wait_for_decisions(installation.env)
+    for process in (installation.web, installation.worker, installation.beat):
+        assert process.alive, process.text()
+    check(crowd.verdict(installation.env), sequences)
