@@ -104,10 +104,11 @@ def _derived(instance: DpsInstance, parameters: Json) -> tuple[tuple[float, ...]
 
 def _read(name: str) -> str:
     try:
-        path = Path(name)
-        if path.stat().st_size > LARGEST_FILE:
+        with Path(name).open("rb") as file:
+            content = file.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
             raise InvalidField("INSTANCE", f"expected at most {LARGEST_FILE} bytes: {name}")
-        return path.read_text(encoding="utf-8")
+        return content.decode("utf-8")
     except (OSError, ValueError) as error:
         raise InvalidField("INSTANCE", f"cannot be read: {error}") from None
 
@@ -123,10 +124,12 @@ def _options() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     decide = commands.add_parser("decide", help="decide the jobs of an instance file")
     decide.add_argument("instance", metavar="INSTANCE", help="a JSON file")
-    decide.add_argument("--policy", choices=sorted(POLICIES), default="dps")
-    decide.add_argument("--price", choices=("printed", "learned"), default="printed")
-    decide.add_argument("--window", choices=("half_open", "inclusive"), help="default: the file's, else half_open")
-    decide.add_argument("--start", choices=("ge", "strict"), help="default: the file's, else ge")
+    decide.add_argument("--policy", choices=sorted(POLICIES), default="dps", help="default: dps")
+    decide.add_argument("--price", choices=("printed", "learned"), default="printed", help="default: printed")
+    decide.add_argument(
+        "--window", choices=("half_open", "inclusive"), help="slots held; default: the file's, else half_open"
+    )
+    decide.add_argument("--start", choices=("ge", "strict"), help="first usable slot; default: the file's, else ge")
     return parser
 
 

@@ -53,9 +53,18 @@ class DpsInstance:
 def parse_document(text: str) -> object:
     """A JSON document with exact decimals; raises InvalidField when it is none. NaN is left to the field it is in."""
     try:
-        return json.loads(text, parse_float=Decimal)
+        return json.loads(text, parse_float=Decimal, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError) as error:
         raise InvalidField("document", f"not JSON: {error}") from None
+
+
+def _without_repeats(pairs: list[tuple[str, object]]) -> Json:
+    row: Json = {}
+    for name, value in pairs:
+        if name in row:
+            raise InvalidField(shown(name), "given twice")
+        row[name] = value
+    return row
 
 
 def read_instance(document: object) -> DpsInstance:

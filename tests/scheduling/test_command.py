@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling import __main__ as command
 from scheduling.__main__ import main
 from scheduling.errors import InvalidField
 from scheduling.instance import parse_document, read_instance
@@ -127,6 +128,17 @@ def test_what_is_not_json_is_refused_in_one_line(text: str, tmp_path: Path, caps
     assert capsys.readouterr().err.count("\n") == 1
 
 
+def test_a_field_given_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["decide", write(tmp_path, json.dumps(GOOD)[:-1] + ', "T": 3}')]) == 2
+    assert capsys.readouterr().err == "'T': given twice\n"
+
+
+def test_a_file_without_end_is_refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "LARGEST_FILE", 1000)
+    assert main(["decide", "/dev/zero"]) == 2
+    assert capsys.readouterr().err == "INSTANCE: expected at most 1000 bytes: /dev/zero\n"
+
+
 def test_a_missing_file_is_refused_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in (tmp_path / "none.json", tmp_path):
         assert main(["decide", str(name)]) == 2
@@ -197,6 +209,19 @@ def test_a_rejection_has_no_schedule(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert document["jobs"][0] == {
         "id": 7, "accept": False, "payoff": 0.0, "payment": 0.0, "value": 0.0, "t_hat": None, "schedule": None,
     }  # fmt: skip
+
+
+def test_it_needs_nothing_of_the_service_around_it(tmp_path: Path) -> None:
+    path, root = dps_cases()[0], Path(__file__).resolve().parents[2]
+    code = f"""
+import runpy, sys
+for name in ("django", "celery", "rest_framework", "redis", "plotly", "config", "cluster", "auctions", "frontend"):
+    sys.modules[name] = None
+sys.argv = ["scheduling", "decide", {str(path)!r}]
+runpy.run_module("scheduling", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["jobs"]
 
 
 @pytest.mark.parametrize("price", ["printed", "learned"])
