@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from auctions import audit_rows, audit_schedules
+from auctions import audit_history, audit_rows, audit_schedules
 from auctions.models import Market
 
 Check = Callable[[Market], list[str]]
@@ -12,6 +12,8 @@ CHECKS: dict[str, Check] = {
     "events are contiguous": audit_rows.events_contiguous,
     "sequence numbers have no gaps": audit_rows.sequence_without_gaps,
     "every bid is accounted for": audit_rows.bids_accounted_for,
+    "bids are what was sent": audit_history.bids_as_sent,
+    "states are what events made them": audit_history.states_follow_events,
     "every decided bid has one receipt": audit_rows.one_receipt_each,
     "receipts match rows": audit_rows.receipts_match_rows,
     "policies are as their events say": audit_rows.policies_match_events,
@@ -20,6 +22,8 @@ CHECKS: dict[str, Check] = {
     "payments are charged once, as decided": audit_rows.charges_match,
     "welfare is payoff plus revenue": audit_rows.welfare_adds_up,
     "welfare is below its certified bound": audit_rows.welfare_below_bound,
+    "the certificate adds up": audit_history.certificate_adds_up,
+    "slots are kept as they began": audit_history.slots_as_they_began,
     "commitments are the schedules granted": audit_schedules.commitments_match,
     "no server is over capacity": audit_schedules.within_capacity,
     "nothing starts before arrival and upload": audit_schedules.after_arrival_and_delay,

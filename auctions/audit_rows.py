@@ -18,6 +18,7 @@ from auctions.models import (
     Payment,
     PolicyVersion,
 )
+from auctions.readings import VALUE_KEPT
 from scheduling.decision import Decision, parse
 
 TOLERANCE = 1e-6
@@ -193,7 +194,9 @@ def welfare_below_bound(market: Market) -> list[str]:
         problems.append(f"values sum to {total}, ceilings to {ceilings}")
     row = Certificate.objects.filter(market=market).first()
     if row is not None:
-        then = granted.filter(version__lte=row.version).aggregate(v=Sum("bid__value"))["v"] or 0.0
+        # A job that was cancelled frees machines for others: only what is kept is bounded.
+        kept = granted.filter(version__lte=row.version, bid__state__in=sorted(VALUE_KEPT))
+        then = kept.aggregate(v=Sum("bid__value"))["v"] or 0.0
         if then > row.value * (1 + TOLERANCE):
             problems.append(f"values up to version {row.version} sum to {then}, the certified bound is {row.value}")
     return problems

@@ -26,6 +26,12 @@ from scheduling.schedule import Placement, Schedule
 CATCH_UP_EVENTS = 32
 """More events than this are not caught up one by one: a rebuild is as quick."""
 
+CATCH_UP_SLOTS = 64
+"""After a long stop, prices are kept of this many of the latest slots within the horizon; the others have no row.
+
+A slot without a row is unknown in charts and counts at price 0 in bounds, which is sound.
+"""
+
 
 @dataclass
 class LiveBook:
@@ -54,6 +60,11 @@ class LiveBook:
             self.ledger.commit(decision.schedule)
         self.history.append(decision.density)
         self.decided += 1
+
+    def slots_to_keep(self, *, last: int) -> range:
+        """The slots whose prices and use are kept when slots up to `last` begin."""
+        start, end = self.ledger.start, min(last + 1, self.ledger.end)
+        return range(max(start, end - CATCH_UP_SLOTS), end)
 
     def copy(self) -> "LiveBook":
         """An independent book with the same contents."""

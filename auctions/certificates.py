@@ -137,7 +137,8 @@ def _capacity_term(row: Certificate, sight: _Sight) -> float:
         if version not in known:
             known |= layouts(market, {version})
         row.settled_capacity += float((np.array(prices) * known[version].inventory.capacity).sum())
-    row.settled_through = sight.gone
+    # A clock that was set back does not bring back a slot that is in the sum already.
+    row.settled_through = max(sight.gone, row.settled_through or sight.gone)
     future = sight.price[sight.moment.now - sight.start :]
     return row.settled_capacity + float((future * book.layout.inventory.capacity).sum())
 

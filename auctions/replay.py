@@ -79,6 +79,27 @@ def replayed(market: Market, *, priced: bool = False) -> Iterator[Replayed]:
             )
 
 
+def kept_by_replay(market: Market) -> dict[int, tuple[int, list[object], list[object]]]:
+    """What is kept of each slot that began: version of the inventory, prices and use as a replay finds them."""
+    state = _Replaying(priced=False)
+    kept: dict[int, tuple[int, list[object], list[object]]] = {}
+    inventory_version = 0
+    bids = {bid.pk: bid for bid in Bid.objects.filter(market=market).only("pk", "sequence", "core")}
+    for event in Event.objects.filter(market=market).order_by("version").iterator(chunk_size=500):
+        if event.kind == EventKind.SLOT:
+            book = state.book(event.payload["from"])
+            rows = book.slots_to_keep(last=event.payload["to"])
+            if rows:
+                prices, used, start = book.policy.prices(book.view()), book.ledger.used, book.ledger.start
+                for slot in rows:
+                    kept[slot] = (inventory_version, prices[slot - start].tolist(), used[slot - start].tolist())
+        elif event.kind in (EventKind.OPENED, EventKind.INVENTORY):
+            inventory_version = event.version
+            kept = {slot: row for slot, row in kept.items() if slot < event.slot}
+        state.apply(event, bids[event.bid_id] if event.bid_id is not None else None)
+    return kept
+
+
 @dataclass
 class _Replaying:
     """The state of a market between two events."""
@@ -120,8 +141,19 @@ class _Replaying:
         self.ledger = ledger_of(self.layout, holdings, now=from_slot)
 
     def _decide(self, bid: Bid, *, now: int) -> Decision:
+        book = self.book(now)
+        decision = book.policy.decide(CoreBid.from_json(bid.core), book.view())
+        self.posted = _posted_cost(book, decision) if self.priced else None
+        book.take_in(decision)
+        self.decided = book.decided
+        if decision.schedule is not None:
+            self.held[bid.pk] = book.layout.holdings(decision.schedule)
+        return decision
+
+    def book(self, now: int) -> LiveBook:
+        """The book as it stands at slot `now`."""
         if self.layout is None or self.policy is None or self.ledger is None:
-            raise ValueError("a bid was decided before the market opened")
+            raise ValueError("something happened before the market opened")
         book = LiveBook(
             version=0,
             layout=self.layout,
@@ -132,13 +164,7 @@ class _Replaying:
             decided=self.decided,
         )
         book.advance(now)
-        decision = self.policy.decide(CoreBid.from_json(bid.core), book.view())
-        self.posted = _posted_cost(book, decision) if self.priced else None
-        book.take_in(decision)
-        self.decided = book.decided
-        if decision.schedule is not None:
-            self.held[bid.pk] = self.layout.holdings(decision.schedule)
-        return decision
+        return book
 
 
 def _posted_cost(book: LiveBook, decision: Decision) -> float | None:

@@ -6,12 +6,6 @@ from auctions.book import LiveBook
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
 from auctions.models import EventKind, Market, SlotPrice
 
-CATCH_UP_SLOTS = 64
-"""After a long stop, prices are kept of this many of the latest slots within the horizon; the others have no row.
-
-A slot without a row is unknown in charts and counts at price 0 in bounds, which is sound.
-"""
-
 
 def pass_slots(market_id: int) -> bool:
     """Process the slots that began since the last time; True if there were any."""
@@ -38,7 +32,7 @@ def caught_up(market: Market, moment: Moment) -> LiveBook:
     book = books.take(market, now=market.slot + 1 if late else moment.now)
     if late:
         first = market.slot + 1
-        _keep_prices(market, book, first=first, last=moment.slot)
+        _keep_prices(market, book, last=moment.slot)
         begun = transitions.begin(market, moment.slot)
         market.slot = moment.slot
         payload = {"from": first, "to": moment.slot, "running": begun.running, "completed": begun.completed}
@@ -48,12 +42,12 @@ def caught_up(market: Market, moment: Moment) -> LiveBook:
     return book
 
 
-def _keep_prices(market: Market, book: LiveBook, *, first: int, last: int) -> None:
-    view = book.view()
-    start, end = view.ledger.start, min(last + 1, view.ledger.end)
-    rows = range(max(first, start, end - CATCH_UP_SLOTS), end)
+def _keep_prices(market: Market, book: LiveBook, *, last: int) -> None:
+    rows = book.slots_to_keep(last=last)
     if not rows:
         return
+    view = book.view()
+    start = view.ledger.start
     prices, used = book.policy.prices(view), view.ledger.used
     SlotPrice.objects.bulk_create(
         SlotPrice(

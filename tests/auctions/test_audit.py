@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import partial
 from io import StringIO
 
 import pytest
@@ -23,6 +24,7 @@ from auctions.models import (
     Market,
     Payment,
     PolicyVersion,
+    SlotPrice,
 )
 from auctions.policies import change_policy
 from auctions.slots import pass_slots
@@ -60,6 +62,20 @@ def change_receipt(old: str, new: str) -> None:
 def change_core(**fields: object) -> None:
     bid = admitted()
     Bid.objects.filter(pk=bid.pk).update(core=bid.core | fields)
+
+
+def change_document(field: str, **fields: object) -> None:
+    bid = admitted()
+    Bid.objects.filter(pk=bid.pk).update(**{field: getattr(bid, field) | fields})
+
+
+def change_payload(kind: EventKind, **fields: object) -> None:
+    event = Event.objects.filter(kind=kind).latest("version")
+    Event.objects.filter(pk=event.pk).update(payload=event.payload | fields)
+
+
+def change_slot(**fields: object) -> None:
+    assert SlotPrice.objects.filter(slot=2).update(**fields) == 1
 
 
 TAMPERINGS: dict[str, tuple[Callable[[], object], set[str]]] = {
@@ -145,6 +161,65 @@ TAMPERINGS: dict[str, tuple[Callable[[], object], set[str]]] = {
         lambda: change_core(epochs=100),
         {"admitted jobs get their whole work", "replay gives every receipt byte for byte"},
     ),
+    "prices kept of a slot": (
+        lambda: change_slot(prices=[[9.0, 9.0]] * 3),
+        {"slots are kept as they began"},
+    ),
+    "use kept of a slot": (lambda: change_slot(used=[[9, 9]] * 3), {"slots are kept as they began"}),
+    "a slot gone": (lambda: SlotPrice.objects.filter(slot=2).delete(), {"slots are kept as they began"}),
+    "what began": (
+        lambda: change_payload(EventKind.SLOT, running=[]),
+        {"states are what events made them"},
+    ),
+    "where slots begin": (lambda: change_payload(EventKind.SLOT, to=9), {"states are what events made them"}),
+    "when it was cancelled": (
+        lambda: Event.objects.filter(kind=EventKind.CANCELLED).update(slot=F("slot") + 1),
+        {"states are what events made them"},
+    ),
+    "who was withdrawn": (
+        lambda: Event.objects.filter(kind=EventKind.WITHDRAWN).update(bid=admitted()),
+        {"states are what events made them"},
+    ),
+    "when it was submitted": (
+        lambda: Event.objects.filter(kind=EventKind.SUBMITTED, bid=admitted()).update(slot=F("slot") + 1),
+        {"states are what events made them"},
+    ),
+    "the ledger it was decided against": (
+        lambda: DecisionRecord.objects.filter(bid=admitted()).update(ledger_version=F("ledger_version") - 1),
+        {"states are what events made them"},
+    ),
+    "the market's first free slot": (
+        lambda: Market.objects.update(now=F("now") + 1),
+        {"states are what events made them"},
+    ),
+    "a running job's end": (
+        lambda: Bid.objects.filter(pk=admitted().pk).update(ended_slot=50),
+        {"bids are what was sent"},
+    ),
+    "a body": (lambda: change_document("body", epochs=77), {"bids are what was sent"}),
+    "an offer": (lambda: change_document("offer", epochs=77), {"bids are what was sent"}),
+    "a label": (lambda: Bid.objects.filter(pk=admitted().pk).update(label="mine"), {"bids are what was sent"}),
+    "white space in a receipt": (
+        lambda: change_receipt(",", ", "),
+        {"replay gives every receipt byte for byte"},
+    ),
+    "a commitment's last slot": (
+        lambda: Commitment.objects.filter(bid=admitted()).update(end=F("end") - 1),
+        {"commitments are the schedules granted"},
+    ),
+    **{
+        f"a certificate's {name}": (partial(Certificate.objects.update, **{name: to}), {"the certificate adds up"})
+        for name, to in {
+            "value": F("value") * 0.999,
+            "zero_price": F("zero_price") * 0.9,
+            "gap": 0.5,
+            "decided": F("decided") - 1,
+            "version": F("version") + 100,
+            "welfare": F("welfare") - 1,
+            "settled_bids": 3,
+            "settled_capacity": 100.0,
+        }.items()
+    },
     "a certificate": (lambda: Certificate.objects.update(value=1.0), {"welfare is below its certified bound"}),
 }
 

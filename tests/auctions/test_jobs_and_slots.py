@@ -5,10 +5,11 @@ import pytest
 from django.contrib.auth.models import User
 
 from auctions import book, lane
+from auctions.book import CATCH_UP_SLOTS
 from auctions.errors import WrongState
 from auctions.jobs import cancel_job, fail_job, withdraw_bid
 from auctions.models import BidState, Event, EventKind, Market, SlotPrice
-from auctions.slots import CATCH_UP_SLOTS, pass_slots
+from auctions.slots import pass_slots
 from tests.auctions.worlds import make_cluster, make_market, set_time, submit
 
 
