@@ -65,10 +65,10 @@ def people(known: dict[str, str]) -> None:
             user.groups.add(group)
 
 
-def market_named(name: str, *, note: str, seed: int) -> Market:
+def market_named(name: str, *, title: str = "Edge and cloud", note: str, seed: int) -> Market:
     """The demo's market under learned prices; one that exists goes on as it is."""
     market = Market.objects.select_related("cluster").filter(cluster__name=name).first()
     if market is not None:
         return market
-    import_cluster({**edge_cloud_document(np.random.default_rng(seed), name=name), "note": note})
+    import_cluster({**edge_cloud_document(np.random.default_rng(seed), name=name), "title": title, "note": note})
     return open_market(Cluster.objects.get(name=name))

@@ -80,6 +80,15 @@ def test_ctrl_c_ends_every_process_and_stops_the_clock(tmp_path: Path) -> None:
         process.end()
 
 
+@pytest.mark.parametrize("wrong", ["--port=0", "--port=99999", "--port=web", "--seed=-3", "--seed=x"])
+def test_a_wrong_option_is_said_in_words_before_anything_is_made(tmp_path: Path, wrong: str) -> None:
+    done = demo(tmp_path, wrong)
+    assert done.returncode != 0
+    assert "expected a" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "shadowprice.sqlite3").exists()
+
+
 def test_a_busy_port_is_said_in_words() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

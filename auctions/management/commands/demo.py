@@ -2,6 +2,7 @@
 
 import signal
 import textwrap
+from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -36,8 +37,8 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """What the Makefile passes on."""
-        parser.add_argument("--port", type=int, help="default: the first free one from 8000")
-        parser.add_argument("--seed", type=int, default=1)
+        parser.add_argument("--port", type=_port, help="default: the first free one from 8000")
+        parser.add_argument("--seed", type=_seed, default=1)
         parser.add_argument("--trace", type=Path, help="a Philly CSV file to take jobs from")
         parser.add_argument("--once", action="store_true", help="send --bids bids, print a table, exit")
         parser.add_argument("--bids", type=int, default=ONCE_BIDS)
@@ -170,6 +171,19 @@ class Command(BaseCommand):
             raise CommandError(f"{len(tally.refused)} bids were refused and {seen.waiting} are undecided.")
 
 
+def _port(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if not 0 < number < 65536:
+        raise ArgumentTypeError(f"expected a port from 1 to 65535, got {text!r}")
+    return number
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise ArgumentTypeError(f"expected a whole number of at least 0, got {text!r}")
+    return int(text)
+
+
 def json_of(**fields: str) -> str:
     """A flat JSON object on one line."""
     return "{" + ", ".join(f'"{key}": "{value}"' for key, value in fields.items()) + "}"
@@ -178,7 +192,9 @@ def json_of(**fields: str) -> str:
 def _market(trace: Path | None, seed: int) -> Market:
     if trace is None:
         return world.market_named("demo", note=world.DRAWN_NOTE, seed=seed)
-    return world.market_named(_slug(trace), note=world.TRACE_NOTE, seed=seed)
+    return world.market_named(
+        _slug(trace), title=f"Edge and cloud, under the trace {trace.stem}", note=world.TRACE_NOTE, seed=seed
+    )
 
 
 def _slug(trace: Path) -> str:
