@@ -11,7 +11,7 @@ when time runs out and for bids decided under an earlier inventory. The sum of a
 """
 
 from dataclasses import dataclass
-from time import perf_counter
+from time import perf_counter, thread_time
 
 import numpy as np
 from django.db import IntegrityError, transaction
@@ -22,13 +22,13 @@ from auctions.book import LiveBook
 from auctions.layout import Layout, layouts
 from auctions.lock import Moment, moment_of
 from auctions.models import BoundKind, Certificate, DecisionRecord, Market, SlotPrice
-from auctions.readings import VALUE_KEPT, past_prices
+from auctions.readings import VALUE_KEPT, kept_prices
 from scheduling.arrays import Floats
 from scheduling.bid import Bid as CoreBid
 from scheduling.certificate import AtPrices
 
 BUDGET_S = 0.5
-"""Kernel time of one renewal; bids beyond it count with their ceilings."""
+"""Processor time one renewal may take for the terms; bids beyond it count with their ceilings."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,20 @@ class _Sight:
     moment: Moment
     decisions: list[DecisionRecord]
     """Those whose terms may still change, in order."""
-    start: int
-    price: Floats
-    """Prices from slot `start` to the end of the horizon, T x S x R."""
+    past: dict[int, Floats]
+    """What was kept of slots that are gone, S x R each."""
+    future: Floats
+    """Prices posted from the moment's first slot to the end of the horizon, T x S x R."""
+
+    def prices(self, start: int, end: int) -> Floats:
+        """Prices of slots [start, end), T x S x R; 0 where nothing was kept or is posted."""
+        window = np.zeros((end - start, *self.future.shape[1:]))
+        for t in range(start, min(end, self.moment.now)):
+            window[t - start] = self.past.get(t, 0.0)
+        first, last = max(start, self.moment.now), min(end, self.moment.now + len(self.future))
+        if first < last:
+            window[first - start : last - start] = self.future[first - self.moment.now : last - self.moment.now]
+        return window
 
     @property
     def gone(self) -> int:
@@ -68,7 +79,7 @@ def renew(market_id: int, *, budget_s: float = BUDGET_S) -> Certificate | None:
     sight = _look(market, row)
     if not sight.decisions and not row.settled_bids:
         return None
-    terms = _terms(sight, deadline=began + budget_s)
+    terms = _terms(sight, deadline=thread_time() + budget_s)
     row.version = market.version
     row.zero_price = row.settled_ceilings + sum(d.ceiling for d in sight.decisions)
     row.posted_price = row.settled_terms + sum(terms.values) + _capacity_term(row, sight)
@@ -96,11 +107,10 @@ def _look(market: Market, row: Certificate) -> _Sight:
     records = DecisionRecord.objects.filter(bid__market=market, version__lte=book.version)
     decisions = list(records.order_by("version").select_related("bid")[row.settled_bids :])
     start = min([moment.now, *(d.slot for d in decisions)])
-    past, _ = past_prices(market, book.layout, start=start, end=min(moment.now, market.slot + 1))
     # Slots that began but are not processed yet have no row, now; at price 0 until they have.
-    unprocessed = np.zeros((moment.now - start - len(past), *past.shape[1:]))
-    price = np.concatenate([past, unprocessed, book.policy.prices(book.view())])
-    return _Sight(market=market, book=book, moment=moment, decisions=decisions, start=start, price=price)
+    past = kept_prices(market, book.layout, start=start, end=min(moment.now, market.slot + 1))
+    future = book.policy.prices(book.view())
+    return _Sight(market=market, book=book, moment=moment, decisions=decisions, past=past, future=future)
 
 
 def _terms(sight: _Sight, *, deadline: float) -> _Terms:
@@ -108,14 +118,13 @@ def _terms(sight: _Sight, *, deadline: float) -> _Terms:
     horizon = layout.horizon
     posted, end = None, 0
     for decision in sight.decisions:
-        exact = decision.inventory_version == sight.market.inventory_version and perf_counter() < deadline
+        exact = decision.inventory_version == sight.market.inventory_version and thread_time() < deadline
         term = decision.ceiling
         if exact and term > 0:
             if posted is None or decision.slot + horizon > end:
                 # An index serves the bids of an eighth of the horizon: longer tables are slower to search.
                 end = decision.slot + horizon + horizon // 8
-                prices = sight.price[decision.slot - sight.start : end - sight.start]
-                posted = AtPrices(layout.inventory, prices, start=decision.slot)
+                posted = AtPrices(layout.inventory, sight.prices(decision.slot, end), start=decision.slot)
             core = CoreBid.from_json(decision.bid.core)
             term = min(term, posted.term(core, first=decision.slot, end=decision.slot + horizon))
         values.append(term)
@@ -139,8 +148,7 @@ def _capacity_term(row: Certificate, sight: _Sight) -> float:
         row.settled_capacity += float((np.array(prices) * known[version].inventory.capacity).sum())
     # A clock that was set back does not bring back a slot that is in the sum already.
     row.settled_through = max(sight.gone, row.settled_through or sight.gone)
-    future = sight.price[sight.moment.now - sight.start :]
-    return row.settled_capacity + float((future * book.layout.inventory.capacity).sum())
+    return row.settled_capacity + float((sight.future * book.layout.inventory.capacity).sum())
 
 
 def _welfare(sight: _Sight) -> float:

@@ -140,16 +140,24 @@ def past_prices(market: Market, layout: Layout, *, start: int, end: int) -> tupl
     """Prices kept of slots [start, end) in a layout's positions, T x S x R, and which slots have any."""
     price = np.zeros((end - start, *layout.inventory.capacity.shape))
     known = np.zeros(end - start, dtype=np.bool_)
+    for slot, array in kept_prices(market, layout, start=start, end=end).items():
+        price[slot - start], known[slot - start] = array, True
+    return price, known
+
+
+def kept_prices(market: Market, layout: Layout, *, start: int, end: int) -> dict[int, Floats]:
+    """Prices kept of slots within [start, end) in a layout's positions, S x R each."""
     rows = SlotPrice.objects.filter(market=market, slot__gte=start, slot__lt=end)
     kept = list(rows.values_list("slot", "inventory_version", "prices"))
     older = layouts(market, {version for _, version, _ in kept} - {market.inventory_version})
+    found = {}
     for slot, version, numbers in kept:
         array = np.array(numbers, dtype=np.float64)
         if (old := older.get(version)) is not None:
             array = align(array, old=old.server_ids, new=layout.server_ids, axis=0)
             array = align(array, old=old.resource_ids, new=layout.resource_ids, axis=1)
-        price[slot - start], known[slot - start] = array, True
-    return price, known
+        found[slot] = array
+    return found
 
 
 def utilisation(market: Market, *, start: int, end: int) -> Utilisation:

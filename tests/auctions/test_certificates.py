@@ -10,8 +10,9 @@ from django.contrib.auth.models import User
 from auctions import certificates, lane
 from auctions.jobs import cancel_job, fail_job
 from auctions.layout import Layout
-from auctions.models import Bid, BidState, Certificate, DecisionRecord, Event, EventKind, Market
+from auctions.models import Bid, BidState, Certificate, DecisionRecord, Event, EventKind, Market, SlotPrice
 from auctions.policies import change_policy
+from auctions.slots import pass_slots
 from cluster.clock import set_clock
 from cluster.guards import checked_change
 from cluster.models import Capacity
@@ -187,3 +188,21 @@ def test_two_workers_may_compute_the_first_certificate_at_once(
     monkeypatch.setattr(certificates, "_look", while_another_is_faster)
     kept = certificates.renew(market.pk)
     assert kept == Certificate.objects.get()
+
+
+@pytest.mark.django_db
+def test_a_clock_that_leaps_ahead_costs_no_more_than_what_was_kept() -> None:
+    market = make_market(make_cluster(servers=100, units=8, horizon=20))
+    alice = make_user()
+    submit(market, alice)
+    lane.drain(market.pk)
+    set_time(market, 1e9)  # ten million slots; an array of them would not fit in memory
+    assert pass_slots(market.pk)
+    submit(market, alice)
+    certificates.renew(market.pk)
+    lane.drain(market.pk)
+    row = certificates.renew(market.pk)
+    assert row is not None
+    assert row.value >= row.welfare
+    assert (row.decided, row.loose) == (2, 0)
+    assert SlotPrice.objects.count() <= 20
