@@ -27,6 +27,9 @@ STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LONGEST_NAP_S = 0.5
 """The clock's speed may be changed in the admin: look at it again this often."""
 
+LONG_S = 20.0
+"""A wait that is worth a word."""
+
 Say = Callable[[str], None]
 
 
@@ -123,7 +126,7 @@ def time_passing(cluster: Cluster, *, speed: float) -> Iterator[None]:
 def feed(offers: Iterable[Offer], cluster: Cluster, send: Callable[[Offer], None], tally: Tally, *, say: Say) -> None:
     """Send each offer when the running clock reaches its time, for ever or until there are no more."""
     for offer in offers:
-        _wait_for(cluster, offer.at_s)
+        _wait_for(cluster, offer.at_s, say=say)
         _send(offer, send, tally, say)
 
 
@@ -153,10 +156,14 @@ def _send(offer: Offer, send: Callable[[Offer], None], tally: Tally, say: Say) -
         return
 
 
-def _wait_for(cluster: Cluster, at_s: float) -> None:
+def _wait_for(cluster: Cluster, at_s: float, *, say: Say) -> None:
+    told = False
     while True:
         cluster.refresh_from_db()
-        left_s = at_s - clock.read(cluster).seconds
+        left_s = (at_s - clock.read(cluster).seconds) / cluster.clock_speed
         if left_s <= 0:
             return
-        time.sleep(min(LONGEST_NAP_S, left_s / cluster.clock_speed))
+        if left_s > LONG_S and not told:
+            say(f"The next job arrives in {left_s:.0f} s.")
+            told = True
+        time.sleep(min(LONGEST_NAP_S, left_s))

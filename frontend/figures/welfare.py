@@ -53,13 +53,16 @@ def figure(course: Course, line: TimeLine, *, key: str = "welfare") -> Drawing:
                 "hovertemplate": f"certified: {kind.lower()}<br>%{{y:,.5~g}}<extra></extra>",
             }
         )
+    # A single moment would be stretched to milliseconds.
+    moment = course.seconds[-1] if course.seconds[0] == course.seconds[-1] else None
+    around = [] if moment is None else [line.date_of_seconds(moment + side * line.slot_seconds) for side in (-1, 1)]
     drawn = layout(
         height=360,
         key=key,
         showlegend=True,
         legend=legend(),
         margin={"l": 60, "r": 16, "t": 56, "b": 48},
-        xaxis=time_axis(line),
+        xaxis=time_axis(line, **({"range": around} if around else {})),
         yaxis={"title": {"text": "money"}, "rangemode": "tozero", "automargin": True},
     )
     note = "" if len(kept) == count else f"{len(kept)} of {count} decisions are drawn; the CSV file has all."

@@ -80,6 +80,20 @@ def test_ctrl_c_ends_every_process_and_stops_the_clock(tmp_path: Path) -> None:
         process.end()
 
 
+def test_a_long_wait_for_the_next_row_is_told(tmp_path: Path) -> None:
+    trace = tmp_path / "sparse.csv"
+    late = "2017-10-03 00:00:00,7200.0,2,14400.0,a\n"
+    trace.write_text("timestamp,duration,num_gpus,gpu_time,cluster\n" + ROW.format(0) + late)
+    command = [sys.executable, "manage.py", "demo", "--trace", str(trace), "--port", str(free_port())]
+    process = Process(command, log=tmp_path / "log", env=python_env(tmp_path))
+    try:
+        wait_until(lambda: "The next job arrives in 4" in process.text(), what="a word")  # 48 slots of a second
+        os.kill(process.pid, signal.SIGINT)
+        assert process.popen.wait(30) == 0, process.text()
+    finally:
+        process.end()
+
+
 @pytest.mark.parametrize("wrong", ["--port=0", "--port=99999", "--port=web", "--seed=-3", "--seed=x"])
 def test_a_wrong_option_is_said_in_words_before_anything_is_made(tmp_path: Path, wrong: str) -> None:
     done = demo(tmp_path, wrong)

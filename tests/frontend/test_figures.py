@@ -138,6 +138,12 @@ def test_welfare_keeps_the_last_decision_when_points_are_left_out() -> None:
     assert len(list(welfare.table(course(5000), LINE).rows)) == 5000
 
 
+def test_a_single_decision_is_drawn_within_its_hour() -> None:
+    drawing = welfare.figure(course(1), LINE)
+    checked(drawing)
+    assert drawing.layout["xaxis"]["range"] == ["2026-01-04 23:01:00", "2026-01-05 01:01:00"]
+
+
 def test_an_empty_market_has_words_instead_of_plots() -> None:
     assert welfare.figure(course(0), LINE).note
     assert gantt.figure([], LINE, now=0, window=(0, 4)).note

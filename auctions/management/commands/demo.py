@@ -24,6 +24,9 @@ from scheduling import rigid
 SECONDS_PER_SLOT = 6.0
 """Wall time a slot of the live demo takes."""
 
+SECONDS_PER_TRACED_SLOT = 1.0
+"""The same under a trace: its first days are nearly empty."""
+
 ONCE_BIDS = 60
 WAIT_S = 30
 OWN_SHARE = 3
@@ -42,9 +45,7 @@ class Command(BaseCommand):
         parser.add_argument("--trace", type=Path, help="a Philly CSV file to take jobs from")
         parser.add_argument("--once", action="store_true", help="send --bids bids, print a table, exit")
         parser.add_argument("--bids", type=int, default=ONCE_BIDS)
-        parser.add_argument(
-            "--slot-takes", type=float, default=SECONDS_PER_SLOT, help="seconds a slot of the demo takes"
-        )
+        parser.add_argument("--slot-takes", type=float, help="seconds a slot of the live demo takes")
         parser.add_argument("--reset", action="store_true", help="forget the demo's data and exit")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -90,7 +91,8 @@ class Command(BaseCommand):
             if options["once"]:
                 run.feed_at_once(islice(offers, options["bids"]), market.cluster, send, tally, say=self.stdout.write)
             else:
-                speed = market.cluster.slot_seconds / options["slot_takes"]
+                takes = options["slot_takes"] or (SECONDS_PER_SLOT if trace is None else SECONDS_PER_TRACED_SLOT)
+                speed = market.cluster.slot_seconds / takes
                 with run.time_passing(market.cluster, speed=speed):
                     run.feed(offers, market.cluster, send, tally, say=self.stdout.write)
                     self.stdout.write("The trace has ended; the market goes on until Ctrl-C.")
