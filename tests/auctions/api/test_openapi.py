@@ -9,6 +9,7 @@ import pytest
 import schemathesis
 from django.contrib.auth.models import User
 from django.core.management import call_command
+from django.db import connection
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis.errors import Unsatisfiable
 from rest_framework.authtoken.models import Token
@@ -29,7 +30,7 @@ AT_LEAST = 3
 
 
 @pytest.fixture(autouse=True)
-def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Market:
+def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """A market with a decided and a waiting bid of Alice; who waits for a decision gets one."""
     User.objects.create_user("bob", password="correct horse")
     submit(market, alice)
@@ -38,7 +39,8 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Mar
     monkeypatch.setattr("auctions.api.bids.sleep", lambda _: lane.drain(market.pk))
     monkeypatch.setattr("django.contrib.auth.hashers.PBKDF2PasswordHasher.iterations", 1)
     monkeypatch.setattr("auctions.api.throttles.TokenThrottle.allow_request", lambda *_: True)
-    return market
+    # The end of a request would close the connection, and with it undo the test's own transaction.
+    monkeypatch.setattr(connection, "close_if_unusable_or_obsolete", lambda: None)
 
 
 def headers_of(user: User | None) -> dict[str, str]:
