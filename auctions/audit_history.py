@@ -13,7 +13,7 @@ from auctions.models import Bid, BidState, BoundKind, Certificate, DecisionRecor
 from auctions.offers import core_bid
 from auctions.readings import VALUE_KEPT
 from auctions.replay import kept_by_replay
-from scheduling.arrays import Json
+from scheduling.bid import Bid as CoreBid
 
 GOING = (BidState.PLANNED, BidState.RUNNING)
 
@@ -37,15 +37,15 @@ def bids_as_sent(market: Market) -> list[str]:
             problems.append(f"bid {bid.sequence}: its label is not what was sent")
         if bid.inventory_version not in known or decided.get(bid.pk, bid.inventory_version) != bid.inventory_version:
             problems.append(f"bid {bid.sequence}: its core speaks of inventory version {bid.inventory_version}")
-        elif bid.core != _core(bid, known[bid.inventory_version]):
+        elif CoreBid.from_json(bid.core) != _core(bid, known[bid.inventory_version]):
             problems.append(f"bid {bid.sequence}: its core is not its offer in slots")
         if bid.arrival_slot < ceil(bid.submitted_s / market.cluster.slot_seconds):
             problems.append(f"bid {bid.sequence}: submitted {bid.submitted_s} s, arrived in slot {bid.arrival_slot}")
     return problems
 
 
-def _core(bid: Bid, layout: Layout) -> Json:
-    return core_bid(bid.offer, layout, bid_id=str(bid.sequence), arrival=bid.arrival_slot).to_json()
+def _core(bid: Bid, layout: Layout) -> CoreBid:
+    return core_bid(bid.offer, layout, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
 
 
 def states_follow_events(market: Market) -> list[str]:

@@ -151,6 +151,43 @@ def _verdict() -> dict[str, Any]:
     }
 
 
+def _script() -> str:
+    """A day of a market under a stopped clock, the same in every process; a digest of its receipts."""
+    from hashlib import sha256
+
+    from django.contrib.auth.models import User
+
+    from auctions import lane
+    from auctions.jobs import cancel_job
+    from auctions.models import DecisionRecord
+    from auctions.policies import change_policy
+    from cluster.guards import checked_change
+    from cluster.models import Capacity
+    from tests.auctions.worlds import add_server, make_cluster, make_market, set_time, submit
+
+    cluster = make_cluster(CLUSTER, servers=6, units=3, horizon=30)
+    market = make_market(cluster, refit_every=5)
+    alice = User.objects.create(username="alice")
+    for i in range(120):
+        set_time(market, 40.0 * i)
+        value = (1e-9, 1e12, 0.1 + 0.2, 7.0, 1 / 3)[i % 5] if i % 4 else 100.0 + i
+        utility = ({"form": "linear", "zero_at_s": 1e-6 if i % 3 else 2000}, {"form": "sigmoid"}, {"form": "constant"})
+        extra = {"steepness_per_s": 0.01, "midpoint_s": 700} if i % 3 == 1 else {}
+        bid = submit(market, alice, epochs=1 + i % 9, utility={**utility[i % 3], **extra, "value": value})
+        lane.drain(market.pk)
+        bid.refresh_from_db()
+        if i % 11 == 0 and bid.state == "planned":
+            cancel_job(bid)
+        if i == 40:
+            change_policy(market, name="dps", parameters={"price": "printed"}, by=None)
+        if i == 70:
+            with checked_change(cluster):
+                add_server(cluster, "extra", units=4)
+                Capacity.objects.filter(server__cluster=cluster, server__name="edge-0").update(amount=9)
+    receipts = DecisionRecord.objects.order_by("version").values_list("receipt", flat=True)
+    return sha256("\n".join(receipts).encode()).hexdigest()
+
+
 def _waiting() -> int:
     from auctions.models import Bid, BidState
 
@@ -174,6 +211,8 @@ def main(arguments: list[str]) -> None:
             answer: Any = _prepare()
         case ["submit", client, count]:
             answer = _submit(int(client), int(count))
+        case ["script"]:
+            answer = _script()
         case ["waiting"]:
             answer = _waiting()
         case ["decided"]:
