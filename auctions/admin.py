@@ -80,7 +80,7 @@ class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         """The policy in force."""
         return str(PolicyVersion.objects.filter(market=market).order_by("-number").first() or "")
 
-    @admin.display(description="")
+    @admin.display(description="other policy")
     def choose_policy(self, market: Market) -> str:
         """Where it is changed."""
         return format_html('<a href="{}">Change policy</a>', reverse("admin:auctions_market_policy", args=[market.pk]))
