@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.arrays import Json
+from scheduling.arrays import Floats, Json
 from scheduling.bid import Bid
 from scheduling.decision import Decision, Reason, canonical, parse
 from scheduling.inventory import Inventory
 from scheduling.policy import Policy
 from scheduling.registry import POLICIES, make_policy
-from scheduling.schedule import Role
+from scheduling.schedule import Placement, Role
 from scheduling.utility import Step
 from tests.scheduling.worlds import SLOTS, Run, World, world
 
@@ -106,6 +106,25 @@ def test_every_bid_is_either_admitted_at_a_profit_or_rejected_with_a_reason(
             assert decision.schedule is None
             assert decision.value == decision.payment == decision.payoff == 0
             assert (decision.counter is not None) == (decision.reason is Reason.PRICE)
+
+
+@each_policy
+@quick
+@given(seed=seeds)
+def test_the_payment_is_the_posted_price_of_what_is_held(name: str, parameters: Json, seed: int) -> None:
+    drawn = world(seed)
+    going = Run(drawn.ledger(), make_policy(name, parameters), [])
+    for bid in drawn.bids:
+        prices = going.policy.prices(going.book())
+        decision = going.decide(bid)
+        placements = () if decision.schedule is None else decision.schedule.placements
+        held = sum(posted_cost(placement, prices, going) for placement in placements)
+        assert decision.payment == pytest.approx(held, rel=1e-12, abs=0)
+
+
+def posted_cost(p: Placement, prices: Floats, going: Run) -> float:
+    window = prices[p.start - going.ledger.start : p.end - going.ledger.start, p.server]
+    return float(p.count * (window @ p.machine(going.ledger.inventory).demand).sum())
 
 
 @each_policy
