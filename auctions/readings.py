@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import numpy as np
 from django.contrib.auth.models import User
-from django.db.models import Count, Q, Sum
+from django.db.models import Count, F, Q, Sum
 
 from auctions import book as books
 from auctions.layout import Holding, Layout, align, layouts, units_held
@@ -196,28 +196,40 @@ def welfare(market: Market) -> Welfare:
 
 def bars(market: Market, *, start: int, end: int, viewer: User | None) -> tuple[Bar, ...]:
     """What is held in slots [start, end), by server; other people's jobs are nameless unless an operator looks."""
-    held = (
-        Commitment.objects.filter(bid__market=market, start__lt=end, end__gt=start)
-        .select_related("bid", "server", "machine_type")
+    # Columns, not objects: a busy cluster has thousands of rows, and pages ask after every decision.
+    rows = (
+        Commitment.objects.filter(bid__market=market, start__lt=end, end__gt=F("start"))
+        .filter(end__gt=start)
         .order_by("server__position", "server_id", "start", "machine_type_id", "pk")
+        .values_list(
+            "bid__sequence",
+            "bid__label",
+            "bid__owner_id",
+            "bid__state",
+            "server__name",
+            "machine_type__name",
+            "machine_type__role",
+            "count",
+            "start",
+            "end",
+        )
     )
     sees_all = bool(getattr(viewer, "is_staff", False))
     viewer_id = None if viewer is None else viewer.pk
     return tuple(
         Bar(
-            sequence=row.bid.sequence if sees_all or row.bid.owner_id == viewer_id else None,
-            label=row.bid.label if sees_all or row.bid.owner_id == viewer_id else "",
-            mine=row.bid.owner_id == viewer_id,
-            server=row.server.name,
-            machine_type=row.machine_type.name,
-            role=MachineRole(row.machine_type.role),
-            count=row.count,
-            start=row.start,
-            end=row.end,
-            state=BidState(row.bid.state),
+            sequence=sequence if sees_all or owner_id == viewer_id else None,
+            label=label if sees_all or owner_id == viewer_id else "",
+            mine=owner_id == viewer_id,
+            server=server,
+            machine_type=machine_type,
+            role=MachineRole(role),
+            count=count,
+            start=first,
+            end=last,
+            state=BidState(state),
         )
-        for row in held
-        if row.end > row.start
+        for sequence, label, owner_id, state, server, machine_type, role, count, first, last in rows
     )
 
 
