@@ -159,7 +159,7 @@ def _store(market: Market, owner: User, offer: _Offer, known: tuple[Layout, int]
     core = core_bid(offer.resolved, layout, bid_id=str(market.submitted), arrival=moment.now)
     bid = Bid.objects.create(
         market=market,
-        owner_id=owner.pk,
+        owner=owner,
         sequence=market.submitted,
         idempotency_key=offer.key,
         body_digest=offer.digest,

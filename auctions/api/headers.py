@@ -10,6 +10,7 @@ from auctions.api.problems import refuse
 LONGEST_WAIT_S: Final = 30
 LONGEST_KEY: Final = 128
 _KEY: Final = re.compile(r"[\x21-\x7e]+")
+_PREFERENCE: Final = re.compile(r'(?:[^,"]|"[^"]*")+')
 _WAIT: Final = re.compile(r'\s*wait\s*=\s*"?([0-9]{1,9})"?\s*(?:;.*)?', re.IGNORECASE)
 
 
@@ -25,7 +26,7 @@ def idempotency_key(request: Request) -> str | None:
 
 def wait_s(request: Request) -> int | None:
     """Seconds the client would wait (RFC 7240), at most 30; None if it does not say. A preference never fails."""
-    for preference in request.headers.get("Prefer", "").split(","):
+    for preference in _PREFERENCE.findall(request.headers.get("Prefer", "")):
         if found := _WAIT.fullmatch(preference):
             return min(int(found.group(1)), LONGEST_WAIT_S)
     return None

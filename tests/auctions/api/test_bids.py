@@ -38,6 +38,30 @@ def test_who_prefers_to_wait_gets_the_decision(api: APIClient, market: Market, m
     assert answer.json()["decision"]["admitted"]
 
 
+@pytest.mark.parametrize(
+    ("prefer", "applied"),
+    [
+        ("wait=0", "wait=0"),
+        ('respond-async, wait="2"; strict', "wait=2"),
+        ("wait=1, wait=20", "wait=1"),
+        ('note="a,wait=3,b"', None),
+        ("handling=strict; wait=9", None),
+        ("wait=-1", None),
+        ("wait=1e9", None),
+        ("wait", None),
+        (",,=", None),
+        ('"', None),
+    ],
+)
+def test_a_preference_is_applied_or_ignored_and_never_fails(
+    api: APIClient, market: Market, monkeypatch: pytest.MonkeyPatch, prefer: str, applied: str | None
+) -> None:
+    monkeypatch.setattr("auctions.api.bids.sleep", lambda _: lane.drain(market.pk))
+    answer = post(api, BIDS, body(), Prefer=prefer)
+    assert answer.status_code in (201, 202)
+    assert answer.get("Preference-Applied") == applied
+
+
 def test_waiting_in_vain_ends_in_time(api: APIClient) -> None:
     began = time.monotonic()
     assert post(api, BIDS, body(), Prefer="wait=1").status_code == 202
@@ -155,6 +179,13 @@ def test_bulk_is_all_or_nothing_and_repeatable(api: APIClient) -> None:
     assert post(api, f"{BIDS}/bulk", document, Idempotency_Key="b").status_code == 200
     assert post(api, f"{BIDS}/bulk", {"bids": []}).status_code == 400
     assert Bid.objects.count() == 2
+
+
+def test_a_bulk_asks_the_database_for_little_more_than_it_writes(
+    api: APIClient, django_assert_max_num_queries: Any
+) -> None:
+    with django_assert_max_num_queries(10 + 4 * 50):
+        assert post(api, f"{BIDS}/bulk", {"bids": [body()] * 50}).status_code == 202
 
 
 def test_a_quote_is_the_later_decision_and_stores_nothing(api: APIClient, market: Market) -> None:
