@@ -28,8 +28,8 @@ class Native:
         )
 
     def words(self, words: list[str]) -> list[str]:
-        """A command for this machine."""
-        ports = {"8000": str(self.port), "6379": str(self.redis.port), "0.0.0.0": "127.0.0.1"}
+        """A command for this machine; a ping waits its 8 seconds only where nobody answers, so 2 will do here."""
+        ports = {"8000": str(self.port), "6379": str(self.redis.port), "0.0.0.0": "127.0.0.1", "8": "2"}
         swapped = [ports.get(word, word).replace("$$", "$").replace(":8000/", f":{self.port}/") for word in words]
         return [binary(swapped[0]) or swapped[0], *swapped[1:]]
 
