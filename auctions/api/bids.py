@@ -12,6 +12,7 @@ from rest_framework.response import Response
 from auctions import submission
 from auctions.api import documents
 from auctions.api.base import ApiView, bid_of, cluster_named, market_named
+from auctions.api.bodies import MOST_BIDS, BidIn, BulkIn
 from auctions.api.described import (
     ANSWERED,
     CLUSTER,
@@ -29,16 +30,7 @@ from auctions.api.examples import BIDS, BULK, examples
 from auctions.api.filters import BidPages, filtered, known_parameters
 from auctions.api.headers import idempotency_key, wait_s
 from auctions.api.problems import refuse
-from auctions.api.serializers import (
-    MOST_BIDS,
-    BidIn,
-    BidOut,
-    BidPage,
-    BulkIn,
-    BulkOut,
-    QuoteOut,
-    ScheduleOut,
-)
+from auctions.api.serializers import BidOut, BidPage, BulkOut, QuoteOut, ScheduleOut
 from auctions.jobs import cancel_job, withdraw_bid
 from auctions.models import Bid, BidState
 from cluster.models import Cluster

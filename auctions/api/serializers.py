@@ -1,44 +1,12 @@
-"""The shapes of requests and answers, as the OpenAPI document tells them.
-
-Bodies of bids are checked by `auctions.offers`, which knows the cluster; these say what it accepts.
-"""
+"""The shapes of answers, as the OpenAPI document tells them."""
 
 # ruff: noqa: D101 (each is named for what it describes, and its fields carry their texts)
-from typing import Any, Final
+from typing import Final
 
-from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from auctions.api.bodies import Document
 from auctions.models import BidState
-from auctions.offers import (
-    LARGEST_CHUNKS,
-    LARGEST_EPOCHS,
-    LARGEST_LABEL,
-    LARGEST_MB,
-    LARGEST_MINIBATCHES,
-    LARGEST_SECONDS,
-    SMALLEST_ZERO_S,
-    UTILITY_FIELDS,
-)
-from scheduling.fields import LARGEST_MONEY
-
-MOST_BIDS: Final = 500
-"""Bids in one bulk submission."""
-
-
-class Document(serializers.Serializer):  # type: ignore[type-arg]
-    # No docstring: the document would repeat it at each of its children.
-    pass
-
-
-def _seconds(text: str, *, required: bool = True) -> serializers.FloatField:
-    return serializers.FloatField(min_value=0, max_value=LARGEST_SECONDS, required=required, help_text=text)
-
-
-def _by_name(text: str) -> serializers.DictField:
-    return serializers.DictField(
-        child=serializers.FloatField(min_value=0, max_value=LARGEST_SECONDS), required=False, help_text=text
-    )
 
 
 def _money(text: str, *, null: bool = False) -> serializers.FloatField:
@@ -55,80 +23,6 @@ def _s(text: str, *, null: bool = False) -> serializers.FloatField:
 
 def _at(text: str, *, null: bool = False) -> serializers.DateTimeField:
     return serializers.DateTimeField(allow_null=null, help_text=f"{text}, ISO 8601 in cluster time.")
-
-
-_SECONDS: Final = {"type": "number", "minimum": 0, "maximum": LARGEST_SECONDS}
-_UTILITY_TEXTS: Final[dict[str, dict[str, Any]]] = {
-    "deadline_s": {**_SECONDS, "description": "Worth nothing if complete later than this, seconds after submission."},
-    "zero_at_s": {
-        **_SECONDS,
-        "minimum": SMALLEST_ZERO_S,
-        "description": "When worth has fallen to 0, seconds after submission.",
-    },
-    "steepness_per_s": {**_SECONDS, "description": "How steeply worth falls, per second."},
-    "midpoint_s": {**_SECONDS, "description": "When half the worth is gone, seconds after submission."},
-    "points": {
-        "type": "array",
-        "minItems": 1,
-        "items": {"type": "array", "minItems": 2, "maxItems": 2, "items": {**_SECONDS}},
-        "description": "Pairs of seconds after submission (rising) and fraction of value (0 to 1, not rising).",
-    },
-}
-
-
-def _utility_schema(form: str, fields: tuple[str, ...]) -> dict[str, Any]:
-    money = {"type": "number", "minimum": 0, "maximum": LARGEST_MONEY, "description": "The most it is worth, money."}
-    return {
-        "title": form,
-        "type": "object",
-        "properties": {
-            "form": {"type": "string", "enum": [form], "description": "How worth falls as completion comes later."},
-            "value": money,
-            **{name: _UTILITY_TEXTS[name] for name in fields},
-        },
-        "required": ["form", "value", *fields],
-        "additionalProperties": False,
-    }
-
-
-@extend_schema_field({"oneOf": [_utility_schema(form, fields) for form, fields in UTILITY_FIELDS.items()]})
-class UtilityIn(serializers.JSONField):
-    """One of the forms, each with fields of its own."""
-
-
-class BidIn(Document):
-    label = serializers.CharField(  # type: ignore[assignment]
-        required=False, allow_blank=True, max_length=LARGEST_LABEL, help_text="Your name for it."
-    )
-    model = serializers.CharField(
-        required=False, max_length=60, help_text="A profile of this cluster; fills in what is not given."
-    )
-    epochs = serializers.IntegerField(min_value=1, max_value=LARGEST_EPOCHS, help_text="Passes over the data.")
-    chunks = serializers.IntegerField(
-        min_value=1, max_value=LARGEST_CHUNKS, required=False, help_text="Data chunks; the most workers at a time."
-    )
-    minibatches = serializers.IntegerField(
-        min_value=1, max_value=LARGEST_MINIBATCHES, required=False, help_text="Mini-batches in a chunk."
-    )
-    gradient_mb = serializers.FloatField(
-        min_value=0, max_value=LARGEST_MB, required=False, help_text="Size of the gradients, MB."
-    )
-    worker_step_s = _by_name("Seconds a mini-batch takes on a worker, by worker type.")
-    ps_step_s = _by_name("Seconds an update takes on a parameter server, by type.")
-    upload_delay_s = _by_name("Seconds to upload the data, by server; the server's own where not given.")
-    start_after_s = _seconds("Do not start before this many seconds after submission.", required=False)
-    utility = UtilityIn(help_text="What finishing is worth, by when: one of these forms.")
-
-
-class BulkIn(Document):
-    bids = serializers.ListField(
-        child=BidIn(), min_length=1, max_length=MOST_BIDS, help_text="Stored in this order, all or none."
-    )
-
-
-class TokenIn(Document):
-    username = serializers.CharField(max_length=150, help_text="As for the pages.")
-    password = serializers.CharField(max_length=500, help_text="As for the pages.")
 
 
 class TokenOut(Document):

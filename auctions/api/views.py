@@ -14,6 +14,7 @@ from rest_framework.response import Response
 
 from auctions import readings
 from auctions.api.base import ApiView, cluster_named, market_named
+from auctions.api.bodies import TokenIn
 from auctions.api.described import CLUSTER, READ, SLOT, describe, query
 from auctions.api.documents import slot_times
 from auctions.api.examples import TOKEN, examples
@@ -26,7 +27,6 @@ from auctions.api.serializers import (
     ClusterPage,
     PricesOut,
     SummaryOut,
-    TokenIn,
     TokenOut,
     UtilisationOut,
     WelfareOut,
