@@ -4,7 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.processes import ROOT, python_env
+
+pytestmark = pytest.mark.slow
 
 
 def shell(code: str, *, var: Path, **env: str) -> subprocess.CompletedProcess[str]:
