@@ -7,7 +7,7 @@ from django.db import transaction
 from auctions.errors import NoMarket
 from auctions.layout import Holding, Layout, layout_of, units_held
 from auctions.lock import Happening, Moment, lock, locked_market, moment_of, record, save_counters
-from auctions.models import Bid, Commitment, Event, EventKind, Market, SlotPrice
+from auctions.models import Bid, Certificate, Commitment, Event, EventKind, Market, SlotPrice
 from auctions.policies import add_version
 from auctions.slots import caught_up
 from cluster.models import Cluster
@@ -86,6 +86,8 @@ def inventory_changed(cluster: Cluster) -> None:
         caught_up(market, moment)  # slots that began had the old inventory
         # At the very beginning of a slot it is processed, yet still traded: what was kept of it no longer holds.
         SlotPrice.objects.filter(market=market, slot__gte=moment.now).delete()
+        # After a clock was set back it may be in the certificate's sums already: they are made anew.
+        Certificate.objects.filter(market=market, settled_through__gt=moment.now).delete()
         _record_layout(market, moment, layout, kind=EventKind.INVENTORY)
         save_counters(market)
 

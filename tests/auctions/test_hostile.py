@@ -120,3 +120,16 @@ def test_a_clock_set_back_moves_nothing_back(market: Market, alice: User) -> Non
         check(market)
     market.refresh_from_db()
     assert market.slot == 1e9 // SLOT_S
+
+
+def test_a_slot_brought_back_by_the_clock_may_grow(market: Market, alice: User) -> None:
+    set_time(market, 1.0 * SLOT_S)
+    submit(market, alice)
+    check(market)
+    set_time(market, 1.5 * SLOT_S)
+    submit(market, alice, start_after_s=9e8)  # a submission moves the version, not the ledger
+    certificates.renew(market.pk)
+    set_time(market, 1.0 * SLOT_S)
+    with checked_change(market.cluster):
+        Capacity.objects.filter(server__cluster=market.cluster).update(amount=9)
+    check(market)
