@@ -57,6 +57,7 @@ def test_means_weigh_by_units_and_leave_out_what_is_not_for_sale() -> None:
     assert prices.by_type(0, price, capacity, ("gpu", "ps")).price.tolist() == [[1.0], [5.0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", ["both", "server", "type"])
 def test_prices_of_301_servers_stay_under_300_kb_and_say_what_is_left_out(choice: str) -> None:
     rng = np.random.default_rng(1)

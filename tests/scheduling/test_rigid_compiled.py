@@ -7,6 +7,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
 
+import pytest
+
 import scheduling
 from scheduling import rigid_bounds, rigid_compiled, rigid_job, rigid_placement, rigid_search, rigid_tables
 from scheduling.dps import Dps
@@ -79,6 +81,7 @@ def run(root: Path) -> list[str]:
     return done.stdout.split()
 
 
+@pytest.mark.slow
 def test_machine_code_is_kept_and_made_anew_when_any_rigid_module_changes(tmp_path: Path) -> None:
     package = tmp_path / "scheduling"
     package.mkdir()
