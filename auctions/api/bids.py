@@ -1,5 +1,6 @@
 """Operations on bids: submit, quote, read, withdraw, cancel."""
 
+from threading import BoundedSemaphore
 from time import monotonic, sleep
 from typing import Any, Final, cast
 
@@ -38,6 +39,10 @@ from scheduling.fields import check_object
 
 FIRST_PAUSE_S: Final = 0.01
 LONGEST_PAUSE_S: Final = 0.1
+MOST_WAITERS: Final = 32
+"""Requests of one process that wait at once: each holds a thread and a database connection while it does."""
+
+_seats = BoundedSemaphore(MOST_WAITERS)
 
 FILTERS: Final = [
     query("state", str, "Only bids in these states; may be repeated.", enum=BidState.values, many=True),
@@ -51,8 +56,21 @@ FILTERS: Final = [
 ]
 
 
-def wait_for_decision(bid: Bid, seconds: int) -> None:
-    """Look until the bid is decided or time is up; no transaction is open and no lock is held meanwhile."""
+def wait_for_decision(bid: Bid, seconds: int) -> bool:
+    """Look until the bid is decided or time is up; False if too many wait already, as `Prefer` allows.
+
+    No transaction is open and no lock is held meanwhile.
+    """
+    if not _seats.acquire(blocking=False):
+        return False
+    try:
+        _look(bid, seconds)
+    finally:
+        _seats.release()
+    return True
+
+
+def _look(bid: Bid, seconds: int) -> None:
     deadline, pause = monotonic() + seconds, FIRST_PAUSE_S
     while bid.state == BidState.SUBMITTED and (left := deadline - monotonic()) > 0:
         sleep(min(pause, left))
@@ -98,12 +116,11 @@ class Bids(ApiView):
         body = dict(request.data)
         submitted = submission.submit_bid(cluster=found, owner=user_of(request), body=body, idempotency_key=key)
         bid = submitted.bid
-        if wait is not None:
-            wait_for_decision(bid, wait)
+        waited = wait is not None and wait_for_decision(bid, wait)
         code = 202 if bid.state == BidState.SUBMITTED else 201 if submitted.created else 200
         response = Response(documents.full(bid, found), status=code)
         response["Location"] = reverse("api-bid", args=[found.name, bid.sequence])
-        if wait is not None:
+        if waited:
             response["Preference-Applied"] = f"wait={wait}"
         if not submitted.created:
             response["Idempotency-Replayed"] = "true"

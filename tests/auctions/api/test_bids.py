@@ -1,3 +1,4 @@
+import threading
 import time
 from typing import Any
 
@@ -5,6 +6,7 @@ import pytest
 from rest_framework.test import APIClient
 
 from auctions import lane
+from auctions.api import bids
 from auctions.markets import set_open
 from auctions.models import Bid, Market
 from tests.auctions.api.conftest import BASE
@@ -66,6 +68,15 @@ def test_waiting_in_vain_ends_in_time(api: APIClient) -> None:
     began = time.monotonic()
     assert post(api, BIDS, body(), Prefer="wait=1").status_code == 202
     assert time.monotonic() - began < 3
+
+
+def test_a_wait_that_finds_no_seat_is_not_applied(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("auctions.api.bids._seats", threading.BoundedSemaphore(1))
+    with bids._seats:
+        answer = post(api, BIDS, body(), Prefer="wait=30")
+    assert answer.status_code == 202
+    assert not answer.has_header("Preference-Applied")
+    assert post(api, BIDS, body(), Prefer="wait=0")["Preference-Applied"] == "wait=0"
 
 
 FORMS: list[dict[str, Any]] = [
