@@ -12,7 +12,15 @@ from typing import Any, Final
 
 from auctions.layout import Layout
 from cluster import units
-from cluster.models import Cluster, MachineRole, ModelProfile
+from cluster.models import (
+    LARGEST_CHUNKS,
+    LARGEST_MB,
+    LARGEST_MINIBATCHES,
+    LARGEST_SECONDS,
+    Cluster,
+    MachineRole,
+    ModelProfile,
+)
 from scheduling.arrays import Json
 from scheduling.bid import Bid
 from scheduling.errors import InvalidField
@@ -20,12 +28,8 @@ from scheduling.fields import check_integer, check_list, check_number, check_obj
 from scheduling.utility import utility_from_json
 
 LARGEST_EPOCHS: Final = 1_000_000
-LARGEST_CHUNKS: Final = 10_000
-LARGEST_MINIBATCHES: Final = 1_000_000
-LARGEST_SECONDS: Final = 1e9
 SMALLEST_ZERO_S: Final = 0.001
 """What worth is divided by must stay well away from 0."""
-LARGEST_MB: Final = 1e9
 LARGEST_LABEL: Final = 120
 COUNTS: Final = {"epochs": LARGEST_EPOCHS, "chunks": LARGEST_CHUNKS, "minibatches": LARGEST_MINIBATCHES}
 PROFILE_KEYS: Final = ("chunks", "minibatches", "gradient_mb", "worker_step_s", "ps_step_s")

@@ -10,15 +10,12 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from auctions.offers import (
-    LARGEST_CHUNKS,
     LARGEST_EPOCHS,
     LARGEST_LABEL,
-    LARGEST_MB,
-    LARGEST_MINIBATCHES,
-    LARGEST_SECONDS,
     SMALLEST_ZERO_S,
     UTILITY_FIELDS,
 )
+from cluster.models import LARGEST_CHUNKS, LARGEST_MB, LARGEST_MINIBATCHES, LARGEST_SECONDS
 from scheduling.fields import LARGEST_MONEY
 
 MOST_BIDS: Final = 500

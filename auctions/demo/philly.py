@@ -13,7 +13,7 @@ from datetime import datetime
 import numpy as np
 
 from auctions.demo.jobs import Machines, Offer, value_curve
-from auctions.offers import LARGEST_CHUNKS, LARGEST_MINIBATCHES
+from cluster.models import LARGEST_CHUNKS, LARGEST_MINIBATCHES
 from scheduling.arrays import Json
 
 COLUMNS = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")

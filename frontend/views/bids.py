@@ -1,5 +1,6 @@
 """The list of bids and the page of one: its receipt, its schedule, and how to take it back."""
 
+from collections.abc import Callable
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -105,23 +106,23 @@ def schedule_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @require_POST
 def withdraw(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Take back a bid that waits."""
-    _, bid = _own(request, name, number)
-    try:
-        withdraw_bid(bid)
-        messages.success(request, "The bid was withdrawn.")
-    except WrongState as error:
-        messages.error(request, str(error))
-    return redirect("bid", name=name, number=number)
+    return _do(request, name, number, deed=withdraw_bid, done="The bid was withdrawn.")
 
 
 @login_required
 @require_POST
 def cancel(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """End a job and free its slots from now on."""
+    done = "The job was cancelled; its slots from now on are free again."
+    return _do(request, name, number, deed=cancel_job, done=done)
+
+
+def _do(request: HttpRequest, name: str, number: int, *, deed: Callable[[Bid], Bid], done: str) -> HttpResponse:
+    """Do it to one's own bid and go back to the bid's page, which says what came of it."""
     _, bid = _own(request, name, number)
     try:
-        cancel_job(bid)
-        messages.success(request, "The job was cancelled; its slots from now on are free again.")
+        deed(bid)
+        messages.success(request, done)
     except WrongState as error:
         messages.error(request, str(error))
     return redirect("bid", name=name, number=number)
