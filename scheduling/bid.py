@@ -1,6 +1,7 @@
 """What is offered: a training job, and what finishing it is worth."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 
 from scheduling.arrays import Json
@@ -8,12 +9,23 @@ from scheduling.errors import InvalidField
 from scheduling.utility import Utility, utility_from_json
 
 
+class Architecture(StrEnum):
+    """How a job's workers exchange gradients."""
+
+    PS = "ps"
+    """Through parameter servers."""
+    RING = "ring"
+    """Among themselves: Ring-AllReduce."""
+
+
 @dataclass(frozen=True)
 class Bid:
     """One data-parallel training job, in core units (DPS, Section 3.1).
 
-    Times are exact rationals in slots; a mini-batch takes `worker_time[w] + ps_time[p]`, plus `transfer_time[w]`
-    (gradients pushed and parameters pulled) where workers and PSs are not all on one server.
+    Times are exact rationals in slots. With parameter servers a mini-batch takes `worker_time[w] + ps_time[p]`, plus
+    `transfer_time[w]` (gradients pushed and parameters pulled) where workers and PSs are not all on one server. In a
+    ring of N workers it takes `worker_time[w] + reduce_time (N - 1) / N`, plus `transfer_time[w] (N - 1) / N` where
+    they are not all on one server (weighted completion, eq. 14).
     """
 
     id: str
@@ -33,6 +45,9 @@ class Bid:
     delay: tuple[int, ...]
     """Slots until each server can be used after arrival (upload), S numbers."""
     utility: Utility
+    architecture: Architecture = Architecture.PS
+    reduce_time: Fraction = Fraction(0)
+    """Slots to reduce one mini-batch's gradients at a worker of a ring."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "chunks", "minibatches"):
@@ -42,6 +57,8 @@ class Bid:
             for i, number in enumerate(getattr(self, name)):
                 if number < 0:
                     raise InvalidField(f"{name}[{i}]", f"expected at least 0, got {number}")
+        if self.reduce_time < 0:
+            raise InvalidField("reduce_time", f"expected at least 0, got {self.reduce_time}")
 
     @property
     def work(self) -> int:
@@ -61,6 +78,8 @@ class Bid:
             "transfer_time": [str(x) for x in self.transfer_time],
             "delay": list(self.delay),
             "utility": self.utility.to_json(),
+            "architecture": str(self.architecture),
+            "reduce_time": str(self.reduce_time),
         }
 
     @classmethod
@@ -77,4 +96,7 @@ class Bid:
             transfer_time=tuple(Fraction(x) for x in document["transfer_time"]),
             delay=tuple(document["delay"]),
             utility=utility_from_json(document["utility"]),
+            # Bids stored before rings were known have neither.
+            architecture=Architecture(document.get("architecture", Architecture.PS)),
+            reduce_time=Fraction(document.get("reduce_time", 0)),
         )

@@ -36,6 +36,26 @@ class CounterOffer:
 
 
 @dataclass(frozen=True)
+class Move:
+    """What a job holds from now on, instead of what it held from now on."""
+
+    job: str
+    """The id of its bid."""
+    schedule: Schedule | None
+    """All its placements from now on; None if it holds nothing: it waits in line again, or is paused."""
+
+    def to_json(self) -> Json:
+        """A document of plain integers and strings; `from_json` reads it back."""
+        return {"job": self.job, "schedule": None if self.schedule is None else self.schedule.to_json()}
+
+    @classmethod
+    def from_json(cls, document: Json) -> "Move":
+        """Read what `to_json` wrote."""
+        schedule = document["schedule"]
+        return cls(job=document["job"], schedule=None if schedule is None else Schedule.from_json(schedule))
+
+
+@dataclass(frozen=True)
 class Decision:
     """The receipt of one bid. Money in the bid's own unit; slots by number."""
 
@@ -44,12 +64,13 @@ class Decision:
     """Slot in which it was decided; nothing starts before it."""
     admitted: bool
     value: float
-    """Worth at the completion that was granted; 0 when rejected."""
+    """Worth at the completion that was granted, or whenever it may come for a job in line; 0 when rejected."""
     payment: float
     """Sum of posted price x allocation over the schedule; 0 when rejected."""
     payoff: float
     """value - payment."""
     schedule: Schedule | None
+    """None when rejected; and when admitted without a start yet: the job waits in line."""
     reason: Reason | None
     explanation: str
     """One or two sentences in plain words."""
@@ -60,9 +81,11 @@ class Decision:
     """Value this bid offered per unit-slot of each resource, R numbers; 0 where it uses none. Prices learn from it."""
     prices: Json = field(default_factory=dict)
     """The price function in force: its name and parameters."""
+    moves: tuple[Move, ...] = ()
+    """What other jobs hold from now on because this one came. Theirs, not this bid's: not part of the receipt."""
 
     def to_json(self) -> Json:
-        """The receipt as a document of finite numbers; `from_json` reads it back."""
+        """The receipt as a document of finite numbers; `from_json` reads it back, without moves."""
         counter = self.counter
         return {
             "bid_id": self.bid_id,

@@ -1,30 +1,25 @@
 """DPS: dynamic pricing and scheduling in edge-cloud networks."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from scheduling import posted_price
 from scheduling.arrays import Floats, Json
-from scheduling.bid import Bid
-from scheduling.decision import Decision
+from scheduling.bid import Architecture, Bid
+from scheduling.certificate import AtPrices
+from scheduling.decision import Decision, Move
 from scheduling.density import density
 from scheduling.errors import InvalidField
-from scheduling.fields import LARGEST_MONEY, check_integer, check_list, check_number, shown
+from scheduling.fields import LARGEST_MONEY
 from scheduling.inventory import Inventory, MachineType
 from scheduling.ledger import Ledger
-from scheduling.policy import HISTORY, Book
+from scheduling.parameters import check_parameters, parameter, parameters_to_json
+from scheduling.policy import HISTORY, Book, Cause, Objective
 from scheduling.posted_price import Posted
 from scheduling.prices import PriceFunction, printed_prices, reserve_prices
 from scheduling.rigid import RigidMarket
-
-
-def _parameter(default: Any, text: str, **limits: Any) -> Any:
-    """A parameter of the policy, with what a form needs to ask for it: `help`, and `choices` or `low` and `high`."""
-    return field(default=default, metadata={"help": text, **limits})
-
 
 SOON = 4
 """Scarcity is judged by the first quarter of the horizon."""
@@ -44,61 +39,65 @@ class Dps:
     learned prices were chosen.
     """
 
-    price: str = _parameter(
+    price: str = parameter(
         "learned",
         "learned: a reserve price from quantiles of past bids; printed: eta^(share in use) - 1, as in the paper.",
         choices=("learned", "printed"),
     )
-    eta_worker: tuple[float, ...] = _parameter(
+    eta_worker: tuple[float, ...] = parameter(
         (), "Printed prices: eta of each worker type, in order. Empty: from past bids.", low=1.0, high=LARGEST_MONEY
     )
-    eta_ps: tuple[float, ...] = _parameter(
+    eta_ps: tuple[float, ...] = parameter(
         (), "Printed prices: eta of each PS type, in order. Empty: from past bids.", low=1.0, high=LARGEST_MONEY
     )
-    window: str = _parameter(
+    window: str = parameter(
         "half_open",
         "half_open: a job of d slots holds d slots; inclusive: it holds d + 1, as in the paper's Algorithms 3 and 4.",
         choices=("half_open", "inclusive"),
     )
-    start: str = _parameter(
+    start: str = parameter(
         "ge",
         "ge: a server can be used from arrival + delay on; strict: only after it, as in Algorithms 3 and 4.",
         choices=("ge", "strict"),
     )
-    reserve_quantile: float = _parameter(
+    reserve_quantile: float = parameter(
         0.5,
         "Learned prices: quantile of past values per unit-slot from which the reserve price is taken.",
         low=0.0,
         high=1.0,
     )
-    worker_share: float = _parameter(
+    worker_share: float = parameter(
         4.0,
         "Learned prices: times that quantile asked for an idle worker once the near horizon is sold out.",
         low=1e-6,
         high=100.0,
     )
-    ps_share: float = _parameter(0.2, "Learned prices: the same for an idle parameter server.", low=1e-6, high=100.0)
-    full_quantile: float = _parameter(
+    ps_share: float = parameter(0.2, "Learned prices: the same for an idle parameter server.", low=1e-6, high=100.0)
+    full_quantile: float = parameter(
         0.95, "Learned prices: quantile of past values per unit-slot reached when a server is full.", low=0.0, high=1.0
     )
-    refit_every: int = _parameter(
+    refit_every: int = parameter(
         32,
         "Learned prices: bids between two looks at the past; prices keep their parameters between.",
         low=1,
         high=HISTORY // 2,
     )
-    prior_low: float = _parameter(
+    prior_low: float = parameter(
         0.01, "Price of an idle unit while there is no past, money per slot.", low=1e-9, high=1e9
     )
-    prior_high: float = _parameter(
+    prior_high: float = parameter(
         1.0, "Price of a full server's unit while there is no past, money per slot.", low=1e-9, high=1e9
     )
 
     name = "dps"
+    title = "DPS: posted prices, the same machines from start to end"
+    objective = Objective.WELFARE
+    architectures = frozenset({Architecture.PS})
+    binding = True
+    pause = 0
 
     def __post_init__(self) -> None:
-        for parameter in fields(self):
-            object.__setattr__(self, parameter.name, _checked(parameter, getattr(self, parameter.name)))
+        check_parameters(self)
         if self.prior_high < self.prior_low:
             raise InvalidField(
                 "prior_high", f"expected at least prior_low = {self.prior_low:g}, got {self.prior_high:g}"
@@ -130,6 +129,19 @@ class Dps:
         )
         offered = self.density(bid, book.inventory, horizon=book.ledger.end - bid.arrival)
         return posted_price.decide(self.waiting(bid), posted, density=offered)
+
+    def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
+        """What is granted stays."""
+        return ()
+
+    def check(self, inventory: Inventory) -> None:
+        """Any servers will do; printed etas need one for each machine type, and for each type a resource of its own."""
+        if self.eta_worker:
+            _etas_by_resource(self.eta_worker, self.eta_ps, inventory)
+
+    def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> AtPrices:
+        """The terms of the dual bound at these prices."""
+        return AtPrices(inventory, prices, start=start, tail=self.tail)
 
     def prices(self, book: Book) -> Floats:
         """Posted price of one unit of each resource for one slot, T x S x R, money."""
@@ -172,8 +184,7 @@ class Dps:
 
     def to_json(self) -> Json:
         """Every parameter by name, plain JSON values."""
-        values = {parameter.name: getattr(self, parameter.name) for parameter in fields(self)}
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+        return parameters_to_json(self)
 
     def _past(self, book: Book) -> Floats:
         """Densities of the bids decided before the last refit: the same rows until the next one."""
@@ -222,21 +233,6 @@ def empty_like(ledger: Ledger) -> Ledger:
         ledger.derived["empty"] = empty
     empty.advance(ledger.start)
     return empty
-
-
-def _checked(parameter: Any, value: object) -> object:
-    """A parameter's value, checked against its type and limits."""
-    limits, name = parameter.metadata, parameter.name
-    if "choices" in limits:
-        if value not in limits["choices"]:
-            raise InvalidField(name, f"expected one of {', '.join(limits['choices'])}, got {shown(value)}")
-        return value
-    if isinstance(parameter.default, tuple):
-        rows = enumerate(check_list(name, value))
-        return tuple(check_number(f"{name}[{i}]", row, low=limits["low"], high=limits["high"]) for i, row in rows)
-    if isinstance(parameter.default, int):
-        return check_integer(name, value, low=limits["low"], high=limits["high"])
-    return check_number(name, value, low=limits["low"], high=limits["high"])
 
 
 def _etas_by_resource(eta_worker: tuple[float, ...], eta_ps: tuple[float, ...], inventory: Inventory) -> list[float]:

@@ -171,7 +171,9 @@ def _read_job(
     bid = Bid(
         id=str(name),
         arrival=check_integer(f"{where}.arrival", job["arrival"], low=1, high=slots),
-        **counts,
+        epochs=counts["epochs"],
+        chunks=counts["chunks"],
+        minibatches=counts["minibatches"],
         worker_time=_read_times(f"{where}.worker_time", job["worker_time"], len(inventory.workers)),
         ps_time=_read_times(f"{where}.ps_time", job["ps_time"], len(inventory.pss)),
         transfer_time=transfer,

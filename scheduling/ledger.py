@@ -96,8 +96,4 @@ class Ledger:
 
 def _clip(placements: Iterable[Placement], cut: int) -> Iterator[Placement]:
     """The parts of placements that lie at or after slot `cut`."""
-    for p in placements:
-        if p.end > cut:
-            yield Placement(
-                start=max(p.start, cut), end=p.end, role=p.role, server=p.server, type=p.type, count=p.count
-            )
+    return (p.since(cut) for p in placements if p.end > cut)

@@ -1,13 +1,59 @@
-"""What every policy is: parameters that check themselves, and a pure function from the book to a decision."""
+"""What every policy is: parameters that check themselves, and pure functions from the book to decisions."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Protocol
 
 from scheduling.arrays import Floats, Json
-from scheduling.bid import Bid
-from scheduling.decision import Decision
+from scheduling.bid import Architecture, Bid
+from scheduling.decision import Decision, Move
 from scheduling.inventory import Inventory
 from scheduling.ledger import Ledger
+from scheduling.schedule import Placement
+
+
+class Objective(StrEnum):
+    """What a policy tries to make as good as it can be."""
+
+    WELFARE = "welfare"
+    """Sum of the values of what completes: an auction, bids state a utility and pay posted prices."""
+    WEIGHTED_COMPLETION = "weighted_completion"
+    """Sum of weight x completion time, least: bids state a weight and nobody pays."""
+
+
+class Cause(StrEnum):
+    """Why a policy is asked to look at its plan again."""
+
+    ENDED = "ended"
+    """A job was completed, cancelled or failed."""
+    SLOT = "slot"
+    """Slots passed; nothing ended."""
+    CHANGED = "changed"
+    """Servers or the policy changed."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """An admitted job that is not complete."""
+
+    bid: Bid
+    held: tuple[Placement, ...]
+    """Everything it holds, past and future, sorted."""
+    completion: int | None
+    """As planned; None while nothing is planned: it waits in line, or is paused."""
+    bound: bool = False
+    """Granted as a promise: no policy may move it."""
+
+    def started(self, now: int) -> bool:
+        """Whether it held anything before slot `now`."""
+        return any(p.start < now for p in self.held)
+
+    def after(self, move: Move, *, now: int) -> "Job":
+        """The job once `move` is made at slot `now`: what it held before stays, what it holds from then on is new."""
+        past = tuple(p.until(now) for p in self.held if p.start < now)
+        future = () if move.schedule is None else move.schedule.placements
+        completion = None if move.schedule is None else move.schedule.completion
+        return Job(self.bid, tuple(sorted(past + future)), completion, self.bound)
 
 
 @dataclass(frozen=True)
@@ -17,11 +63,13 @@ class Book:
     now: int
     """The current slot; nothing starts before it."""
     ledger: Ledger
-    """Promises so far, its horizon starting at `now`. To be read, never moved, by a policy."""
+    """All that jobs hold from `now` on, its horizon starting at `now`. To be read, never moved, by a policy."""
     history: Floats
     """`density` of the bids decided earlier, in order, N x R (the last `HISTORY` of them at most)."""
     decided: int
     """How many bids were decided before this one, N or more."""
+    jobs: tuple[Job, ...] = ()
+    """Admitted and not complete by `now`, in order of admission."""
 
     @property
     def inventory(self) -> Inventory:
@@ -33,16 +81,42 @@ HISTORY = 512
 """How many past bids prices may learn from."""
 
 
+class Terms(Protocol):
+    """The empty cluster at fixed prices: what each bid would earn there."""
+
+    def term(self, bid: Bid, *, first: int | None = None, end: int | None = None) -> float:
+        """max(0, best payoff), money, of schedules that start in slot `first` or later and are complete by `end`."""
+
+
 class Policy(Protocol):
     """A frozen dataclass of validated parameters; same inputs, same bytes out."""
 
     name: str
+    """As in the registry."""
+    title: str
+    """For people."""
+    objective: Objective
+    architectures: frozenset[Architecture]
+    """How the jobs it can run exchange gradients."""
+    binding: bool
+    """True if what it grants is a promise: a schedule never moves. False if a job that has not started may move."""
+    pause: int
+    """Slots at the beginning of every new constellation of a job's machines in which nothing is done."""
 
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Decide one bid against the book; nothing is changed."""
 
+    def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
+        """What jobs hold from now on, for those where that changes; a binding policy moves none."""
+
     def prices(self, book: Book) -> Floats:
         """Posted price of one unit of each resource for one slot, T x S x R, money."""
+
+    def check(self, inventory: Inventory) -> None:
+        """Raise InvalidField, naming what is wrong, if the policy cannot run on these servers and types."""
+
+    def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> Terms | None:
+        """The terms of the dual bound at prices T x S x R from `start` on; None if its objective is not welfare."""
 
     def to_json(self) -> Json:
         """Every parameter by name, plain JSON values."""

@@ -1,6 +1,6 @@
 """Where and when a job runs."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from scheduling.arrays import Json
@@ -28,6 +28,14 @@ class Placement:
     def machine(self, inventory: Inventory) -> MachineType:
         """The machine type this placement holds."""
         return (inventory.workers if self.role is Role.WORKER else inventory.pss)[self.type]
+
+    def until(self, slot: int) -> "Placement":
+        """The part before `slot`; it has to start before it."""
+        return self if self.end <= slot else replace(self, end=slot)
+
+    def since(self, slot: int) -> "Placement":
+        """The part from `slot` on; it has to end after it."""
+        return self if self.start >= slot else replace(self, start=slot)
 
 
 @dataclass(frozen=True)
