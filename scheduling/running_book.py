@@ -1,0 +1,124 @@
+"""A book that moves: what is promised, planned and learned, from one decision to the next.
+
+Live markets, replays and simulations all keep their books by these few steps, so they cannot drift apart.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from scheduling.bid import Bid
+from scheduling.decision import Decision, Move
+from scheduling.ledger import Ledger
+from scheduling.policy import HISTORY, Book, Job
+from scheduling.schedule import Schedule
+
+
+@dataclass
+class RunningBook:
+    """The ledger, the jobs behind it, and what past bids offered. The ledger holds what jobs hold from now on."""
+
+    ledger: Ledger
+    history: deque[tuple[float, ...]] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    decided: int = 0
+    jobs: dict[str, Job] = field(default_factory=dict)
+    """Admitted and not complete, by the bid's id, in order of admission."""
+
+    @property
+    def now(self) -> int:
+        """The first slot that can still be used."""
+        return self.ledger.start
+
+    def view(self) -> Book:
+        """What a policy may look at."""
+        past = np.array(self.history, dtype=np.float64).reshape(len(self.history), len(self.ledger.inventory.resources))
+        jobs = tuple(self.jobs.values())
+        return Book(now=self.now, ledger=self.ledger, history=past, decided=self.decided, jobs=jobs)
+
+    def advance(self, now: int) -> tuple[Job, ...]:
+        """Let slots pass up to `now`; the jobs that are complete by then, which leave the book."""
+        self.ledger.advance(now)
+        done = tuple(job for job in self.jobs.values() if job.completion is not None and job.completion <= now)
+        for job in done:
+            del self.jobs[job.bid.id]
+        return done
+
+    def take_in(self, bid: Bid, decision: Decision, *, bound: bool) -> None:
+        """Make the moves a decision asks for, reserve what it granted, and learn from the bid.
+
+        Raises
+        ------
+        OverCapacity, OutsideHorizon, ValueError
+            If that does not fit, or moves what may not be moved: the policy is wrong, and nothing is changed.
+        """
+        moves = self._allowed(decision.moves)
+        if decision.admitted:
+            self.jobs[bid.id] = Job(bid, held=(), completion=None, bound=bound)
+            moves += (Move(bid.id, decision.schedule),)
+        try:
+            self._make(moves)
+        except Exception:
+            self.jobs.pop(bid.id, None)
+            raise
+        self.history.append(decision.density)
+        self.decided += 1
+
+    def apply(self, moves: Iterable[Move]) -> None:
+        """Give jobs what they hold from now on; raises, and changes nothing, if that does not fit or breaks a promise.
+
+        Raises
+        ------
+        OverCapacity, OutsideHorizon
+            If the schedules do not fit.
+        ValueError
+            If a job is not in the book, is bound, or is named twice.
+        """
+        self._make(self._allowed(moves))
+
+    def end(self, job_id: str) -> Job:
+        """Take a job out of the book; what it held from now on is free again."""
+        job = self.jobs.pop(job_id)
+        self.ledger.release(_whole(job), from_slot=self.now)
+        return job
+
+    def copy(self) -> "RunningBook":
+        """An independent book with the same contents."""
+        return RunningBook(
+            ledger=self.ledger.copy(),
+            history=deque(self.history, maxlen=HISTORY),
+            decided=self.decided,
+            jobs=dict(self.jobs),
+        )
+
+    def _allowed(self, moves: Iterable[Move]) -> tuple[Move, ...]:
+        moves = tuple(moves)
+        names = [move.job for move in moves]
+        wrong = [name for name in names if name not in self.jobs or self.jobs[name].bound or names.count(name) > 1]
+        if wrong:
+            raise ValueError(f"cannot move {', '.join(sorted(set(wrong)))}: not in the book, bound, or named twice")
+        return moves
+
+    def _make(self, moves: tuple[Move, ...]) -> None:
+        held = [_whole(self.jobs[move.job]) for move in moves]
+        for schedule in held:
+            self.ledger.release(schedule, from_slot=self.now)
+        made: list[Schedule] = []
+        try:
+            for move in moves:
+                if move.schedule is not None:
+                    self.ledger.commit(move.schedule)
+                    made.append(move.schedule)
+        except Exception:
+            for schedule in made:
+                self.ledger.release(schedule, from_slot=self.now)
+            self.ledger.restore(held)
+            raise
+        for move in moves:
+            self.jobs[move.job] = self.jobs[move.job].after(move, now=self.now)
+
+
+def _whole(job: Job) -> Schedule:
+    start = job.held[0].start if job.held else 0
+    return Schedule(start=start, completion=job.completion or start, placements=job.held)

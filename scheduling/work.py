@@ -1,0 +1,98 @@
+"""How far machines bring a job: exact progress of any schedule, rigid, ring or elastic."""
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from itertools import pairwise
+
+from scheduling.bid import Architecture, Bid
+from scheduling.schedule import Placement, Role
+
+Machines = tuple[tuple[Role, int, int, int], ...]
+"""Role, server, type and count of all that a job holds at one time, sorted."""
+
+
+def iteration_time(bid: Bid, machines: Iterable[Placement]) -> Fraction | None:
+    """Slots in which every worker does one mini-batch, exact.
+
+    Parameters
+    ----------
+    machines
+        All that the job holds at one time.
+
+    Returns
+    -------
+    Fraction or None
+        None if it cannot work: there is no worker, or no parameter server for a job that needs one. The slowest
+        machine sets the pace (DPS, eq. 1; weighted completion, eq. 1 and 14).
+    """
+    held = tuple(machines)
+    workers = [p for p in held if p.role is Role.WORKER]
+    if not workers:
+        return None
+    spread = len({p.server for p in held}) > 1
+    step = max(bid.worker_time[p.type] for p in workers)
+    transfer = max(bid.transfer_time[p.type] for p in workers) if spread else Fraction(0)
+    if bid.architecture is Architecture.RING:
+        count = sum(p.count for p in workers)
+        return step + (bid.reduce_time + transfer) * Fraction(count - 1, count)
+    pss = [p for p in held if p.role is Role.PS]
+    if not pss:
+        return None
+    return step + max(bid.ps_time[p.type] for p in pss) + transfer
+
+
+def work_done(bid: Bid, placements: Iterable[Placement], *, until: int, pause: int = 0) -> Fraction:
+    """Mini-batches done in slots before `until`, exact; at most `bid.work`.
+
+    Parameters
+    ----------
+    placements
+        Everything the job holds, in any order.
+    until
+        Slots before this one count.
+    pause
+        Slots at the beginning of every constellation of machines but the first in which nothing is done: what it
+        costs to stop, move and resume.
+    """
+    done = Fraction(0)
+    for number, (start, end, machines) in enumerate(constellations(placements)):
+        end = min(end, until)
+        useful = end - start - (pause if number else 0)
+        if useful <= 0:
+            continue
+        step = iteration_time(bid, machines)
+        if step is None:
+            continue
+        if step == 0:
+            return Fraction(bid.work)
+        done += useful * sum(p.count for p in machines if p.role is Role.WORKER) / step
+    return min(done, Fraction(bid.work))
+
+
+def constellations(placements: Iterable[Placement]) -> Iterator[tuple[int, int, tuple[Placement, ...]]]:
+    """Stretches [start, end) in which a job holds the same machines, in order, with these machines."""
+    held = sorted(p for p in placements if p.end > p.start)
+    cuts = sorted({slot for p in held for slot in (p.start, p.end)})
+    last: tuple[int, int, tuple[Placement, ...]] | None = None
+    for start, end in pairwise(cuts):
+        now = tuple(p for p in held if p.start <= start and p.end >= end)
+        if last is not None and last[1] == start and _same(last[2], now):
+            last = (last[0], end, last[2])
+            continue
+        if last is not None and last[2]:
+            yield last
+        last = (start, end, now)
+    if last is not None and last[2]:
+        yield last
+
+
+def _same(these: tuple[Placement, ...], those: tuple[Placement, ...]) -> bool:
+    return _machines(these) == _machines(those)
+
+
+def _machines(placements: tuple[Placement, ...]) -> Machines:
+    total: dict[tuple[Role, int, int], int] = {}
+    for p in placements:
+        key = (p.role, p.server, p.type)
+        total[key] = total.get(key, 0) + p.count
+    return tuple(sorted((*key, count) for key, count in total.items()))

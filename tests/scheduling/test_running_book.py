@@ -1,0 +1,133 @@
+"""A book that moves, and the loop around it, under a policy that fits in the head: the last to come runs alone."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from scheduling.arrays import Floats, Json
+from scheduling.bid import Architecture, Bid
+from scheduling.decision import Decision, Move
+from scheduling.errors import OverCapacity
+from scheduling.inventory import Inventory, MachineType
+from scheduling.ledger import Ledger
+from scheduling.policy import Book, Cause, Objective, Terms
+from scheduling.running_book import RunningBook
+from scheduling.schedule import Placement, Role, Schedule
+from scheduling.simulation import Simulation, simulate
+from scheduling.utility import Constant
+
+ONE = Inventory(
+    resources=("gpu",),
+    servers=("s",),
+    cloud=(False,),
+    capacity=np.array([[1]], dtype=np.int64),
+    workers=(MachineType("w", (1,), Fraction(1)),),
+    pss=(),
+)
+
+
+def bid(name: str, arrival: int, slots: int) -> Bid:
+    return Bid(name, arrival, 1, 1, slots, (Fraction(1),), (), (Fraction(0),), (0,), Constant(1.0), Architecture.RING)
+
+
+def alone(start: int, slots: int) -> Schedule:
+    held = Placement(start=start, end=start + slots, role=Role.WORKER, server=0, type=0, count=1)
+    return Schedule(start=start, completion=start + slots, placements=(held,))
+
+
+@dataclass(frozen=True)
+class LastComeFirst:
+    """The job that came last runs alone from now on; the one it displaces waits and starts anew."""
+
+    name = "last"
+    title = "Last come, first served"
+    objective = Objective.WEIGHTED_COMPLETION
+    architectures = frozenset({Architecture.RING})
+    binding = False
+    pause = 0
+
+    def decide(self, bid: Bid, book: Book) -> Decision:
+        moves = tuple(Move(job.bid.id, None) for job in book.jobs if job.completion is not None)
+        return Decision(
+            bid.id,
+            book.now,
+            True,
+            1.0,
+            0.0,
+            1.0,
+            alone(book.now, bid.work),
+            None,
+            "It runs.",
+            None,
+            1.0,
+            (1.0,),
+            {},
+            moves,
+        )
+
+    def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
+        if cause is Cause.SLOT or not book.jobs or any(job.completion is not None for job in book.jobs):
+            return ()
+        last = book.jobs[-1].bid
+        return (Move(last.id, alone(book.now, last.work)),)
+
+    def prices(self, book: Book) -> Floats:
+        return np.zeros(book.ledger.used.shape)
+
+    def check(self, inventory: Inventory) -> None:
+        return None
+
+    def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> Terms | None:
+        return None
+
+    def to_json(self) -> Json:
+        return {}
+
+
+def test_a_job_that_is_moved_keeps_its_past_and_gives_back_its_future() -> None:
+    run = simulate(LastComeFirst(), [bid("a", 0, 4), bid("b", 2, 3)], Ledger(ONE, start=0, slots=20), until=50)
+    assert list(run.done) == ["b", "a"]
+    assert [(p.start, p.end) for p in run.done["a"].held] == [(0, 2), (5, 9)]
+    assert run.done["a"].completion == 9
+    assert [(slot, move.job) for slot, move in run.moves] == [(2, "a"), (5, "a")]
+    assert not run.book.jobs
+
+
+def test_a_cancelled_job_makes_room_at_once() -> None:
+    run = Simulation(LastComeFirst(), RunningBook(Ledger(ONE, start=0, slots=20)))
+    run.arrive(bid("a", 0, 4))
+    run.arrive(bid("b", 0, 3))
+    run.advance(1)
+    run.cancel("b")
+    assert run.book.jobs["a"].completion == 5
+    assert not run.book.jobs["a"].started(1)
+
+
+def test_nothing_changes_when_moves_do_not_fit_or_break_a_promise() -> None:
+    book = RunningBook(Ledger(ONE, start=0, slots=20))
+    decide = LastComeFirst().decide
+    book.take_in(bid("a", 0, 4), decide(bid("a", 0, 4), book.view()), bound=True)
+    book.take_in(bid("b", 0, 4), replace(decide(bid("b", 0, 4), book.view()), schedule=None, moves=()), bound=False)
+    before = (book.ledger.used.copy(), dict(book.jobs))
+    with pytest.raises(ValueError, match="cannot move a"):
+        book.apply([Move("a", None)])
+    with pytest.raises(OverCapacity):
+        book.apply([Move("b", alone(3, 4))])
+    with pytest.raises(OverCapacity):
+        book.take_in(bid("c", 0, 1), replace(decide(bid("c", 0, 1), book.view()), moves=()), bound=False)
+    assert (book.ledger.used == before[0]).all()
+    assert book.jobs == before[1]
+    book.apply([Move("b", alone(4, 4))])
+    assert book.jobs["b"].completion == 8
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    book = RunningBook(Ledger(ONE, start=0, slots=20))
+    book.take_in(bid("a", 0, 4), LastComeFirst().decide(bid("a", 0, 4), book.view()), bound=False)
+    other = book.copy()
+    other.end("a")
+    assert list(book.jobs) == ["a"]
+    assert book.ledger.used[:4].all()
+    assert not other.ledger.used.any()
