@@ -48,6 +48,10 @@ class Job:
         """Whether it held anything before slot `now`."""
         return any(p.start < now for p in self.held)
 
+    def is_over(self, now: int) -> bool:
+        """Whether it is complete by slot `now` and holds nothing from then on (inclusive windows hold a slot more)."""
+        return self.completion is not None and self.completion <= now and all(p.end <= now for p in self.held)
+
     def after(self, move: Move, *, now: int) -> "Job":
         """The job once `move` is made at slot `now`: what it held before stays, what it holds from then on is new."""
         past = tuple(p.until(now) for p in self.held if p.start < now)
@@ -69,7 +73,7 @@ class Book:
     decided: int
     """How many bids were decided before this one, N or more."""
     jobs: tuple[Job, ...] = ()
-    """Admitted and not complete by `now`, in order of admission."""
+    """Admitted and not over by `now`, in order of admission."""
 
     @property
     def inventory(self) -> Inventory:

@@ -38,9 +38,9 @@ class RunningBook:
         return Book(now=self.now, ledger=self.ledger, history=past, decided=self.decided, jobs=jobs)
 
     def advance(self, now: int) -> tuple[Job, ...]:
-        """Let slots pass up to `now`; the jobs that are complete by then, which leave the book."""
+        """Let slots pass up to `now`; returns the jobs that are over by then, which leave the book."""
         self.ledger.advance(now)
-        done = tuple(job for job in self.jobs.values() if job.completion is not None and job.completion <= now)
+        done = tuple(job for job in self.jobs.values() if job.is_over(now))
         for job in done:
             del self.jobs[job.bid.id]
         return done

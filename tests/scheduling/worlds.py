@@ -1,18 +1,22 @@
-"""Small random clusters and bids, from a seed: own resources for each type at even seeds, shared ones at odd."""
+"""Small random clusters and bids, from a seed: what machines share is one of `KINDS`, in turn."""
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
 
-from scheduling.bid import Bid
+from scheduling.bid import Architecture, Bid
 from scheduling.decision import Decision
+from scheduling.errors import InvalidField
 from scheduling.inventory import Inventory, MachineType
 from scheduling.ledger import Ledger
 from scheduling.policy import HISTORY, Book, Policy
 from scheduling.utility import Constant, Linear, Sigmoid, Step, Table, Utility
 
 SLOTS = 9
+KINDS = ("own", "shared", "pools")
+"""Each machine type has a resource of its own; all share all; or workers share some and PSs others."""
+PS_ONLY = frozenset({Architecture.PS})
 
 
 @dataclass(frozen=True)
@@ -24,35 +28,55 @@ class World:
         return Ledger(self.inventory, start=0, slots=SLOTS)
 
 
-def world(seed: int, *, bids: int = 8, servers: int | None = None) -> World:
+def world(
+    seed: int,
+    *,
+    bids: int = 8,
+    servers: int | None = None,
+    architectures: frozenset[Architecture] = PS_ONLY,
+    kind: str = "",
+) -> World:
     rng = np.random.default_rng(seed)
     drawn, workers, pss = (int(n) for n in rng.integers(1, (4, 3, 3)))
     servers = drawn if servers is None else servers
-    one_hot = seed % 2 == 0
+    kind = kind or KINDS[seed % len(KINDS)]
+    roles = {"worker": (range(workers), 100), "ps": (range(workers, workers + pss), 300)}
+    shared = {"own": range(0), "shared": range(workers + pss)}
+
+    def demand(mine: range, i: int) -> tuple[int, ...]:
+        return _demand(rng, workers + pss, of=shared.get(kind, mine), own=mine[i] if kind == "own" else None)
+
     types = [
-        tuple(
-            MachineType(
-                f"{role}{i}", _demand(rng, workers + pss, own=first + i if one_hot else None), _rate(rng, scale)
-            )
-            for i in range(count)
-        )
-        for role, first, count, scale in (("worker", 0, workers, 100), ("ps", workers, pss, 300))
+        tuple(MachineType(f"{role}{i}", demand(mine, i), _rate(rng, scale)) for i in range(len(mine)))
+        for role, (mine, scale) in roles.items()
     ]
     inventory = Inventory(
         resources=tuple(f"r{r}" for r in range(workers + pss)),
         servers=tuple(f"s{s}" for s in range(servers)),
         cloud=(False,) * servers,
-        capacity=rng.integers(0, 4 if one_hot else 9, (servers, workers + pss)).astype(np.int64),
+        capacity=rng.integers(0, 4 if kind == "own" else 9, (servers, workers + pss)).astype(np.int64),
         workers=types[0],
         pss=types[1],
     )
-    return World(inventory, tuple(_bid(rng, inventory, i) for i in range(bids)))
+    return World(inventory, tuple(_bid(rng, inventory, i, sorted(architectures)) for i in range(bids)))
 
 
-def _demand(rng: np.random.Generator, resources: int, *, own: int | None) -> tuple[int, ...]:
-    """One unit of its own resource, as in DPS; or a vector over resources that all machines share."""
-    demand = rng.integers(0, 3, resources) if own is None else np.zeros(resources, dtype=np.int64)
-    demand[int(rng.integers(resources)) if own is None else own] = 1
+def world_for(policy: Policy, seed: int) -> World:
+    """A world the policy can run in: where it refuses the one drawn, one in which workers and PSs share nothing."""
+    drawn = world(seed, architectures=policy.architectures)
+    try:
+        policy.check(drawn.inventory)
+    except InvalidField:
+        drawn = world(seed, architectures=policy.architectures, kind="pools")
+        policy.check(drawn.inventory)
+    return drawn
+
+
+def _demand(rng: np.random.Generator, resources: int, *, of: range, own: int | None) -> tuple[int, ...]:
+    """One unit of its own resource, as in DPS; or a vector over the resources `of` its like."""
+    demand = np.zeros(resources, dtype=np.int64)
+    demand[list(of)] = rng.integers(0, 3, len(of))
+    demand[int(rng.choice(of)) if own is None else own] = 1
     return tuple(int(units) for units in demand)
 
 
@@ -60,7 +84,7 @@ def _rate(rng: np.random.Generator, scale: int) -> Fraction:
     return Fraction(int(rng.integers(1, 5)) * scale)
 
 
-def _bid(rng: np.random.Generator, inventory: Inventory, i: int) -> Bid:
+def _bid(rng: np.random.Generator, inventory: Inventory, i: int, architectures: list[Architecture]) -> Bid:
     def times(count: int, top: int) -> tuple[Fraction, ...]:
         return tuple(Fraction(int(rng.integers(1, top)), 100) for _ in range(count))
 
@@ -75,6 +99,8 @@ def _bid(rng: np.random.Generator, inventory: Inventory, i: int) -> Bid:
         transfer_time=times(len(inventory.workers), 60),
         delay=tuple(int(d) for d in rng.integers(0, 4, len(inventory.servers))),
         utility=_utility(rng),
+        architecture=architectures[int(rng.integers(len(architectures)))],
+        reduce_time=times(1, 60)[0],
     )
 
 

@@ -1,0 +1,239 @@
+"""What holds for every auction: bids decided one after another against the same slots."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.arrays import Floats, Json
+from scheduling.bid import Bid
+from scheduling.decision import Decision, Reason, canonical, parse
+from scheduling.inventory import Inventory
+from scheduling.policy import Policy
+from scheduling.registry import make_policy
+from scheduling.schedule import Placement, Role
+from scheduling.utility import Step
+from tests.scheduling.policy_settings import each_auction
+from tests.scheduling.worlds import SLOTS, Run, World, world_for
+
+seeds = st.integers(0, 2**32 - 1)
+quick = settings(max_examples=25, deadline=None)
+
+
+def run(drawn: World, policy: Policy) -> tuple[Run, list[Decision]]:
+    going = Run(drawn.ledger(), policy, [])
+    return going, [going.decide(bid) for bid in drawn.bids]
+
+
+def assert_whole(bid: Bid, decision: Decision, inventory: Inventory) -> None:
+    schedule = decision.schedule
+    assert schedule is not None
+    workers = [p for p in schedule.placements if p.role is Role.WORKER]
+    pss = [p for p in schedule.placements if p.role is Role.PS]
+    assert all(p.start >= bid.arrival + bid.delay[p.server] for p in schedule.placements)
+    assert schedule.completion <= SLOTS
+    assert pss
+    assert len({p.type for p in workers}) == len({p.type for p in pss}) == len({p.server for p in pss}) == 1
+    count, host = sum(p.count for p in workers), pss[0].server
+    assert 1 <= count <= bid.chunks
+    together = {p.server for p in workers} == {host}
+    step = bid.worker_time[workers[0].type] + bid.ps_time[pss[0].type]
+    if not together:
+        step += bid.transfer_time[workers[0].type]
+    assert count * (schedule.completion - schedule.start) >= bid.work * step
+    remote = sum(p.count for p in workers if p.server != host) * inventory.workers[workers[0].type].bandwidth_mbps
+    assert remote <= pss[0].count * inventory.pss[pss[0].type].bandwidth_mbps
+
+
+@each_auction
+@quick
+@given(seed=seeds)
+def test_every_bid_is_either_admitted_at_a_profit_or_rejected_with_a_reason(
+    name: str, parameters: Json, seed: int
+) -> None:
+    drawn = world_for(make_policy(name, parameters), seed)
+    _, decisions = run(drawn, make_policy(name, parameters))
+    assert [decision.bid_id for decision in decisions] == [bid.id for bid in drawn.bids]
+    for decision in decisions:
+        assert decision.explanation
+        assert len(decision.density) == len(drawn.inventory.resources)
+        if decision.admitted:
+            assert decision.schedule is not None
+            assert decision.reason is None
+            assert decision.counter is None
+            assert 0 <= decision.payment < decision.value <= decision.ceiling * (1 + 1e-12)
+            assert decision.payoff == decision.value - decision.payment
+        else:
+            assert decision.schedule is None
+            assert decision.value == decision.payment == decision.payoff == 0
+            # No amplitude helps a bid whose only schedules are complete when hardly any of the value is left.
+            hopeless = "whatever value is stated" in decision.explanation
+            assert (decision.counter is not None or hopeless) == (decision.reason is Reason.PRICE)
+
+
+@each_auction
+@quick
+@given(seed=seeds)
+def test_the_payment_is_the_posted_price_of_what_is_held(name: str, parameters: Json, seed: int) -> None:
+    drawn = world_for(make_policy(name, parameters), seed)
+    going = Run(drawn.ledger(), make_policy(name, parameters), [])
+    for bid in drawn.bids:
+        prices = going.policy.prices(going.book())
+        decision = going.decide(bid)
+        placements = () if decision.schedule is None else decision.schedule.placements
+        held = sum(posted_cost(placement, prices, going) for placement in placements)
+        assert decision.payment == pytest.approx(held, rel=1e-12, abs=0)
+
+
+def posted_cost(p: Placement, prices: Floats, going: Run) -> float:
+    window = prices[p.start - going.ledger.start : p.end - going.ledger.start, p.server]
+    return float(p.count * (window @ p.machine(going.ledger.inventory).demand).sum())
+
+
+@each_auction
+@quick
+@given(seed=seeds)
+def test_the_same_book_gives_the_same_bytes(name: str, parameters: Json, seed: int) -> None:
+    receipts = []
+    for _ in range(2):
+        _, decisions = run(world_for(make_policy(name, parameters), seed), make_policy(name, parameters))
+        receipts.append([canonical(decision.to_json()) for decision in decisions])
+    assert receipts[0] == receipts[1]
+    assert [canonical(Decision.from_json(parse(text)).to_json()) for text in receipts[0]] == receipts[0]
+
+
+@each_auction
+@quick
+@given(seed=seeds)
+def test_a_book_rebuilt_from_its_schedules_gives_the_same_bytes(name: str, parameters: Json, seed: int) -> None:
+    drawn = world_for(make_policy(name, parameters), seed)
+    going, decisions = run(replace(drawn, bids=drawn.bids[:-1]), make_policy(name, parameters))
+    fresh = Run(drawn.ledger(), going.policy, list(going.history))
+    fresh.ledger.restore(d.schedule for d in decisions if d.schedule is not None)
+    last = drawn.bids[-1]
+    assert canonical(fresh.decide(last).to_json()) == canonical(going.decide(last).to_json())
+
+
+@each_auction
+@quick
+@given(seed=seeds, factor=st.floats(1.0, 50.0))
+def test_the_payment_does_not_depend_on_the_stated_value_given_the_schedule(
+    name: str, parameters: Json, seed: int, factor: float
+) -> None:
+    drawn = world_for(make_policy(name, parameters), seed)
+    going, _ = run(replace(drawn, bids=drawn.bids[:-1]), make_policy(name, parameters))
+    bid, book = drawn.bids[-1], going.book()
+    modest = going.policy.decide(bid, book)
+    boasting = going.policy.decide(replace(bid, utility=bid.utility.scaled(factor)), book)
+    if modest.admitted:
+        assert boasting.admitted
+        if modest.schedule == boasting.schedule:
+            assert modest.payment == boasting.payment
+
+
+@each_auction
+@quick
+@given(seed=seeds)
+def test_renaming_servers_changes_no_payoff(name: str, parameters: Json, seed: int) -> None:
+    drawn = world_for(make_policy(name, parameters), seed)
+    going, decisions = run(replace(drawn, bids=drawn.bids[:-1]), make_policy(name, parameters))
+    order = np.random.default_rng(seed).permutation(len(drawn.inventory.servers))
+    position = np.argsort(order)
+    swapped = replace(
+        drawn.inventory,
+        servers=tuple(drawn.inventory.servers[s] for s in order),
+        cloud=tuple(drawn.inventory.cloud[s] for s in order),
+        capacity=drawn.inventory.capacity[order],
+    )
+    other = Run(World(swapped, ()).ledger(), going.policy, list(going.history))
+    for decision in decisions:
+        if decision.schedule is not None:
+            moved = [replace(p, server=int(position[p.server])) for p in decision.schedule.placements]
+            other.ledger.commit(replace(decision.schedule, placements=tuple(moved)))
+    bid = drawn.bids[-1]
+    here = going.decide(bid)
+    there = other.decide(replace(bid, delay=tuple(bid.delay[s] for s in order)))
+    assert there.payoff == pytest.approx(here.payoff, rel=1e-9, abs=1e-9)
+    assert there.ceiling == pytest.approx(here.ceiling)
+    assert there.reason == here.reason
+
+
+@each_auction
+@quick
+@given(seed=seeds, factor=st.sampled_from([0.25, 0.5, 2.0, 1024.0]))
+def test_in_another_currency_every_sum_is_the_same_money(name: str, parameters: Json, seed: int, factor: float) -> None:
+    # At learned prices, where a price is a share of past values; the printed eta is not a sum of money.
+    if parameters.get("price") == "printed":
+        parameters = {**parameters, "price": "learned"}
+    policy = make_policy(name, parameters)
+    priors = {key: policy.to_json()[key] * factor for key in ("prior_low", "prior_high")}
+    drawn = world_for(make_policy(name, parameters), seed)
+    dearer = replace(drawn, bids=tuple(replace(b, utility=b.utility.scaled(factor)) for b in drawn.bids))
+    _, here = run(drawn, policy)
+    _, there = run(dearer, make_policy(name, {**parameters, **priors}))
+    # Equal until a tie or a rounding falls otherwise, after which the books differ.
+    for one, other in zip(here, there, strict=True):
+        if one.schedule != other.schedule:
+            break
+        assert other.payment == pytest.approx(one.payment * factor, rel=1e-9)
+        assert other.value == pytest.approx(one.value * factor, rel=1e-9)
+        assert other.density == pytest.approx([x * factor for x in one.density], rel=1e-9)
+
+
+@each_auction
+@quick
+@given(seed=seeds, slots=st.integers(1, 4))
+def test_prices_are_finite_never_negative_and_rise_with_use(name: str, parameters: Json, seed: int, slots: int) -> None:
+    drawn = world_for(make_policy(name, parameters), seed)
+    policy = make_policy(name, parameters)
+    going = Run(drawn.ledger(), policy, [])
+    for bid in drawn.bids:
+        book = going.book()
+        before = policy.prices(book)
+        decision = policy.decide(bid, book)
+        if decision.schedule is not None:
+            going.ledger.commit(decision.schedule)
+        after = policy.prices(going.book())  # with the same past
+        assert np.isfinite(after).all()
+        assert (before >= 0).all()
+        assert (after >= before * (1 - 1e-12)).all()  # but for the last digit
+        if decision.schedule is not None:
+            assert (after > before).any()
+        going.history.append(decision.density)
+    going.ledger.advance(slots)
+    assert policy.prices(going.book()).shape == after.shape
+
+
+def true_payoff(bid: Bid, decision: Decision, inventory: Inventory) -> float:
+    """What a decision on a misreport earns the bid's owner: worth only if the true job is complete by then."""
+    if decision.schedule is None:
+        return 0.0
+    try:
+        assert_whole(bid, decision, inventory)
+    except AssertionError:
+        return -decision.payment
+    return bid.utility.at(decision.schedule.completion - bid.arrival) - decision.payment
+
+
+@each_auction
+@quick
+@given(seed=seeds, data=st.data())
+def test_no_misreport_earns_more_than_the_truth(name: str, parameters: Json, seed: int, data: st.DataObject) -> None:
+    drawn = world_for(make_policy(name, parameters), seed)
+    going, _ = run(replace(drawn, bids=drawn.bids[:-1]), make_policy(name, parameters))
+    bid, book = drawn.bids[-1], going.book()
+    honest = going.policy.decide(bid, book)
+    late = data.draw(st.integers(0, 3))
+    lies = [
+        replace(bid, utility=bid.utility.scaled(data.draw(st.floats(0.1, 10.0)))),
+        replace(bid, utility=Step(bid.utility.value, float(data.draw(st.integers(0, SLOTS))))),
+        replace(bid, chunks=data.draw(st.integers(1, 6))),
+        replace(bid, chunks=bid.chunks * 2, minibatches=max(1, bid.minibatches // 2)),
+        replace(bid, arrival=bid.arrival + late, delay=tuple(max(0, d - late) for d in bid.delay)),
+        replace(bid, delay=tuple(d + late for d in bid.delay)),
+    ]
+    for lie in lies:
+        told = going.policy.decide(lie, book)
+        assert true_payoff(bid, told, drawn.inventory) <= honest.payoff + 1e-9 * bid.utility.value
