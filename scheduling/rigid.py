@@ -10,26 +10,13 @@ from scheduling.arrays import Floats, Ints
 from scheduling.bid import Bid
 from scheduling.inventory import Inventory, MachineType
 from scheduling.ledger import Ledger
+from scheduling.response import Response
 from scheduling.rigid_index import PriceOf, RigidIndex
 from scheduling.rigid_job import LATEST, PAYOFF, RATIO
 from scheduling.schedule import Placement, Role, Schedule
 from scheduling.utility import Constant
 
 __all__ = ["PriceOf", "Response", "RigidIndex", "RigidMarket", "best_response", "warm_up"]
-
-
-@dataclass(frozen=True)
-class Response:
-    """A schedule with what it is worth and what it costs at the posted prices, money."""
-
-    schedule: Schedule
-    value: float
-    cost: float
-
-    @property
-    def payoff(self) -> float:
-        """value - cost."""
-        return self.value - self.cost
 
 
 @dataclass(frozen=True)

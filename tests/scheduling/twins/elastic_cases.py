@@ -1,0 +1,113 @@
+"""Small random elastic problems: scarce, full, delayed, with many ties, and bandwidths near one another."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from scheduling.arrays import Ints
+from scheduling.bid import Bid
+from scheduling.inventory import Inventory, MachineType
+from scheduling.utility import utility_from_json
+from tests.scheduling.twins.elastic_exact import Problem
+
+
+def random_inventory(rng: np.random.Generator, *, large: bool = False) -> Inventory:
+    """Workers and PSs share no resource; some servers have both, most only one."""
+    workers, pss = int(rng.integers(1, 3)), int(rng.integers(1, 3))
+    servers = int(rng.integers(1, 5))
+    mine, theirs = int(rng.integers(1, 3)), int(rng.integers(1, 3))
+    capacity = rng.integers(0, 30 if large else 7, (servers, mine + theirs))
+    for s in range(servers):
+        kind = rng.random()
+        if kind < 0.4:
+            capacity[s, :mine] = 0
+        elif kind < 0.8:
+            capacity[s, mine:] = 0
+    return Inventory(
+        resources=tuple(f"r{i}" for i in range(mine + theirs)),
+        servers=tuple(f"s{i}" for i in range(servers)),
+        cloud=(False,) * servers,
+        capacity=capacity.astype(np.int64),
+        workers=tuple(_machine(rng, f"w{i}", [0] * 0, mine, [0] * theirs, (1, 9)) for i in range(workers)),
+        pss=tuple(_machine(rng, f"p{i}", [0] * mine, theirs, [], (6, 17)) for i in range(pss)),
+    )
+
+
+def _machine(
+    rng: np.random.Generator, name: str, before: list[int], mine: int, after: list[int], rate: tuple[int, int]
+) -> MachineType:
+    demand = rng.integers(0, 4, mine)
+    if not demand.any() or rng.random() < 0.4:
+        demand[int(rng.integers(mine))] = 1
+    bandwidth = Fraction(int(rng.integers(*rate)), int(rng.choice([1, 1, 3])))
+    return MachineType(name, (*before, *(int(x) for x in demand), *after), bandwidth)
+
+
+def random_bid(rng: np.random.Generator, inventory: Inventory, *, start: int, slots: int, chunks: int = 7) -> Bid:
+    never = Fraction(slots + 1)
+
+    def times(count: int, high: int) -> list[Fraction]:
+        return [Fraction(int(rng.integers(0, high)), int(rng.integers(1, 13))) for _ in range(count)]
+
+    worker_time = times(len(inventory.workers), 9)
+    if len(worker_time) > 1 and rng.random() < 0.4:
+        worker_time[int(rng.integers(len(worker_time)))] = never
+    return Bid(
+        id="j",
+        arrival=start + int(rng.integers(-2, 3)),
+        epochs=int(rng.integers(1, 5)),
+        chunks=int(rng.integers(1, chunks)),
+        minibatches=int(rng.integers(1, 4)),
+        worker_time=tuple(worker_time),
+        ps_time=(Fraction(0),) * len(inventory.pss) if rng.random() < 0.7 else tuple(times(len(inventory.pss), 3)),
+        transfer_time=tuple(times(len(inventory.workers), 3)),
+        delay=tuple(int(x) for x in rng.choice([0, 0, 0, 1, 3], len(inventory.servers))),
+        utility=utility_from_json(_utility(rng, slots)),
+    )
+
+
+def _utility(rng: np.random.Generator, slots: int) -> dict[str, object]:
+    value = float(rng.choice([1.0, 20.0, 200.0, 1000.0]) * rng.random())
+    if rng.random() < 0.3:
+        value = float(np.ceil(value))
+    forms: list[dict[str, object]] = [
+        {"type": "constant", "v": value},
+        {"type": "step", "v": value, "deadline": int(rng.integers(1, slots + 3))},
+        {"type": "linear", "c": value, "b": value / 10},
+        {"type": "linear", "c": value, "b": 1.0},
+        {"type": "sigmoid", "g1": value, "g2": float(rng.choice([0.0, 0.5, 4.0])), "g3": int(rng.integers(0, slots))},
+        {"type": "constant", "v": 0.0},
+    ]
+    return forms[int(rng.choice(len(forms), p=[0.2, 0.2, 0.2, 0.15, 0.2, 0.05]))]
+
+
+def random_prices(rng: np.random.Generator, used: Ints) -> np.ndarray:
+    """Any, whole numbers, two values only, the same in all slots, or none."""
+    kind = rng.random()
+    prices = rng.random(used.shape) * rng.choice([0.1, 1.0, 10.0])
+    if kind < 0.3:
+        prices = np.floor(prices * 3)
+    elif kind < 0.5:
+        prices = np.where(rng.random(used.shape) < 0.3, 3.0, 1.0)
+    elif kind < 0.6:
+        prices[:] = prices[:1]
+    elif kind < 0.65:
+        prices[:] = 0.0
+    return np.asarray(prices)
+
+
+def random_problem(rng: np.random.Generator, *, large: bool = False) -> Problem:
+    inventory = random_inventory(rng, large=large)
+    start, slots = int(rng.integers(0, 5)), int(rng.integers(2, 13))
+    share = rng.random((slots, *inventory.capacity.shape)) * rng.choice([0.0, 0.3, 0.6, 1.0])
+    used = np.minimum(np.floor(share * (inventory.capacity + 1)), inventory.capacity).astype(np.int64)
+    if rng.random() < 0.3:
+        used[:] = used[0]
+    return Problem(
+        bid=random_bid(rng, inventory, start=start, slots=slots, chunks=40 if large else 7),
+        inventory=inventory,
+        start=start,
+        used=used,
+        prices=random_prices(rng, used),
+        first_start=start + int(rng.integers(0, 3)) if rng.random() < 0.3 else None,
+    )
