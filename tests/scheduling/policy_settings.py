@@ -15,8 +15,12 @@ SETTINGS: dict[str, list[Json]] = {
     ],
 }
 
-ROWS = [(name, parameters) for name, rows in SETTINGS.items() for parameters in rows]
-each_policy = pytest.mark.parametrize(("name", "parameters"), ROWS)
-each_auction = pytest.mark.parametrize(
-    ("name", "parameters"), [row for row in ROWS if POLICIES[row[0]].objective is Objective.WELFARE]
-)
+
+def _rows(*objectives: Objective) -> pytest.MarkDecorator:
+    rows = [(name, one) for name, many in SETTINGS.items() for one in many if POLICIES[name].objective in objectives]
+    return pytest.mark.parametrize(("name", "parameters"), rows)
+
+
+each_policy = _rows(*Objective)
+each_auction = _rows(Objective.WELFARE)
+each_planner = _rows(Objective.WEIGHTED_COMPLETION)

@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,7 @@ from scheduling.running_book import RunningBook
 from scheduling.schedule import Placement, Role, Schedule
 from scheduling.simulation import Simulation, simulate
 from scheduling.work import constellations, work_done
-from tests.scheduling.policy_settings import SETTINGS, each_policy
+from tests.scheduling.policy_settings import SETTINGS, each_planner, each_policy
 from tests.scheduling.worlds import SLOTS, World, world_for
 
 UNTIL = 400
@@ -218,3 +219,46 @@ def test_it_goes_on_when_jobs_are_cancelled(name: str, parameters: Json, seed: i
     assert (held_by(everyone, drawn.inventory) <= drawn.inventory.capacity).all()
     for job in everyone:
         assert_kept(job, drawn.inventory, pause=policy.pause)
+
+
+@each_policy
+@quick
+@given(seed=seeds)
+def test_renaming_servers_changes_no_completion(name: str, parameters: Json, seed: int) -> None:
+    policy = make_policy(name, parameters)
+    drawn = world_for(policy, seed)
+    order = np.random.default_rng(seed).permutation(len(drawn.inventory.servers))
+    renamed = replace(
+        drawn.inventory,
+        servers=tuple(drawn.inventory.servers[s] for s in order),
+        cloud=tuple(drawn.inventory.cloud[s] for s in order),
+        capacity=drawn.inventory.capacity[order],
+    )
+    # The first bid only: where two servers are alike the first is taken, which later bids may feel.
+    here, there = (
+        policy.decide(bid, RunningBook(Ledger(inventory, start=0, slots=SLOTS)).view())
+        for inventory, bid in (
+            (drawn.inventory, drawn.bids[0]),
+            (renamed, replace(drawn.bids[0], delay=tuple(drawn.bids[0].delay[s] for s in order))),
+        )
+    )
+    assert (here.admitted, here.reason) == (there.admitted, there.reason)
+    assert there.payoff == pytest.approx(here.payoff, rel=1e-9, abs=1e-9)
+    if here.schedule is not None and there.schedule is not None:
+        assert here.schedule.completion == there.schedule.completion
+
+
+@each_planner
+@quick
+@given(seed=seeds, factor=st.sampled_from([0.25, 2.0, 1024.0]))
+def test_where_nobody_pays_only_the_ratio_of_weights_matters(
+    name: str, parameters: Json, seed: int, factor: float
+) -> None:
+    policy = make_policy(name, parameters)
+    drawn = world_for(policy, seed)
+    heavier = replace(drawn, bids=tuple(replace(b, utility=b.utility.scaled(factor)) for b in drawn.bids))
+    here, there = (
+        simulate(policy, arriving(one, seed), Ledger(one.inventory, start=0, slots=SLOTS), until=UNTIL)
+        for one in (drawn, heavier)
+    )
+    assert {key: job.held for key, job in here.done.items()} == {key: job.held for key, job in there.done.items()}
