@@ -18,6 +18,11 @@ def dps_counterexamples() -> list[Path]:
     return sorted((ROOT / "counterexamples").glob("dps_*.json"))
 
 
+def weighted_cases() -> list[Path]:
+    """Instances of the weighted-completion scheduler."""
+    return sorted((ROOT / "weighted_completion").glob("*.json"))
+
+
 def load(path: Path) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(path.read_text())
     return document
