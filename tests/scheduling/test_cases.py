@@ -6,10 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scheduling.__main__ import decide_all, main, to_document
+from scheduling.__main__ import main
+from scheduling.answer_dps import to_document
 from scheduling.certificate import ceiling, dual_bound
 from scheduling.decision import Decision
 from scheduling.dps import Dps
+from scheduling.families import decide_in_order
 from scheduling.instance import DpsInstance, parse_document, read_instance
 from scheduling.policy import Book
 from tests.scheduling.cases import CONVENTIONS, dps_cases, dps_counterexamples, load
@@ -55,7 +57,9 @@ def test_a_sequence_that_ties_cannot_change_is_the_expected_one(path: Path, wind
     instance, expected = read(path), load(path)["expected"][f"{window}_{start}"].get("online_exact")
     if expected is None:
         return
-    rows = to_document(instance, decide_all(instance, policy_for(instance, window, start)))["jobs"]
+    policy = policy_for(instance, window, start)
+    decisions = decide_in_order(policy, instance.bids, instance.ledger(tail=policy.tail))
+    rows = to_document(instance, decisions)["jobs"]
     for row, want in zip(rows, expected["jobs"], strict=True):
         if expected["tie_robust"]["payoffs"]:
             assert row["accept"] == want["accept"]
@@ -68,7 +72,7 @@ def test_a_sequence_that_ties_cannot_change_is_the_expected_one(path: Path, wind
 def test_bounds_hold_over_the_offline_optimum_and_the_online_welfare(path: Path, window: str, start: str) -> None:
     instance, expected = read(path), load(path)["expected"][f"{window}_{start}"]
     policy = policy_for(instance, window, start)
-    decisions = decide_all(instance, policy)
+    decisions = decide_in_order(policy, instance.bids, instance.ledger(tail=policy.tail))
     best = max(sum(decision.value for decision in decisions), expected.get("offline_optimum") or 0.0)
     ledger = instance.ledger(tail=policy.tail)
     bids = [policy.waiting(bid) for bid in instance.bids]
