@@ -14,21 +14,18 @@ from tests.scheduling.twins.elastic_exact import Problem
 def random_inventory(rng: np.random.Generator, *, large: bool = False) -> Inventory:
     """Workers and PSs share no resource; some servers have both, most only one."""
     workers, pss = int(rng.integers(1, 3)), int(rng.integers(1, 3))
-    servers = int(rng.integers(1, 5))
+    servers = int(rng.integers(2, 6))
     mine, theirs = int(rng.integers(1, 3)), int(rng.integers(1, 3))
-    capacity = rng.integers(0, 30 if large else 7, (servers, mine + theirs))
+    capacity = rng.integers(0, 60 if large else 12, (servers, mine + theirs))
     for s in range(servers):
-        kind = rng.random()
-        if kind < 0.4:
-            capacity[s, :mine] = 0
-        elif kind < 0.8:
-            capacity[s, mine:] = 0
+        if rng.random() < 0.9:
+            capacity[s, slice(mine, None) if s % 2 else slice(mine)] = 0
     return Inventory(
         resources=tuple(f"r{i}" for i in range(mine + theirs)),
         servers=tuple(f"s{i}" for i in range(servers)),
         cloud=(False,) * servers,
         capacity=capacity.astype(np.int64),
-        workers=tuple(_machine(rng, f"w{i}", [0] * 0, mine, [0] * theirs, (1, 9)) for i in range(workers)),
+        workers=tuple(_machine(rng, f"w{i}", [], mine, [0] * theirs, (1, 9)) for i in range(workers)),
         pss=tuple(_machine(rng, f"p{i}", [0] * mine, theirs, [], (6, 17)) for i in range(pss)),
     )
 
@@ -44,30 +41,33 @@ def _machine(
 
 
 def random_bid(rng: np.random.Generator, inventory: Inventory, *, start: int, slots: int, chunks: int = 7) -> Bid:
-    never = Fraction(slots + 1)
+    epochs, chunks, minibatches = (int(rng.integers(1, high)) for high in (5, chunks, 4))
+    work = epochs * chunks * minibatches
 
-    def times(count: int, high: int) -> list[Fraction]:
-        return [Fraction(int(rng.integers(0, high)), int(rng.integers(1, 13))) for _ in range(count)]
+    def times(share: float) -> list[Fraction]:
+        """Slots of a mini-batch with which the work needs up to that share of the workers over all slots."""
+        wanted = [share * chunks * slots * float(x) for x in rng.random(len(inventory.workers)) ** 2]
+        return [Fraction(int(12 * x), 12 * work) for x in wanted]
 
-    worker_time = times(len(inventory.workers), 9)
+    worker_time = times(0.7)
     if len(worker_time) > 1 and rng.random() < 0.4:
-        worker_time[int(rng.integers(len(worker_time)))] = never
+        worker_time[int(rng.integers(len(worker_time)))] = Fraction(slots + 1)
     return Bid(
         id="j",
         arrival=start + int(rng.integers(-2, 3)),
-        epochs=int(rng.integers(1, 5)),
-        chunks=int(rng.integers(1, chunks)),
-        minibatches=int(rng.integers(1, 4)),
+        epochs=epochs,
+        chunks=chunks,
+        minibatches=minibatches,
         worker_time=tuple(worker_time),
-        ps_time=(Fraction(0),) * len(inventory.pss) if rng.random() < 0.7 else tuple(times(len(inventory.pss), 3)),
-        transfer_time=tuple(times(len(inventory.workers), 3)),
+        ps_time=tuple(Fraction(int(x), 24 * work) for x in rng.choice([0, 0, 0, 7], len(inventory.pss))),
+        transfer_time=tuple(times(0.2)),
         delay=tuple(int(x) for x in rng.choice([0, 0, 0, 1, 3], len(inventory.servers))),
         utility=utility_from_json(_utility(rng, slots)),
     )
 
 
 def _utility(rng: np.random.Generator, slots: int) -> dict[str, object]:
-    value = float(rng.choice([1.0, 20.0, 200.0, 1000.0]) * rng.random())
+    value = float(rng.choice([1.0, 50.0, 500.0, 3000.0]) * rng.random())
     if rng.random() < 0.3:
         value = float(np.ceil(value))
     forms: list[dict[str, object]] = [

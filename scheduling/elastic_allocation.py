@@ -1,0 +1,44 @@
+"""Compiled reading of an elastic schedule: which servers hold how many machines from when to when."""
+
+import numpy as np
+
+from scheduling.arrays import Ints
+from scheduling.elastic_compiled import Counts, inner, kernel
+from scheduling.elastic_tables import Runs
+
+
+@kernel
+def allocate(runs: Runs, usable: Ints, counts: Counts) -> tuple[Ints, float]:
+    """Place counts[t] machines in each slot t on the cheapest servers with room; merge slots of the same number.
+
+    Returns rows of (start, end, server, count), and what all of it costs, money.
+    """
+    slots, servers = len(counts), len(usable)
+    now, since = np.zeros(servers, np.int64), np.zeros(servers, np.int64)
+    rows, size, cost = np.empty((64, 4), np.int64), 0, 0.0
+    for t in range(slots + 1):
+        next_ = np.zeros(servers, np.int64)
+        if t < slots and counts[t] > 0:
+            cost += _place(runs, usable, t, counts[t], next_)
+        for s in range(servers):
+            if next_[s] == now[s]:
+                continue
+            if now[s] > 0:
+                if size == len(rows):
+                    rows = np.concatenate((rows, np.empty_like(rows)))
+                rows[size, 0], rows[size, 1], rows[size, 2], rows[size, 3] = since[s], t, s, now[s]
+                size += 1
+            now[s], since[s] = next_[s], t
+    return rows[:size].copy(), cost
+
+
+@inner
+def _place(runs: Runs, usable: Ints, t: int, left: int, into: Ints) -> float:
+    cost = 0.0
+    for i in range(runs.size[t]):
+        s = runs.server[t, i]
+        if left > 0 and usable[s] <= t:
+            into[s] = min(left, runs.room[t, i])
+            cost += into[s] * runs.price[t, i]
+            left -= into[s]
+    return cost

@@ -1,0 +1,126 @@
+"""Compiled cost curves of the elastic best response: what n workers with their parameter servers cost in each slot.
+
+Private: arrays only, modified in place. All costs are whole quanta, so sums are exact and ties are ties.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.arrays import Floats, Ints
+from scheduling.elastic_compiled import Counts, inner, kernel
+from scheduling.elastic_tables import Runs
+
+
+class Job(NamedTuple):
+    """One bid in slots counted from the ledger's start, for one worker type and one PS type."""
+
+    wanted: int
+    """Worker-slots."""
+    pss: Counts
+    """PSs that n workers need, for n = 0..N."""
+    usable: Ints
+    """First slot in which each server can be used, S."""
+    worth: Floats
+    """Value of completion at slot 0..T, money."""
+    scale: float
+    """Quanta in one unit of money."""
+    limit: int
+    """More quanta than this no answer can cost."""
+
+
+class Curves(NamedTuple):
+    """Least costs by slot, and their lower convex hulls."""
+
+    cost: Ints
+    """Of 0..N workers with their PSs, quanta, T x (N + 1)."""
+    most: Counts
+    """Workers that fit and stay within the limit, T."""
+    vertex: Counts
+    """Numbers of workers at the corners of the hull, the first of them 0, T x (N + 1)."""
+    size: Counts
+    """Corners, T."""
+
+
+@kernel
+def make_curves(workers: Runs, pss: Runs, job: Job, first: int) -> Curves:
+    """The curves of all slots from `first` on; those before stay empty."""
+    slots, width = len(workers.size), len(job.pss)
+    cost = np.empty((slots, width), np.int64)
+    vertex = np.zeros((slots, width), np.int32)
+    most, size = np.zeros(slots, np.int32), np.ones(slots, np.int32)
+    scratch = np.empty(width, np.int64)
+    for t in range(first, slots):
+        most[t] = _fill(workers, pss, job, t, cost[t], scratch)
+        size[t] = _hull(cost[t], most[t], vertex[t])
+    return Curves(cost, most, vertex, size)
+
+
+@inner
+def _fill(workers: Runs, pss: Runs, job: Job, t: int, cost: Ints, scratch: Ints) -> int:
+    n = _expand(workers, job, t, cost)
+    k = _expand(pss, job, t, scratch[: job.pss[n] + 1])
+    for i in range(1, n + 1):
+        if job.pss[i] > k:
+            return i - 1
+        cost[i] += scratch[job.pss[i]]
+        if cost[i] > job.limit:
+            return i - 1
+    return n
+
+
+@inner
+def _expand(runs: Runs, job: Job, t: int, cost: Ints) -> int:
+    """Costs of 0, 1, ... machines, cheapest first, until they are all there, none is left or the limit is passed."""
+    n, total = 0, 0
+    cost[0] = 0
+    for i in range(runs.size[t]):
+        if job.usable[runs.server[t, i]] > t:
+            continue
+        price = np.rint(runs.price[t, i] * job.scale)
+        if price > job.limit:
+            break
+        unit = int(price)
+        for _ in range(min(runs.room[t, i], len(cost) - 1 - n)):
+            total += unit
+            if total > job.limit:
+                return n
+            n += 1
+            cost[n] = total
+    return n
+
+
+@inner
+def _hull(cost: Ints, most: int, vertex: Counts) -> int:
+    """Corners of the greatest convex function below cost[0..most]; slopes between them rise strictly."""
+    size = 1
+    vertex[0] = 0
+    for n in range(1, most + 1):
+        while size > 1:
+            a, b = vertex[size - 2], vertex[size - 1]
+            if (cost[b] - cost[a]) * (n - b) < (cost[n] - cost[b]) * (b - a):
+                break
+            size -= 1
+        vertex[size] = n
+        size += 1
+    return size
+
+
+@inner
+def segment(curves: Curves, t: int, i: int) -> tuple[int, int]:
+    """Rise and run of the i-th piece of a hull: its slope is their quotient."""
+    a, b = curves.vertex[t, i], curves.vertex[t, i + 1]
+    return int(curves.cost[t, b] - curves.cost[t, a]), int(b - a)
+
+
+@inner
+def pieces_below(curves: Curves, t: int, rise: int, run: int, low: int, high: int) -> int:
+    """How many pieces of a hull are less steep than rise / run; known to be within low..high."""
+    while low < high:
+        middle = (low + high) // 2
+        up, along = segment(curves, t, middle)
+        if up * run < rise * along:
+            low = middle + 1
+        else:
+            high = middle
+    return low

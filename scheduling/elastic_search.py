@@ -1,0 +1,152 @@
+"""Compiled search for the elastic best response over all completions. Private: arrays only, modified in place.
+
+Every completion has a lower bound of its cost; the most promising is bounded better, then solved exactly, until no
+bound can win. Least cost never rises with later completion, so what is known of one completion bounds all before it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from numpy.typing import NDArray
+
+from scheduling.arrays import Ints
+from scheduling.elastic_base import make_base
+from scheduling.elastic_close import close
+from scheduling.elastic_compiled import Counts, inner, kernel
+from scheduling.elastic_curves import Curves, Job
+from scheduling.elastic_relaxed import FAR, raise_bounds, relax, starting_bounds
+
+PAYOFF, RATIO, LATEST = 0, 1, 2
+"""What is sought: greatest payoff; least cost per unit of value; latest start with payoff above the threshold."""
+WORST = -np.inf
+UNKNOWN, BOUNDED, SOLVED = 0, 1, 2
+
+
+class Best(NamedTuple):
+    """The best schedule so far; completion -1 while there is none."""
+
+    score: float
+    completion: int
+    cost: int
+
+
+@kernel
+def search(curves: Curves, job: Job, first: int, mode: int, above: float) -> tuple[float, int, Counts]:
+    """Score, completion and workers by slot (T) of the best schedule that starts at `first` or later.
+
+    Completion is -1 when none scores above the threshold.
+    """
+    counts = np.zeros(len(curves.most), np.int32)
+    if mode != LATEST:
+        best = _search(curves, job, first, mode, above, False, counts)
+        return best.score, best.completion, counts
+    best = _search(curves, job, first, PAYOFF, above, True, counts)
+    if best.completion < 0:
+        return best.score, -1, counts
+    # With a later start there is less to choose from, so the starts with payoff above the threshold are the first ones.
+    low, high = first, len(curves.most) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _search(curves, job, middle, PAYOFF, above, True, counts).completion >= 0:
+            low = middle
+        else:
+            high = middle - 1
+    best = _search(curves, job, low, PAYOFF, above, False, counts)
+    return float(low), best.completion, counts
+
+
+@inner
+def _search(curves: Curves, job: Job, first: int, mode: int, above: float, any_will_do: bool, counts: Counts) -> Best:
+    """The best schedule from `first` on, or the first one found above the threshold, with its `counts` (T)."""
+    slots = len(curves.most)
+    # A negative completion is never undercut, so the threshold itself does not win a tie.
+    best = Best(above if mode == PAYOFF else WORST, -1, 0)
+    bounds, state = starting_bounds(curves, job, first), np.zeros(slots + 1, np.int8)
+    taken, trial = np.zeros(slots, np.int32), np.zeros(slots, np.int32)
+    end, missed = slots, False
+    if bounds[slots] == FAR:
+        return best
+    while end >= 0:
+        rise, run = relax(curves, job.wanted, first, end, taken)
+        if state[end] == UNKNOWN:
+            state[end] = BOUNDED
+            raise_bounds(curves, job, first, rise, run, bounds)
+            missed = False
+        else:
+            state[end] = SOLVED
+            most = _most(job, mode, best, end)
+            base = make_base(curves, job.wanted, first, end, taken, rise, run)
+            cost = close(curves, base, most, trial)
+            missed = cost > bounds[end]
+            for e in range(first, end + 1):
+                bounds[e] = max(bounds[e], min(cost, most + 1))
+            if cost <= most:
+                completion = _completion(trial, first, end)
+                best = Best(_score(job, mode, completion, cost), completion, cost)
+                counts[:] = trial
+                if any_will_do:
+                    return best
+        end = _next(job, mode, bounds, state, best, missed)
+    return best
+
+
+@inner
+def _completion(counts: Counts, first: int, end: int) -> int:
+    while end > first and counts[end - 1] == 0:
+        end -= 1
+    return end
+
+
+@inner
+def _score(job: Job, mode: int, completion: int, cost: int) -> float:
+    """What is maximised; never rises with cost."""
+    worth = job.worth[completion]
+    if mode == RATIO:
+        return -(cost / job.scale) / worth if worth > 0.0 else WORST
+    return float(worth - cost / job.scale)
+
+
+@inner
+def _wins(job: Job, mode: int, best: Best, completion: int, cost: int) -> bool:
+    if cost > job.limit:
+        return False
+    score = _score(job, mode, completion, cost)
+    return score > best.score or (score == best.score and completion < best.completion)
+
+
+@inner
+def _most(job: Job, mode: int, best: Best, completion: int) -> int:
+    """The greatest cost at which this completion would beat the best."""
+    low, high = -1, job.limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _wins(job, mode, best, completion, middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@inner
+def _next(job: Job, mode: int, bounds: Ints, state: NDArray[np.int8], best: Best, missed: bool) -> int:
+    """The completion to look at next, -1 when none can win.
+
+    The most promising one; after a bound that was not reached the middle one of those left, which bounds half of them.
+    """
+    top, highest, count = -1, WORST, 0
+    for e in range(len(bounds)):
+        if state[e] != SOLVED and bounds[e] < FAR and _wins(job, mode, best, e, bounds[e]):
+            count += 1
+            score = _score(job, mode, e, bounds[e])
+            if score > highest:
+                top, highest = e, score
+    if not missed or top < 0:
+        return top
+    left = count // 2
+    for e in range(len(bounds)):
+        if state[e] != SOLVED and bounds[e] < FAR and _wins(job, mode, best, e, bounds[e]):
+            left -= 1
+            if left < 0:
+                return e
+    return top
