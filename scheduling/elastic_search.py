@@ -7,7 +7,6 @@ bound can win. Least cost never rises with later completion, so what is known of
 from typing import NamedTuple
 
 import numpy as np
-
 from numpy.typing import NDArray
 
 from scheduling.arrays import Ints
