@@ -1,0 +1,126 @@
+"""What a job consumes at least, and the price of consuming: order and prices of weighted completion."""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from scheduling.arrays import Floats, Ints, Json
+from scheduling.bid import Architecture, Bid
+from scheduling.inventory import Inventory
+from scheduling.ledger import Ledger
+
+SLACK = 1e-9
+"""A duration this close above a whole number of slots is that number: an order needs no more digits."""
+
+
+@dataclass(frozen=True)
+class Consumption:
+    """The least a job consumes: on one server, with the most favourable types and number of workers."""
+
+    volume: float
+    """Slots x share of all the cluster has, summed over resources; 0 if no machine fits anywhere."""
+    units: tuple[float, ...]
+    """Unit-slots of each resource, R numbers."""
+
+    def density(self, weight: float) -> float:
+        """Weight for each unit of volume; 0 where nothing fits."""
+        return weight / self.volume if self.volume > 0 else 0.0
+
+    def densities(self, weight: float) -> tuple[float, ...]:
+        """Weight for each unit-slot of each resource, R numbers; 0 where it uses none."""
+        return tuple(weight / units if units > 0 else 0.0 for units in self.units)
+
+
+def least_consumption(bid: Bid, inventory: Inventory) -> Consumption:
+    """Machines x slots of the cheapest way to do a job, counted in shares of the whole cluster.
+
+    In shares, so that the order of jobs does not depend on whether memory is counted in GB or in MB. It is a lower
+    bound: that many workers need not fit one server.
+
+    Notes
+    -----
+    N workers are held max(1, ceil(E D K k / N)) slots (weighted completion, eq. 2f). O(W P N) with N the most workers
+    that the job and the cluster have.
+    """
+    shares = _shares(inventory)
+    best = Consumption(0.0, (0.0,) * len(shares))
+    if bid.architecture is Architecture.RING:
+        partners = [(np.zeros(len(shares), dtype=np.int64), 0.0)]
+    else:
+        partners = [(demand, step) for demand, step, _ in _hosted(inventory, inventory.ps_demand, bid.ps_time)]
+    for demand, step, room in _hosted(inventory, inventory.worker_demand, bid.worker_time):
+        count = np.arange(1, min(bid.chunks, room) + 1)
+        pace = step + float(bid.reduce_time) * (count - 1) / count
+        for ps_demand, ps_step in partners:
+            slots = np.maximum(1.0, np.ceil(bid.work * (pace + ps_step) / count - SLACK))
+            volumes = slots * (count * float(demand @ shares) + float(ps_demand @ shares))
+            n = int(volumes.argmin())
+            if best.volume == 0 or volumes[n] < best.volume:
+                units = slots[n] * (count[n] * demand + ps_demand)
+                best = Consumption(float(volumes[n]), tuple(float(x) for x in units))
+    return best
+
+
+def consumptions(bids: Iterable[Bid], ledger: Ledger) -> dict[str, Consumption]:
+    """The least consumption of each bid, by id; the ledger remembers those asked for last."""
+    kept = ledger.derived.get("consumption")
+    known: dict[str, tuple[Bid, Inventory, Consumption]] = kept if isinstance(kept, dict) else {}
+    asked = {}
+    for bid in bids:
+        old = known.get(bid.id)
+        if old is None or old[0] != bid or old[1] is not ledger.inventory:
+            old = bid, ledger.inventory, least_consumption(bid, ledger.inventory)
+        asked[bid.id] = old
+    ledger.derived["consumption"] = asked
+    return {name: consumption for name, (_, _, consumption) in asked.items()}
+
+
+@dataclass(frozen=True)
+class ConsumptionPrice:
+    """`scale_r (lambda^(beta / C) - 1)` for a unit of resource r (weighted completion, eq. 11), in the log domain."""
+
+    lambda_: float
+    scale: tuple[float, ...]
+    """R numbers above 0."""
+
+    def of(self, used: Ints, capacity: Ints) -> Floats:
+        """Price of one unit for one slot, the shape of `used`; 0 where there is no capacity, and at lambda 1."""
+        share = np.divide(used, capacity, out=np.zeros(used.shape), where=capacity > 0)
+        prices: Floats = np.expm1(math.log(self.lambda_) * share) * np.array(self.scale)
+        return prices
+
+    def to_json(self) -> Json:
+        """Name and parameters, for receipts."""
+        return {"name": "consumption", "lambda": self.lambda_, "scale": list(self.scale)}
+
+
+def consumption_price(
+    lambda_: float, weights: Iterable[tuple[float, Consumption]], inventory: Inventory
+) -> ConsumptionPrice:
+    """The price (11) in units in which the least weight per unit of consumption is 1, as the paper assumes.
+
+    Consumption is counted in shares of the cluster, so a unit of a resource is one part in all there is of it.
+    """
+    least = min((c.density(weight) for weight, c in weights if weight > 0 and c.volume > 0), default=1.0)
+    return ConsumptionPrice(
+        lambda_, tuple(least * share if share > 0 else least for share in _shares(inventory).tolist())
+    )
+
+
+def _shares(inventory: Inventory) -> Floats:
+    """One unit as a share of all the cluster has, R numbers; 0 where it has none."""
+    total = inventory.capacity.sum(axis=0)
+    shares: Floats = np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0)
+    return shares
+
+
+def _hosted(inventory: Inventory, demands: Ints, times: tuple[Fraction, ...]) -> Iterator[tuple[Ints, float, int]]:
+    """Demand, step time and number of machines that fit, of each type that fits anywhere."""
+    for demand, time in zip(demands, times, strict=True):
+        needs = demand > 0
+        room = int((inventory.capacity[:, needs] // demand[needs]).min(axis=1).sum())
+        if room > 0:
+            yield demand, float(time), room

@@ -1,0 +1,244 @@
+"""Weighted completion: place jobs so that the sum of weight x completion is small; nobody pays."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+from scheduling.arrays import Floats, Json
+from scheduling.bid import Architecture, Bid
+from scheduling.consumption import Consumption, ConsumptionPrice, consumption_price, consumptions
+from scheduling.decision import Decision, Move, Reason
+from scheduling.dps import empty_like
+from scheduling.interval import Interval, last_interval, next_end
+from scheduling.inventory import Inventory
+from scheduling.maxweight import due, pack
+from scheduling.parameters import check_parameters, parameter, parameters_to_json
+from scheduling.policy import Book, Cause, Job, Objective
+from scheduling.rigid import RigidMarket
+from scheduling.schedule import Schedule
+from scheduling.work import work_done
+
+LARGEST_LAMBDA = 1e15
+Known = Mapping[str, Consumption]
+"""The least consumption of each job, by the bid's id."""
+
+
+@dataclass(frozen=True)
+class WeightedCompletion:
+    """A_maxweight over jobs in order of density, replanned at every event or in batches at the ends of intervals.
+
+    docs/algorithms-weighted-completion.md says what deviates from the paper and why.
+    """
+
+    mode: str = parameter(
+        "rolling",
+        "rolling: at every event all jobs that have not started are planned anew; interval: in batches at slots 1, 2, "
+        "4, 8, ..., as in the paper's Algorithm 1.",
+        choices=("rolling", "interval"),
+    )
+    order: str = parameter(
+        "density",
+        "Whose turn it is first: density is weight over the least share of the cluster x slots the job needs.",
+        choices=("density", "weight", "arrival"),
+    )
+    lambda_: float = parameter(
+        1.0,
+        "Base of the price (11) that a job's weight must exceed; 1: no price, which measures best.",
+        low=1.0,
+        high=LARGEST_LAMBDA,
+    )
+    batches: str = parameter(
+        "literal",
+        "Interval mode: literal runs a batch from alpha x tau on, as in the paper; chained as soon as the batch before "
+        "it is complete.",
+        choices=("literal", "chained"),
+    )
+    alpha: int = parameter(4, "Interval mode: rounds of a literal batch.", low=1, high=1000)
+
+    name = "weighted_completion"
+    title = "Weighted completion: jobs with the most weight for their size first, nobody pays"
+    objective = Objective.WEIGHTED_COMPLETION
+    architectures = frozenset(Architecture)
+    binding = False
+    pause = 0
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def decide(self, bid: Bid, book: Book) -> Decision:
+        """Take a job in, with a plan where there can be one; reject it only if it could never run."""
+        known = consumptions([*(job.bid for job in book.jobs), bid], book.ledger)
+        new, others = Job(bid, held=(), completion=None), _open(book)
+        jobs = [*others, new]
+        prices = self._price([*book.jobs, new], known, book.inventory)
+        earliest = _on_empty(bid, book)
+        if earliest is None:
+            return _impossible(bid, book, known[bid.id], prices)
+        plan = self._pack(jobs, book, known, prices) if self.mode == "rolling" else {}
+        schedule = plan.get(bid.id)
+        value = bid.utility.value if schedule is None else bid.utility.at(schedule.completion - bid.arrival)
+        line = in_order([job for job in jobs if not job.started(book.now)], known, self.order)
+        return Decision(
+            bid_id=bid.id,
+            slot=book.now,
+            admitted=True,
+            value=value,
+            payment=0.0,
+            payoff=value,
+            schedule=schedule,
+            reason=None,
+            explanation=self._explain(schedule, book, place=line.index(new) + 1, waiting=len(line)),
+            counter=None,
+            ceiling=bid.utility.at(earliest.completion - bid.arrival),
+            density=known[bid.id].densities(bid.utility.value),
+            prices=prices.to_json(),
+            moves=_moves(others, plan) if self.mode == "rolling" else (),
+        )
+
+    def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
+        """Plan anew: all jobs that have not started where something ended or changed, else those without a plan."""
+        jobs = _open(book)
+        if self.mode == "interval" or cause is Cause.SLOT:
+            jobs = [job for job in jobs if job.completion is None]
+        if self.mode == "interval":
+            interval = self._interval(book)
+            jobs = [job for job in jobs if interval is not None and job.bid.arrival <= interval.tau]
+        if not jobs:
+            return ()
+        known = consumptions((job.bid for job in book.jobs), book.ledger)
+        return _moves(jobs, self._pack(jobs, book, known, self._price(book.jobs, known, book.inventory)))
+
+    def prices(self, book: Book) -> Floats:
+        """The price (11) of one unit of each resource for one slot, T x S x R, weight; 0 at lambda 1."""
+        known = consumptions((job.bid for job in book.jobs), book.ledger)
+        return self._price(book.jobs, known, book.inventory).of(book.ledger.used, book.inventory.capacity)
+
+    def check(self, inventory: Inventory) -> None:
+        """Any servers and types will do."""
+
+    def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> None:
+        """No dual bound: the objective is not welfare."""
+
+    def to_json(self) -> Json:
+        """Every parameter by name, plain JSON values."""
+        return parameters_to_json(self)
+
+    def _price(self, jobs: Iterable[Job], known: Known, inventory: Inventory) -> ConsumptionPrice:
+        return consumption_price(self.lambda_, ((job.bid.utility.value, known[job.bid.id]) for job in jobs), inventory)
+
+    def _pack(self, jobs: Sequence[Job], book: Book, known: Known, prices: ConsumptionPrice) -> dict[str, Schedule]:
+        """Place jobs around all that the others hold; those that have no room are left out."""
+        ledger = book.ledger.copy()
+        for job in jobs:
+            ledger.release(Schedule(start=0, completion=0, placements=job.held), from_slot=book.now)
+        return pack(
+            [_rest(job, book.now) for job in in_order(jobs, known, self.order)], ledger, prices, self._windows(book)
+        )
+
+    def _windows(self, book: Book) -> Iterator[tuple[int, int]]:
+        """First slot and latest completion of each call of A_maxweight."""
+        now, end = book.now, book.ledger.end
+        if self.mode == "rolling":
+            return doubling(now, end)
+        interval = self._interval(book)
+        if interval is None:
+            return iter(())
+        if self.batches == "literal":
+            return interval.rounds(self.alpha, now=now, end=end)
+        busy = max((job.completion for job in book.jobs if job.completion is not None), default=now)
+        return interval.chained(max(busy, now), end=end)
+
+    def _interval(self, book: Book) -> Interval | None:
+        return last_interval(book.now, slots=book.ledger.end - book.now, alpha=self.alpha)
+
+    def _explain(self, schedule: Schedule | None, book: Book, *, place: int, waiting: int) -> str:
+        line = "alone in line" if waiting == 1 else f"number {place} of the {waiting} jobs in line"
+        if schedule is not None and schedule.start == book.now:
+            what = f"it starts now, in slot {schedule.start}, and is complete at slot {schedule.completion}"
+        elif schedule is not None:
+            what = (
+                f"it is {line}, planned to start in slot {schedule.start} and to be complete at slot "
+                f"{schedule.completion}"
+            )
+        elif self.mode == "interval":
+            ends = next_end(book.now, slots=book.ledger.end - book.now, alpha=self.alpha)
+            what = f"it is {line}, and is planned with the batch that is made when slot {ends} is over"
+        else:
+            what = (
+                f"it is {line}, without a planned start, as there is no room for it before slot {book.ledger.end} yet"
+            )
+        return f"Admitted: {what}. This is a plan, which can change until the job has started. Nobody pays here."
+
+
+def in_order(jobs: Iterable[Job], known: Known, order: str) -> list[Job]:
+    """Whose turn it is first, by density, weight or arrival; equals in order of arrival, then as they came."""
+
+    def rank(job: Job) -> tuple[float, int]:
+        weight = job.bid.utility.value
+        merit = {"density": known[job.bid.id].density(weight), "weight": weight, "arrival": 0.0}[order]
+        return -merit, job.bid.arrival
+
+    return sorted(jobs, key=rank)
+
+
+def doubling(now: int, end: int) -> Iterator[tuple[int, int]]:
+    """Horizons of 2, 4, 8, ... slots from `now`, the last one the whole; of h slots h - 1 can be used, as in A_dual."""
+    reach = 2
+    while now + reach - 1 < end:
+        yield now, now + reach - 1
+        reach *= 2
+    yield now, end
+
+
+def _open(book: Book) -> list[Job]:
+    """The jobs a plan may touch: those that have not started, and those another policy left paused."""
+    return [job for job in book.jobs if not job.bound and (job.completion is None or not job.started(book.now))]
+
+
+def _rest(job: Job, now: int) -> Bid:
+    """What is left to do of a job: all of it, but for one that was paused."""
+    if not job.started(now):
+        return job.bid
+    left = ceil(job.bid.work - work_done(job.bid, job.held, until=now))
+    chunks = max(1, min(job.bid.chunks, left))
+    return replace(job.bid, epochs=1, chunks=chunks, minibatches=max(1, ceil(left / chunks)))
+
+
+def _moves(jobs: Iterable[Job], plan: Mapping[str, Schedule]) -> tuple[Move, ...]:
+    """What changes for jobs that have not started, or are paused, under a new plan."""
+    rows = ((job, plan.get(job.bid.id)) for job in jobs)
+    return tuple(Move(job.bid.id, new) for job, new in rows if not _same(job, new))
+
+
+def _same(job: Job, new: Schedule | None) -> bool:
+    if new is None or job.completion is None:
+        return new is None and job.completion is None
+    return job.completion == new.completion and job.held == new.placements
+
+
+def _on_empty(bid: Bid, book: Book) -> Schedule | None:
+    """How it would run soonest if nobody else was there."""
+    market = RigidMarket(empty_like(book.ledger), consumption_price(1.0, (), book.inventory))
+    response = market.best(due(bid, book.ledger.end))
+    return None if response is None else response.schedule
+
+
+def _impossible(bid: Bid, book: Book, least: Consumption, prices: ConsumptionPrice) -> Decision:
+    return Decision(
+        bid_id=bid.id,
+        slot=book.now,
+        admitted=False,
+        value=0.0,
+        payment=0.0,
+        payoff=0.0,
+        schedule=None,
+        reason=Reason.IMPOSSIBLE,
+        explanation=(
+            f"Even the empty cluster could not complete it before slot {book.ledger.end}: its machines, its work and "
+            "its upload delays do not fit."
+        ),
+        counter=None,
+        ceiling=0.0,
+        density=least.densities(bid.utility.value),
+        prices=prices.to_json(),
+    )

@@ -1,0 +1,242 @@
+"""The weighted-completion policy, rolling and by intervals: every shared case, and what its plans promise."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduling.bid import Bid
+from scheduling.consumption import ConsumptionPrice, consumptions
+from scheduling.decision import Decision, Move, Reason
+from scheduling.errors import InvalidField
+from scheduling.instance import parse_document
+from scheduling.instance_weighted import WeightedInstance, read_weighted
+from scheduling.interval import last_interval, next_end
+from scheduling.ledger import Ledger
+from scheduling.maxweight import pack
+from scheduling.policy import Cause, Job
+from scheduling.running_book import RunningBook
+from scheduling.simulation import Simulation, simulate
+from scheduling.utility import Constant
+from scheduling.weighted_completion import WeightedCompletion, in_order
+from tests.scheduling.cases import load, weighted_cases
+
+ROLLING = WeightedCompletion()
+LITERAL = WeightedCompletion(mode="interval")
+CHAINED = WeightedCompletion(mode="interval", batches="chained")
+SEQUENCES = [p for p in weighted_cases() if "opt_twct" in load(p)["expected"] and load(p)["arch"] == "ps"]
+BATCHES = [p for p in weighted_cases() if "maxweight_opt" in load(p)["expected"] and load(p)["arch"] == "ps"]
+LONG = 400
+"""Slots enough for any printed interval of a shared case."""
+
+
+def read(path: Path) -> WeightedInstance:
+    return read_weighted(parse_document(path.read_text()))
+
+
+def run(instance: WeightedInstance, policy: WeightedCompletion, *, slots: int = LONG) -> Simulation:
+    bids = sorted(instance.bids, key=lambda bid: bid.arrival)
+    return simulate(policy, bids, Ledger(instance.inventory, start=1, slots=slots), until=2 * LONG)
+
+
+def completions(going: Simulation) -> dict[str, int]:
+    return {name: job.completion for name, job in going.done.items() if job.completion is not None}
+
+
+@pytest.mark.parametrize("path", SEQUENCES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    ("key", "policy"), [("rolling_density", ROLLING), ("online_commit_alpha4", LITERAL), ("online_chain", CHAINED)]
+)
+def test_every_shared_sequence_completes_as_expected(path: Path, key: str, policy: WeightedCompletion) -> None:
+    instance, want = read(path), load(path)["expected"][key]
+    done = completions(run(instance, policy))
+    assert done == want["completion"]
+    assert sum(bid.utility.value * done[bid.id] for bid in instance.bids) == want["twct"]
+
+
+@pytest.mark.parametrize("path", SEQUENCES, ids=lambda path: path.stem)
+def test_the_horizon_of_the_file_is_long_enough_for_rolling(path: Path) -> None:
+    instance = read(path)
+    assert (
+        completions(run(instance, ROLLING, slots=instance.T)) == load(path)["expected"]["rolling_density"]["completion"]
+    )
+
+
+@pytest.mark.parametrize("path", BATCHES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(("order", "key"), [("density", "density"), ("weight", "weight"), ("arrival", "index")])
+def test_every_shared_batch_has_the_expected_weight(path: Path, order: str, key: str) -> None:
+    instance, want = read(path), load(path)["expected"][f"maxweight_exact_{key}"]["weight"]
+    assert instance.tau is not None
+    jobs = [Job(replace(bid, arrival=1), held=(), completion=None) for bid in instance.bids]
+    scale = (instance.kappa,) * len(instance.inventory.resources)
+    for prices in (ConsumptionPrice(1.0, scale), ConsumptionPrice(instance.lambda_, scale)):
+        ledger = instance.ledger()
+        ordered = in_order(jobs, consumptions((job.bid for job in jobs), ledger), order)
+        placed = pack([job.bid for job in ordered], ledger, prices, [(1, instance.tau)])
+        assert sum(job.bid.utility.value for job in jobs if job.bid.id in placed) == want
+
+
+@pytest.fixture
+def book() -> RunningBook:
+    """One server for one worker and its parameter server, and nothing to do yet."""
+    return RunningBook(read_weighted(ONE_SERVER).ledger())
+
+
+ONE_SERVER: dict[str, Any] = {
+    "arch": "ps",
+    "T": 20,
+    "bw": 1,
+    "servers": [[1, 2]],
+    "workers": [[1, 1]],
+    "pss": [[0, 1]],
+    "jobs": [{"id": "a", "a": 1, "w": 6, "E": 1, "D": 1, "K": 3, "v": ["1"], "U": ["0"], "comm": ["0"]}],
+}
+
+
+def job(name: str, weight: float, slots: int, *, arrival: int = 1) -> Bid:
+    """A job of so many slots for the one worker there is."""
+    bid = read_weighted(ONE_SERVER).bids[0]
+    return replace(bid, id=name, minibatches=slots, utility=Constant(weight), arrival=arrival)
+
+
+def arrive(book: RunningBook, bid: Bid, policy: WeightedCompletion = ROLLING) -> Decision:
+    decision = policy.decide(bid, book.view())
+    book.take_in(bid, decision, bound=policy.binding)
+    return decision
+
+
+def test_a_job_that_has_the_cluster_to_itself_starts_now_and_pays_nothing(book: RunningBook) -> None:
+    decision = arrive(book, job("a", 6, 3))
+    assert decision.schedule is not None
+    assert (decision.schedule.start, decision.schedule.completion) == (1, 4)
+    assert (decision.value, decision.payment, decision.payoff) == (6, 0, 6)
+    assert "starts now, in slot 1, and is complete at slot 4" in decision.explanation
+    assert "Nobody pays" in decision.explanation
+
+
+def test_a_denser_job_goes_first_and_moves_the_one_that_waits(book: RunningBook) -> None:
+    arrive(book, job("running", 1, 3))
+    book.advance(2)
+    waiting = arrive(book, job("waiting", 6, 3, arrival=2))
+    assert waiting.schedule is not None
+    assert "alone in line, planned to start in slot 4 and to be complete at slot 7" in waiting.explanation
+    dense = arrive(book, job("dense", 6, 1, arrival=2))
+    assert dense.schedule is not None
+    assert (dense.schedule.start, dense.schedule.completion) == (4, 5)
+    assert "number 1 of the 2 jobs in line" in dense.explanation
+    assert [(move.job, move.schedule.start) for move in dense.moves if move.schedule] == [("waiting", 5)]
+    assert book.jobs["running"].completion == 4
+
+
+def test_a_job_that_has_started_keeps_its_placement_and_one_that_starts_now_may_move(book: RunningBook) -> None:
+    arrive(book, job("first", 1, 3))
+    moved = arrive(book, job("urgent", 100, 1))
+    assert [move.job for move in moved.moves] == ["first"]
+    book.advance(2)
+    assert book.jobs["first"].held[0].start == 2
+    book.advance(3)
+    late = arrive(book, job("late", 10_000, 1, arrival=3))
+    assert not late.moves
+    assert late.schedule is not None
+    assert late.schedule.start == 5
+
+
+def test_what_was_cancelled_lets_the_others_come_forward(book: RunningBook) -> None:
+    for name in ("a", "b", "c"):
+        arrive(book, job(name, 6, 3))
+    book.advance(2)
+    book.end("a")
+    moves = ROLLING.plan(book.view(), Cause.ENDED)
+    assert [(move.job, move.schedule and move.schedule.start) for move in moves] == [("b", 2), ("c", 5)]
+    book.apply(moves)
+    assert ROLLING.plan(book.view(), Cause.ENDED) == ()
+
+
+def test_a_slot_that_passes_changes_no_plan_but_may_bring_one_to_a_job_without(book: RunningBook) -> None:
+    arrive(book, job("long", 6, 15))
+    book.advance(2)
+    in_line = arrive(book, job("in line", 1, 7, arrival=2))
+    assert in_line.admitted
+    assert in_line.schedule is None
+    assert in_line.value == 1
+    assert "alone in line, without a planned start" in in_line.explanation
+    book.advance(3)
+    (move,) = ROLLING.plan(book.view(), Cause.SLOT)
+    assert move.schedule is not None
+    assert (move.job, move.schedule.start, move.schedule.completion) == ("in line", 16, 23)
+    book.apply([move])
+    assert ROLLING.plan(book.view(), Cause.SLOT) == ()
+
+
+def test_a_job_that_nothing_could_run_is_rejected(book: RunningBook) -> None:
+    decision = arrive(book, job("endless", 6, 21))
+    assert (decision.admitted, decision.reason, decision.ceiling) == (False, Reason.IMPOSSIBLE, 0.0)
+    assert "Even the empty cluster could not complete it before slot 21" in decision.explanation
+
+
+def test_a_promise_of_an_auction_is_never_moved(book: RunningBook) -> None:
+    promised = job("promised", 0.001, 3)
+    book.take_in(promised, ROLLING.decide(promised, book.view()), bound=True)
+    decision = arrive(book, job("urgent", 1000, 1))
+    assert decision.schedule is not None
+    assert decision.schedule.start == 4
+    assert not decision.moves
+    assert ROLLING.plan(book.view(), Cause.CHANGED) == ()
+
+
+def test_what_another_policy_left_paused_is_brought_to_its_end(book: RunningBook) -> None:
+    arrive(book, job("paused", 6, 5))
+    book.advance(3)
+    book.apply([Move("paused", None)])
+    (move,) = ROLLING.plan(book.view(), Cause.CHANGED)
+    assert move.schedule is not None
+    assert (move.schedule.start, move.schedule.completion) == (3, 6)
+
+
+def test_a_batch_waits_for_the_end_of_its_interval(book: RunningBook) -> None:
+    book.advance(5)
+    decision = arrive(book, job("a", 6, 3, arrival=5), CHAINED)
+    assert decision.schedule is None
+    assert "planned with the batch that is made when slot 6 is over" in decision.explanation
+    book.advance(6)
+    assert CHAINED.plan(book.view(), Cause.SLOT) == ()
+    book.advance(7)
+    (move,) = CHAINED.plan(book.view(), Cause.SLOT)
+    assert move.schedule is not None
+    assert move.schedule.start == 7
+
+
+def test_intervals_double_until_a_batch_would_reach_beyond_the_horizon() -> None:
+    ends = [last_interval(now, slots=64, alpha=4) for now in range(2, 28)]
+    assert sorted({end.tau for end in ends if end is not None}) == [1, 2, 4, 8, 16, 24]
+    printed = [last_interval(now, slots=10**6, alpha=4) for now in (1, 2, 3, 9, 17, 4000)]
+    assert [end and (end.tau, end.length) for end in printed] == [None, (1, 1), (2, 2), (8, 8), (16, 16), (2048, 2048)]
+    assert [next_end(now, slots=64, alpha=4) for now in (24, 25)] == [24, 32]
+    assert next_end(1, slots=64, alpha=4) == 1
+
+
+@pytest.mark.parametrize("policy", [LITERAL, CHAINED], ids=["literal", "chained"])
+def test_no_job_starves_where_intervals_cannot_grow(book: RunningBook, policy: WeightedCompletion) -> None:
+    bids = [job(str(i), 1 + i % 3, 2 + 3 * (i % 6), arrival=1 + 2 * i) for i in range(24)]
+    going = simulate(policy, bids, book.ledger, until=2000)
+    assert len(going.done) == len(bids)
+
+
+def test_the_price_rises_with_use_and_is_nothing_at_lambda_1(book: RunningBook) -> None:
+    arrive(book, job("a", 6, 3))
+    assert not ROLLING.prices(book.view()).any()
+    priced = WeightedCompletion(lambda_=100.0).prices(book.view())
+    # A worker and a PS take 1 of 1 and 2 of 2 units for 3 slots: volume 6 at weight 6, so density 1.
+    assert priced[0, 0] == pytest.approx([99.0, 99.0 / 2])
+    assert not priced[3:].any()
+
+
+@pytest.mark.parametrize(
+    ("field", "parameters"),
+    [("mode", {"mode": "x"}), ("order", {"order": "x"}), ("lambda_", {"lambda_": 0.5}), ("alpha", {"alpha": 0})],
+)
+def test_a_wrong_parameter_is_named(field: str, parameters: dict[str, Any]) -> None:
+    with pytest.raises(InvalidField) as error:
+        WeightedCompletion(**parameters)
+    assert error.value.field == field
