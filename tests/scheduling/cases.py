@@ -18,6 +18,16 @@ def dps_counterexamples() -> list[Path]:
     return sorted((ROOT / "counterexamples").glob("dps_*.json"))
 
 
+def oasis_cases() -> list[Path]:
+    """Instances of OASiS."""
+    return sorted((ROOT / "oasis").glob("*.json"))
+
+
+def oasis_counterexamples() -> list[Path]:
+    """Instances on which OASiS's printed recursion fails, or a ceiling in doubles would."""
+    return sorted((ROOT / "counterexamples").glob("oasis_*.json"))
+
+
 def weighted_cases() -> list[Path]:
     """Instances of the weighted-completion scheduler."""
     return sorted((ROOT / "weighted_completion").glob("*.json"))
