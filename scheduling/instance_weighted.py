@@ -1,6 +1,5 @@
 """Instance files of the weighted-completion scheduler: typed machines on servers with physical resources."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -13,7 +12,6 @@ from scheduling.fields import check_fraction, check_integer, check_list, check_n
 from scheduling.instance import MOST_CELLS, MOST_SLOTS
 from scheduling.inventory import Inventory, MachineType
 from scheduling.ledger import Ledger
-from scheduling.schedule import Role, Schedule
 from scheduling.utility import Constant
 
 _REQUIRED = ("arch", "T", "servers", "workers", "jobs")
@@ -49,9 +47,11 @@ class WeightedInstance:
         """Whether it asks for each job alone against what is in use."""
         return self.tau is not None and self.used is not None
 
-    def ledger(self) -> Ledger:
-        """An empty ledger of T slots, from slot 1."""
-        return Ledger(self.inventory, start=1, slots=self.T)
+    def ledger(self, *, times: int = 1) -> Ledger:
+        """An empty ledger of `times` T slots, from slot 1."""
+        if times * self.T * self.inventory.capacity.size > MOST_CELLS:
+            raise InvalidField("T", f"expected at most {MOST_CELLS} cells of {times} T x servers x resources")
+        return Ledger(self.inventory, start=1, slots=times * self.T)
 
 
 def read_weighted(document: object) -> WeightedInstance:
@@ -67,7 +67,7 @@ def read_weighted(document: object) -> WeightedInstance:
     tau = None if root.get("tau") is None else check_integer("tau", root["tau"], low=1, high=MOST_SLOTS)
     if max(slots, tau or 1) * inventory.capacity.size > MOST_CELLS:
         raise InvalidField("T", f"expected at most {MOST_CELLS} cells of T x servers x resources")
-    bids, ids = _read_jobs(root, inventory, architecture)
+    bids, ids = _read_jobs(root, inventory, architecture, last=max(slots, tau or 1))
     return WeightedInstance(
         T=slots,
         architecture=architecture,
@@ -80,47 +80,6 @@ def read_weighted(document: object) -> WeightedInstance:
         alpha=check_integer("alpha", root.get("alpha", 4), low=1, high=MOST_SLOTS),
         kappa=check_number("kappa", root.get("kappa", 1), low=1e-9, high=1e9),
     )
-
-
-def to_document(
-    instance: WeightedInstance, schedules: Sequence[Schedule | None], costs: Sequence[float | None]
-) -> Json:
-    """Schedules and what they cost, in the order of the file, in the result format of instance files.
-
-    A job without a schedule has `completion`, `cost` and `schedule` null and is left out of the sums.
-    """
-    rows = list(zip(instance.ids, instance.bids, schedules, costs, strict=True))
-    placed = [(bid, schedule) for _, bid, schedule, _ in rows if schedule is not None]
-    return {
-        "jobs": [
-            {
-                "id": name,
-                "completion": None if schedule is None else schedule.completion,
-                "cost": None if schedule is None else cost,
-                "schedule": None if schedule is None else _document(schedule),
-            }
-            for name, _, schedule, cost in rows
-        ],
-        "weighted_completion": sum(bid.utility.value * schedule.completion for bid, schedule in placed),
-        "weighted_flow": sum(bid.utility.value * (schedule.completion - bid.arrival) for bid, schedule in placed),
-    }
-
-
-def _document(schedule: Schedule) -> Json:
-    """Start t, slots L, types m and p (-1: none), q = 1 where all is on one server, workers y and PSs s by server."""
-    counts: Mapping[Role, dict[str, int]] = {Role.WORKER: {}, Role.PS: {}}
-    types = {Role.PS: -1} | {p.role: p.type for p in schedule.placements}
-    for p in schedule.placements:
-        counts[p.role][str(p.server)] = p.count
-    return {
-        "t": schedule.start,
-        "L": schedule.completion - schedule.start,
-        "m": types[Role.WORKER],
-        "p": types[Role.PS],
-        "q": int(len({p.server for p in schedule.placements}) == 1),
-        "y": counts[Role.WORKER],
-        "s": counts[Role.PS],
-    }
 
 
 def _read_inventory(root: Json, architecture: Architecture) -> Inventory:
@@ -163,7 +122,7 @@ def _read_type(kind: str, i: int, row: object, resources: int, bandwidth: int | 
 
 
 def _read_jobs(
-    root: Json, inventory: Inventory, architecture: Architecture
+    root: Json, inventory: Inventory, architecture: Architecture, *, last: int
 ) -> tuple[tuple[Bid, ...], tuple[int | str, ...]]:
     ids: list[int | str] = []
     bids: list[Bid] = []
@@ -171,6 +130,8 @@ def _read_jobs(
         bid, name = _read_job(f"jobs[{i}]", job, inventory, architecture)
         if str(name) in {str(other) for other in ids}:
             raise InvalidField(f"jobs[{i}].id", f"{shown(name)} is taken by an earlier job")
+        if bid.arrival > last:
+            raise InvalidField(f"jobs[{i}].a", f"expected 1 to {last}, got {bid.arrival}")
         bids.append(bid)
         ids.append(name)
     return tuple(bids), tuple(ids)

@@ -9,9 +9,11 @@ from scheduling.dps import Dps
 from scheduling.errors import InvalidField, UnknownPolicy
 from scheduling.fields import shown
 from scheduling.policy import Policy
+from scheduling.weighted_completion import WeightedCompletion
 
 POLICIES: Mapping[str, type[Any]] = {
     "dps": Dps,
+    "weighted_completion": WeightedCompletion,
 }
 
 

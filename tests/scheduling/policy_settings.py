@@ -13,6 +13,12 @@ SETTINGS: dict[str, list[Json]] = {
         {"price": "printed", "prior_high": 20.0, "refit_every": 2},
         {"window": "inclusive", "start": "strict", "refit_every": 2},
     ],
+    "weighted_completion": [
+        {},
+        {"lambda_": 20.0, "order": "weight"},
+        {"mode": "interval"},
+        {"mode": "interval", "batches": "chained", "order": "arrival"},
+    ],
 }
 
 

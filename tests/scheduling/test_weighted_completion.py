@@ -25,8 +25,8 @@ from tests.scheduling.cases import load, weighted_cases
 ROLLING = WeightedCompletion()
 LITERAL = WeightedCompletion(mode="interval")
 CHAINED = WeightedCompletion(mode="interval", batches="chained")
-SEQUENCES = [p for p in weighted_cases() if "opt_twct" in load(p)["expected"] and load(p)["arch"] == "ps"]
-BATCHES = [p for p in weighted_cases() if "maxweight_opt" in load(p)["expected"] and load(p)["arch"] == "ps"]
+SEQUENCES = [p for p in weighted_cases() if "opt_twct" in load(p)["expected"]]
+BATCHES = [p for p in weighted_cases() if "maxweight_opt" in load(p)["expected"]]
 LONG = 400
 """Slots enough for any printed interval of a shared case."""
 

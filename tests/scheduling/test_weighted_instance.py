@@ -12,8 +12,7 @@ import pytest
 from scheduling.bid import Architecture
 from scheduling.errors import InvalidField
 from scheduling.instance import parse_document
-from scheduling.instance_weighted import read_weighted, to_document
-from scheduling.schedule import Placement, Role, Schedule
+from scheduling.instance_weighted import read_weighted
 from scheduling.utility import Constant
 from tests.scheduling.cases import load, weighted_cases
 
@@ -118,6 +117,7 @@ def test_a_wrong_field_is_named(field: str, change: dict[str, Any]) -> None:
     [
         ("jobs[0].id", {"id": None}),
         ("jobs[0].a", {"a": 0}),
+        ("jobs[0].a", {"a": 9}),
         ("jobs[0].w", {"w": 0}),
         ("jobs[0].D", {"D": 0}),
         ("jobs[0].v", {"v": ["1", "1"]}),
@@ -136,16 +136,3 @@ def test_a_missing_field_and_a_repeated_id_are_named() -> None:
         read_weighted({key: value for key, value in PS.items() if key != "bw"})
     with pytest.raises(InvalidField, match=r"jobs\[1\].id"):
         read_weighted(PS | {"jobs": PS["jobs"] * 2})
-
-
-def test_results_are_written_as_the_format_says() -> None:
-    instance = read_weighted(PS)
-    placements = (Placement(3, 5, Role.WORKER, 0, 0, 2), Placement(3, 5, Role.PS, 1, 0, 1))
-    document = to_document(instance, [Schedule(start=3, completion=5, placements=placements)], [1.5])
-    schedule = {"t": 3, "L": 2, "m": 0, "p": 0, "q": 0, "y": {"0": 2}, "s": {"1": 1}}
-    assert document["jobs"] == [{"id": "a", "completion": 5, "cost": 1.5, "schedule": schedule}]
-    assert document["weighted_completion"] == 50
-    assert document["weighted_flow"] == 20
-    nothing = to_document(instance, [None], [None])
-    assert nothing["jobs"] == [{"id": "a", "completion": None, "cost": None, "schedule": None}]
-    assert nothing["weighted_completion"] == 0

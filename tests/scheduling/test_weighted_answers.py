@@ -1,0 +1,71 @@
+"""`decide` on instances of the weighted-completion scheduler: costs alone, sequences, and the form of results."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduling.answer_weighted import Row, answer, to_document
+from scheduling.errors import InvalidField
+from scheduling.families import Options
+from scheduling.instance import parse_document
+from scheduling.instance_weighted import read_weighted
+from scheduling.schedule import Placement, Role, Schedule
+from tests.scheduling.cases import load, weighted_cases
+from tests.scheduling.test_weighted_instance import PS
+
+ALONE = [path for path in weighted_cases() if load(path).get("beta") is not None]
+SEQUENCES = [path for path in weighted_cases() if "opt_twct" in load(path)["expected"]]
+
+
+def decide(path: Path, **options: str) -> dict[str, Any]:
+    return answer(parse_document(path.read_text()), Options(**options))
+
+
+@pytest.mark.parametrize("path", ALONE, ids=lambda path: path.stem)
+def test_every_job_alone_costs_the_proven_minimum(path: Path) -> None:
+    for row in decide(path)["jobs"]:
+        want = load(path)["expected"]["mincost"][str(row["id"])]["optimal"]
+        assert row["cost"] == pytest.approx(want["cost"], rel=1e-6)
+        assert row["completion"] == row["schedule"]["t"] + row["schedule"]["L"]
+
+
+def test_a_job_that_has_no_room_by_tau_has_no_schedule() -> None:
+    (row,) = answer(PS | {"tau": 2, "beta": [[[1], [0]], [[0], [5]]]}, Options())["jobs"]
+    assert row == {"id": "a", "completion": None, "cost": None, "schedule": None}
+
+
+@pytest.mark.parametrize("path", SEQUENCES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(("mode", "key"), [("rolling", "rolling_density"), ("interval", "online_commit_alpha4")])
+def test_every_sequence_has_the_expected_total(path: Path, mode: str, key: str) -> None:
+    result, want = decide(path, mode=mode), load(path)["expected"][key]
+    assert {str(row["id"]): row["completion"] for row in result["jobs"]} == want["completion"]
+    assert result["weighted_completion"] == want["twct"]
+    waited = {job["id"]: job["w"] * job["a"] for job in load(path)["jobs"]}
+    assert result["weighted_flow"] == want["twct"] - sum(waited.values())
+
+
+def test_results_are_written_as_the_format_says() -> None:
+    instance = read_weighted(PS)
+    placements = (Placement(3, 5, Role.WORKER, 0, 0, 2), Placement(3, 5, Role.PS, 1, 0, 1))
+    document = to_document(instance, [Row(5, 1.5, Schedule(3, 5, placements))])
+    schedule = {"t": 3, "L": 2, "m": 0, "p": 0, "q": 0, "y": {"0": 2}, "s": {"1": 1}}
+    assert document["jobs"] == [{"id": "a", "completion": 5, "cost": 1.5, "schedule": schedule}]
+    assert document["weighted_completion"] == 50
+    assert document["weighted_flow"] == 20
+
+
+@pytest.mark.parametrize(
+    ("field", "options"),
+    [("--price", {"price": "printed"}), ("--mode", {"policy": "dps", "mode": "rolling"}), ("mode", {"mode": "x"})],
+)
+def test_an_option_that_does_not_fit_is_named(field: str, options: dict[str, str]) -> None:
+    with pytest.raises(InvalidField) as error:
+        answer(PS | {"beta": None}, Options(**options))
+    assert error.value.field == field
+
+
+def test_a_policy_for_parameter_servers_refuses_rings() -> None:
+    ring = PS | {"arch": "ring", "pss": [], "jobs": [PS["jobs"][0] | {"U": 0}], "beta": None}
+    with pytest.raises(InvalidField, match="--policy"):
+        answer(ring, Options(policy="dps"))
