@@ -1,4 +1,4 @@
-"""The rigid best response: the same machines over one window, on one server or spread around one PS host."""
+"""The rigid best response: the same machines over one window, on one server, around one PS host, or in a ring."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
-from scheduling.bid import Bid
+from scheduling.bid import Architecture, Bid
 from scheduling.inventory import Inventory, MachineType
 from scheduling.ledger import Ledger
 from scheduling.response import Response
@@ -81,7 +81,8 @@ def best_response(
 
     Maximise value of completion minus cost over worker type, PS type, number of workers N, start a, and placement:
     all on one server with one PS, or spread: max(1, ceil((N - g) b_w / b_p)) PSs on one host beside g of the workers,
-    the others anywhere. Duration is max(1, ceil(E D M k / N)) slots with k the time of one iteration.
+    the others anywhere. Duration is max(1, ceil(E D M k / N)) slots with k the time of one iteration. A ring has no PS:
+    all its workers are on one server, or anywhere; its k depends on N.
 
     Parameters
     ----------
@@ -116,13 +117,15 @@ def best_response(
     Exact: machine prices are rounded to whole multiples of a power of two, so small that all of it together is at most
     a billionth of what the bid can spend; the schedule returned is optimal at those, and its cost is then computed from
     the prices themselves.
-    Fewer workers for the same duration never cost more, so only the fewest are tried; the rest are pruned by O(1)
-    bounds, best first. One candidate is evaluated in O(S + N log S) time; there are at most 2 W P T min(N, T) of them.
+    A ring is the case of a PS that demands nothing. Fewer workers for the same duration never cost more, so only the
+    fewest are tried; the rest are pruned by O(1) bounds, best first. One candidate is evaluated in O(S + N log S) time;
+    there are at most 2 W P T min(N, T) of them.
 
     References
     ----------
     .. [1] R. Zhou et al., "DPS: Dynamic Pricing and Scheduling for Distributed Machine Learning Jobs in Edge-Cloud
        Networks", problem (21)-(22); the paper's Algorithms 2-4 are not exact.
+    .. [2] The weighted-completion paper, problems (13) and (21), eq. 14; its Algorithms 4 to 7 are not exact.
     """
     index = RigidIndex(inventory, len(used)) if index is None else index
     question = _Question(bid, start, first_start, tail, PAYOFF, above)
@@ -184,7 +187,8 @@ def _answer(index: RigidIndex, question: _Question) -> Response | None:
         Placement(start=at[0], end=at[1], role=Role.WORKER, server=int(s), type=worker, count=int(counts[s]))
         for s in np.flatnonzero(counts)
     ]
-    placements.append(Placement(start=at[0], end=at[1], role=Role.PS, server=host, type=ps, count=pss))
+    if bid.architecture is Architecture.PS:
+        placements.append(Placement(start=at[0], end=at[1], role=Role.PS, server=host, type=ps, count=pss))
     schedule = Schedule(start=at[0], completion=at[0] + length, placements=tuple(placements))
     value = bid.utility.at(schedule.completion - bid.arrival)
     return Response(schedule=schedule, value=value, cost=sum(_costs(index, schedule, inventory, start)))

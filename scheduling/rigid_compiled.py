@@ -14,6 +14,8 @@ from scheduling.arrays import Ints
 Counts = NDArray[np.int32]
 Flags = NDArray[np.bool_]
 F = TypeVar("F", bound=Callable[..., Any])
+SAFE = 1 << 62
+"""Machine integers stay below this."""
 
 
 def _stamp() -> str:

@@ -2,16 +2,16 @@
 
 import math
 import threading
-from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
-from scheduling.bid import Bid
+from scheduling.bid import Architecture, Bid
 from scheduling.inventory import Inventory
-from scheduling.rigid_compiled import Counts, Flags
-from scheduling.rigid_job import Job, durations
+from scheduling.rigid_compiled import SAFE, Counts, Flags
+from scheduling.rigid_durations import durations
+from scheduling.rigid_job import Job
 from scheduling.rigid_search import search
 from scheduling.rigid_tables import (
     Tables,
@@ -31,7 +31,6 @@ TABLED_PSS = 64
 """Beyond these counts bounds are extrapolated, which keeps them valid and the tables small."""
 MACHINES = 1 << 24
 """More machines on one server than this are counted as this many."""
-SAFE = 1 << 62
 FINE = 1e-8
 """Share of what a bid can spend that rounding prices to quanta may cost it."""
 
@@ -62,15 +61,19 @@ class RigidIndex:
         self._seen: tuple[object, PriceOf | None] | None = None
         self._prices: PriceOf | None = None
         self._used: Ints | None = None
+        self._rings = False
         self._static()
         self._widen(1)
 
     def _static(self) -> None:
         inventory = self.inventory
-        self._demand = np.concatenate([inventory.worker_demand, inventory.ps_demand])
+        # A ring is a job whose PS demands nothing: one more PS type, made for the first of them.
+        nothing = np.zeros((int(self._rings), len(inventory.resources)), np.int64)
+        self._demand = np.concatenate([inventory.worker_demand, inventory.ps_demand, nothing])
         self._workers = len(inventory.workers)
         need = self._demand[:, None, :]
         fits = np.where(need > 0, inventory.capacity[None] // np.maximum(need, 1), MACHINES).min(axis=2)
+        fits[len(fits) - len(nothing) :] = 1
         self._most: Counts = np.minimum(fits, MACHINES).astype(np.int32)
         self._total = int(self._most.sum(axis=1, dtype=np.int64).max(initial=1))
         size = self._most[: self._workers].sum(axis=0, dtype=np.int64)
@@ -126,7 +129,7 @@ class RigidIndex:
 
     def _ps_counts(self) -> Counts:
         """max(1, ceil(n b_w / b_p)) for n remote workers, W x P x (N + 1), exact (DPS eq. 12)."""
-        out = np.empty((self._workers, len(self.inventory.pss), self._width + 1), np.int32)
+        out = np.ones((self._workers, len(self.inventory.pss) + self._rings, self._width + 1), np.int32)
         for w, worker in enumerate(self.inventory.workers):
             for p, ps in enumerate(self.inventory.pss):
                 ratio = worker.bandwidth_mbps / ps.bandwidth_mbps
@@ -217,7 +220,8 @@ class RigidIndex:
         job = Job(
             usable=usable,
             worth=worth_by_slot(bid, start, self.slots),
-            durations=self._durations(bid, most),
+            durations=durations(bid, most=most, slots=self.slots),
+            first_ps=len(self.inventory.pss) if bid.architecture is Architecture.RING else 0,
             first=min(first, self.slots),
             tail=tail,
             mode=mode,
@@ -232,14 +236,18 @@ class RigidIndex:
         return lost <= FINE * limit or float(self._peaks.max(initial=0.0)) <= limit
 
     def covers(self, bid: Bid) -> bool:
-        """Are the tables wide enough for the bid's workers?"""
-        return min(bid.chunks, self._total) <= self._width
+        """Are the tables wide enough for the bid's workers, and made for its architecture?"""
+        enough = min(bid.chunks, self._total) <= self._width
+        return enough and (self._rings or bid.architecture is not Architecture.RING)
 
     def widen_for(self, bid: Bid) -> None:
         """Make the tables wide enough; they are then built anew by the next refresh."""
         if not self.covers(bid):
             self._seen = None
-            self._widen(bid.chunks)
+            if bid.architecture is Architecture.RING and not self._rings:
+                self._rings = True
+                self._static()
+            self._widen(max(bid.chunks, self._width))
 
     def pss_for(self, worker: int, ps: int, remote: int) -> int:
         """PSs that `remote` workers away from their host need."""
@@ -249,26 +257,6 @@ class RigidIndex:
         """Price of one machine on one server in slots [start, end) counted from the ledger's start, money."""
         unit = self._unit[start:end, server].sum(axis=0)
         return math.fsum(float(unit[r]) * amount for r, amount in enumerate(demand) if amount)
-
-    def _durations(self, bid: Bid, most: int) -> Counts:
-        """Slots n workers need, 2 x W x P x (most + 1), clipped to one more than there are, exact."""
-        steps = [
-            (bid.worker_time[w] + bid.ps_time[p] + (bid.transfer_time[w] if spread else Fraction(0))) * bid.work
-            for spread in (False, True)
-            for w in range(self._workers)
-            for p in range(len(self.inventory.pss))
-        ]
-        longest = self.slots + 1
-        # Anything longer than every worker over every slot is hopeless, whatever it is: keeps numerators small.
-        limit = most * longest
-        steps = [min(step, Fraction(limit)) for step in steps]
-        shape = (2, self._workers, len(self.inventory.pss), most + 1)
-        if all(step.numerator < SAFE and step.denominator < SAFE // max(most, 1) for step in steps):
-            work = np.array([step.numerator for step in steps], np.int64)
-            parts = np.array([step.denominator for step in steps], np.int64)
-            return durations(work, parts, most, longest).reshape(shape)
-        rows = [[longest, *(min(longest, max(1, math.ceil(step / n))) for n in range(1, most + 1))] for step in steps]
-        return np.array(rows, np.int32).reshape(shape)
 
 
 def worth_by_slot(bid: Bid, start: int, slots: int) -> Floats:

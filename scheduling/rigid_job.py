@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
-from scheduling.rigid_compiled import Counts, inner, kernel
+from scheduling.rigid_compiled import Counts, inner
 from scheduling.rigid_tables import Tables
 
 PAYOFF, RATIO, LATEST = 0, 1, 2
@@ -22,7 +22,9 @@ class Job(NamedTuple):
     worth: Floats
     """Value of completion at slot 0..T."""
     durations: Counts
-    """Slots n workers need, together and spread, 2 x W x P x (N + 1); more than T where hopeless."""
+    """Slots n workers need, together and spread, 2 x W x (types from `first_ps` on) x (N + 1); above T: hopeless."""
+    first_ps: int
+    """The first PS type it may use."""
     first: int
     """No start before this slot."""
     tail: int
@@ -41,15 +43,10 @@ class Rows(NamedTuple):
     duration: Counts
 
 
-@kernel
-def durations(work: Ints, parts: Ints, most: int, longest: int) -> Counts:
-    """max(1, ceil(work / (parts n))) for n = 1..most (DPS eq. 8), clipped to `longest`; K rows of work, parts."""
-    out = np.empty((len(work), most + 1), dtype=np.int32)
-    for i in range(len(work)):
-        out[i, 0] = longest
-        for n in range(1, most + 1):
-            out[i, n] = min(longest, max(1, -(-work[i] // (parts[i] * n))))
-    return out
+@inner
+def is_ring(tables: Tables, p: int) -> bool:
+    """Does a job with this PS type have none? The type then stands for a machine that demands nothing."""
+    return bool(tables.wants[tables.cheap.shape[0] + p, 0] < 0)
 
 
 @inner
@@ -82,7 +79,8 @@ def list_rows(tables: Tables, job: Job) -> Rows:
             largest = tables.most[w].max()
             for p in range(pss):
                 shortest = slots - job.tail - job.first + 1
-                for n in range(1, width):
+                # A ring of one worker is never spread.
+                for n in range(2 if spread == 1 and is_ring(tables, job.first_ps + p) else 1, width):
                     if spread == 0 and n > largest:
                         break
                     d = job.durations[spread, w, p, n]
@@ -91,7 +89,7 @@ def list_rows(tables: Tables, job: Job) -> Rows:
                         rows.spread[i], rows.worker[i], rows.ps[i], rows.number[i], rows.duration[i] = (
                             spread,
                             w,
-                            p,
+                            job.first_ps + p,
                             n,
                             d,
                         )

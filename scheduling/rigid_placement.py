@@ -6,7 +6,7 @@ import numpy as np
 
 from scheduling.arrays import Ints
 from scheduling.rigid_compiled import Counts, inner, make_heap, sift
-from scheduling.rigid_job import WORST, Job, Rows, level_of, score
+from scheduling.rigid_job import WORST, Job, Rows, is_ring, level_of, score
 from scheduling.rigid_tables import Tables
 
 FAR = 1 << 60
@@ -71,7 +71,7 @@ def evaluate_together(
 def evaluate_spread(
     tables: Tables, job: Job, rows: Rows, i: int, a: int, least: float, scratch: Scratch
 ) -> tuple[float, int, int]:
-    """Best (score, host, workers on it) with one PS host and workers anywhere; only scores >= `least` matter."""
+    """Best (score, host, workers on it), one PS host or a ring, workers anywhere; only scores >= `least` matter."""
     w, n, d = rows.worker[i], rows.number[i], rows.duration[i]
     quantum, ps_quantum = tables.quantum[w], tables.quantum[tables.cheap.shape[0] + rows.ps[i]]
     load_window(tables, job, rows, i, a, scratch)
@@ -86,8 +86,12 @@ def evaluate_spread(
     scratch.cumulative[0] = 0
     size = make_heap(scratch.heap, scratch.cost, scratch.room)
     size, have = take_cheapest(scratch, size, 0, n)
-    if score(job, a, a + d, quantum * scratch.cumulative[n] + ps_quantum * ps_cost) < least:
+    floor = score(job, a, a + d, quantum * scratch.cumulative[n] + ps_quantum * ps_cost)
+    if floor < least:
         return WORST, -1, 0
+    if is_ring(tables, rows.ps[i]):
+        # There is no host: a number beyond all servers leaves equals to those on one server.
+        return floor, len(job.usable), 0
     size, have = take_cheapest(scratch, size, have, 2 * n)
     return best_host(tables, job, rows, i, a, least, have, scratch)
 
@@ -205,9 +209,10 @@ def describe(
     """The chosen candidate, with the number of workers on each server."""
     load_window(tables, job, rows, i, a, scratch)
     counts = np.zeros(len(job.usable), np.int64)
-    counts[host] = near
     left = rows.number[i] - near
-    scratch.room[host] = 0
+    if host < len(counts):
+        counts[host] = near
+        scratch.room[host] = 0
     size = make_heap(scratch.heap, scratch.cost, scratch.room)
     while left > 0:
         s = scratch.heap[0]

@@ -1,0 +1,157 @@
+"""The best response of a ring against its twin, which is itself held against every placement there is."""
+
+import itertools
+import secrets
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from scheduling import rigid_index
+from scheduling.bid import Architecture
+from scheduling.ledger import Ledger
+from scheduling.rigid import Response, RigidIndex, best_response
+from scheduling.schedule import Role
+from scheduling.work import work_done
+from tests.scheduling.twins import ring_exact
+from tests.scheduling.twins.rigid_cases import random_problem
+from tests.scheduling.twins.rigid_exact import Found, Problem
+
+TOLERANCE = 1e-9
+
+
+def ring_problem(rng: np.random.Generator) -> Problem:
+    """As for parameter servers; sometimes exchanging gradients takes longer than all the rest."""
+    problem = random_problem(rng)
+    time = Fraction(int(rng.integers(0, 5)), int(rng.integers(1, 13))) * int(rng.choice([0, 1, 4]))
+    return replace(problem, bid=replace(problem.bid, architecture=Architecture.RING, reduce_time=time))
+
+
+def answer(problem: Problem, above: float = 0.0, index: RigidIndex | None = None) -> Response | None:
+    return best_response(
+        problem.bid,
+        problem.inventory,
+        start=problem.start,
+        used=problem.used,
+        prices=problem.prices,
+        above=above,
+        first_start=problem.first_start,
+        tail=problem.tail,
+        index=index,
+    )
+
+
+def described(response: Response) -> tuple[object, ...]:
+    schedule = response.schedule
+    assert all(p.role is Role.WORKER for p in schedule.placements)
+    counts = tuple(sorted((p.server, p.count) for p in schedule.placements))
+    return schedule.completion, schedule.start, schedule.placements[0].type, counts
+
+
+def expected(found: Found) -> tuple[object, ...]:
+    return found.completion, found.start, found.worker_type, found.counts
+
+
+@pytest.mark.parametrize(("hubs", "workers", "cases"), [(8, 4096, 800), (0, 4096, 500), (1, 2, 400)])
+def test_the_kernel_equals_the_twin(hubs: int, workers: int, cases: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rigid_index, "HUBS", hubs)
+    monkeypatch.setattr(rigid_index, "TABLED_WORKERS", workers)
+    seed, answered = secrets.randbelow(2**32), 0
+    for case in range(cases):
+        rng = np.random.default_rng([seed, case])
+        problem = ring_problem(rng)
+        above = -np.inf if rng.random() < 0.3 else 0.0
+        found, response = ring_exact.best(problem, above), answer(problem, above)
+        where = f"seed {[seed, case]}: {found} but {response}"
+        if found is None or response is None:
+            either = found if response is None else response
+            assert either is None or (above == 0.0 and either.payoff < TOLERANCE), where
+            continue
+        answered += 1
+        assert abs(found.payoff - response.payoff) <= TOLERANCE * max(1.0, found.cost), where
+        if (problem.prices == np.floor(problem.prices)).all():
+            assert described(response) == expected(found), where
+    assert answered > cases // 4
+
+
+def every_placement(problem: Problem) -> Iterator[float]:
+    """Payoffs of all placements whatever, by enumeration of the workers on every server."""
+    bid = problem.bid
+    for w, worker in enumerate(problem.inventory.workers):
+        for counts in itertools.product(range(bid.chunks + 1), repeat=len(problem.inventory.servers)):
+            n = sum(counts)
+            if not 1 <= n <= bid.chunks:
+                continue
+            d = ring_exact.duration(bid, w, n, spread=max(counts) < n)
+            demand = np.outer(counts, worker.demand)
+            for a in range(problem.start, problem.start + len(problem.used)):
+                window = problem.window(a, d)
+                if window is not None and ((demand <= window.free) | (demand == 0).all(axis=1)[:, None]).all():
+                    yield bid.utility.at(a + d - bid.arrival) - float((demand * window.price).sum())
+
+
+def test_the_twin_equals_every_placement_there_is() -> None:
+    seed, compared = secrets.randbelow(2**32), 0
+    for case in range(300):
+        problem = ring_problem(np.random.default_rng([seed, case]))
+        if problem.bid.chunks > 4 or len(problem.inventory.servers) > 3:
+            continue
+        compared += 1
+        best = max(every_placement(problem), default=-np.inf)
+        found = ring_exact.best(problem, -np.inf)
+        payoff = -np.inf if found is None else found.payoff
+        assert payoff == pytest.approx(best, rel=1e-9, abs=1e-9), f"seed {[seed, case]}"
+    assert compared > 40
+
+
+def test_one_index_answers_rings_and_parameter_servers_in_turn() -> None:
+    seed = secrets.randbelow(2**32)
+    for case in range(60):
+        rng = np.random.default_rng([seed, case])
+        ring = ring_problem(rng)
+        index = RigidIndex(ring.inventory, len(ring.used))
+        for _ in range(4):
+            problem = ring
+            if rng.random() < 0.5:
+                problem = replace(ring, bid=replace(ring.bid, architecture=Architecture.PS))
+            assert answer(problem, -np.inf, index) == answer(problem, -np.inf), f"seed {[seed, case]}"
+
+
+def test_its_schedules_fit_and_do_all_the_work() -> None:
+    seed = secrets.randbelow(2**32)
+    for case in range(200):
+        problem = ring_problem(np.random.default_rng([seed, case]))
+        response = answer(problem, -np.inf)
+        if response is None:
+            continue
+        schedule = response.schedule
+        done = work_done(problem.bid, schedule.placements, until=schedule.completion)
+        assert done == problem.bid.work, f"seed {[seed, case]}"
+        ledger = Ledger(problem.inventory, start=problem.start, slots=len(problem.used))
+        ledger.commit(schedule)
+        assert (ledger.used + problem.used <= problem.inventory.capacity).all(), f"seed {[seed, case]}"
+
+
+def test_durations_too_large_for_machine_integers_are_still_exact() -> None:
+    seed, seen = secrets.randbelow(2**32), 0
+    for case in range(60):
+        problem = ring_problem(np.random.default_rng([seed, case]))
+        fine = Fraction(1, 10**30)
+        bid = replace(problem.bid, worker_time=tuple(x + fine for x in problem.bid.worker_time))
+        problem = replace(problem, bid=bid)
+        found, response = ring_exact.best(problem), answer(problem)
+        assert (found is None) == (response is None), f"seed {[seed, case]}"
+        if found is not None and response is not None:
+            seen += 1
+            assert abs(found.payoff - response.payoff) <= TOLERANCE * max(1.0, found.cost), f"seed {[seed, case]}"
+    assert seen > 5
+
+
+def test_one_worker_alone_exchanges_nothing() -> None:
+    problem = ring_problem(np.random.default_rng(7))
+    bid = replace(problem.bid, chunks=1, epochs=1, minibatches=2, reduce_time=Fraction(100))
+    bid = replace(bid, worker_time=tuple(Fraction(1) for _ in bid.worker_time))
+    for w in range(len(bid.worker_time)):
+        assert ring_exact.duration(bid, w, 1, spread=True) == 2
