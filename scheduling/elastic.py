@@ -1,7 +1,5 @@
 """The elastic best response: the number of workers and of parameter servers may change every slot."""
 
-import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -9,29 +7,16 @@ import numpy as np
 
 from scheduling.arrays import Floats, Ints
 from scheduling.bid import Bid
-from scheduling.elastic_allocation import allocate
-from scheduling.elastic_compiled import Counts
-from scheduling.elastic_curves import Job, make_curves
 from scheduling.elastic_index import ElasticIndex
-from scheduling.elastic_search import LATEST, PAYOFF, RATIO, search
+from scheduling.elastic_question import Question
+from scheduling.elastic_search import LATEST, PAYOFF, RATIO
 from scheduling.inventory import Inventory, MachineType
 from scheduling.ledger import Ledger
 from scheduling.response import Response
-from scheduling.rigid_index import PriceOf, worth_by_slot
-from scheduling.schedule import Placement, Role, Schedule
+from scheduling.rigid_index import PriceOf
 from scheduling.utility import Constant
 
 __all__ = ["ElasticIndex", "ElasticMarket", "Response", "best_response", "warm_up"]
-
-BITS = 46
-"""Costs are whole multiples of a power of two between 2^-46 and 2^-45 of the most that an answer can cost."""
-DIGITS = 61
-"""Sums of costs over all slots, and costs times a number of workers, stay below 2^61 quanta."""
-TINY = 1e-250
-CEILING = 64.0
-"""Where nothing else limits costs, those up to this many times the value are looked at first, then more."""
-FINE = 256.0
-"""If the limit was this many times too high, the answer is sought again with a lower one."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +46,10 @@ class ElasticMarket:
 
     def _ask(self, bid: Bid, *, mode: int, above: float, first_start: int | None) -> Response | None:
         ledger, index = self.ledger, index_of(self.ledger)
-        question = _Question(bid, ledger.start, first_start, mode, above)
+        question = Question(bid, ledger.start, first_start, mode, above)
         with index.lock:
             index.refresh(ledger.used, self.prices, version=ledger.version)
-            return _answer(question, index)
+            return question.answer(index)
 
 
 def index_of(ledger: Ledger) -> ElasticIndex:
@@ -138,133 +123,8 @@ def best_response(
     index = ElasticIndex(inventory, len(used)) if index is None else index
     with index.lock:
         index.refresh(used, prices, version=version)
-        response = _answer(_Question(bid, start, first_start, PAYOFF, above), index)
+        response = Question(bid, start, first_start, PAYOFF, above).answer(index)
     return response if response is not None and response.payoff > above else None
-
-
-@dataclass(frozen=True)
-class _Question:
-    bid: Bid
-    start: int
-    first_start: int | None
-    mode: int
-    above: float
-
-    @property
-    def first(self) -> int:
-        """First slot in which a worker may run, from the ledger's start."""
-        return max(0, self.bid.arrival - self.start, 0 if self.first_start is None else self.first_start - self.start)
-
-    def order(self, response: Response) -> tuple[float, ...]:
-        """The less, the better."""
-        if self.mode == LATEST:
-            return (-response.schedule.start, -response.payoff, response.schedule.completion)
-        if self.mode == RATIO:
-            return (response.cost / response.value, response.schedule.completion)
-        return (-response.payoff, response.schedule.completion)
-
-
-def _answer(question: _Question, index: ElasticIndex) -> Response | None:
-    found = [r for pair in _pairs(question.bid, index) for r in _ask_pair(question, index, pair)]
-    return min(found, key=question.order) if found else None
-
-
-@dataclass(frozen=True)
-class _Pair:
-    w: int
-    p: int
-    worker: MachineType
-    ps: MachineType
-    wanted: int
-    pss: Counts
-    """PSs that n workers need, for every n that one slot may have."""
-
-
-def _pairs(bid: Bid, index: ElasticIndex) -> Iterator[_Pair]:
-    """The pairs of types with which the work fits the horizon."""
-    inventory = index.inventory
-    for w, worker in enumerate(inventory.workers):
-        for p, ps in enumerate(inventory.pss):
-            wanted = max(1, math.ceil(bid.work * (bid.worker_time[w] + bid.ps_time[p] + bid.transfer_time[w])))
-            if worker.bandwidth_mbps <= ps.bandwidth_mbps and wanted <= bid.chunks * index.slots:
-                most = min(bid.chunks, wanted, index.most(worker))
-                yield _Pair(w, p, worker, ps, wanted, _ps_counts(worker, ps, most))
-
-
-def _ps_counts(worker: MachineType, ps: MachineType, most: int) -> Counts:
-    """ceil(n b_w / b_p) for n = 0..most, exact."""
-    ratio = worker.bandwidth_mbps / ps.bandwidth_mbps
-    exact = np.int64 if max(ratio.numerator, 1) * most < 1 << 62 and ratio.denominator < 1 << 62 else object
-    return np.asarray(-(-np.arange(most + 1).astype(exact) * ratio.numerator // ratio.denominator)).astype(np.int32)
-
-
-def _ask_pair(question: _Question, index: ElasticIndex, pair: _Pair) -> Iterator[Response]:
-    """The answer with one pair of types, if there is one."""
-    worth = worth_by_slot(question.bid, question.start, index.slots)
-    most = float(worth.max(initial=0.0))
-    if question.mode != RATIO and question.above > -math.inf:
-        response = _search(question, index, pair, worth, most - question.above)
-    elif most > 0.0 or question.mode != RATIO:
-        response = _search_unlimited(question, index, pair, worth, most)
-    else:
-        response = None
-    if response is not None:
-        yield response
-
-
-def _search_unlimited(
-    question: _Question, index: ElasticIndex, pair: _Pair, worth: Floats, most: float
-) -> Response | None:
-    """The answer where value does not limit cost: at a higher limit until there is one, then as fine as it allows."""
-    limit, found = CEILING * max(most, TINY), None
-    while True:
-        response = _search(question, index, pair, worth, limit)
-        if response is None:
-            dearest = pair.wanted * (index.dearest(pair.worker) + index.dearest(pair.ps))
-            if found is not None or limit > dearest:
-                return found
-            limit = min(limit * 2.0**BITS, 2.0 * dearest)
-            continue
-        found = response
-        ratio = question.mode == RATIO
-        ceiling = most * (found.cost / found.value) if ratio else most - found.value + found.cost
-        if ceiling == 0.0 or limit <= FINE * ceiling:
-            return found
-        limit = 2.0 * ceiling
-
-
-def _search(question: _Question, index: ElasticIndex, pair: _Pair, worth: Floats, limit: float) -> Response | None:
-    """The answer with one pair of types at a cost of at most `limit`."""
-    if limit <= 0.0:
-        return None
-    bid, start = question.bid, question.start
-    workers, pss = index.runs(pair.worker), index.runs(pair.ps)
-    bits = min(BITS, DIGITS - max(2 * len(pair.pss), index.slots + 1).bit_length())
-    scale = math.ldexp(1.0, bits - max(math.frexp(limit)[1], -900))
-    job = Job(
-        wanted=pair.wanted,
-        pss=pair.pss,
-        usable=np.array(bid.delay, np.int64) + (bid.arrival - start),
-        worth=worth,
-        scale=scale,
-        limit=int(limit * scale) + 1,
-    )
-    curves = make_curves(workers, pss, job, min(question.first, index.slots))
-    _, completion, counts = search(curves, job, min(question.first, index.slots), question.mode, question.above)
-    if completion < 0:
-        return None
-    placements, cost = [], 0.0
-    for role, kind, runs, needed in (
-        (Role.WORKER, pair.w, workers, counts),
-        (Role.PS, pair.p, pss, pair.pss[counts]),
-    ):
-        rows, price = allocate(runs, job.usable, needed)
-        cost += price
-        placements += [Placement(start + a, start + b, role, s, kind, n) for a, b, s, n in rows.tolist()]
-    schedule = Schedule(
-        start=start + int(np.flatnonzero(counts)[0]), completion=start + completion, placements=tuple(placements)
-    )
-    return Response(schedule=schedule, value=bid.utility.at(schedule.completion - bid.arrival), cost=cost)
 
 
 def warm_up() -> None:

@@ -14,12 +14,16 @@ def allocate(runs: Runs, usable: Ints, counts: Counts) -> tuple[Ints, float]:
     Returns rows of (start, end, server, count), and what all of it costs, money.
     """
     slots, servers = len(counts), len(usable)
-    now, since = np.zeros(servers, np.int64), np.zeros(servers, np.int64)
-    rows, size, cost = np.empty((64, 4), np.int64), 0, 0.0
+    now, next_, since = np.zeros(servers, np.int64), np.zeros(servers, np.int64), np.zeros(servers, np.int64)
+    rows, size, cost, busy = np.empty((64, 4), np.int64), 0, 0.0, False
     for t in range(slots + 1):
-        next_ = np.zeros(servers, np.int64)
-        if t < slots and counts[t] > 0:
-            cost += _place(runs, usable, t, counts[t], next_)
+        wanted = counts[t] if t < slots else 0
+        if not busy and wanted == 0:
+            continue
+        next_[:] = 0
+        if wanted > 0:
+            cost += _place(runs, usable, t, wanted, next_)
+        busy = wanted > 0
         for s in range(servers):
             if next_[s] == now[s]:
                 continue
@@ -37,8 +41,10 @@ def _place(runs: Runs, usable: Ints, t: int, left: int, into: Ints) -> float:
     cost = 0.0
     for i in range(runs.size[t]):
         s = runs.server[t, i]
-        if left > 0 and usable[s] <= t:
+        if usable[s] <= t:
             into[s] = min(left, runs.room[t, i])
             cost += into[s] * runs.price[t, i]
             left -= into[s]
+            if left == 0:
+                break
     return cost

@@ -56,6 +56,30 @@ def make_curves(workers: Runs, pss: Runs, job: Job, first: int) -> Curves:
     return Curves(cost, most, vertex, size)
 
 
+@kernel
+def earliest(workers: Runs, pss: Runs, job: Job, first: int) -> int:
+    """The first completion by which the worker-slots fit at any price, T + 1 if none."""
+    slots, left = len(workers.size), job.wanted
+    for t in range(first, slots):
+        n = _room(workers, job.usable, t, len(job.pss) - 1)
+        k = _room(pss, job.usable, t, job.pss[n])
+        while job.pss[n] > k:
+            n -= 1
+        left -= n
+        if left <= 0:
+            return t + 1
+    return slots + 1
+
+
+@inner
+def _room(runs: Runs, usable: Ints, t: int, most: int) -> int:
+    room = 0
+    for i in range(runs.size[t]):
+        if room < most and usable[runs.server[t, i]] <= t:
+            room += min(runs.room[t, i], most - room)
+    return room
+
+
 @inner
 def _fill(workers: Runs, pss: Runs, job: Job, t: int, cost: Ints, scratch: Ints) -> int:
     n = _expand(workers, job, t, cost)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
-from scheduling.elastic_compiled import Flags
+from scheduling.bid import Bid
+from scheduling.elastic_compiled import Counts, Flags
 from scheduling.elastic_tables import Runs, changed_cells, mark_repeats, refresh_runs
+from scheduling.elastic_ways import Way, ways
 from scheduling.inventory import Inventory, MachineType
 from scheduling.rigid_index import PriceOf
 
@@ -50,6 +52,8 @@ class ElasticIndex:
         self._changed: Ints = np.zeros(slots, np.int64)
         """The number of the change that last touched each slot."""
         self._changes = 0
+        self._asked: tuple[object, ...] | None = None
+        self._ways: tuple[Way, ...] = ()
         self._tables: OrderedDict[MachineType, _Table] = OrderedDict()
 
     def refresh(self, used: Ints, prices: PriceOf | Floats, *, version: object = None) -> None:
@@ -116,14 +120,20 @@ class ElasticIndex:
         demand = np.array(machine.demand, np.int64)
         return np.flatnonzero((self.inventory.capacity >= demand).all(axis=1)).astype(np.int64), demand
 
-    def most(self, machine: MachineType) -> int:
-        """How many machines of a type the empty cluster takes at once."""
-        hosts, demand = self._hosts(machine)
-        wants = demand > 0
-        return int((self.inventory.capacity[hosts][:, wants] // demand[wants]).min(axis=1).sum())
+    def ways(self, bid: Bid) -> tuple[Way, ...]:
+        """The pairs of types with which the bid's work fits; the last bid's are remembered, whatever its value."""
+        known = (bid.worker_time, bid.ps_time, bid.transfer_time, bid.work, bid.chunks)
+        if self._asked != known:
+            self._asked = known
+            self._ways = tuple(ways(bid, self.inventory, slots=self.slots))
+        return self._ways
 
-    def dearest(self, machine: MachineType) -> float:
-        """The greatest price of one machine in any slot in which it fits, money."""
-        runs = self.runs(machine)
-        there = np.arange(runs.price.shape[1]) < runs.size[:, None]
-        return float(runs.price.max(initial=0.0, where=there))
+    def pss_needed(self, way: Way, most: int) -> Counts:
+        """ceil(n b_w / b_p) for n = 0..most (or as many as the empty cluster takes at once), exact."""
+        hosts, demand = self._hosts(way.worker)
+        wants = demand > 0
+        fits = (self.inventory.capacity[hosts][:, wants] // demand[wants]).min(axis=1, initial=most).sum()
+        most = min(most, int(fits))
+        ratio = way.worker.bandwidth_mbps / way.ps.bandwidth_mbps
+        exact = np.int64 if ratio.numerator * most < 1 << 62 and ratio.denominator < 1 << 62 else object
+        return np.asarray(-(-np.arange(most + 1).astype(exact) * ratio.numerator // ratio.denominator)).astype(np.int32)

@@ -80,11 +80,12 @@ def raise_bounds(curves: Curves, job: Job, first: int, rise: int, run: int, boun
         cost += curves.cost[t, n]
         left -= n
         if bounds[t + 1] < FAR:
-            more = slope * left
-            if more > 2.0 * job.limit:
+            if slope * left > 2.0 * job.limit:
                 bounds[t + 1] = FAR
-            elif more > -4.0 * job.limit and abs(rise * 1.0 * left) < 4e18:
-                bounds[t + 1] = max(bounds[t + 1], cost - (-rise * left) // run)
+            elif slope * left > -0.5 * FAR:
+                # rise x left / run, rounded up: in two parts, because the product may not be a 64-bit integer.
+                more = rise // run * left - (-(rise % run) * left) // run
+                bounds[t + 1] = max(bounds[t + 1], cost + more)
 
 
 @inner
