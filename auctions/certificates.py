@@ -25,7 +25,7 @@ from auctions.models import BoundKind, Certificate, DecisionRecord, Market, Slot
 from auctions.readings import VALUE_KEPT, kept_prices
 from scheduling.arrays import Floats
 from scheduling.bid import Bid as CoreBid
-from scheduling.certificate import AtPrices
+from scheduling.policy import Terms
 
 BUDGET_S = 0.5
 """Processor time one renewal may take for the terms; bids beyond it count with their ceilings."""
@@ -114,9 +114,10 @@ def _look(market: Market, row: Certificate) -> _Sight:
 
 
 def _terms(sight: _Sight, *, deadline: float) -> _Terms:
-    layout, values, loose = sight.book.layout, [], []
-    horizon = layout.horizon
-    posted, end = None, 0
+    layout, policy = sight.book.layout, sight.book.policy
+    horizon, values, loose = layout.horizon, [], []
+    posted: Terms | None = None
+    end = 0
     for decision in sight.decisions:
         exact = decision.inventory_version == sight.market.inventory_version and thread_time() < deadline
         term = decision.ceiling
@@ -124,9 +125,10 @@ def _terms(sight: _Sight, *, deadline: float) -> _Terms:
             if posted is None or decision.slot + horizon > end:
                 # An index serves the bids of an eighth of the horizon: longer tables are slower to search.
                 end = decision.slot + horizon + horizon // 8
-                posted = AtPrices(layout.inventory, sight.prices(decision.slot, end), start=decision.slot)
+                posted = policy.at_prices(layout.inventory, sight.prices(decision.slot, end), start=decision.slot)
             core = CoreBid.from_json(decision.bid.core)
-            term = min(term, posted.term(core, first=decision.slot, end=decision.slot + horizon))
+            if posted is not None:
+                term = min(term, posted.term(core, first=decision.slot, end=decision.slot + horizon))
         values.append(term)
         loose.append(not exact)
     return _Terms(values=values, loose=loose)

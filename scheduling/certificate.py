@@ -1,15 +1,17 @@
 """Upper bounds on what any scheduler could have earned in hindsight, proved by weak duality."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import Protocol
 
 import numpy as np
 
+from scheduling import elastic, rigid
 from scheduling.arrays import Floats, Json
 from scheduling.bid import Bid
 from scheduling.inventory import Inventory
-from scheduling.rigid import RigidIndex, best_response
+from scheduling.policy import Terms
 from scheduling.utility import Utility
 
 
@@ -32,16 +34,22 @@ class Bound:
     capacity_term: float
 
 
+class Answer(Protocol):
+    """What a kernel found."""
+
+    @property
+    def payoff(self) -> float:
+        """Value - cost, money."""
+
+
 class AtPrices:
     """The empty cluster at prices that stay as they are: what any number of bids would earn there, one index for all.
 
-    `prices` is T x S x R, money per unit and slot, none negative, for the slots from `start` on.
+    `best` answers the schedule of greatest payoff that starts in a given slot or later, if its payoff is above 0.
     """
 
-    def __init__(self, inventory: Inventory, prices: Floats, *, start: int, tail: int = 0) -> None:
-        self._inventory, self._prices, self._start, self._tail = inventory, prices, start, tail
-        self._used = np.zeros(prices.shape, dtype=np.int64)
-        self._index = RigidIndex(inventory, len(prices))
+    def __init__(self, best: Callable[[Bid, int | None], Answer | None]) -> None:
+        self._best = best
 
     def term(self, bid: Bid, *, first: int | None = None, end: int | None = None) -> float:
         """max(0, best payoff at the prices, ignoring what others occupy), money: one bid's term of the dual bound.
@@ -50,32 +58,45 @@ class AtPrices:
         """
         if end is not None:
             bid = replace(bid, utility=_Until(bid.utility, end - bid.arrival))
-        response = best_response(
-            bid,
-            self._inventory,
-            start=self._start,
-            used=self._used,
-            prices=self._prices,
-            first_start=first,
-            tail=self._tail,
-            index=self._index,
-            version=1,  # neither the empty ledger nor the prices ever change
-        )
-        return 0.0 if response is None else response.payoff
+        answer = self._best(bid, first)
+        return 0.0 if answer is None else answer.payoff
 
 
-def ceiling(bid: Bid, inventory: Inventory, *, start: int, end: int, tail: int = 0) -> float:
-    """The most a bid can be worth on the empty cluster in slots [start, end), money; 0 if it cannot complete there."""
-    prices = np.zeros((end - start, *inventory.capacity.shape))
-    return bid_term(bid, inventory, prices=prices, start=start, tail=tail)
+def rigid_terms(inventory: Inventory, prices: Floats, *, start: int, tail: int = 0) -> AtPrices:
+    """The terms of bids whose machines stay the same.
 
-
-def bid_term(bid: Bid, inventory: Inventory, *, prices: Floats, start: int, tail: int = 0) -> float:
-    """max(0, best payoff at `prices`, ignoring what others occupy): one bid's term of the dual bound, money.
-
-    `prices` is T x S x R, money per unit and slot, for the slots from `start` on.
+    `prices` is T x S x R, money per unit and slot, none negative, for the slots from `start` on; `tail` slots are held
+    beyond completion.
     """
-    return AtPrices(inventory, prices, start=start, tail=tail).term(bid)
+    used, index = np.zeros(prices.shape, dtype=np.int64), rigid.RigidIndex(inventory, len(prices))
+
+    def best(bid: Bid, first: int | None) -> Answer | None:
+        # Neither the empty ledger nor the prices ever change, so they are version 1 for good.
+        return rigid.best_response(
+            bid,
+            inventory,
+            start=start,
+            used=used,
+            prices=prices,
+            first_start=first,
+            tail=tail,
+            index=index,
+            version=1,
+        )
+
+    return AtPrices(best)
+
+
+def elastic_terms(inventory: Inventory, prices: Floats, *, start: int) -> AtPrices:
+    """The terms of bids whose machines may change every slot; `prices` as for `rigid_terms`."""
+    used, index = np.zeros(prices.shape, dtype=np.int64), elastic.ElasticIndex(inventory, len(prices))
+
+    def best(bid: Bid, first: int | None) -> Answer | None:
+        return elastic.best_response(
+            bid, inventory, start=start, used=used, prices=prices, first_start=first, index=index, version=1
+        )
+
+    return AtPrices(best)
 
 
 def zero_price_bound(ceilings: Iterable[float]) -> Bound:
@@ -84,7 +105,7 @@ def zero_price_bound(ceilings: Iterable[float]) -> Bound:
     return Bound(BoundKind.ZERO_PRICE, value=float(sum(terms)), bid_terms=terms, capacity_term=0.0)
 
 
-def dual_bound(bids: Iterable[Bid], inventory: Inventory, *, prices: Floats, start: int, tail: int = 0) -> Bound:
+def dual_bound(bids: Iterable[Bid], inventory: Inventory, *, prices: Floats, terms: Terms) -> Bound:
     """The bound that prices prove: what each bid would earn at them on the empty cluster, plus all capacity sold.
 
     For any prices p >= 0, welfare of any feasible set of schedules is at most
@@ -96,21 +117,18 @@ def dual_bound(bids: Iterable[Bid], inventory: Inventory, *, prices: Floats, sta
     bids
         Every bid submitted, admitted or not.
     prices
-        T x S x R, money per unit and slot, none negative, for the slots from `start` on. What was in use before the
-        first bid may be left in: the bound only grows.
-    start
-        The first slot.
-    tail
-        Slots held beyond completion.
+        T x S x R, money per unit and slot, none negative. What was in use before the first bid may be left in: the
+        bound only grows.
+    terms
+        What each bid would earn at these prices: a policy's `at_prices`.
 
     Notes
     -----
     One call of the best-response kernel for each bid.
     """
-    market = AtPrices(inventory, prices, start=start, tail=tail)
-    terms = tuple(market.term(bid) for bid in bids)
+    earned = tuple(terms.term(bid) for bid in bids)
     sold = float((prices * inventory.capacity).sum())
-    return Bound(BoundKind.POSTED_PRICE, value=float(sum(terms)) + sold, bid_terms=terms, capacity_term=sold)
+    return Bound(BoundKind.POSTED_PRICE, value=float(sum(earned)) + sold, bid_terms=earned, capacity_term=sold)
 
 
 @dataclass(frozen=True)

@@ -8,27 +8,19 @@ import numpy as np
 from scheduling import posted_price
 from scheduling.arrays import Floats, Json
 from scheduling.bid import Architecture, Bid
-from scheduling.certificate import AtPrices
+from scheduling.certificate import AtPrices, rigid_terms
 from scheduling.decision import Decision, Move
 from scheduling.density import density
 from scheduling.errors import InvalidField
 from scheduling.fields import LARGEST_MONEY
 from scheduling.inventory import Inventory, MachineType
-from scheduling.ledger import Ledger
+from scheduling.learned_prices import check_learning, learned_prices, past
+from scheduling.ledger import empty_like
 from scheduling.parameters import check_parameters, parameter, parameters_to_json
 from scheduling.policy import HISTORY, Book, Cause, Objective
 from scheduling.posted_price import Posted
-from scheduling.prices import PriceFunction, printed_prices, reserve_prices
+from scheduling.prices import PriceFunction, printed_prices
 from scheduling.rigid import RigidMarket
-
-SOON = 4
-"""Scarcity is judged by the first quarter of the horizon."""
-LEVELS = 8
-"""Steps in which scarcity is seen."""
-SMALLEST_OFFER = 1e-9
-"""Money per unit-slot below which a past bid teaches nothing: a logarithm of such quantiles would leave the doubles."""
-IDLE_SHARE = 1e-6
-"""Share of the reserve quantile asked on an idle cluster: next to nothing, but never 0, so that full costs more."""
 
 
 @dataclass(frozen=True)
@@ -98,12 +90,7 @@ class Dps:
 
     def __post_init__(self) -> None:
         check_parameters(self)
-        if self.prior_high < self.prior_low:
-            raise InvalidField(
-                "prior_high", f"expected at least prior_low = {self.prior_low:g}, got {self.prior_high:g}"
-            )
-        if self.full_quantile < self.reserve_quantile:
-            raise InvalidField("full_quantile", f"expected at least reserve_quantile = {self.reserve_quantile:g}")
+        check_learning(self)
         if bool(self.eta_worker) != bool(self.eta_ps):
             raise InvalidField("eta_ps" if self.eta_worker else "eta_worker", "expected both etas or neither")
 
@@ -141,7 +128,7 @@ class Dps:
 
     def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> AtPrices:
         """The terms of the dual bound at these prices."""
-        return AtPrices(inventory, prices, start=start, tail=self.tail)
+        return rigid_terms(inventory, prices, start=start, tail=self.tail)
 
     def prices(self, book: Book) -> Floats:
         """Posted price of one unit of each resource for one slot, T x S x R, money."""
@@ -160,11 +147,10 @@ class Dps:
         inventory = book.inventory
         if self.price == "printed" and self.eta_worker:
             return printed_prices(_etas_by_resource(self.eta_worker, self.eta_ps, inventory))
-        past = self._past(book)
         if self.price == "printed":
-            peak = past.max(axis=0, initial=0.0) if len(past) else np.zeros(len(inventory.resources))
+            peak = past(self, book).max(axis=0, initial=0.0)
             return printed_prices([float(top if top > 0 else self.prior_high) + 1.0 for top in peak])
-        return self._learned(past, book)
+        return learned_prices(self, book)
 
     def printed_etas(
         self, bids: Iterable[Bid], inventory: Inventory, *, end: int
@@ -185,54 +171,6 @@ class Dps:
     def to_json(self) -> Json:
         """Every parameter by name, plain JSON values."""
         return parameters_to_json(self)
-
-    def _past(self, book: Book) -> Floats:
-        """Densities of the bids decided before the last refit: the same rows until the next one."""
-        since = book.decided % self.refit_every
-        known = len(book.history) - since
-        return book.history[max(0, known - (HISTORY - self.refit_every)) : max(0, known)]
-
-    def _learned(self, past: Floats, book: Book) -> PriceFunction:
-        low, high = [], []
-        for r, share in enumerate(self._shares(book)):
-            offers = past[:, r][past[:, r] >= SMALLEST_OFFER]
-            if len(offers):
-                reserve, full = np.quantile(offers, [self.reserve_quantile, self.full_quantile])
-                low.append(float(reserve) * share)
-                high.append(max(float(full), low[-1]))
-            else:
-                low.append(self.prior_low)
-                high.append(self.prior_high)
-        return reserve_prices(low, high)
-
-    def _shares(self, book: Book) -> list[float]:
-        """Share of the reserve quantile asked for each resource: it rises with the square of what is sold already.
-
-        A reserve price keeps room for better bids; on an idle cluster it would only turn work away. Workers and PSs
-        are bought together, so each role has a share of its own, and both see the use of their own role. Use is
-        taken in whole eighths: between them the prices' parameters, and what a kernel keeps warm, stand still.
-        """
-        inventory, used = book.inventory, book.ledger.used
-        soon = used[: max(1, len(used) // SOON)]
-        capacity = len(soon) * inventory.capacity.sum(axis=0)
-        sold = soon.sum(axis=(0, 1))
-        for_workers = inventory.worker_demand.max(axis=0, initial=0) > 0
-        shares = [0.0] * len(inventory.resources)
-        for share, mine in ((self.worker_share, for_workers), (self.ps_share, ~for_workers)):
-            level = int(LEVELS * int(sold[mine].sum()) // max(1, int(capacity[mine].sum())))
-            for r in np.flatnonzero(mine):
-                shares[r] = max(share * (level / LEVELS) ** 2, IDLE_SHARE)
-        return shares
-
-
-def empty_like(ledger: Ledger) -> Ledger:
-    """An empty ledger over the same slots, kept beside the ledger so that its kernel stays warm."""
-    empty = ledger.derived.get("empty")
-    if not isinstance(empty, Ledger) or empty.inventory is not ledger.inventory or empty.start > ledger.start:
-        empty = Ledger(ledger.inventory, start=ledger.start, slots=ledger.end - ledger.start)
-        ledger.derived["empty"] = empty
-    empty.advance(ledger.start)
-    return empty
 
 
 def _etas_by_resource(eta_worker: tuple[float, ...], eta_ps: tuple[float, ...], inventory: Inventory) -> list[float]:

@@ -94,6 +94,16 @@ class Ledger:
         return bool((window > self.inventory.capacity[p.server]).any())
 
 
+def empty_like(ledger: Ledger) -> Ledger:
+    """An empty ledger over the same slots, kept beside the ledger so that its kernel stays warm."""
+    empty = ledger.derived.get("empty")
+    if not isinstance(empty, Ledger) or empty.inventory is not ledger.inventory or empty.start > ledger.start:
+        empty = Ledger(ledger.inventory, start=ledger.start, slots=ledger.end - ledger.start)
+        ledger.derived["empty"] = empty
+    empty.advance(ledger.start)
+    return empty
+
+
 def _clip(placements: Iterable[Placement], cut: int) -> Iterator[Placement]:
     """The parts of placements that lie at or after slot `cut`."""
     return (p.since(cut) for p in placements if p.end > cut)

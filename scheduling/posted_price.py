@@ -66,13 +66,16 @@ class Posted:
         Always computed from the placements themselves, never taken from a kernel's bounds or running sums: the
         same schedule against the same ledger costs the same to the last bit.
         """
-        inventory, total = self.ledger.inventory, 0.0
-        for p in schedule.placements:
-            window = self.ledger.used[p.start - self.ledger.start : p.end - self.ledger.start, p.server]
-            demand = np.array(p.machine(inventory).demand, dtype=np.float64)
-            unit = self.prices.of(window, inventory.capacity[p.server]).sum(axis=0)
-            total += p.count * math.fsum(unit * demand)
-        return total
+        inventory, rows = self.ledger.inventory, schedule.placements
+        if not rows:
+            return 0.0
+        lengths = np.array([p.end - p.start for p in rows])
+        first = np.array([p.start for p in rows]) - self.ledger.start
+        units = np.array([p.count for p in rows])[:, np.newaxis] * np.array([p.machine(inventory).demand for p in rows])
+        slot = np.arange(lengths.sum()) + np.repeat(first - (lengths.cumsum() - lengths), lengths)
+        server = np.repeat(np.array([p.server for p in rows]), lengths)
+        prices = self.prices.of(self.ledger.used[slot, server], inventory.capacity[server])
+        return math.fsum((prices * np.repeat(units, lengths, axis=0)).sum(axis=1))
 
 
 def worth(bid: Bid, schedule: Schedule) -> float:

@@ -8,9 +8,9 @@ from scheduling.arrays import Floats, Json
 from scheduling.bid import Architecture, Bid
 from scheduling.consumption import Consumption, ConsumptionPrice, consumption_price, consumptions
 from scheduling.decision import Decision, Move, Reason
-from scheduling.dps import empty_like
 from scheduling.interval import Interval, last_interval, next_end
 from scheduling.inventory import Inventory
+from scheduling.ledger import empty_like
 from scheduling.maxweight import due, pack
 from scheduling.parameters import check_parameters, parameter, parameters_to_json
 from scheduling.policy import Book, Cause, Job, Objective

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.certificate import BoundKind, bid_term, ceiling, dual_bound, zero_price_bound
+from scheduling.certificate import BoundKind, dual_bound, rigid_terms, zero_price_bound
 from scheduling.dps import Dps
 from scheduling.utility import Constant, Linear
 from tests.scheduling.test_dps import INVENTORY, bid
@@ -11,14 +11,15 @@ from tests.scheduling.worlds import SLOTS, Run, world
 
 
 def test_a_ceiling_is_the_worth_of_the_earliest_completion() -> None:
-    assert ceiling(bid(Linear(12, 2)), INVENTORY, start=0, end=8) == 8
-    assert ceiling(bid(Linear(12, 2)), INVENTORY, start=0, end=1) == 0
+    free = rigid_terms(INVENTORY, np.zeros((8, 2, 2)), start=0)
+    assert free.term(bid(Linear(12, 2))) == 8
+    assert free.term(bid(Linear(12, 2)), end=1) == 0
 
 
 def test_a_bound_is_the_sum_of_its_terms() -> None:
     prices = np.full((8, 2, 2), 0.5)
     bids = [bid(Constant(10)), bid(Constant(1))]
-    bound = dual_bound(bids, INVENTORY, prices=prices, start=0)
+    bound = dual_bound(bids, INVENTORY, prices=prices, terms=rigid_terms(INVENTORY, prices, start=0))
     # Two workers and a PS for two slots cost 3, one worker and a PS for four slots 4; the second bid cannot pay.
     assert list(bound.bid_terms) == pytest.approx([7, 0])
     assert bound.capacity_term == pytest.approx(8 * 9 * 0.5)
@@ -37,9 +38,9 @@ def test_no_run_earns_more_than_any_bound(seed: int, level: float) -> None:
     assert zero_price_bound(d.ceiling for d in decisions).value >= welfare * (1 - 1e-9)
     random = np.random.default_rng(seed).uniform(0, level, (SLOTS, *drawn.inventory.capacity.shape))
     for prices in (going.policy.prices(going.book()), random):
-        bound = dual_bound(drawn.bids, drawn.inventory, prices=prices, start=0)
+        terms = going.policy.at_prices(drawn.inventory, prices, start=0)
+        assert terms is not None
+        bound = dual_bound(drawn.bids, drawn.inventory, prices=prices, terms=terms)
         assert bound.value >= welfare * (1 - 1e-9)
-        assert all(
-            term == bid_term(b, drawn.inventory, prices=prices, start=0)
-            for term, b in zip(bound.bid_terms, drawn.bids, strict=True)
-        )
+        alone = [rigid_terms(drawn.inventory, prices, start=0).term(b) for b in drawn.bids]
+        assert list(bound.bid_terms) == alone
