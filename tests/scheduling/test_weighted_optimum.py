@@ -1,0 +1,56 @@
+"""Rolling, chained and literal against the proven optimum of tiny instances, drawn anew at each run."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scheduling.bid import Architecture
+from scheduling.instance import parse_document
+from scheduling.instance_weighted import WeightedInstance, read_weighted
+from scheduling.ledger import Ledger
+from scheduling.simulation import simulate
+from scheduling.weighted_completion import WeightedCompletion
+from tests.scheduling.cases import load, weighted_cases
+from tests.scheduling.twins.weighted_cases import random_instance
+from tests.scheduling.twins.weighted_optimum import least_total
+
+SEQUENCES = [path for path in weighted_cases() if "opt_twct" in load(path)["expected"]]
+DRAWN = 150
+
+
+def total(instance: WeightedInstance, policy: WeightedCompletion) -> float:
+    """Weight x completion, of all jobs."""
+    bids = sorted(instance.bids, key=lambda bid: bid.arrival)
+    done = simulate(policy, bids, Ledger(instance.inventory, start=1, slots=128), until=2000).done
+    return sum(bid.utility.value * (done[bid.id].completion or 0) for bid in bids)
+
+
+@pytest.mark.parametrize("path", SEQUENCES, ids=lambda path: path.stem)
+def test_the_twin_proves_the_expected_optimum(path: Path) -> None:
+    instance, expected = read_weighted(parse_document(path.read_text())), load(path)["expected"]
+    least = least_total(instance.bids, instance.inventory, at_most=expected["rolling_density"]["twct"])
+    assert least == expected["opt_twct"]
+
+
+@pytest.mark.parametrize("architecture", Architecture)
+def test_rolling_is_within_a_twentieth_of_the_optimum_in_the_mean(architecture: Architecture) -> None:
+    seed = int(np.random.default_rng().integers(2**32))
+    rng = np.random.default_rng(seed)
+    ratios = []
+    for _ in range(DRAWN):
+        instance = random_instance(rng, architecture, jobs=int(rng.integers(3, 5)))
+        rolling = total(instance, WeightedCompletion())
+        ratios.append(rolling / least_total(instance.bids, instance.inventory, at_most=rolling))
+    assert min(ratios) >= 1 - 1e-9, f"seed {seed}: better than the optimum"
+    assert np.mean(ratios) <= 1.05, f"seed {seed}: {np.mean(ratios):.3f} in the mean"
+
+
+@pytest.mark.parametrize("architecture", Architecture)
+def test_chained_intervals_are_better_than_literal_ones_and_worse_than_rolling(architecture: Architecture) -> None:
+    seed = int(np.random.default_rng().integers(2**32))
+    rng = np.random.default_rng(seed)
+    policies = [WeightedCompletion()] + [WeightedCompletion(mode="interval", batches=b) for b in ("chained", "literal")]
+    drawn = [random_instance(rng, architecture) for _ in range(20)]
+    rolling, chained, literal = ([total(instance, policy) for instance in drawn] for policy in policies)
+    assert sum(rolling) < sum(chained) < sum(literal), f"seed {seed}"
