@@ -1,9 +1,13 @@
 """Value per unit-slot of each resource: the figure from which price parameters are learned."""
 
+import math
 from collections.abc import Iterator
 from fractions import Fraction
 
+import numpy as np
+
 from scheduling.bid import Bid
+from scheduling.elastic_ways import ways
 from scheduling.inventory import Inventory, MachineType
 
 
@@ -45,6 +49,44 @@ def density(bid: Bid, inventory: Inventory, *, horizon: int, tail: int = 0) -> t
         if first + slots <= horizon:
             _raise(best, machine, curve[first + slots] / (slots + tail))
     return tuple(best)
+
+
+def elastic_density(bid: Bid, inventory: Inventory, *, horizon: int) -> tuple[float, ...]:
+    """Value an elastic bid offers per unit-slot of each resource, at its best on an idle cluster.
+
+    As many workers at once as it can use and the servers hold, from the earliest start. It always takes the same
+    worker-slots, and no fewer PS-slots than that many workers need.
+
+    Parameters
+    ----------
+    horizon
+        Slots after arrival by which the job must be complete, or it offers nothing.
+
+    Returns
+    -------
+    tuple of float
+        R numbers, money per unit and slot; 0 where the bid uses none, or cannot complete.
+    """
+    best = [0.0] * len(inventory.resources)
+    first = min(bid.delay)
+    for way in ways(bid, inventory, slots=max(0, horizon - first)):
+        bandwidth = way.ps.bandwidth_mbps / way.worker.bandwidth_mbps
+        most = min(bid.chunks, _room(way.worker, inventory), math.floor(_room(way.ps, inventory) * bandwidth))
+        slots = math.ceil(Fraction(way.worker_slots, most)) if most else horizon
+        if not most or first + slots > horizon:
+            continue
+        full, rest = divmod(way.worker_slots, most)
+        value = bid.utility.at(first + slots)
+        _raise(best, way.worker, value / way.worker_slots)
+        _raise(best, way.ps, value / (full * way.pss(most) + way.pss(rest)))
+    return tuple(best)
+
+
+def _room(machine: MachineType, inventory: Inventory) -> int:
+    """Machines of one type that all servers together hold."""
+    demand = np.array(machine.demand)
+    asked = demand > 0
+    return int((inventory.capacity[:, asked] // demand[asked]).min(axis=1).sum())
 
 
 def _durations(work: Fraction, chunks: int, *, least: int = 1) -> Iterator[tuple[int, int]]:

@@ -6,13 +6,32 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scheduling.certificate import dual_bound
+from scheduling.decision import Decision
+from scheduling.elastic import ElasticMarket
 from scheduling.elastic_ways import ways
+from scheduling.families import decide_in_order
 from scheduling.instance import parse_document
-from scheduling.instance_oasis import OasisInstance, read_oasis
+from scheduling.instance_oasis import OasisInstance, read_oasis, to_document
+from scheduling.oasis import Oasis
+from scheduling.running_book import RunningBook
 from tests.scheduling.cases import load, oasis_cases, oasis_counterexamples
 
 each_case = pytest.mark.parametrize("path", oasis_cases(), ids=lambda path: path.stem)
 each_counterexample = pytest.mark.parametrize("path", oasis_counterexamples(), ids=lambda path: path.stem)
+
+
+MODELS = {"worker": "payoff", "chunk": "payoff_chunk_dp"}
+each_model = pytest.mark.parametrize("model", MODELS)
+
+
+def policy_for(instance: OasisInstance, model: str) -> Oasis:
+    bounds = instance.bounds()
+    return Oasis(price="printed", model=model, log_low=bounds.log_low, log_high=bounds.log_high)
+
+
+def alone(instance: OasisInstance, policy: Oasis, job: int) -> Decision:
+    return policy.decide(instance.bids[job], RunningBook(instance.ledger()).view())
 
 
 def read(path: Path) -> OasisInstance:
@@ -42,3 +61,68 @@ def test_the_price_bounds_are_the_expected_ones(path: Path) -> None:
     low, high = bounds.log_low + scale, bounds.log_high + scale
     assert low == pytest.approx([expected["lnL1"]] * count + [expected["lnL2"]] * count, rel=1e-9)
     assert high == pytest.approx(expected["lnU1"] + expected["lnU2"], rel=1e-9)
+
+
+@each_case
+@each_model
+def test_every_job_alone_earns_the_proven_optimum(path: Path, model: str) -> None:
+    instance = read(path)
+    policy = policy_for(instance, model)
+    for job, row in enumerate(load(path)["expected"]["isolated"]):
+        decision = alone(instance, policy, job)
+        assert decision.payoff == pytest.approx(row[MODELS[model]], rel=1e-6, abs=1e-9)
+        if model == "worker" and decision.schedule is not None:
+            assert decision.schedule.completion - 1 == row["t_hat"]
+
+
+@each_case
+def test_a_job_that_has_to_run_earns_what_is_expected(path: Path) -> None:
+    instance = read(path)
+    policy = policy_for(instance, "worker")
+    for job, row in enumerate(load(path)["expected"]["isolated"]):
+        book = RunningBook(instance.ledger()).view()
+        forced = ElasticMarket(book.ledger, policy.price_function(book)).best(instance.bids[job], above=-np.inf)
+        assert (forced is not None) == row["feasible"]
+        if forced is not None:
+            assert forced.payoff == pytest.approx(row["best_value_if_forced"], rel=1e-6, abs=1e-9)
+
+
+@each_case
+@each_model
+def test_a_sequence_that_ties_cannot_change_is_the_expected_one(path: Path, model: str) -> None:
+    instance, expected = read(path), load(path)["expected"].get(f"online_{model}")
+    if expected is None:
+        return
+    decisions = decide_in_order(policy_for(instance, model), instance.bids, instance.ledger())
+    document = to_document(instance, decisions)
+    for row, want in zip(document["jobs"], expected["jobs"], strict=True):
+        if expected["tie_robust"]["payoffs"]:
+            assert row["accept"] == want["accept"]
+            assert row["payoff"] == pytest.approx(want["payoff"], rel=1e-6, abs=1e-9)
+        if expected["tie_robust"]["t_hat"]:
+            assert row["t_hat"] == want["t_hat"]
+    if expected["tie_robust"]["payoffs"]:
+        assert document["welfare"] == pytest.approx(expected["total_utility"], rel=1e-6, abs=1e-9)
+
+
+@each_case
+def test_every_bound_holds_over_the_offline_optimum_and_the_online_welfare(path: Path) -> None:
+    instance, expected = read(path), load(path)["expected"]
+    policy, ledger = policy_for(instance, "worker"), instance.ledger()
+    idle = RunningBook(instance.ledger()).view()
+    decisions = decide_in_order(policy, instance.bids, ledger)
+    best = max(sum(decision.value for decision in decisions), expected.get("offline_optimum") or 0.0)
+    assert sum(decision.ceiling for decision in decisions) >= best * (1 - 1e-9)
+    for book in (idle, RunningBook(ledger).view()):
+        prices = policy.prices(book)
+        terms = policy.at_prices(instance.inventory, prices, start=1)
+        assert dual_bound(instance.bids, instance.inventory, prices=prices, terms=terms).value >= best * (1 - 1e-9)
+
+
+@each_counterexample
+def test_where_the_printed_recursion_fails_the_elastic_response_does_not(path: Path) -> None:
+    instance, raw = read(path), load(path)
+    exact, printed = (alone(instance, policy_for(instance, model), 0) for model in MODELS)
+    assert exact.payoff == pytest.approx(raw["optimal_payoff_27"], rel=1e-6)
+    assert printed.payoff == pytest.approx(raw["alg2_printed_payoff"], rel=1e-6)
+    assert to_document(instance, [exact])["jobs"][0]["t_hat"] == raw["optimal_t_hat"]

@@ -1,0 +1,174 @@
+"""OASiS: online scheduling of jobs whose workers and parameter servers may change in number every slot."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduling import posted_price
+from scheduling.arrays import Floats, Json
+from scheduling.bid import Architecture, Bid
+from scheduling.certificate import AtPrices, elastic_terms
+from scheduling.chunks import ChunkMarket
+from scheduling.decision import Decision, Move
+from scheduling.density import elastic_density
+from scheduling.elastic import ElasticMarket
+from scheduling.errors import InvalidField
+from scheduling.inventory import Inventory
+from scheduling.learned_prices import check_learning, learned_prices, past
+from scheduling.ledger import Ledger, empty_like
+from scheduling.parameters import check_parameters, parameter, parameters_to_json
+from scheduling.policy import HISTORY, Book, Cause, Objective
+from scheduling.posted_price import Kernel, Posted
+from scheduling.prices import LARGEST_LOG, PriceFunction, printed_prices
+from scheduling.printed_bounds import Bounds, pool_of
+
+SMALLEST_LOG = -1e6
+
+
+@dataclass(frozen=True)
+class Oasis:
+    """Posted prices, exponential in utilisation, and the elastic best response (OASiS, Algorithm 1).
+
+    docs/algorithms-oasis.md says what deviates from the paper and why, and how the defaults were chosen.
+    """
+
+    price: str = parameter(
+        "learned",
+        "learned: a reserve price from quantiles of past bids; printed: L (U/L)^(share in use), as in the paper.",
+        choices=("learned", "printed"),
+    )
+    model: str = parameter(
+        "worker",
+        "worker: so many worker-slots in all, solved exactly; chunk: whole data chunks in every slot, the paper's "
+        "Algorithm 2, which turns away jobs that fit.",
+        choices=("worker", "chunk"),
+    )
+    log_low: tuple[float, ...] = parameter(
+        (),
+        "Printed prices: ln L of a unit of each resource, in order. Empty: from past bids.",
+        low=SMALLEST_LOG,
+        high=LARGEST_LOG,
+    )
+    log_high: tuple[float, ...] = parameter(
+        (),
+        "Printed prices: ln U of a unit of each resource, in order. Empty: from past bids.",
+        low=SMALLEST_LOG,
+        high=LARGEST_LOG,
+    )
+    reserve_quantile: float = parameter(
+        0.5,
+        "Learned prices: quantile of past values per unit-slot from which the reserve price is taken.",
+        low=0.0,
+        high=1.0,
+    )
+    worker_share: float = parameter(
+        0.5,
+        "Learned prices: times that quantile asked for an idle worker once the near horizon is sold out.",
+        low=1e-6,
+        high=100.0,
+    )
+    ps_share: float = parameter(0.1, "Learned prices: the same for an idle parameter server.", low=1e-6, high=100.0)
+    full_quantile: float = parameter(
+        0.95, "Learned prices: quantile of past values per unit-slot reached when a server is full.", low=0.0, high=1.0
+    )
+    refit_every: int = parameter(
+        32,
+        "Learned prices: bids between two looks at the past; prices keep their parameters between.",
+        low=1,
+        high=HISTORY // 2,
+    )
+    prior_low: float = parameter(
+        0.01, "Price of an idle unit while there is no past, money per slot.", low=1e-9, high=1e9
+    )
+    prior_high: float = parameter(
+        1.0, "Price of a full server's unit while there is no past, money per slot.", low=1e-9, high=1e9
+    )
+
+    name = "oasis"
+    title = "OASiS: posted prices, machines that change in number every slot"
+    objective = Objective.WELFARE
+    architectures = frozenset({Architecture.PS})
+    binding = True
+    pause = 0
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+        check_learning(self)
+        if len(self.log_low) != len(self.log_high):
+            raise InvalidField("log_high", f"expected {len(self.log_low)} numbers, as many as log_low has")
+        for r, (low, high) in enumerate(zip(self.log_low, self.log_high, strict=True)):
+            if high < low:
+                raise InvalidField(f"log_high[{r}]", f"expected at least log_low[{r}] = {low:g}, got {high:g}")
+
+    def decide(self, bid: Bid, book: Book) -> Decision:
+        """Decide one bid against the book (OASiS, Algorithm 1); nothing is changed."""
+        inventory, prices = book.inventory, self.price_function(book)
+        free = printed_prices([1.0] * len(inventory.resources))
+        posted = Posted(
+            ledger=book.ledger,
+            prices=prices,
+            kernel=self.market(book.ledger, prices),
+            empty=self.market(empty_like(book.ledger), free),
+        )
+        offered = elastic_density(bid, inventory, horizon=book.ledger.end - bid.arrival)
+        return posted_price.decide(bid, posted, density=offered)
+
+    def market(self, ledger: Ledger, prices: PriceFunction) -> Kernel:
+        """Best responses against a ledger at these prices."""
+        return ElasticMarket(ledger, prices) if self.model == "worker" else ChunkMarket(ledger, prices)
+
+    def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
+        """What is granted stays."""
+        return ()
+
+    def check(self, inventory: Inventory) -> None:
+        """Workers and PSs live on servers of their own, so they share no resource; given bounds need one for each."""
+        both = (inventory.worker_demand.max(axis=0, initial=0) > 0) & (inventory.ps_demand.max(axis=0, initial=0) > 0)
+        if both.any():
+            shared = inventory.resources[int(np.flatnonzero(both)[0])]
+            raise InvalidField(
+                "resources", f"OASiS keeps workers and parameter servers apart, but both ask for {shared}"
+            )
+        if self.log_low and len(self.log_low) != len(inventory.resources):
+            raise InvalidField("log_low", f"expected {len(inventory.resources)} numbers, got {len(self.log_low)}")
+
+    def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> AtPrices:
+        """The terms of the dual bound at these prices; whole chunks earn no more than worker-slots."""
+        return elastic_terms(inventory, prices, start=start)
+
+    def prices(self, book: Book) -> Floats:
+        """Posted price of one unit of each resource for one slot, T x S x R, money."""
+        return self.price_function(book).of(book.ledger.used, book.inventory.capacity)
+
+    def price_function(self, book: Book) -> PriceFunction:
+        """The price function in force: from given bounds, or from bids decided before the last refit."""
+        if self.price == "learned":
+            return learned_prices(self, book)
+        self.check(book.inventory)
+        if self.log_low:
+            return Bounds(self.log_low, self.log_high).price_function()
+        return self._from_past(book).price_function()
+
+    def to_json(self) -> Json:
+        """Every parameter by name, plain JSON values."""
+        return parameters_to_json(self)
+
+    def _from_past(self, book: Book) -> Bounds:
+        """(23)-(26) as far as receipts tell: they hold what a bid offers for a unit-slot, not its whole utility.
+
+        So U is the most that was offered for a unit-slot, and L a quarter of the least that one bid offered for the
+        same share of every resource it asked for; eta is 1.
+        """
+        inventory, rows = book.inventory, past(self, book)
+        total = inventory.capacity.sum(axis=0)
+        for_workers = np.array(pool_of(inventory))
+        low = np.full(len(total), np.log(self.prior_low))
+        high = np.full(len(total), np.log(self.prior_high))
+        for mine in (for_workers, ~for_workers):
+            offers, units = rows[:, mine], total[mine]
+            asked = (offers > 0) & (units > 0)
+            shares = np.divide(1.0, offers * units, out=np.zeros(offers.shape), where=asked).sum(axis=1)
+            if shares.any():
+                low[mine] = -np.log(4.0 * shares.max()) - np.log(np.maximum(units, 1))
+                high[mine] = np.log(np.maximum(offers.max(axis=0), np.exp(low[mine])))
+        return Bounds(tuple(low.tolist()), tuple(high.tolist()))
