@@ -86,6 +86,11 @@ class ConsumptionPrice:
     scale: tuple[float, ...]
     """R numbers above 0."""
 
+    @property
+    def free(self) -> bool:
+        """Whether nothing costs anything."""
+        return self.lambda_ == 1.0
+
     def of(self, used: Ints, capacity: Ints) -> Floats:
         """Price of one unit for one slot, the shape of `used`; 0 where there is no capacity, and at lambda 1."""
         share = np.divide(used, capacity, out=np.zeros(used.shape), where=capacity > 0)

@@ -4,16 +4,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from scheduling.bid import Bid
+from scheduling.consumption import ConsumptionPrice
 from scheduling.ledger import Ledger
-from scheduling.rigid import PriceOf, RigidMarket
+from scheduling.response import Response
+from scheduling.rigid import RigidMarket
 from scheduling.schedule import Schedule
-from scheduling.utility import Step
+from scheduling.utility import Linear, Step
 
 Windows = Iterable[tuple[int, int]]
 """First slot and latest completion of each call, in order."""
 
 
-def pack(bids: Sequence[Bid], ledger: Ledger, prices: PriceOf, windows: Windows) -> dict[str, Schedule]:
+def pack(bids: Sequence[Bid], ledger: Ledger, prices: ConsumptionPrice, windows: Windows) -> dict[str, Schedule]:
     """Run A_maxweight in window after window, each with the jobs that the windows before left over (A_dual).
 
     Parameters
@@ -33,17 +35,24 @@ def pack(bids: Sequence[Bid], ledger: Ledger, prices: PriceOf, windows: Windows)
     placed: dict[str, Schedule] = {}
     market = RigidMarket(ledger, prices)
     for first, end in windows:
-        left = [bid for bid in bids if bid.id not in placed]
-        if not left:
-            break
-        for bid in left:
-            response = market.best(due(bid, end), first_start=first)
+        for bid in bids:
+            if bid.id in placed:
+                continue
+            response = least_cost(bid, market, prices, first=first, end=end)
             if response is not None:
                 ledger.commit(response.schedule)
                 placed[bid.id] = response.schedule
+        if len(placed) == len(bids):
+            break
     return placed
 
 
-def due(bid: Bid, end: int) -> Bid:
-    """The bid as A_maxweight sees it: its weight if it is complete by slot `end`, else nothing."""
-    return replace(bid, utility=Step(bid.utility.value, max(0, end - bid.arrival)))
+def least_cost(bid: Bid, market: RigidMarket, prices: ConsumptionPrice, *, first: int, end: int) -> Response | None:
+    """The schedule of least cost from slot `first` on, complete by `end`, if the weight is more (A_mincost).
+
+    Where nothing costs anything all schedules tie and the one complete first is taken. That one is asked for outright,
+    so that the search can stop at it.
+    """
+    last = max(0, end - bid.arrival)
+    weight = Linear(last + 1.0, 1.0) if prices.free else Step(bid.utility.value, last)
+    return market.best(replace(bid, utility=weight), first_start=first)

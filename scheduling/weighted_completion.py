@@ -11,7 +11,7 @@ from scheduling.decision import Decision, Move, Reason
 from scheduling.interval import Interval, last_interval, next_end
 from scheduling.inventory import Inventory
 from scheduling.ledger import empty_like
-from scheduling.maxweight import due, pack
+from scheduling.maxweight import least_cost, pack
 from scheduling.parameters import check_parameters, parameter, parameters_to_json
 from scheduling.policy import Book, Cause, Job, Objective
 from scheduling.rigid import RigidMarket
@@ -218,8 +218,9 @@ def _same(job: Job, new: Schedule | None) -> bool:
 
 def _on_empty(bid: Bid, book: Book) -> Schedule | None:
     """How it would run soonest if nobody else was there."""
-    market = RigidMarket(empty_like(book.ledger), consumption_price(1.0, (), book.inventory))
-    response = market.best(due(bid, book.ledger.end))
+    free = consumption_price(1.0, (), book.inventory)
+    market = RigidMarket(empty_like(book.ledger), free)
+    response = least_cost(bid, market, free, first=book.now, end=book.ledger.end)
     return None if response is None else response.schedule
 
 
