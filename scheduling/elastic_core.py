@@ -25,47 +25,55 @@ class Core(NamedTuple):
 def solve_core(curves: Curves, base: Base, distance: Ints, slack: int, best: int, counts: Counts) -> int:
     """The least reduced cost up to `slack` with its `counts` (T), else `best` as it is.
 
+    Slots whose cheapest step is cheapest come first, because they find good solutions early; but those with a free
+    step come last, because all sums can be reached with them.
+
     `distance` is the least price, each step any number of times, of every sum up to twice the greatest step.
     """
     core = _list_core(curves, base, distance, slack)
-    low, cost = 0, np.zeros(1, np.int64)
+    low, cost, last = 0, np.zeros(1, np.int64), 0
     lows, choices = np.zeros(len(core.slot) + 1, np.int64), [np.zeros(1, np.int32)]
     for i in range(len(core.slot)):
         steps, prices = _options(curves, base, distance, core.slot[i], slack)
         new_low = max(low + steps[0], base.rest - core.up[i + 1])
         new_high = min(low + len(cost) - 1 + steps[-1], base.rest - core.down[i + 1])
         if new_low > new_high:
-            return best
+            break
         cost, choice = _extend(cost, low, steps, prices, new_low, new_high)
-        start, stop = _prune(cost, new_low, base.rest, distance, slack)
+        low = new_low
+        if low <= base.rest < low + len(cost) and cost[base.rest - low] <= slack:
+            # Complete already: what follows has to be cheaper.
+            best, last = int(cost[base.rest - low]), i + 1
+            slack = best - base.run
+        start, stop = _prune(cost, low, base.rest, distance, slack)
+        if last == i + 1:
+            start, stop = min(start, base.rest - low), max(stop, base.rest - low + 1)
         if start == stop:
-            return best
-        cost, low = cost[start:stop], new_low + start
+            break
+        cost, low = cost[start:stop], low + start
         lows[i + 1] = low
         choices.append(choice[start:stop].copy())
-    if not low <= base.rest < low + len(cost):
-        return best
-    counts[:] = base.counts
-    at = base.rest
-    for i in range(len(core.slot), 0, -1):
-        step = choices[i][at - lows[i]]
-        counts[core.slot[i - 1]] += step
-        at -= step
-    return int(cost[base.rest - low])
+    if last > 0:
+        counts[:] = base.counts
+        at = base.rest
+        for i in range(last, 0, -1):
+            step = choices[i][at - lows[i]]
+            counts[core.slot[i - 1]] += step
+            at -= step
+    return best
 
 
 @inner
 def _list_core(curves: Curves, base: Base, distance: Ints, slack: int) -> Core:
-    slots, free = np.empty(len(curves.most), np.int32), np.zeros(len(curves.most), np.bool_)
+    slots, cheapest = np.empty(len(curves.most), np.int32), np.empty(len(curves.most), np.int64)
     size = 0
     for t in range(base.first, base.end):
         steps, prices = _options(curves, base, distance, t, slack)
         if len(steps) > 1:
             slots[size] = t
-            free[size] = (prices == 0).sum() > 1
+            cheapest[size] = FAR if (prices == 0).sum() > 1 else prices[steps != 0].min()
             size += 1
-    slots, free = slots[:size], free[:size]
-    slots = np.concatenate((slots[~free], slots[free]))
+    slots = slots[np.argsort(cheapest[:size], kind="mergesort")]
     up, down = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
     for i in range(size - 1, -1, -1):
         steps, _ = _options(curves, base, distance, slots[i], slack)

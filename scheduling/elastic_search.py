@@ -63,31 +63,34 @@ def _search(curves: Curves, job: Job, first: int, mode: int, above: float, any_w
     best = Best(above if mode == PAYOFF else WORST, -1, 0)
     bounds, state = starting_bounds(curves, job, first), np.zeros(slots + 1, np.int8)
     taken, trial = np.zeros(slots, np.int32), np.zeros(slots, np.int32)
-    end, missed = slots, False
-    if bounds[slots] == FAR:
-        return best
-    while end >= 0:
+    missed = False
+    if bounds[slots] < FAR:
+        rise, run = relax(curves, job.wanted, first, slots, taken)
+        raise_bounds(curves, job, first, rise, run, bounds)
+    while True:
+        earliest, top, last = _promising(job, mode, bounds, state, best)
+        if top < 0:
+            return best
+        end = last if missed else top
         rise, run = relax(curves, job.wanted, first, end, taken)
         if state[end] == UNKNOWN:
             state[end] = BOUNDED
             raise_bounds(curves, job, first, rise, run, bounds)
-            missed = False
-        else:
-            state[end] = SOLVED
-            most = _most(job, mode, best, end)
-            base = make_base(curves, job.wanted, first, end, taken, rise, run)
-            cost = close(curves, base, most, trial)
-            missed = cost > bounds[end]
-            for e in range(first, end + 1):
-                bounds[e] = max(bounds[e], min(cost, most + 1))
-            if cost <= most:
-                completion = _completion(trial, first, end)
+            continue
+        state[end] = SOLVED
+        # After a bound that was not reached, the last completion is solved as far as it bounds all before it.
+        most = _most(job, mode, best, earliest if missed else end)
+        cost = close(curves, make_base(curves, job.wanted, first, end, taken, rise, run), most, trial)
+        missed = not missed and cost > bounds[end]
+        for e in range(first, end + 1):
+            bounds[e] = max(bounds[e], min(cost, most + 1))
+        if cost <= most:
+            completion = _completion(trial, first, end)
+            if _wins(job, mode, best, completion, cost):
                 best = Best(_score(job, mode, completion, cost), completion, cost)
                 counts[:] = trial
                 if any_will_do:
                     return best
-        end = _next(job, mode, bounds, state, best, missed)
-    return best
 
 
 @inner
@@ -128,24 +131,14 @@ def _most(job: Job, mode: int, best: Best, completion: int) -> int:
 
 
 @inner
-def _next(job: Job, mode: int, bounds: Ints, state: NDArray[np.int8], best: Best, missed: bool) -> int:
-    """The completion to look at next, -1 when none can win.
-
-    The most promising one; after a bound that was not reached the middle one of those left, which bounds half of them.
-    """
-    top, highest, count = -1, WORST, 0
+def _promising(job: Job, mode: int, bounds: Ints, state: NDArray[np.int8], best: Best) -> tuple[int, int, int]:
+    """The first, the most promising and the last of the completions that can still win, -1 when none can."""
+    earliest, top, last, highest = -1, -1, -1, WORST
     for e in range(len(bounds)):
         if state[e] != SOLVED and bounds[e] < FAR and _wins(job, mode, best, e, bounds[e]):
-            count += 1
+            last = e
+            earliest = e if earliest < 0 else earliest
             score = _score(job, mode, e, bounds[e])
             if score > highest:
                 top, highest = e, score
-    if not missed or top < 0:
-        return top
-    left = count // 2
-    for e in range(len(bounds)):
-        if state[e] != SOLVED and bounds[e] < FAR and _wins(job, mode, best, e, bounds[e]):
-            left -= 1
-            if left < 0:
-                return e
-    return top
+    return earliest, top, last
