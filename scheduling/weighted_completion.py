@@ -153,20 +153,16 @@ class WeightedCompletion:
 
     def _explain(self, schedule: Schedule | None, book: Book, *, place: int, waiting: int) -> str:
         line = "alone in line" if waiting == 1 else f"number {place} of the {waiting} jobs in line"
-        if schedule is not None and schedule.start == book.now:
-            what = f"it starts now, in slot {schedule.start}, and is complete at slot {schedule.completion}"
-        elif schedule is not None:
-            what = (
-                f"it is {line}, planned to start in slot {schedule.start} and to be complete at slot "
-                f"{schedule.completion}"
-            )
-        elif self.mode == "interval":
+        if schedule is None and self.mode == "interval":
             ends = next_end(book.now, slots=book.ledger.end - book.now, alpha=self.alpha)
-            what = f"it is {line}, and is planned with the batch that is made when slot {ends} is over"
+            return f"Admitted: it is {line}, and is planned with others when slot {ends} is over. Nobody pays here."
+        if schedule is None:
+            what = f"it is {line}, without a planned start, as it has no room before slot {book.ledger.end} yet"
+        elif schedule.start == book.now:
+            what = f"it starts now, in slot {schedule.start}, and is complete at slot {schedule.completion}"
         else:
-            what = (
-                f"it is {line}, without a planned start, as there is no room for it before slot {book.ledger.end} yet"
-            )
+            start, completion = schedule.start, schedule.completion
+            what = f"it is {line}, planned to start in slot {start} and to be complete at slot {completion}"
         return f"Admitted: {what}. This is a plan, which can change until the job has started. Nobody pays here."
 
 

@@ -198,7 +198,7 @@ def test_a_batch_waits_for_the_end_of_its_interval(book: RunningBook) -> None:
     book.advance(5)
     decision = arrive(book, job("a", 6, 3, arrival=5), CHAINED)
     assert decision.schedule is None
-    assert "planned with the batch that is made when slot 6 is over" in decision.explanation
+    assert "planned with others when slot 6 is over" in decision.explanation
     book.advance(6)
     assert CHAINED.plan(book.view(), Cause.SLOT) == ()
     book.advance(7)
