@@ -16,6 +16,8 @@ Flags = NDArray[np.bool_]
 F = TypeVar("F", bound=Callable[..., Any])
 SAFE = 1 << 62
 """Machine integers stay below this."""
+MACHINES = 1 << 24
+"""More machines on one server than this are counted as this many."""
 
 
 def _stamp() -> str:

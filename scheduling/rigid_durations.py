@@ -1,4 +1,4 @@
-"""How many slots a rigid job needs with each number of workers, exact."""
+"""How many slots and PSs a rigid job needs with each number of workers, exact."""
 
 import math
 from fractions import Fraction
@@ -7,7 +7,8 @@ import numpy as np
 
 from scheduling.arrays import Ints
 from scheduling.bid import Architecture, Bid
-from scheduling.rigid_compiled import SAFE, Counts, kernel
+from scheduling.inventory import Inventory
+from scheduling.rigid_compiled import MACHINES, SAFE, Counts, kernel
 
 
 def durations(bid: Bid, *, most: int, slots: int) -> Counts:
@@ -41,6 +42,21 @@ def durations(bid: Bid, *, most: int, slots: int) -> Counts:
         return _durations(work[:, 0], q, most, longest).reshape(shape)
     exact = [[longest, *(_slots(step, shared, n, longest) for n in range(1, most + 1))] for step, shared in rows]
     return np.array(exact, np.int32).reshape(shape)
+
+
+def ps_counts(inventory: Inventory, most: int, *, rings: bool = False) -> Counts:
+    """max(1, ceil(n b_w / b_p)) for n remote workers, W x P x (most + 1), exact (DPS eq. 12).
+
+    With `rings` there is one PS type more, which stands for none: one of it always does.
+    """
+    out = np.ones((len(inventory.workers), len(inventory.pss) + rings, most + 1), np.int32)
+    for w, worker in enumerate(inventory.workers):
+        for p, ps in enumerate(inventory.pss):
+            ratio = worker.bandwidth_mbps / ps.bandwidth_mbps
+            exact = np.int64 if max(ratio.numerator * most, ratio.denominator) < SAFE else object
+            remote = np.arange(most + 1).astype(exact)
+            out[w, p] = np.clip(-(-remote * ratio.numerator // ratio.denominator), 1, MACHINES + 1)
+    return out
 
 
 def _steps(bid: Bid, limit: Fraction) -> list[tuple[Fraction, Fraction]]:

@@ -9,8 +9,8 @@ import numpy as np
 from scheduling.arrays import Floats, Ints
 from scheduling.bid import Architecture, Bid
 from scheduling.inventory import Inventory
-from scheduling.rigid_compiled import SAFE, Counts, Flags
-from scheduling.rigid_durations import durations
+from scheduling.rigid_compiled import MACHINES, Counts, Flags
+from scheduling.rigid_durations import durations, ps_counts
 from scheduling.rigid_job import Job
 from scheduling.rigid_search import search
 from scheduling.rigid_tables import (
@@ -29,8 +29,6 @@ HUBS = 8
 TABLED_WORKERS = 4096
 TABLED_PSS = 64
 """Beyond these counts bounds are extrapolated, which keeps them valid and the tables small."""
-MACHINES = 1 << 24
-"""More machines on one server than this are counted as this many."""
 FINE = 1e-8
 """Share of what a bid can spend that rounding prices to quanta may cost it."""
 
@@ -108,7 +106,7 @@ class RigidIndex:
             demand=self._demand,
             wants=self._wants,
             shared=self._shared,
-            pss=self._ps_counts(),
+            pss=ps_counts(self.inventory, self._width, rings=self._rings),
             hubs=self._hubs,
             small=self._small,
             most=self._most,
@@ -126,17 +124,6 @@ class RigidIndex:
             hub_room=np.zeros((len(self._hubs), machines, levels, slots), np.int32),
         )
         self._used = None
-
-    def _ps_counts(self) -> Counts:
-        """max(1, ceil(n b_w / b_p)) for n remote workers, W x P x (N + 1), exact (DPS eq. 12)."""
-        out = np.ones((self._workers, len(self.inventory.pss) + self._rings, self._width + 1), np.int32)
-        for w, worker in enumerate(self.inventory.workers):
-            for p, ps in enumerate(self.inventory.pss):
-                ratio = worker.bandwidth_mbps / ps.bandwidth_mbps
-                exact = np.int64 if max(ratio.numerator * self._width, ratio.denominator) < SAFE else object
-                remote = np.arange(self._width + 1).astype(exact)
-                out[w, p] = np.clip(-(-remote * ratio.numerator // ratio.denominator), 1, MACHINES + 1)
-        return out
 
     def refresh(self, used: Ints, prices: PriceOf | Floats, *, version: object = None) -> None:
         """Bring the tables up to date; with the same `version` (not None) nothing is looked at."""

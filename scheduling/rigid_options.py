@@ -1,0 +1,158 @@
+"""The ways in which one job could run on the empty cluster: what the batch planner chooses from. Private: arrays only.
+
+Letters as in rigid_tables.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.arrays import Ints
+from scheduling.rigid_compiled import Counts, inner, kernel
+
+
+class Kinds(NamedTuple):
+    """Machine types and what servers hold when empty."""
+
+    demand: Ints
+    """M x R."""
+    capacity: Ints
+    """S x R."""
+    pss: Counts
+    """PSs that n remote workers need, W x P x (N + 1)."""
+
+
+class Options(NamedTuple):
+    """Groups of (duration, workers, worker type), longest first, then fewest; each with its ways, in order.
+
+    A way is a PS type (-1 in a ring), together or spread. Only the fewest workers for each duration are here, and only
+    what fits the empty cluster.
+    """
+
+    duration: Counts
+    """G."""
+    number: Counts
+    """Workers, G."""
+    worker: Counts
+    """Worker type, G."""
+    first: Counts
+    """Where the ways of each group begin, G + 1."""
+    ps: Counts
+    """F ways in all."""
+    spread: Counts
+    """0 or 1, F."""
+    least: Counts
+    """The fewest PSs a host must have room for, F."""
+
+
+@kernel
+def list_options(kinds: Kinds, lengths: Counts, longest: int, ring: bool) -> Options:
+    """List the options of a job that needs `lengths` slots, 2 x W x P x (N + 1); `longest`, T + 1, is hopeless."""
+    _, workers, pss, width = lengths.shape
+    keys, size = np.empty(2 * workers * pss * min(width, longest), np.int64), 0
+    for w in range(workers):
+        rooms = empty_rooms(kinds, w)
+        largest = rooms.max()
+        for p in range(pss):
+            beside = largest if ring else _most_beside(kinds, w, p)
+            for spread in range(2):
+                shortest = longest
+                for n in range(2 if ring and spread == 1 else 1, width):
+                    if spread == 0 and n > largest:
+                        break
+                    d = lengths[spread, w, p, n]
+                    if d >= shortest:
+                        continue
+                    shortest = d
+                    fits = n <= beside if spread == 0 else _fits_spread(kinds, rooms, w, -1 if ring else p, n)
+                    if fits:
+                        keys[size] = ((((longest - d) * width + n) * workers + w) * pss + p) * 2 + spread
+                        size += 1
+    return _grouped(np.sort(keys[:size]), kinds, lengths, longest, ring)
+
+
+@inner
+def _grouped(keys: Ints, kinds: Kinds, lengths: Counts, longest: int, ring: bool) -> Options:
+    _, workers, pss, width = lengths.shape
+    size = len(keys)
+    groups = 0
+    for i in range(size):
+        if i == 0 or keys[i] // (2 * pss) != keys[i - 1] // (2 * pss):
+            groups += 1
+    o = Options(
+        np.empty(groups, np.int32),
+        np.empty(groups, np.int32),
+        np.empty(groups, np.int32),
+        np.empty(groups + 1, np.int32),
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+        np.empty(size, np.int32),
+    )
+    most = np.empty(workers, np.int64)
+    for w in range(workers):
+        most[w] = empty_rooms(kinds, w).max()
+    g = -1
+    for i in range(size):
+        group = keys[i] // (2 * pss)
+        w, n = group % workers, group // workers % width
+        if i == 0 or group != keys[i - 1] // (2 * pss):
+            g += 1
+            o.first[g], o.worker[g], o.number[g], o.duration[g] = i, w, n, longest - group // workers // width
+        p = keys[i] // 2 % pss
+        o.spread[i] = keys[i] % 2
+        o.ps[i] = -1 if ring else p
+        o.least[i] = 0 if ring else 1 if o.spread[i] == 0 else kinds.pss[w, p, n - min(most[w], n - 1)]
+    o.first[groups] = size
+    return o
+
+
+@inner
+def empty_rooms(kinds: Kinds, m: int) -> Ints:
+    """How many machines of a type each empty server takes, S."""
+    rooms = np.empty(len(kinds.capacity), np.int64)
+    for s in range(len(rooms)):
+        rooms[s] = fit(kinds.capacity[s], kinds.demand[m])
+    return rooms
+
+
+@inner
+def fit(free: Ints, demand: Ints) -> int:
+    """How many machines of a demand fit what is free."""
+    most = 1 << 24
+    for r in range(len(demand)):
+        if demand[r] > 0:
+            most = min(most, max(free[r], 0) // demand[r])
+    return most
+
+
+@inner
+def _most_beside(kinds: Kinds, w: int, p: int) -> int:
+    """The most workers that fit an empty server beside one PS; 0 if none."""
+    demand, ps = kinds.demand[w], kinds.demand[kinds.pss.shape[0] + p]
+    most = 0
+    for s in range(len(kinds.capacity)):
+        if fit(kinds.capacity[s], ps) > 0:
+            most = max(most, fit(kinds.capacity[s] - ps, demand))
+    return most
+
+
+@inner
+def _fits_spread(kinds: Kinds, rooms: Ints, w: int, p: int, n: int) -> bool:
+    """Do n workers fit the empty cluster, around PSs on one host?"""
+    total = 0
+    for s in range(len(rooms)):
+        total += min(rooms[s], n)
+    if total < n:
+        return False
+    if p < 0:
+        return True
+    demand, ps = kinds.demand[w], kinds.demand[kinds.pss.shape[0] + p]
+    for h in range(len(rooms)):
+        elsewhere = total - min(rooms[h], n)
+        for g in range(max(0, n - elsewhere), min(rooms[h], n - 1) + 1):
+            k, fits = kinds.pss[w, p, n - g], True
+            for r in range(len(demand)):
+                fits = fits and g * demand[r] + k * ps[r] <= kinds.capacity[h, r]
+            if fits:
+                return True
+    return False

@@ -1,0 +1,179 @@
+"""How many machines fit where while a batch is planned, and from when on too few do. Private: modified in place.
+
+What is free only shrinks while a batch is planned, so what was once found not to fit never fits again: the tables of
+bounds stay valid however old they are, and are made anew only where an answer depends on it. Letters as in
+rigid_tables.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.arrays import Ints
+from scheduling.rigid_compiled import Counts, inner, kernel
+from scheduling.rigid_options import Kinds, fit
+
+FAR = 1 << 30
+"""A slot beyond all horizons."""
+TABLED = 256
+"""More workers or PSs than this are bounded by what holds for this many."""
+FIRST_BUILT = 16
+
+
+class Rooms(NamedTuple):
+    """Everything the planner knows about the cluster."""
+
+    kinds: Kinds
+    free: Ints
+    """T x S x R."""
+    room: Counts
+    """Machines that fit in a slot, M x T x S, clipped; only the first slots are there."""
+    sums: Counts
+    """From slot t on, the first slot up to which fewer than n fit all servers together, M x (N + 1) x T."""
+    tops: Counts
+    """The same for the server with most room, M x (N + 1) x T."""
+    seen: Ints
+    """Step at which `sums` and `tops` were made, M x T."""
+    touched: Ints
+    """Step at which a slot from t on changed last, T."""
+    clock: Ints
+    """The step, and the number of slots there are in `room`."""
+    window: Counts
+    """Scratch, S."""
+
+
+def make_rooms(kinds: Kinds, free: Ints, *, most: int) -> Rooms:
+    """What is free, T x S x R, for jobs of at most so many workers; the array is kept and modified."""
+    machines, (slots, servers, _) = len(kinds.demand), free.shape
+    tabled = min(most, TABLED) + 1
+    return Rooms(
+        kinds=kinds,
+        free=free,
+        room=np.empty((machines, slots, servers), np.int32),
+        sums=np.full((machines, tabled, slots), FAR, np.int32),
+        tops=np.full((machines, tabled, slots), FAR, np.int32),
+        seen=np.full((machines, slots), -1, np.int64),
+        touched=np.zeros(slots, np.int64),
+        clock=np.zeros(2, np.int64),
+        window=np.empty(servers, np.int32),
+    )
+
+
+@kernel
+def give_back(free: Ints, demand: Ints, held: Ints) -> None:
+    """Free what is held: rows of (start, end, machine type, server, count)."""
+    for i in range(len(held)):
+        start, end, m, s, count = held[i]
+        for t in range(start, end):
+            for r in range(free.shape[2]):
+                free[t, s, r] += count * demand[m, r]
+
+
+@inner
+def build_until(rooms: Rooms, end: int) -> None:
+    """Have `room` for the slots before `end`; twice as many each time, so that a near answer needs few."""
+    built = rooms.clock[1]
+    if end <= built:
+        return
+    goal = min(len(rooms.free), max(end, 2 * built, FIRST_BUILT))
+    for s in range(rooms.free.shape[1]):
+        refill(rooms, s, built, goal)
+    rooms.clock[0] += 1
+    rooms.clock[1] = goal
+    rooms.touched[:] = rooms.clock[0]
+
+
+@inner
+def refill(rooms: Rooms, s: int, start: int, end: int) -> None:
+    """Compute `room` of a server in slots [start, end); a slot like the one before it is copied."""
+    machines, resources = rooms.kinds.demand.shape
+    for t in range(start, end):
+        same = t > start
+        if same:
+            for r in range(resources):
+                same = same and rooms.free[t, s, r] == rooms.free[t - 1, s, r]
+        for m in range(machines):
+            rooms.room[m, t, s] = rooms.room[m, t - 1, s] if same else fit(rooms.free[t, s], rooms.kinds.demand[m])
+
+
+@inner
+def take(rooms: Rooms, s: int, start: int, end: int, m: int, count: int) -> None:
+    """Hold machines on a server in slots [start, end); `refill` and `touch` have to follow."""
+    for t in range(start, end):
+        for r in range(rooms.free.shape[2]):
+            rooms.free[t, s, r] -= count * rooms.kinds.demand[m, r]
+
+
+@inner
+def touch(rooms: Rooms, end: int) -> None:
+    """Note that slots before `end` changed."""
+    rooms.clock[0] += 1
+    rooms.touched[:end] = rooms.clock[0]
+
+
+@inner
+def fits_all(rooms: Rooms, m: int, n: int, start: int, end: int) -> bool:
+    """May n machines fit all servers together in slots [start, end)? Never false where they do."""
+    row = min(n, rooms.sums.shape[1] - 1)
+    if rooms.sums[m, row, start] < end:
+        return False
+    if rooms.seen[m, start] < rooms.touched[start]:
+        look(rooms, m, start)
+    return bool(rooms.sums[m, row, start] >= end)
+
+
+@inner
+def fits_one(rooms: Rooms, m: int, n: int, start: int, end: int) -> bool:
+    """The same for one server."""
+    row = min(n, rooms.tops.shape[1] - 1)
+    if rooms.tops[m, row, start] < end:
+        return False
+    if rooms.seen[m, start] < rooms.touched[start]:
+        look(rooms, m, start)
+    return bool(rooms.tops[m, row, start] >= end)
+
+
+@inner
+def look(rooms: Rooms, m: int, start: int) -> None:
+    """Make `sums` and `tops` of one machine type anew for windows that start in slot `start`."""
+    window = rooms.window
+    window[:] = rooms.room[m, start]
+    n_sum = n_top = rooms.sums.shape[1] - 1
+    for t in range(start, rooms.clock[1]):
+        total, top = narrow(window, rooms.room[m, t])
+        while n_sum > total:
+            rooms.sums[m, n_sum, start] = t
+            n_sum -= 1
+        while n_top > top:
+            rooms.tops[m, n_top, start] = t
+            n_top -= 1
+        if top == 0:
+            break
+    rooms.sums[m, : n_sum + 1, start] = FAR
+    rooms.tops[m, : n_top + 1, start] = FAR
+    rooms.seen[m, start] = rooms.clock[0]
+
+
+@inner
+def narrow(window: Counts, room: Counts) -> tuple[int, int]:
+    """Keep the lesser of each server's rooms; returns their sum and the greatest."""
+    total, top = 0, np.int32(0)
+    for s in range(len(window)):
+        least = min(window[s], room[s])
+        window[s] = least
+        total += least
+        top = max(top, least)
+    return total, int(top)
+
+
+@inner
+def load(rooms: Rooms, m: int, start: int, end: int, usable: Ints, out: Counts) -> int:
+    """How many machines fit each server throughout [start, end), into `out` (S); returns their sum."""
+    out[:] = rooms.room[m, start]
+    for s in range(len(out)):
+        if usable[s] > start:
+            out[s] = 0
+    total = 0
+    for t in range(start, end):
+        total, _ = narrow(out, rooms.room[m, t])
+    return total

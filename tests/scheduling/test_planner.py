@@ -1,0 +1,90 @@
+"""The batch planner against a twin that asks the rigid best response for each job in turn."""
+
+import secrets
+from collections.abc import Iterable
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from scheduling.bid import Architecture, Bid
+from scheduling.ledger import Ledger
+from scheduling.planner import plan_batch
+from scheduling.schedule import Placement, Schedule
+from tests.scheduling.twins import planner_slow
+from tests.scheduling.twins.rigid_cases import random_bid, random_inventory
+
+
+def a_batch(rng: np.random.Generator, ledger: Ledger, name: str, *, most: int = 7) -> list[Bid]:
+    """Jobs of both architectures, some of which have not arrived."""
+    bids = []
+    for i in range(int(rng.integers(1, most))):
+        bid = random_bid(rng, ledger.inventory, start=ledger.start, slots=ledger.end - ledger.start)
+        bid = replace(bid, id=f"{name}{i}", chunks=int(rng.integers(1, 12)))
+        if rng.random() < 0.5:
+            bid = replace(bid, delay=(0,) * len(bid.delay))
+        if rng.random() < 0.4:
+            time = Fraction(int(rng.integers(0, 9)), int(rng.integers(1, 13)))
+            bid = replace(bid, architecture=Architecture.RING, reduce_time=time)
+        bids.append(bid)
+    return bids
+
+
+def some_windows(rng: np.random.Generator, ledger: Ledger) -> list[tuple[int, int]]:
+    """Doubling horizons, rounds one after the other, or one window that starts anywhere."""
+    start, end = ledger.start, ledger.end
+    kind = rng.random()
+    if kind < 0.5:
+        return [(start, min(start + 2**i, end)) for i in range(6)]
+    length = int(rng.integers(1, 6))
+    if kind < 0.8:
+        return [(a, min(a + length, end)) for a in range(start, end, length)]
+    return [(start + int(rng.integers(-2, 4)), end + int(rng.integers(-3, 1)))]
+
+
+def a_ledger(rng: np.random.Generator) -> Ledger:
+    """Some hold something, and the horizon has rolled."""
+    ledger = Ledger(random_inventory(rng), start=0, slots=int(rng.integers(2, 40)))
+    for schedule in planner_slow.plan_batch(a_batch(rng, ledger, "running"), ledger, [(0, ledger.end)]).values():
+        ledger.commit(schedule)
+    ledger.advance(int(rng.integers(0, 4)))
+    return ledger
+
+
+def placements(schedules: Iterable[Schedule]) -> tuple[Placement, ...]:
+    return tuple(p for schedule in schedules for p in schedule.placements)
+
+
+def test_it_places_as_best_responses_one_by_one_would() -> None:
+    seed, placed = secrets.randbelow(2**32), 0
+    for case in range(300):
+        rng = np.random.default_rng([seed, case])
+        ledger = a_ledger(rng)
+        bids, windows = a_batch(rng, ledger, "job"), some_windows(rng, ledger)
+        found = plan_batch(bids, ledger, windows)
+        assert found == planner_slow.plan_batch(bids, ledger, windows), f"seed {[seed, case]}"
+        placed += len(found)
+    assert placed > 200
+
+
+def test_what_jobs_give_up_counts_as_free() -> None:
+    seed = secrets.randbelow(2**32)
+    for case in range(100):
+        rng = np.random.default_rng([seed, case])
+        ledger = a_ledger(rng)
+        bids, windows = a_batch(rng, ledger, "job"), some_windows(rng, ledger)
+        held = plan_batch(bids, ledger, windows)
+        for schedule in held.values():
+            ledger.commit(schedule)
+        ledger.advance(ledger.start + int(rng.integers(0, 3)))
+        freed, again = placements(held.values()), some_windows(rng, ledger)
+        version = ledger.version
+        found = plan_batch(bids, ledger, again, freed=freed)
+        assert found == planner_slow.plan_batch(bids, ledger, again, freed=freed), f"seed {[seed, case]}"
+        assert ledger.version == version
+
+
+def test_no_jobs_and_no_windows_plan_nothing() -> None:
+    ledger = a_ledger(np.random.default_rng(1))
+    assert plan_batch([], ledger, [(0, 10)]) == {}
+    assert plan_batch(a_batch(np.random.default_rng(1), ledger, "job"), ledger, []) == {}

@@ -1,0 +1,36 @@
+"""Batches planned job by job, each by the rigid best response to no prices and a step utility."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from scheduling.bid import Bid
+from scheduling.ledger import Ledger
+from scheduling.rigid import best_response
+from scheduling.schedule import Placement, Schedule
+from scheduling.utility import Step
+
+
+def plan_batch(
+    bids: Sequence[Bid], ledger: Ledger, windows: Iterable[tuple[int, int]], *, freed: Iterable[Placement] = ()
+) -> dict[str, Schedule]:
+    """As the planner promises."""
+    ledger, placed = ledger.copy(), {}
+    ledger.release(Schedule(start=0, completion=0, placements=tuple(freed)), from_slot=ledger.start)
+    for first, end in windows:
+        for bid in bids:
+            if bid.id in placed:
+                continue
+            response = best_response(
+                replace(bid, utility=Step(1.0, max(0, end - bid.arrival))),
+                ledger.inventory,
+                start=ledger.start,
+                used=ledger.used,
+                prices=np.zeros(ledger.used.shape),
+                first_start=first,
+            )
+            if response is not None:
+                ledger.commit(response.schedule)
+                placed[bid.id] = response.schedule
+    return placed
