@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduling import posted_price
-from scheduling.arrays import Floats, Json
+from scheduling.arrays import Floats, Ints, Json
 from scheduling.bid import Architecture, Bid
 from scheduling.certificate import AtPrices, elastic_terms
 from scheduling.chunks import ChunkMarket
@@ -122,13 +123,16 @@ class Oasis:
         return ()
 
     def check(self, inventory: Inventory) -> None:
-        """Workers and PSs live on servers of their own, so they share no resource; given bounds need one for each."""
+        """Workers and PSs live on servers of their own (Section III-A); given bounds need one for each resource."""
         both = (inventory.worker_demand.max(axis=0, initial=0) > 0) & (inventory.ps_demand.max(axis=0, initial=0) > 0)
         if both.any():
             shared = inventory.resources[int(np.flatnonzero(both)[0])]
-            raise InvalidField(
-                "resources", f"OASiS keeps workers and parameter servers apart, but both ask for {shared}"
-            )
+            raise InvalidField("resources", f"OASiS keeps workers and PSs apart, but both ask for {shared}")
+        # Beside a PS a worker would need no network, which this model does not know: it would promise too little.
+        both = _hosts(inventory, inventory.worker_demand) & _hosts(inventory, inventory.ps_demand)
+        if both.any():
+            shared = inventory.servers[int(np.flatnonzero(both)[0])]
+            raise InvalidField("servers", f"OASiS keeps workers and PSs apart, but {shared} has room for both")
         if self.log_low and len(self.log_low) != len(inventory.resources):
             raise InvalidField("log_low", f"expected {len(inventory.resources)} numbers, got {len(self.log_low)}")
 
@@ -170,5 +174,12 @@ class Oasis:
             shares = np.divide(1.0, offers * units, out=np.zeros(offers.shape), where=asked).sum(axis=1)
             if shares.any():
                 low[mine] = -np.log(4.0 * shares.max()) - np.log(np.maximum(units, 1))
-                high[mine] = np.log(np.maximum(offers.max(axis=0), np.exp(low[mine])))
+                most = offers.max(axis=0)
+                high[mine] = np.maximum(np.log(most, out=low[mine], where=most > 0), low[mine])
         return Bounds(tuple(low.tolist()), tuple(high.tolist()))
+
+
+def _hosts(inventory: Inventory, demands: Ints) -> NDArray[np.bool_]:
+    """Whether each server has room for a machine of any of these types."""
+    fits = np.all(np.greater_equal(inventory.capacity[:, np.newaxis], demands), axis=2)
+    return np.asarray(np.any(fits, axis=1))

@@ -8,11 +8,13 @@ from scheduling.arrays import Json
 from scheduling.dps import Dps
 from scheduling.errors import InvalidField, UnknownPolicy
 from scheduling.fields import shown
+from scheduling.oasis import Oasis
 from scheduling.policy import Policy
 from scheduling.weighted_completion import WeightedCompletion
 
 POLICIES: Mapping[str, type[Any]] = {
     "dps": Dps,
+    "oasis": Oasis,
     "weighted_completion": WeightedCompletion,
 }
 

@@ -11,11 +11,12 @@ from scheduling.arrays import Floats, Json
 from scheduling.bid import Bid
 from scheduling.decision import Decision, Reason, canonical, parse
 from scheduling.inventory import Inventory
-from scheduling.policy import Policy
+from scheduling.policy import Job, Policy
 from scheduling.registry import make_policy
-from scheduling.schedule import Placement, Role
+from scheduling.schedule import Placement
 from scheduling.utility import Step
 from tests.scheduling.policy_settings import each_auction
+from tests.scheduling.test_every_policy import assert_kept
 from tests.scheduling.worlds import SLOTS, Run, World, world_for
 
 seeds = st.integers(0, 2**32 - 1)
@@ -30,21 +31,8 @@ def run(drawn: World, policy: Policy) -> tuple[Run, list[Decision]]:
 def assert_whole(bid: Bid, decision: Decision, inventory: Inventory) -> None:
     schedule = decision.schedule
     assert schedule is not None
-    workers = [p for p in schedule.placements if p.role is Role.WORKER]
-    pss = [p for p in schedule.placements if p.role is Role.PS]
-    assert all(p.start >= bid.arrival + bid.delay[p.server] for p in schedule.placements)
     assert schedule.completion <= SLOTS
-    assert pss
-    assert len({p.type for p in workers}) == len({p.type for p in pss}) == len({p.server for p in pss}) == 1
-    count, host = sum(p.count for p in workers), pss[0].server
-    assert 1 <= count <= bid.chunks
-    together = {p.server for p in workers} == {host}
-    step = bid.worker_time[workers[0].type] + bid.ps_time[pss[0].type]
-    if not together:
-        step += bid.transfer_time[workers[0].type]
-    assert count * (schedule.completion - schedule.start) >= bid.work * step
-    remote = sum(p.count for p in workers if p.server != host) * inventory.workers[workers[0].type].bandwidth_mbps
-    assert remote <= pss[0].count * inventory.pss[pss[0].type].bandwidth_mbps
+    assert_kept(Job(bid, schedule.placements, schedule.completion), inventory, pause=0)
 
 
 @each_auction

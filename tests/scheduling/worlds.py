@@ -15,7 +15,8 @@ from scheduling.utility import Constant, Linear, Sigmoid, Step, Table, Utility
 
 SLOTS = 9
 KINDS = ("own", "shared", "pools")
-"""Each machine type has a resource of its own; all share all; or workers share some and PSs others."""
+"""Each machine type has a resource of its own; all share all; or workers share some and PSs others. One kind more is
+drawn only where a policy asks for it: as the last, with servers for workers and servers for PSs (apart)."""
 PS_ONLY = frozenset({Architecture.PS})
 
 
@@ -38,8 +39,8 @@ def world(
 ) -> World:
     rng = np.random.default_rng(seed)
     drawn, workers, pss = (int(n) for n in rng.integers(1, (4, 3, 3)))
-    servers = drawn if servers is None else servers
     kind = kind or KINDS[seed % len(KINDS)]
+    servers = drawn + (2 if kind == "apart" else 0) if servers is None else servers
     roles = {"worker": (range(workers), 100), "ps": (range(workers, workers + pss), 300)}
     shared = {"own": range(0), "shared": range(workers + pss)}
 
@@ -50,11 +51,15 @@ def world(
         tuple(MachineType(f"{role}{i}", demand(mine, i), _rate(rng, scale)) for i in range(len(mine)))
         for role, (mine, scale) in roles.items()
     ]
+    capacity = rng.integers(0, 4 if kind == "own" else 9, (servers, workers + pss)).astype(np.int64)
+    if kind == "apart":
+        capacity[::2, workers:] = 0
+        capacity[1::2, :workers] = 0
     inventory = Inventory(
         resources=tuple(f"r{r}" for r in range(workers + pss)),
         servers=tuple(f"s{s}" for s in range(servers)),
         cloud=(False,) * servers,
-        capacity=rng.integers(0, 4 if kind == "own" else 9, (servers, workers + pss)).astype(np.int64),
+        capacity=capacity,
         workers=types[0],
         pss=types[1],
     )
@@ -62,12 +67,12 @@ def world(
 
 
 def world_for(policy: Policy, seed: int) -> World:
-    """A world the policy can run in: where it refuses the one drawn, one in which workers and PSs share nothing."""
+    """A world the policy can run in: where it refuses the one drawn, one in which workers and PSs share no server."""
     drawn = world(seed, architectures=policy.architectures)
     try:
         policy.check(drawn.inventory)
     except InvalidField:
-        drawn = world(seed, architectures=policy.architectures, kind="pools")
+        drawn = world(seed, architectures=policy.architectures, kind="apart")
         policy.check(drawn.inventory)
     return drawn
 
