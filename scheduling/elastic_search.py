@@ -63,25 +63,25 @@ def _search(curves: Curves, job: Job, first: int, mode: int, above: float, any_w
     best = Best(above if mode == PAYOFF else WORST, -1, 0)
     bounds, state = starting_bounds(curves, job, first), np.zeros(slots + 1, np.int8)
     taken, trial = np.zeros(slots, np.int32), np.zeros(slots, np.int32)
-    missed = False
+    misses = 0
     if bounds[slots] < FAR:
         rise, run = relax(curves, job.wanted, first, slots, taken)
         raise_bounds(curves, job, first, rise, run, bounds)
     while True:
-        earliest, top, last = _promising(job, mode, bounds, state, best)
-        if top < 0:
+        alive, top = _promising(job, mode, bounds, state, best)
+        if len(alive) == 0:
             return best
-        end = last if missed else top
+        end = _in_turn(alive, top, misses)
         rise, run = relax(curves, job.wanted, first, end, taken)
         if state[end] == UNKNOWN:
             state[end] = BOUNDED
             raise_bounds(curves, job, first, rise, run, bounds)
             continue
         state[end] = SOLVED
-        # After a bound that was not reached, the last completion is solved as far as it bounds all before it.
-        most = _most(job, mode, best, earliest if missed else end)
+        # What else may win is worth most at the first completion: solved up to that cost, this one bounds all before it.
+        most = _most(job, mode, best, alive[0] if misses > 0 else end)
         cost = close(curves, make_base(curves, job.wanted, first, end, taken, rise, run), most, trial)
-        missed = not missed and cost > bounds[end]
+        misses += cost > bounds[end]
         for e in range(first, end + 1):
             bounds[e] = max(bounds[e], min(cost, most + 1))
         if cost <= most:
@@ -131,14 +131,27 @@ def _most(job: Job, mode: int, best: Best, completion: int) -> int:
 
 
 @inner
-def _promising(job: Job, mode: int, bounds: Ints, state: NDArray[np.int8], best: Best) -> tuple[int, int, int]:
-    """The first, the most promising and the last of the completions that can still win, -1 when none can."""
-    earliest, top, last, highest = -1, -1, -1, WORST
+def _promising(job: Job, mode: int, bounds: Ints, state: NDArray[np.int8], best: Best) -> tuple[Ints, int]:
+    """The completions that can still win, in order, and the most promising one."""
+    alive, size = np.empty(len(bounds), np.int64), 0
+    top, highest = -1, WORST
     for e in range(len(bounds)):
         if state[e] != SOLVED and bounds[e] < FAR and _wins(job, mode, best, e, bounds[e]):
-            last = e
-            earliest = e if earliest < 0 else earliest
+            alive[size] = e
+            size += 1
             score = _score(job, mode, e, bounds[e])
             if score > highest:
                 top, highest = e, score
-    return earliest, top, last
+    return alive[:size], top
+
+
+@inner
+def _in_turn(alive: Ints, top: int, misses: int) -> int:
+    """The completion to look at next.
+
+    The most promising one while bounds are reached. Else many may be about as good, with costs that hardly fall: then
+    the last one, and after that in turn the middle one and the most promising one.
+    """
+    if misses == 1:
+        return int(alive[-1])
+    return int(alive[len(alive) // 2]) if misses % 2 == 0 and misses > 0 else top
