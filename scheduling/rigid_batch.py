@@ -91,7 +91,7 @@ def _advance(rooms: Rooms, options: Options, i: int, start: int) -> int:
     row = min(n, table.shape[1] - 1)
     for a in range(start, len(rooms.free) - d + 1):
         if table[m, row, a] >= a + d:
-            return a + d
+            return int(a + d)
     return FAR
 
 
