@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import NoReturn
 
-from scheduling import answer_dps, answer_weighted
+from scheduling import answer_dps, answer_oasis, answer_weighted
 from scheduling.errors import InvalidField, SchedulingError
 from scheduling.families import Family, Options, family_of
 from scheduling.instance import parse_document
@@ -16,6 +16,7 @@ from scheduling.registry import POLICIES
 
 FAMILIES = (
     Family("DPS", "worker_types", answer_dps.answer),
+    Family("OASiS", "worker_servers", answer_oasis.answer),
     Family("weighted completion", "arch", answer_weighted.answer),
 )
 LARGEST_FILE = 100_000_000
