@@ -13,7 +13,8 @@ class Interval:
     """The interval that ended last: it ended with slot `tau`, and the next one is `length` slots long.
 
     As printed, length = tau. In a live market intervals cannot double for ever, as a horizon ends: they stay at the
-    longest power of two whose batch lies within it (`capped`).
+    longest power of two whose batch lies within it (`capped`), and a job that is longer is placed wherever there is
+    room: the printed intervals would have grown until it fits.
     """
 
     tau: int
@@ -33,18 +34,11 @@ class Interval:
         begin = self.tau + (alpha - 1) * self.length
         for start in range(begin, begin + alpha * self.length, self.length):
             yield max(now, start + 1), min(start + self.length, end)
-        yield from self._last(now, end)
 
     def chained(self, free: int, *, end: int) -> Iterator[tuple[int, int]]:
         """The same from slot `free` on, when the batch before is complete, as many rounds as the horizon has."""
         for start in range(free - 1, end, self.length):
             yield start + 1, min(start + self.length, end)
-        yield from self._last(free, end)
-
-    def _last(self, first: int, end: int) -> Iterator[tuple[int, int]]:
-        """What no capped round is long enough for takes what room there is; printed intervals grow until it fits."""
-        if self.capped:
-            yield first, end
 
 
 def last_interval(now: int, *, slots: int, alpha: int) -> Interval | None:

@@ -6,16 +6,23 @@ from dataclasses import replace
 from scheduling.bid import Bid
 from scheduling.consumption import ConsumptionPrice
 from scheduling.ledger import Ledger
-from scheduling.response import Response
+from scheduling.planner import plan_batch
 from scheduling.rigid import RigidMarket
-from scheduling.schedule import Schedule
-from scheduling.utility import Linear, Step
+from scheduling.schedule import Placement, Schedule
+from scheduling.utility import Step
 
 Windows = Iterable[tuple[int, int]]
 """First slot and latest completion of each call, in order."""
 
 
-def pack(bids: Sequence[Bid], ledger: Ledger, prices: ConsumptionPrice, windows: Windows) -> dict[str, Schedule]:
+def pack(
+    bids: Sequence[Bid],
+    ledger: Ledger,
+    prices: ConsumptionPrice,
+    windows: Windows,
+    *,
+    freed: Sequence[Placement] = (),
+) -> dict[str, Schedule]:
     """Run A_maxweight in window after window, each with the jobs that the windows before left over (A_dual).
 
     Parameters
@@ -23,22 +30,31 @@ def pack(bids: Sequence[Bid], ledger: Ledger, prices: ConsumptionPrice, windows:
     bids
         In the order in which they may choose.
     ledger
-        What others hold; what is placed is committed to it.
+        What others hold. It is not moved.
     prices
-        A job is placed only if its weight is more than its cost at these.
+        A job is placed only if its weight is more than its cost at these; at no price each is complete as early as
+        it can be.
+    windows
+        No window begins before an earlier one.
+    freed
+        What is in the ledger but counts as free.
 
     Returns
     -------
     dict
         Schedules by the bid's id, of those that were placed.
     """
+    if prices.free:
+        return plan_batch(bids, ledger, windows, freed=freed) if bids else {}
+    ledger = ledger.copy()
+    ledger.release(Schedule(start=0, completion=0, placements=tuple(freed)), from_slot=ledger.start)
     placed: dict[str, Schedule] = {}
     market = RigidMarket(ledger, prices)
     for first, end in windows:
         for bid in bids:
             if bid.id in placed:
                 continue
-            response = least_cost(bid, market, prices, first=first, end=end)
+            response = market.best(_due(bid, end), first_start=first)
             if response is not None:
                 ledger.commit(response.schedule)
                 placed[bid.id] = response.schedule
@@ -47,12 +63,6 @@ def pack(bids: Sequence[Bid], ledger: Ledger, prices: ConsumptionPrice, windows:
     return placed
 
 
-def least_cost(bid: Bid, market: RigidMarket, prices: ConsumptionPrice, *, first: int, end: int) -> Response | None:
-    """The schedule of least cost from slot `first` on, complete by `end`, if the weight is more (A_mincost).
-
-    Where nothing costs anything all schedules tie and the one complete first is taken. That one is asked for outright,
-    so that the search can stop at it.
-    """
-    last = max(0, end - bid.arrival)
-    weight = Linear(last + 1.0, 1.0) if prices.free else Step(bid.utility.value, last)
-    return market.best(replace(bid, utility=weight), first_start=first)
+def _due(bid: Bid, end: int) -> Bid:
+    """The bid as A_mincost sees it: its weight if it is complete by slot `end`, else nothing."""
+    return replace(bid, utility=Step(bid.utility.value, max(0, end - bid.arrival)))

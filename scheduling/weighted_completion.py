@@ -11,10 +11,10 @@ from scheduling.decision import Decision, Move, Reason
 from scheduling.interval import Interval, last_interval, next_end
 from scheduling.inventory import Inventory
 from scheduling.ledger import empty_like
-from scheduling.maxweight import least_cost, pack
+from scheduling.maxweight import pack
 from scheduling.parameters import check_parameters, parameter, parameters_to_json
+from scheduling.planner import plan_batch
 from scheduling.policy import Book, Cause, Job, Objective
-from scheduling.rigid import RigidMarket
 from scheduling.schedule import Schedule
 from scheduling.work import work_done
 
@@ -128,12 +128,16 @@ class WeightedCompletion:
 
     def _pack(self, jobs: Sequence[Job], book: Book, known: Known, prices: ConsumptionPrice) -> dict[str, Schedule]:
         """Place jobs around all that the others hold; those that have no room are left out."""
+        bids = [_rest(job, book.now) for job in in_order(jobs, known, self.order)]
+        freed = [p for job in jobs for p in job.held]
+        placed = pack(bids, book.ledger, prices, self._windows(book), freed=freed)
+        interval = self._interval(book) if self.mode == "interval" else None
+        if interval is None or not interval.capped or len(placed) == len(bids):
+            return placed
         ledger = book.ledger.copy()
-        for job in jobs:
-            ledger.release(Schedule(start=0, completion=0, placements=job.held), from_slot=book.now)
-        return pack(
-            [_rest(job, book.now) for job in in_order(jobs, known, self.order)], ledger, prices, self._windows(book)
-        )
+        ledger.restore(placed.values())
+        left = [bid for bid in bids if bid.id not in placed]
+        return placed | pack(left, ledger, prices, [(book.now, ledger.end)])
 
     def _windows(self, book: Book) -> Iterator[tuple[int, int]]:
         """First slot and latest completion of each call of A_maxweight."""
@@ -214,10 +218,7 @@ def _same(job: Job, new: Schedule | None) -> bool:
 
 def _on_empty(bid: Bid, book: Book) -> Schedule | None:
     """How it would run soonest if nobody else was there."""
-    free = consumption_price(1.0, (), book.inventory)
-    market = RigidMarket(empty_like(book.ledger), free)
-    response = least_cost(bid, market, free, first=book.now, end=book.ledger.end)
-    return None if response is None else response.schedule
+    return plan_batch([bid], empty_like(book.ledger), [(book.now, book.ledger.end)]).get(bid.id)
 
 
 def _impossible(bid: Bid, book: Book, least: Consumption, prices: ConsumptionPrice) -> Decision:
