@@ -120,7 +120,8 @@ class _WithWay:
                 ceiling = self.most_worth * (found.cost / found.value)
             else:
                 ceiling = self.most_worth - found.value + found.cost
-            if ceiling <= 0.0 or limit <= FINE * ceiling:
+            # What is better than this answer costs no more than `ceiling`.
+            if ceiling <= limit <= FINE * ceiling or ceiling <= 0.0:
                 return found
             limit = 2.0 * ceiling
 

@@ -78,7 +78,7 @@ def _search(curves: Curves, job: Job, first: int, mode: int, above: float, any_w
             raise_bounds(curves, job, first, rise, run, bounds)
             continue
         state[end] = SOLVED
-        # What else may win is worth most at the first completion: solved up to that cost, this one bounds all before it.
+        # What may win is worth most at the first completion: solved up to that cost, this one bounds all before it.
         most = _most(job, mode, best, alive[0] if misses > 0 else end)
         cost = close(curves, make_base(curves, job.wanted, first, end, taken, rise, run), most, trial)
         misses += cost > bounds[end]

@@ -111,3 +111,55 @@ def random_problem(rng: np.random.Generator, *, large: bool = False) -> Problem:
         prices=random_prices(rng, used),
         first_start=start + int(rng.integers(0, 3)) if rng.random() < 0.3 else None,
     )
+
+
+def random_knapsack(
+    rng: np.random.Generator, *, slots: int = 0, servers: int = 0, chunks: int = 0, wanted: int = 0
+) -> Problem:
+    """One pair of types, many slots, and bandwidths such that PSs come in awkward steps: the bound leaves a gap."""
+    slots = slots or int(rng.integers(5, 40))
+    servers = servers or int(rng.integers(1, 4))
+    chunks = chunks or int(rng.integers(3, 30))
+    wanted = wanted or int(rng.integers(1, chunks * slots // 2))
+    rates = [Fraction(int(rng.integers(10, 20))), Fraction(int(rng.integers(20, 80)))]
+    capacity = np.zeros((2 * servers, 2), np.int64)
+    capacity[:servers, 0], capacity[servers:, 1] = rng.integers(3, 16, (2, servers))
+    used = np.minimum(rng.integers(0, 8, (slots, 2 * servers, 2)), capacity)
+    if rng.random() < 0.5:
+        used[:] = used[rng.integers(0, slots, slots) // 4]
+    whole = rng.random() < 0.5
+    prices = rng.integers(1, 5, used.shape).astype(np.float64) if whole else 1.0 + rng.random(used.shape)
+    prices[..., 1] *= float(rng.integers(1, 6))
+    if rng.random() < 0.5:
+        prices[:] = prices[0]
+    value = 30.0 * wanted
+    forms: list[dict[str, object]] = [
+        {"type": "constant", "v": value},
+        {"type": "linear", "c": value, "b": float(rng.choice([0.01, 1.0, 20.0]))},
+        {"type": "step", "v": value, "deadline": int(rng.integers(slots // 2, slots + 1))},
+    ]
+    return Problem(
+        bid=Bid(
+            id="j",
+            arrival=0,
+            epochs=1,
+            chunks=chunks,
+            minibatches=1,
+            worker_time=(Fraction(wanted, chunks),),
+            ps_time=(Fraction(0),),
+            transfer_time=(Fraction(0),),
+            delay=(0,) * (2 * servers),
+            utility=utility_from_json(forms[int(rng.integers(3))]),
+        ),
+        inventory=Inventory(
+            resources=("w", "p"),
+            servers=tuple(f"s{s}" for s in range(2 * servers)),
+            cloud=(False,) * (2 * servers),
+            capacity=capacity,
+            workers=(MachineType("w", (1, 0), rates[0]),),
+            pss=(MachineType("p", (0, 1), rates[1]),),
+        ),
+        start=0,
+        used=used,
+        prices=prices,
+    )
