@@ -129,7 +129,7 @@ class _WithWay:
         """The best answer that costs at most `limit`."""
         job = self._job(limit)
         curves = make_curves(self.workers, self.pss, job, self.first)
-        _, completion, counts = search(curves, job, self.first, self.question.mode, self.question.above)
+        _, completion, counts = search(curves, job, self.first, self.question.mode, float(self.question.above))
         return None if completion < 0 else self._response(completion, counts)
 
     def _job(self, limit: float) -> Job:

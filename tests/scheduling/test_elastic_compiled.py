@@ -1,0 +1,49 @@
+"""What is compiled, and when."""
+
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+
+import numpy as np
+
+from scheduling import elastic_allocation, elastic_curves, elastic_search, elastic_tables
+from scheduling.elastic import ElasticMarket, best_response, warm_up
+from scheduling.ledger import Ledger
+from scheduling.prices import reserve_prices
+from tests.scheduling.twins.elastic_cases import random_bid, random_inventory, random_problem
+
+ENTRIES = ("allocate", "changed_cells", "earliest", "make_curves", "mark_repeats", "refresh_runs", "search")
+MODULES = (elastic_allocation, elastic_curves, elastic_search, elastic_tables)
+
+
+def compiled() -> dict[str, int]:
+    """How often each kernel was compiled or loaded, by name."""
+    functions = {name: f for module in MODULES for name, f in vars(module).items() if hasattr(f, "signatures")}
+    return {name: len(f.signatures) for name, f in functions.items()}
+
+
+def compiled_by_warming_up_and_by_deciding() -> tuple[dict[str, int], dict[str, int]]:
+    warm_up()
+    before = compiled()
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        inventory = random_inventory(rng)
+        ledger, count = Ledger(inventory, start=0, slots=12), len(inventory.resources)
+        market = ElasticMarket(ledger, reserve_prices([0.1] * count, [2.0] * count))
+        for _ in range(4):
+            bid = random_bid(rng, inventory, start=ledger.start, slots=12)
+            response = market.best(bid, above=-np.inf)
+            if response is not None:
+                ledger.commit(response.schedule)
+            market.least_ratio(bid)
+            market.latest(bid)
+            ledger.advance(ledger.start + 1)
+        given = random_problem(rng)
+        best_response(given.bid, given.inventory, start=given.start, used=given.used, prices=given.prices, above=0)
+    return before, compiled()
+
+
+def test_warming_up_leaves_nothing_to_compile() -> None:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+        before, after = fresh.submit(compiled_by_warming_up_and_by_deciding).result()
+    assert min(before[name] for name in ENTRIES) == 1
+    assert after == before
