@@ -186,7 +186,7 @@ def _between(wanted: tuple[int, int]) -> str:
 
 def compare(*, decisions: int, quick: bool, seed: int) -> Iterator[str]:
     """One line a size: milliseconds of the kernel and of the printed recursion, and how often that earns less."""
-    yield "best response against Algorithm 2 (whole chunks, without the counts that cannot matter), same ledgers and prices"
+    yield "best response against Algorithm 2 (whole chunks, only counts that can matter), same ledgers and prices"
     yield f"{'T':>5} {'servers':>9} {'N x E':>9} {'kernel ms':>10} {'printed ms':>11} {'ratio':>8} {'earns less':>11}"
     medium = replace(SMALL, slots=100, servers=25, chunks=30, epochs=60, wanted=(500, 2000))
     for scale in (SMALL, medium) if quick else (SMALL, medium, PAPER):
