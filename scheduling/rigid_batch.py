@@ -59,7 +59,7 @@ def plan(rooms: Rooms, batch: Batch, windows: Ints, out: Plan) -> None:
 @inner
 def _place(rooms: Rooms, batch: Batch, j: int, start: int, end: int, out: Plan) -> int:
     """Place one job within a window; else returns a slot before which it cannot be complete in later windows."""
-    complete, duration = batch.complete, batch.options.duration
+    complete, duration, apart = batch.complete, batch.options.duration, batch.options.apart
     low, high = batch.begin[j], batch.begin[j + 1]
     earliest = max(start, batch.earliest[j])
     now = FAR
@@ -71,27 +71,26 @@ def _place(rooms: Rooms, batch: Batch, j: int, start: int, end: int, out: Plan) 
         later = FAR
         for i in range(low, high):
             if complete[i] == now:
-                if _try(rooms, batch, j, i, now - duration[i], out):
-                    _commit(rooms, j, out)
-                    return int(now)
-                complete[i] = _advance(rooms, batch.options, i, now - duration[i] + 1)
+                m, n, d = batch.options.worker[i], batch.options.number[i], duration[i]
+                # Handing over whole tuples of arrays costs more than this look at one.
+                bounds = (rooms.sums if apart[i] else rooms.tops)[m, min(n, rooms.sums.shape[1] - 1)]
+                complete[i] = _next(bounds, now - d, d)
+                if complete[i] == now:
+                    if _try(rooms, batch, j, i, now - d, out):
+                        _commit(rooms, j, out)
+                        return int(now)
+                    complete[i] = _next(bounds, now - d + 1, d)
             later = min(later, complete[i])
         now = later
     return int(now)
 
 
 @inner
-def _advance(rooms: Rooms, options: Options, i: int, start: int) -> int:
-    """Completion at the next start for which the workers of a group may fit."""
-    m, n, d = options.worker[i], options.number[i], options.duration[i]
-    spread = False
-    for f in range(options.first[i], options.first[i + 1]):
-        spread = spread or options.spread[f] == 1
-    table = rooms.sums if spread else rooms.tops
-    row = min(n, table.shape[1] - 1)
-    for a in range(start, len(rooms.free) - d + 1):
-        if table[m, row, a] >= a + d:
-            return int(a + d)
+def _next(bounds: Counts, start: int, duration: int) -> int:
+    """Completion at the first start, from this one on, for which the workers of a group may fit."""
+    for a in range(start, len(bounds) - duration + 1):
+        if bounds[a] >= a + duration:
+            return int(a + duration)
     return FAR
 
 
@@ -111,6 +110,9 @@ def _try(rooms: Rooms, batch: Batch, j: int, i: int, start: int, out: Plan) -> b
             break
         host, near, pss = _host(rooms, batch, j, f, m, n, start, end, out.counts[j])
         if host < 0:
+            if options.ps[f] >= 0:
+                # Remembered, so that it is not tried again where PSs alone do not fit.
+                fits_one(rooms, rooms.kinds.pss.shape[0] + options.ps[f], options.least[f], start, end)
             continue
         if options.spread[f] == 0 and f + 1 < options.first[i + 1] and options.ps[f + 1] == options.ps[f]:
             # The same machines spread, around a host of a lower number.
@@ -126,11 +128,11 @@ def _try(rooms: Rooms, batch: Batch, j: int, i: int, start: int, out: Plan) -> b
 
 @inner
 def _may_fit(rooms: Rooms, options: Options, f: int, m: int, n: int, start: int, end: int) -> bool:
-    """Do the workers fit, and the PSs, as if they were alone?"""
-    if options.ps[f] >= 0 and not fits_one(
-        rooms, rooms.kinds.pss.shape[0] + options.ps[f], options.least[f], start, end
-    ):
-        return False
+    """Do the workers fit, and the PSs by what is known of them, as if they were alone?"""
+    if options.ps[f] >= 0:
+        ps = rooms.kinds.pss.shape[0] + options.ps[f]
+        if rooms.tops[ps, min(options.least[f], rooms.tops.shape[1] - 1), start] < end:
+            return False
     if options.spread[f] == 0:
         return fits_one(rooms, m, n, start, end)
     return fits_all(rooms, m, n, start, end)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Ints
-from scheduling.rigid_compiled import Counts, inner, kernel
+from scheduling.rigid_compiled import Counts, Flags, inner, kernel
 
 
 class Kinds(NamedTuple):
@@ -35,6 +35,8 @@ class Options(NamedTuple):
     """Workers, G."""
     worker: Counts
     """Worker type, G."""
+    apart: Flags
+    """Is any of the group's ways spread? G."""
     first: Counts
     """Where the ways of each group begin, G + 1."""
     ps: Counts
@@ -83,6 +85,7 @@ def _grouped(keys: Ints, kinds: Kinds, lengths: Counts, longest: int, ring: bool
         np.empty(groups, np.int32),
         np.empty(groups, np.int32),
         np.empty(groups, np.int32),
+        np.zeros(groups, np.bool_),
         np.empty(groups + 1, np.int32),
         np.empty(size, np.int32),
         np.empty(size, np.int32),
@@ -100,6 +103,7 @@ def _grouped(keys: Ints, kinds: Kinds, lengths: Counts, longest: int, ring: bool
             o.first[g], o.worker[g], o.number[g], o.duration[g] = i, w, n, longest - group // workers // width
         p = keys[i] // 2 % pss
         o.spread[i] = keys[i] % 2
+        o.apart[g] = o.apart[g] or o.spread[i] == 1
         o.ps[i] = -1 if ring else p
         o.least[i] = 0 if ring else 1 if o.spread[i] == 0 else kinds.pss[w, p, n - min(most[w], n - 1)]
     o.first[groups] = size

@@ -32,8 +32,12 @@ class Rooms(NamedTuple):
     """From slot t on, the first slot up to which fewer than n fit all servers together, M x (N + 1) x T."""
     tops: Counts
     """The same for the server with most room, M x (N + 1) x T."""
+    total: Ints
+    """Sum of `room` over servers, M x T."""
     seen: Ints
     """Step at which `sums` and `tops` were made, M x T."""
+    until: Ints
+    """The last end of a window that was looked at then, M x T."""
     touched: Ints
     """Step at which a slot from t on changed last, T."""
     clock: Ints
@@ -52,7 +56,9 @@ def make_rooms(kinds: Kinds, free: Ints, *, most: int) -> Rooms:
         room=np.empty((machines, slots, servers), np.int32),
         sums=np.full((machines, tabled, slots), FAR, np.int32),
         tops=np.full((machines, tabled, slots), FAR, np.int32),
+        total=np.zeros((machines, slots), np.int64),
         seen=np.full((machines, slots), -1, np.int64),
+        until=np.zeros((machines, slots), np.int64),
         touched=np.zeros(slots, np.int64),
         clock=np.zeros(2, np.int64),
         window=np.empty(servers, np.int32),
@@ -76,8 +82,21 @@ def build_until(rooms: Rooms, end: int) -> None:
     if end <= built:
         return
     goal = min(len(rooms.free), max(end, 2 * built, FIRST_BUILT))
-    for s in range(rooms.free.shape[1]):
-        refill(rooms, s, built, goal)
+    machines, resources = rooms.kinds.demand.shape
+    servers = rooms.free.shape[1]
+    same = np.zeros(servers, np.bool_)
+    for t in range(built, goal):
+        for s in range(servers):
+            same[s] = t > 0
+            for r in range(resources):
+                same[s] = same[s] and rooms.free[t, s, r] == rooms.free[t - 1, s, r]
+        for m in range(machines):
+            demand, total = rooms.kinds.demand[m], 0
+            for s in range(servers):
+                most = rooms.room[m, t - 1, s] if same[s] else fit(rooms.free[t, s], demand)
+                rooms.room[m, t, s] = most
+                total += most
+            rooms.total[m, t] = total
     rooms.clock[0] += 1
     rooms.clock[1] = goal
     rooms.touched[:] = rooms.clock[0]
@@ -85,15 +104,20 @@ def build_until(rooms: Rooms, end: int) -> None:
 
 @inner
 def refill(rooms: Rooms, s: int, start: int, end: int) -> None:
-    """Compute `room` of a server in slots [start, end); a slot like the one before it is copied."""
+    """Compute `room` of a server in slots [start, end) anew; a slot like the one before it is copied."""
     machines, resources = rooms.kinds.demand.shape
-    for t in range(start, end):
-        same = t > start
-        if same:
-            for r in range(resources):
-                same = same and rooms.free[t, s, r] == rooms.free[t - 1, s, r]
-        for m in range(machines):
-            rooms.room[m, t, s] = rooms.room[m, t - 1, s] if same else fit(rooms.free[t, s], rooms.kinds.demand[m])
+    same = np.zeros(end - start, np.bool_)
+    for t in range(start + 1, end):
+        same[t - start] = True
+        for r in range(resources):
+            same[t - start] = same[t - start] and rooms.free[t, s, r] == rooms.free[t - 1, s, r]
+    for m in range(machines):
+        most = 0
+        for t in range(start, end):
+            if not same[t - start]:
+                most = fit(rooms.free[t, s], rooms.kinds.demand[m])
+            rooms.total[m, t] += most - rooms.room[m, t, s]
+            rooms.room[m, t, s] = most
 
 
 @inner
@@ -117,8 +141,14 @@ def fits_all(rooms: Rooms, m: int, n: int, start: int, end: int) -> bool:
     row = min(n, rooms.sums.shape[1] - 1)
     if rooms.sums[m, row, start] < end:
         return False
-    if rooms.seen[m, start] < rooms.touched[start]:
-        look(rooms, m, start)
+    if _is_old(rooms, m, start, end):
+        for t in range(end - 1, start - 1, -1):
+            if rooms.total[m, t] < n:
+                if row == n:
+                    for a in range(start, t + 1):
+                        rooms.sums[m, row, a] = min(rooms.sums[m, row, a], t)
+                return False
+        look(rooms, m, start, end)
     return bool(rooms.sums[m, row, start] >= end)
 
 
@@ -128,18 +158,25 @@ def fits_one(rooms: Rooms, m: int, n: int, start: int, end: int) -> bool:
     row = min(n, rooms.tops.shape[1] - 1)
     if rooms.tops[m, row, start] < end:
         return False
-    if rooms.seen[m, start] < rooms.touched[start]:
-        look(rooms, m, start)
+    if _is_old(rooms, m, start, end):
+        look(rooms, m, start, end)
     return bool(rooms.tops[m, row, start] >= end)
 
 
 @inner
-def look(rooms: Rooms, m: int, start: int) -> None:
-    """Make `sums` and `tops` of one machine type anew for windows that start in slot `start`."""
+def _is_old(rooms: Rooms, m: int, start: int, end: int) -> bool:
+    return bool(rooms.seen[m, start] < rooms.touched[start] or rooms.until[m, start] < end)
+
+
+@inner
+def look(rooms: Rooms, m: int, start: int, end: int) -> None:
+    """Make `sums` and `tops` of one machine type anew for windows that start in slot `start` and end by `end`."""
     window = rooms.window
     window[:] = rooms.room[m, start]
     n_sum = n_top = rooms.sums.shape[1] - 1
-    for t in range(start, rooms.clock[1]):
+    # Further than asked, so that a job's longer options seldom look again.
+    until = min(rooms.clock[1], end + (end - start))
+    for t in range(start, until):
         total, top = narrow(window, rooms.room[m, t])
         while n_sum > total:
             rooms.sums[m, n_sum, start] = t
@@ -148,10 +185,10 @@ def look(rooms: Rooms, m: int, start: int) -> None:
             rooms.tops[m, n_top, start] = t
             n_top -= 1
         if top == 0:
+            until = FAR
             break
-    rooms.sums[m, : n_sum + 1, start] = FAR
-    rooms.tops[m, : n_top + 1, start] = FAR
     rooms.seen[m, start] = rooms.clock[0]
+    rooms.until[m, start] = until
 
 
 @inner
