@@ -77,7 +77,7 @@ class WeightedCompletion:
         plan = self._pack(jobs, book, known, prices) if self.mode == "rolling" else {}
         schedule = plan.get(bid.id)
         value = bid.utility.value if schedule is None else bid.utility.at(schedule.completion - bid.arrival)
-        line = in_order([job for job in jobs if not job.started(book.now)], known, self.order)
+        line = in_order([job for job in jobs if not _runs(job, plan.get(job.bid.id), book.now)], known, self.order)
         return Decision(
             bid_id=bid.id,
             slot=book.now,
@@ -87,7 +87,7 @@ class WeightedCompletion:
             payoff=value,
             schedule=schedule,
             reason=None,
-            explanation=self._explain(schedule, book, place=line.index(new) + 1, waiting=len(line)),
+            explanation=self._explain(new, schedule, book, line),
             counter=None,
             ceiling=bid.utility.at(earliest.completion - bid.arrival),
             density=known[bid.id].densities(bid.utility.value),
@@ -155,8 +155,10 @@ class WeightedCompletion:
     def _interval(self, book: Book) -> Interval | None:
         return last_interval(book.now, slots=book.ledger.end - book.now, alpha=self.alpha)
 
-    def _explain(self, schedule: Schedule | None, book: Book, *, place: int, waiting: int) -> str:
-        line = "alone in line" if waiting == 1 else f"number {place} of the {waiting} jobs in line"
+    def _explain(self, new: Job, schedule: Schedule | None, book: Book, waiting: Sequence[Job]) -> str:
+        many = len(waiting)
+        place = waiting.index(new) + 1 if new in waiting else 0
+        line = "alone in line" if many == 1 else f"number {place} of the {many} jobs in line"
         if schedule is None and self.mode == "interval":
             ends = next_end(book.now, slots=book.ledger.end - book.now, alpha=self.alpha)
             return f"Admitted: it is {line}, and is planned with others when slot {ends} is over. Nobody pays here."
@@ -193,6 +195,11 @@ def doubling(now: int, end: int) -> Iterator[tuple[int, int]]:
 def _open(book: Book) -> list[Job]:
     """The jobs a plan may touch: those that have not started, and those another policy left paused."""
     return [job for job in book.jobs if not job.bound and (job.completion is None or not job.started(book.now))]
+
+
+def _runs(job: Job, new: Schedule | None, now: int) -> bool:
+    """Whether it has started, or starts now under a new plan."""
+    return job.started(now) or (new is not None and new.start == now)
 
 
 def _rest(job: Job, now: int) -> Bid:

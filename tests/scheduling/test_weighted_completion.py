@@ -129,6 +129,12 @@ def test_a_denser_job_goes_first_and_moves_the_one_that_waits(book: RunningBook)
     assert book.jobs["running"].completion == 4
 
 
+def test_jobs_that_start_now_are_not_in_line(book: RunningBook) -> None:
+    arrive(book, job("now", 6, 3))
+    assert "alone in line, planned to start in slot 4" in arrive(book, job("next", 6, 3)).explanation
+    assert "number 2 of the 2 jobs in line" in arrive(book, job("after", 6, 3)).explanation
+
+
 def test_a_job_that_has_started_keeps_its_placement_and_one_that_starts_now_may_move(book: RunningBook) -> None:
     arrive(book, job("first", 1, 3))
     moved = arrive(book, job("urgent", 100, 1))
