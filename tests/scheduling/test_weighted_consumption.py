@@ -1,0 +1,95 @@
+"""What a job consumes at least, and the order that follows from it."""
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from scheduling.bid import Architecture, Bid
+from scheduling.consumption import consumption_price, consumptions, least_consumption
+from scheduling.inventory import Inventory
+from scheduling.ledger import Ledger
+from tests.scheduling.twins.weighted_cases import random_instance
+
+
+def brute_force(bid: Bid, inventory: Inventory) -> float:
+    """Every type and number of workers, in exact arithmetic."""
+    share = [Fraction(1, int(total)) if total else Fraction(0) for total in inventory.capacity.sum(axis=0)]
+    pss = [(p.demand, time) for p, time in zip(inventory.pss, bid.ps_time, strict=True)]
+    ring = bid.architecture is Architecture.RING
+    volumes = []
+    for worker, step in zip(inventory.workers, bid.worker_time, strict=True):
+        for demand, ps_step in [((0,) * len(share), Fraction(0))] if ring else pss:
+            for n in range(1, bid.chunks + 1):
+                pace = step + ps_step + (bid.reduce_time * Fraction(n - 1, n) if ring else 0)
+                slots = max(1, math.ceil(bid.work * pace / n))
+                units = (n * w + p for w, p in zip(worker.demand, demand, strict=True))
+                volumes.append(slots * sum(unit * part for unit, part in zip(units, share, strict=True)))
+    return float(min(volumes))
+
+
+@pytest.mark.parametrize("architecture", Architecture)
+def test_it_is_the_least_over_all_types_and_counts(architecture: Architecture) -> None:
+    seed = int(np.random.default_rng().integers(2**32))
+    rng = np.random.default_rng(seed)
+    for _ in range(40):
+        # One large server: whatever the number of workers, they fit.
+        instance = random_instance(rng, architecture, jobs=2, servers=1)
+        inventory = replace(instance.inventory, capacity=instance.inventory.capacity * 10)
+        for bid in instance.bids:
+            found = least_consumption(bid, inventory)
+            assert found.volume == pytest.approx(brute_force(bid, inventory)), f"seed {seed}"
+            used = np.array(found.units) / inventory.capacity.sum(axis=0)
+            assert found.volume == pytest.approx(float(used.sum())), f"seed {seed}"
+
+
+@pytest.mark.parametrize("architecture", Architecture)
+def test_it_does_not_depend_on_the_unit_a_resource_is_counted_in(architecture: Architecture) -> None:
+    instance = random_instance(np.random.default_rng(1), architecture)
+    inventory = instance.inventory
+    factor = np.array([1, 1024])
+
+    def finer(demand: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(int(units) for units in np.array(demand) * factor)
+
+    scaled = replace(
+        inventory,
+        capacity=inventory.capacity * factor,
+        workers=tuple(replace(machine, demand=finer(machine.demand)) for machine in inventory.workers),
+        pss=tuple(replace(machine, demand=finer(machine.demand)) for machine in inventory.pss),
+    )
+    for bid in instance.bids:
+        assert least_consumption(bid, scaled).volume == pytest.approx(least_consumption(bid, inventory).volume)
+
+
+def test_a_machine_that_fits_nowhere_is_not_counted() -> None:
+    instance = random_instance(np.random.default_rng(2), Architecture.RING)
+    inventory, bid = instance.inventory, instance.bids[0]
+    huge = replace(inventory.workers[0], demand=(1000, 1))
+    only = replace(inventory, workers=(huge, inventory.workers[1]))
+    without = replace(inventory, workers=(inventory.workers[1],))
+    second = replace(bid, worker_time=bid.worker_time[1:], transfer_time=bid.transfer_time[1:])
+    assert least_consumption(bid, only) == least_consumption(second, without)
+    nothing = least_consumption(second, replace(inventory, workers=(huge,)))
+    assert (nothing.volume, nothing.density(5.0), set(nothing.densities(5.0))) == (0.0, 0.0, {0.0})
+
+
+def test_what_a_ledger_remembers_is_what_would_be_found_anew() -> None:
+    instance = random_instance(np.random.default_rng(3), Architecture.PS)
+    ledger = Ledger(instance.inventory, start=1, slots=8)
+    first = consumptions(instance.bids, ledger)
+    changed = (replace(instance.bids[0], minibatches=7), *instance.bids[1:])
+    again = consumptions(changed, ledger)
+    assert again[changed[0].id] == least_consumption(changed[0], instance.inventory) != first[changed[0].id]
+    assert all(again[bid.id] is first[bid.id] for bid in instance.bids[1:])
+
+
+def test_the_price_is_counted_in_the_least_density_there_is() -> None:
+    instance = random_instance(np.random.default_rng(4), Architecture.PS)
+    inventory = instance.inventory
+    weights = [(bid.utility.value, least_consumption(bid, inventory)) for bid in instance.bids]
+    full = consumption_price(10.0, weights, inventory).of(inventory.capacity[None], inventory.capacity)
+    least = min(consumption.density(weight) for weight, consumption in weights)
+    assert full[0] * inventory.capacity.sum(axis=0) == pytest.approx(np.full(inventory.capacity.shape, 9 * least))
