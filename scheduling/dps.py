@@ -14,7 +14,7 @@ from scheduling.density import density
 from scheduling.errors import InvalidField
 from scheduling.fields import LARGEST_MONEY
 from scheduling.inventory import Inventory, MachineType
-from scheduling.learned_prices import check_learning, learned_prices, past
+from scheduling.learned_prices import check_learning, learned_prices, past, scarcity_of_roles
 from scheduling.ledger import empty_like
 from scheduling.parameters import check_parameters, parameter, parameters_to_json
 from scheduling.policy import HISTORY, Book, Cause, Objective
@@ -150,7 +150,7 @@ class Dps:
         if self.price == "printed":
             peak = past(self, book).max(axis=0, initial=0.0)
             return printed_prices([float(top if top > 0 else self.prior_high) + 1.0 for top in peak])
-        return learned_prices(self, book)
+        return learned_prices(self, book, scarcity=scarcity_of_roles(book))
 
     def printed_etas(
         self, bids: Iterable[Bid], inventory: Inventory, *, end: int

@@ -1,16 +1,19 @@
-"""Prices learned from past bids: what DPS and OASiS share."""
+"""Prices learned from past bids: what DPS and OASiS share.
 
+A reserve price keeps room for better bids; on an idle cluster it would only turn work away. So it rises with what is
+sold already. Workers and PSs are bought together, so each role has a share of its own.
+"""
+
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
-from scheduling.arrays import Floats
+from scheduling.arrays import Floats, Ints
 from scheduling.errors import InvalidField
 from scheduling.policy import HISTORY, Book
 from scheduling.prices import PriceFunction, reserve_prices
 
-SOON = 4
-"""Scarcity is judged by the first quarter of the horizon."""
 LEVELS = 8
 """Steps in which scarcity is seen."""
 SMALLEST_OFFER = 1e-9
@@ -68,37 +71,67 @@ def past(learning: Learning, book: Book) -> Floats:
     return book.history[max(0, known - (HISTORY - learning.refit_every)) : max(0, known)]
 
 
-def learned_prices(learning: Learning, book: Book) -> PriceFunction:
-    """`L (U/L)^(q/C)` with L and U from quantiles of what past bids offered for each resource."""
-    rows = past(learning, book)
+def learned_prices(
+    learning: Learning, book: Book, *, scarcity: Floats, units: Sequence[float] | None = None
+) -> PriceFunction:
+    """`L (U/L)^(q/C)` with L and U from quantiles of what past bids offered for each resource.
+
+    Parameters
+    ----------
+    scarcity
+        How much of its role's share of the reserve quantile is asked for each resource, R numbers in [0, 1].
+    units
+        Units of each resource for which the priors are the price, R numbers; None: one of each.
+    """
+    rows, for_workers = past(learning, book), _for_workers(book)
     low, high = [], []
-    for r, share in enumerate(_shares(learning, book)):
+    for r, mine in enumerate(for_workers):
+        share = max((learning.worker_share if mine else learning.ps_share) * float(scarcity[r]), IDLE_SHARE)
         offers = rows[:, r][rows[:, r] >= SMALLEST_OFFER]
         if len(offers):
             reserve, full = np.quantile(offers, [learning.reserve_quantile, learning.full_quantile])
             low.append(float(reserve) * share)
             high.append(max(float(full), low[-1]))
         else:
-            low.append(learning.prior_low)
-            high.append(learning.prior_high)
+            many = 1.0 if units is None else units[r]
+            low.append(learning.prior_low / many)
+            high.append(learning.prior_high / many)
     return reserve_prices(low, high)
 
 
-def _shares(learning: Learning, book: Book) -> list[float]:
-    """Share of the reserve quantile asked for each resource: it rises with the square of what is sold already.
+def scarcity_of_roles(book: Book) -> Floats:
+    """Square of the share of all machines of a resource's role that is sold in the near horizon, R numbers.
 
-    A reserve price keeps room for better bids; on an idle cluster it would only turn work away. Workers and PSs
-    are bought together, so each role has a share of its own, and both see the use of their own role. Use is
-    taken in whole eighths: between them the prices' parameters, and what a kernel keeps warm, stand still.
+    For resources that are kinds of machines, of which a bid may choose one: all of a role are scarce together.
     """
-    inventory, used = book.inventory, book.ledger.used
-    soon = used[: max(1, len(used) // SOON)]
-    capacity = len(soon) * inventory.capacity.sum(axis=0)
-    sold = soon.sum(axis=(0, 1))
-    for_workers = inventory.worker_demand.max(axis=0, initial=0) > 0
-    shares = [0.0] * len(inventory.resources)
-    for share, mine in ((learning.worker_share, for_workers), (learning.ps_share, ~for_workers)):
-        level = int(LEVELS * int(sold[mine].sum()) // max(1, int(capacity[mine].sum())))
-        for r in np.flatnonzero(mine):
-            shares[r] = max(share * (level / LEVELS) ** 2, IDLE_SHARE)
-    return shares
+    sold, capacity = _near(book, 4)
+    scarcity = np.zeros(len(sold))
+    for_workers = np.array(_for_workers(book))
+    for mine in (for_workers, ~for_workers):
+        scarcity[mine] = _in_steps(int(sold[mine].sum()), int(capacity[mine].sum())) ** 2
+    return scarcity
+
+
+def scarcity_of_resources(book: Book) -> Floats:
+    """Share of each resource that is sold in the near horizon, R numbers.
+
+    For physical resources, of which every machine takes several: only what runs short has a reserve price.
+    """
+    sold, capacity = _near(book, 8)
+    return np.array([_in_steps(int(used), int(most)) for used, most in zip(sold, capacity, strict=True)])
+
+
+def _near(book: Book, part: int) -> tuple[Ints, Ints]:
+    """Unit-slots of each resource that are sold and that there are in the first part of the horizon, R numbers each."""
+    soon = book.ledger.used[: max(1, len(book.ledger.used) // part)]
+    return soon.sum(axis=(0, 1)), len(soon) * book.inventory.capacity.sum(axis=0)
+
+
+def _in_steps(sold: int, capacity: int) -> float:
+    """Share in whole eighths: between them the prices' parameters, and what a kernel keeps warm, stand still."""
+    return LEVELS * sold // max(1, capacity) / LEVELS
+
+
+def _for_workers(book: Book) -> list[bool]:
+    asked: list[bool] = (book.inventory.worker_demand.max(axis=0, initial=0) > 0).tolist()
+    return asked

@@ -15,7 +15,7 @@ from scheduling.density import elastic_density
 from scheduling.elastic import ElasticMarket
 from scheduling.errors import InvalidField
 from scheduling.inventory import Inventory
-from scheduling.learned_prices import check_learning, learned_prices, past
+from scheduling.learned_prices import check_learning, learned_prices, past, scarcity_of_resources
 from scheduling.ledger import Ledger, empty_like
 from scheduling.parameters import check_parameters, parameter, parameters_to_json
 from scheduling.policy import HISTORY, Book, Cause, Objective
@@ -63,27 +63,28 @@ class Oasis:
         high=1.0,
     )
     worker_share: float = parameter(
-        0.5,
-        "Learned prices: times that quantile asked for an idle worker once the near horizon is sold out.",
+        2.0,
+        "Learned prices: times that quantile asked for what workers take, once it is sold out in the near horizon.",
         low=1e-6,
         high=100.0,
     )
-    ps_share: float = parameter(0.1, "Learned prices: the same for an idle parameter server.", low=1e-6, high=100.0)
+    ps_share: float = parameter(0.5, "Learned prices: the same for what parameter servers take.", low=1e-6, high=100.0)
     full_quantile: float = parameter(
         0.95, "Learned prices: quantile of past values per unit-slot reached when a server is full.", low=0.0, high=1.0
     )
     refit_every: int = parameter(
-        32,
-        "Learned prices: bids between two looks at the past; prices keep their parameters between.",
+        8,
+        "Prices from past bids: bids between two looks at the past; prices keep their parameters between.",
         low=1,
         high=HISTORY // 2,
     )
     prior_low: float = parameter(
-        0.01, "Price of an idle unit while there is no past, money per slot.", low=1e-9, high=1e9
+        0.001,
+        "Price of all there is of a resource, idle, while there is no past, money per slot.",
+        low=1e-9,
+        high=1e9,
     )
-    prior_high: float = parameter(
-        1.0, "Price of a full server's unit while there is no past, money per slot.", low=1e-9, high=1e9
-    )
+    prior_high: float = parameter(1.0, "The same of a resource that is full, money per slot.", low=1e-9, high=1e9)
 
     name = "oasis"
     title = "OASiS: posted prices, machines that change in number every slot"
@@ -147,7 +148,8 @@ class Oasis:
     def price_function(self, book: Book) -> PriceFunction:
         """The price function in force: from given bounds, or from bids decided before the last refit."""
         if self.price == "learned":
-            return learned_prices(self, book)
+            total = np.maximum(1, book.inventory.capacity.sum(axis=0)).tolist()
+            return learned_prices(self, book, scarcity=scarcity_of_resources(book), units=total)
         self.check(book.inventory)
         if self.log_low:
             return Bounds(self.log_low, self.log_high).price_function()
@@ -166,8 +168,7 @@ class Oasis:
         inventory, rows = book.inventory, past(self, book)
         total = inventory.capacity.sum(axis=0)
         for_workers = np.array(pool_of(inventory))
-        low = np.full(len(total), np.log(self.prior_low))
-        high = np.full(len(total), np.log(self.prior_high))
+        low, high = (np.log(prior / np.maximum(1, total)) for prior in (self.prior_low, self.prior_high))
         for mine in (for_workers, ~for_workers):
             offers, units = rows[:, mine], total[mine]
             asked = (offers > 0) & (units > 0)

@@ -28,11 +28,15 @@ SETTINGS: dict[str, list[Json]] = {
 }
 
 
-def _rows(*objectives: Objective) -> pytest.MarkDecorator:
+def _rows(*objectives: Objective, exact: bool = False) -> pytest.MarkDecorator:
     rows = [(name, one) for name, many in SETTINGS.items() for one in many if POLICIES[name].objective in objectives]
+    if exact:
+        rows = [(name, one) for name, one in rows if one.get("model") != "chunk"]
     return pytest.mark.parametrize(("name", "parameters"), rows)
 
 
 each_policy = _rows(*Objective)
 each_auction = _rows(Objective.WELFARE)
+each_exact_auction = _rows(Objective.WELFARE, exact=True)
+"""Those whose answer is the best schedule there is. Whole chunks are not: who states other chunks is rounded better."""
 each_planner = _rows(Objective.WEIGHTED_COMPLETION)

@@ -15,7 +15,7 @@ from scheduling.policy import Job, Policy
 from scheduling.registry import make_policy
 from scheduling.schedule import Placement
 from scheduling.utility import Step
-from tests.scheduling.policy_settings import each_auction
+from tests.scheduling.policy_settings import each_auction, each_exact_auction
 from tests.scheduling.test_every_policy import assert_kept
 from tests.scheduling.worlds import SLOTS, Run, World, world_for
 
@@ -205,7 +205,7 @@ def true_payoff(bid: Bid, decision: Decision, inventory: Inventory) -> float:
     return bid.utility.at(decision.schedule.completion - bid.arrival) - decision.payment
 
 
-@each_auction
+@each_exact_auction
 @quick
 @given(seed=seeds, data=st.data())
 def test_no_misreport_earns_more_than_the_truth(name: str, parameters: Json, seed: int, data: st.DataObject) -> None:

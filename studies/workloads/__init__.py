@@ -1,0 +1,1 @@
+"""Workloads drawn by the settings of the papers, from a seed."""
