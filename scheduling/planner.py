@@ -11,7 +11,7 @@ from scheduling.inventory import Inventory
 from scheduling.ledger import Ledger
 from scheduling.rigid_batch import Batch, Plan, plan
 from scheduling.rigid_durations import durations, ps_counts
-from scheduling.rigid_options import Kinds, Options, list_options
+from scheduling.rigid_options import Kinds, Options, count_rooms, list_options
 from scheduling.rigid_rooms import give_back, make_rooms
 from scheduling.schedule import Placement, Role, Schedule
 
@@ -104,11 +104,12 @@ def _cluster_of(ledger: Ledger) -> _Cluster:
     if isinstance(kept, _Cluster) and kept.inventory is ledger.inventory and kept.slots == slots:
         return kept
     inventory = ledger.inventory
-    demand = np.concatenate([inventory.worker_demand, inventory.ps_demand])
-    wanted = np.maximum(inventory.worker_demand, 1)[:, None]
-    rooms = np.where(inventory.worker_demand[:, None] > 0, inventory.capacity // wanted, 1 << 24).min(axis=2)
-    kinds = Kinds(demand=demand, capacity=np.array(inventory.capacity), pss=ps_counts(inventory, 1))
-    cluster = _Cluster(inventory, slots, kinds, total=int(rooms.sum(axis=1).max(initial=0)))
+    demand, capacity = np.concatenate([inventory.worker_demand, inventory.ps_demand]), np.array(inventory.capacity)
+    rooms = np.zeros((len(demand), len(capacity)), np.int64)
+    beside = np.zeros((len(inventory.workers), len(inventory.pss)), np.int64)
+    count_rooms(demand, capacity, rooms, beside)
+    kinds = Kinds(demand=demand, capacity=capacity, pss=ps_counts(inventory, 1), rooms=rooms, beside=beside)
+    cluster = _Cluster(inventory, slots, kinds, total=int(rooms[: len(beside)].sum(axis=1).max(initial=0)))
     ledger.derived["planner"] = cluster
     return cluster
 

@@ -28,20 +28,51 @@ def durations(bid: Bid, *, most: int, slots: int) -> Counts:
     """
     ring = bid.architecture is Architecture.RING
     longest = slots + 1
-    # Anything longer than every worker over every slot is hopeless, whatever it is: keeps numerators small.
-    limit = Fraction(most * longest)
-    rows = _ring_steps(bid, limit) if ring else _steps(bid, limit)
     shape = (2, len(bid.worker_time), 1 if ring else len(bid.ps_time), most + 1)
-    parts = [math.lcm(step.denominator, shared.denominator) for step, shared in rows]
-    whole = [(int(step * q), int(shared * q)) for (step, shared), q in zip(rows, parts, strict=True)]
+    # Anything longer than every worker over every slot is hopeless, whatever it is: keeps numerators small.
+    rows = (_ring_rows if ring else _rows)(bid, most * longest)
     scale = max(most, 1) ** 2 if ring else max(most, 1)
-    if all((a + b) * scale < SAFE and q * scale < SAFE for (a, b), q in zip(whole, parts, strict=True)):
-        work, q = np.array(whole, np.int64).reshape(-1, 2), np.array(parts, np.int64)
+    if all((step + shared) * scale < SAFE and q * scale < SAFE for step, shared, q in rows):
+        steps, shared, parts = np.array(rows, np.int64).reshape(-1, 3).T.copy()
         if ring:
-            return _ring_durations(work[:, 0], work[:, 1], q, most, longest).reshape(shape)
-        return _durations(work[:, 0], q, most, longest).reshape(shape)
-    exact = [[longest, *(_slots(step, shared, n, longest) for n in range(1, most + 1))] for step, shared in rows]
+            return _ring_durations(steps, shared, parts, most, longest).reshape(shape)
+        return _durations(steps, parts, most, longest).reshape(shape)
+    exact = [[longest, *(_slots(*row, n, longest) for n in range(1, most + 1))] for row in rows]
     return np.array(exact, np.int32).reshape(shape)
+
+
+def _rows(bid: Bid, limit: int) -> list[tuple[int, int, int]]:
+    """Slots that one worker needs for all the work (DPS eq. 1), as parts of q; nothing more for further ones; q.
+
+    Together first, then spread; for each worker type, for each PS type.
+    """
+    rows: tuple[list[tuple[int, int, int]], ...] = ([], [])
+    for worker, transfer in zip(bid.worker_time, bid.transfer_time, strict=True):
+        q = math.lcm(worker.denominator, transfer.denominator, *(ps.denominator for ps in bid.ps_time))
+        pss = [_times(ps, q) for ps in bid.ps_time]
+        for side, step in zip(rows, (_times(worker, q), _times(worker, q) + _times(transfer, q)), strict=True):
+            side.extend((min((step + ps) * bid.work, limit * q), 0, q) for ps in pss)
+    return rows[0] + rows[1]
+
+
+def _ring_rows(bid: Bid, limit: int) -> list[tuple[int, int, int]]:
+    """Slots that one worker needs for all the work, as parts of q; what all others add (eq. 14); q. As above."""
+    rows: tuple[list[tuple[int, int, int]], ...] = ([], [])
+    for worker, transfer in zip(bid.worker_time, bid.transfer_time, strict=True):
+        q = math.lcm(worker.denominator, transfer.denominator, bid.reduce_time.denominator)
+        reduce = _times(bid.reduce_time, q)
+        for side, shared in zip(rows, (reduce, reduce + _times(transfer, q)), strict=True):
+            side.append((min(_times(worker, q) * bid.work, limit * q), min(shared * bid.work, 2 * limit * q), q))
+    return rows[0] + rows[1]
+
+
+def _times(number: Fraction, q: int) -> int:
+    """A number times a multiple of its denominator."""
+    return number.numerator * (q // number.denominator)
+
+
+def _slots(step: int, shared: int, q: int, n: int, longest: int) -> int:
+    return min(longest, max(1, -(-(step * n + shared * (n - 1)) // (q * n * n))))
 
 
 def ps_counts(inventory: Inventory, most: int, *, rings: bool = False) -> Counts:
@@ -57,33 +88,6 @@ def ps_counts(inventory: Inventory, most: int, *, rings: bool = False) -> Counts
             remote = np.arange(most + 1).astype(exact)
             out[w, p] = np.clip(-(-remote * ratio.numerator // ratio.denominator), 1, MACHINES + 1)
     return out
-
-
-def _steps(bid: Bid, limit: Fraction) -> list[tuple[Fraction, Fraction]]:
-    """Slots that one worker needs for all the work (DPS eq. 1), and nothing more for further ones."""
-    return [
-        (min((worker + ps + transfer) * bid.work, limit), Fraction(0))
-        for spread in (False, True)
-        for worker, transfer in zip(bid.worker_time, bid.transfer_time if spread else _none(bid), strict=True)
-        for ps in bid.ps_time
-    ]
-
-
-def _ring_steps(bid: Bid, limit: Fraction) -> list[tuple[Fraction, Fraction]]:
-    """Slots that one worker needs for all the work, and what all others add to it: (n - 1) / n of it (eq. 14)."""
-    return [
-        (min(worker * bid.work, limit), min((bid.reduce_time + transfer) * bid.work, 2 * limit))
-        for spread in (False, True)
-        for worker, transfer in zip(bid.worker_time, bid.transfer_time if spread else _none(bid), strict=True)
-    ]
-
-
-def _none(bid: Bid) -> tuple[Fraction, ...]:
-    return (Fraction(0),) * len(bid.worker_time)
-
-
-def _slots(step: Fraction, shared: Fraction, n: int, longest: int) -> int:
-    return min(longest, max(1, math.ceil((step + shared * (n - 1) / n) / n)))
 
 
 @kernel

@@ -20,6 +20,24 @@ class Kinds(NamedTuple):
     """S x R."""
     pss: Counts
     """PSs that n remote workers need, W x P x (N + 1)."""
+    rooms: Ints
+    """Machines that fit each empty server, M x S."""
+    beside: Ints
+    """The most workers that fit an empty server beside one PS, W x P; 0 if none."""
+
+
+@kernel
+def count_rooms(demand: Ints, capacity: Ints, rooms: Ints, beside: Ints) -> None:
+    """Fill in `rooms` and `beside`."""
+    for m in range(len(demand)):
+        for s in range(len(capacity)):
+            rooms[m, s] = fit(capacity[s], demand[m])
+    workers, pss = beside.shape
+    for w in range(workers):
+        for p in range(pss):
+            for s in range(len(capacity)):
+                if rooms[workers + p, s] > 0:
+                    beside[w, p] = max(beside[w, p], fit(capacity[s] - demand[workers + p], demand[w]))
 
 
 class Options(NamedTuple):
@@ -53,10 +71,10 @@ def list_options(kinds: Kinds, lengths: Counts, longest: int, ring: bool) -> Opt
     _, workers, pss, width = lengths.shape
     keys, size = np.empty(2 * workers * pss * min(width, longest), np.int64), 0
     for w in range(workers):
-        rooms = empty_rooms(kinds, w)
+        rooms = kinds.rooms[w]
         largest = rooms.max()
         for p in range(pss):
-            beside = largest if ring else _most_beside(kinds, w, p)
+            beside = largest if ring else kinds.beside[w, p]
             for spread in range(2):
                 shortest = longest
                 for n in range(2 if ring and spread == 1 else 1, width):
@@ -93,7 +111,7 @@ def _grouped(keys: Ints, kinds: Kinds, lengths: Counts, longest: int, ring: bool
     )
     most = np.empty(workers, np.int64)
     for w in range(workers):
-        most[w] = empty_rooms(kinds, w).max()
+        most[w] = kinds.rooms[w].max()
     g = -1
     for i in range(size):
         group = keys[i] // (2 * pss)
@@ -111,32 +129,12 @@ def _grouped(keys: Ints, kinds: Kinds, lengths: Counts, longest: int, ring: bool
 
 
 @inner
-def empty_rooms(kinds: Kinds, m: int) -> Ints:
-    """How many machines of a type each empty server takes, S."""
-    rooms = np.empty(len(kinds.capacity), np.int64)
-    for s in range(len(rooms)):
-        rooms[s] = fit(kinds.capacity[s], kinds.demand[m])
-    return rooms
-
-
-@inner
 def fit(free: Ints, demand: Ints) -> int:
     """How many machines of a demand fit what is free."""
     most = 1 << 24
     for r in range(len(demand)):
         if demand[r] > 0:
             most = min(most, max(free[r], 0) // demand[r])
-    return most
-
-
-@inner
-def _most_beside(kinds: Kinds, w: int, p: int) -> int:
-    """The most workers that fit an empty server beside one PS; 0 if none."""
-    demand, ps = kinds.demand[w], kinds.demand[kinds.pss.shape[0] + p]
-    most = 0
-    for s in range(len(kinds.capacity)):
-        if fit(kinds.capacity[s], ps) > 0:
-            most = max(most, fit(kinds.capacity[s] - ps, demand))
     return most
 
 
