@@ -51,14 +51,26 @@ def plan_batch(
     ----------
     .. [1] The weighted-completion paper, Algorithms 2 and 3 at lambda = 1.
     """
+    free = ledger.inventory.capacity - ledger.used
+    give_back(free, _cluster_of(ledger).kinds.demand, _rows(freed, ledger, len(ledger.inventory.workers)))
+    return _plan(bids, ledger, windows, free)
+
+
+def plan_alone(bid: Bid, ledger: Ledger) -> Schedule | None:
+    """How a job would be complete as early as can be if nobody else held anything; None if it never could."""
+    slots = ledger.end - ledger.start
+    free = np.repeat(ledger.inventory.capacity[None], slots, axis=0)
+    return _plan([bid], ledger, [(ledger.start, ledger.end)], free).get(bid.id)
+
+
+def _plan(bids: Sequence[Bid], ledger: Ledger, windows: Iterable[tuple[int, int]], free: Ints) -> dict[str, Schedule]:
+    """Plan on what is free, T x S x R, which is modified."""
     if not bids:
         return {}
     cluster = _cluster_of(ledger)
     start, slots = ledger.start, ledger.end - ledger.start
     options = [cluster.options(bid) for bid in bids]
     spans = [(max(first - start, 0), min(end - start, slots)) for first, end in windows]
-    free = ledger.inventory.capacity - ledger.used
-    give_back(free, cluster.kinds.demand, _rows(freed, ledger, len(ledger.inventory.workers)))
     out = _nothing(len(bids), free.shape[1])
     plan(
         make_rooms(cluster.kinds, free, most=max((int(o.number.max(initial=1)) for o in options), default=1)),

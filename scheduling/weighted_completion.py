@@ -10,10 +10,9 @@ from scheduling.consumption import Consumption, ConsumptionPrice, consumption_pr
 from scheduling.decision import Decision, Move, Reason
 from scheduling.interval import Interval, last_interval, next_end
 from scheduling.inventory import Inventory
-from scheduling.ledger import empty_like
 from scheduling.maxweight import pack
 from scheduling.parameters import check_parameters, parameter, parameters_to_json
-from scheduling.planner import plan_batch
+from scheduling.planner import plan_alone
 from scheduling.policy import Book, Cause, Job, Objective
 from scheduling.schedule import Schedule
 from scheduling.work import work_done
@@ -225,7 +224,7 @@ def _same(job: Job, new: Schedule | None) -> bool:
 
 def _on_empty(bid: Bid, book: Book) -> Schedule | None:
     """How it would run soonest if nobody else was there."""
-    return plan_batch([bid], empty_like(book.ledger), [(book.now, book.ledger.end)]).get(bid.id)
+    return plan_alone(bid, book.ledger)
 
 
 def _impossible(bid: Bid, book: Book, least: Consumption, prices: ConsumptionPrice) -> Decision:
