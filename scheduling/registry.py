@@ -5,6 +5,7 @@ from dataclasses import fields
 from typing import Any
 
 from scheduling.arrays import Json
+from scheduling.baselines.fifo import Fifo
 from scheduling.dps import Dps
 from scheduling.errors import InvalidField, UnknownPolicy
 from scheduling.fields import shown
@@ -16,6 +17,7 @@ POLICIES: Mapping[str, type[Any]] = {
     "dps": Dps,
     "oasis": Oasis,
     "weighted_completion": WeightedCompletion,
+    "fifo": Fifo,
 }
 
 

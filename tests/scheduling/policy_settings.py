@@ -25,6 +25,7 @@ SETTINGS: dict[str, list[Json]] = {
         {"mode": "interval"},
         {"mode": "interval", "batches": "chained", "order": "arrival"},
     ],
+    "fifo": [{}, {"blocking": False, "seed": 7}],
 }
 
 

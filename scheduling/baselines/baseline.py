@@ -1,0 +1,136 @@
+"""What all baselines share: nobody pays, a job runs from now to its end or waits, and receipts say which."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from scheduling.arrays import Floats, Json
+from scheduling.baselines.floor import Floor
+from scheduling.baselines.gang import Gang, fixed_gang
+from scheduling.bid import Architecture, Bid
+from scheduling.consumption import consumptions
+from scheduling.decision import Decision, Move, Reason
+from scheduling.inventory import Inventory
+from scheduling.parameters import parameter, parameters_to_json
+from scheduling.policy import Book, Cause, Job, Objective
+from scheduling.schedule import Schedule
+
+LARGEST_SEED = 10**9
+
+
+def seed_parameter() -> int:
+    """The parameter that fixed gangs are drawn by."""
+    seed: int = parameter(0, "Seed of the draw of how many workers each job has.", low=0, high=LARGEST_SEED)
+    return seed
+
+
+class Baseline:
+    """A policy that says who runs from now on; the rest waits in line."""
+
+    title: str
+    objective = Objective.WEIGHTED_COMPLETION
+    architectures = frozenset(Architecture)
+    binding = False
+    pause = 0
+
+    def arrange(self, floor: Floor, cause: Cause | None) -> None:
+        """Start and stop tasks on the floor; `cause` is None where a job arrived."""
+        raise NotImplementedError
+
+    def can_run(self, bid: Bid, floor: Floor) -> bool:
+        """Whether the job could be completed on the empty cluster within the horizon."""
+        raise NotImplementedError
+
+    def decide(self, bid: Bid, book: Book) -> Decision:
+        """Take a job in, running or in line; reject it only if it could never run."""
+        floor = Floor(book, pause=self.pause, new=Job(bid, held=(), completion=None))
+        density = consumptions([bid], book.ledger)[bid.id].densities(bid.utility.value)
+        if not self.can_run(bid, floor):
+            return _impossible(bid, book, density)
+        self.arrange(floor, None)
+        schedule = floor.tasks[-1].schedule
+        value = bid.utility.value if schedule is None else bid.utility.at(schedule.completion - bid.arrival)
+        return Decision(
+            bid_id=bid.id,
+            slot=book.now,
+            admitted=True,
+            value=value,
+            payment=0.0,
+            payoff=value,
+            schedule=schedule,
+            reason=None,
+            explanation=_explain(schedule, waiting=len(floor.waiting), place=_place(floor)),
+            counter=None,
+            ceiling=bid.utility.value,
+            density=density,
+            moves=tuple(move for move in floor.moves() if move.job != bid.id),
+        )
+
+    def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
+        """Who runs from now on, where that changes."""
+        if cause is Cause.SLOT and all(job.completion is not None for job in book.jobs):
+            return ()
+        floor = Floor(book, pause=self.pause)
+        self.arrange(floor, cause)
+        return floor.moves()
+
+    def prices(self, book: Book) -> Floats:
+        """Nothing has a price, T x S x R zeros."""
+        return np.zeros(book.ledger.used.shape)
+
+    def check(self, inventory: Inventory) -> None:
+        """Any servers and types will do."""
+
+    def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> None:
+        """No dual bound: the objective is not welfare."""
+
+    def to_json(self) -> Json:
+        """Every parameter by name, plain JSON values."""
+        return parameters_to_json(self)
+
+
+class FixedGangs(Baseline):
+    """A baseline whose jobs run in gangs of a fixed number of workers of the ideal types."""
+
+    seed: int
+
+    def gang(self, bid: Bid, floor: Floor) -> Gang | None:
+        """The job's gang; None if it is impossible."""
+        return fixed_gang(bid, floor.inventory, slots=floor.slots, seed=self.seed)
+
+    def can_run(self, bid: Bid, floor: Floor) -> bool:
+        """Whether its gang, halved as needed, could complete the job on the empty cluster."""
+        return self.gang(bid, floor) is not None
+
+
+def _place(floor: Floor) -> int:
+    waiting = floor.waiting
+    return waiting.index(floor.tasks[-1]) + 1 if floor.tasks[-1] in waiting else 0
+
+
+def _explain(schedule: Schedule | None, *, waiting: int, place: int) -> str:
+    if schedule is None:
+        line = "alone in line" if waiting == 1 else f"number {place} of the {waiting} jobs in line"
+        return f"Admitted: it is {line} and has no planned start. Nobody pays here."
+    start, completion = schedule.start, schedule.completion
+    return f"Admitted: it starts now, in slot {start}, and is to be complete at slot {completion}. Nobody pays here."
+
+
+def _impossible(bid: Bid, book: Book, density: Iterable[float]) -> Decision:
+    return Decision(
+        bid_id=bid.id,
+        slot=book.now,
+        admitted=False,
+        value=0.0,
+        payment=0.0,
+        payoff=0.0,
+        schedule=None,
+        reason=Reason.IMPOSSIBLE,
+        explanation=(
+            "Even on the empty cluster machines of its ideal types could not complete it in "
+            f"{book.ledger.end - book.now} slots."
+        ),
+        counter=None,
+        ceiling=0.0,
+        density=tuple(density),
+    )

@@ -1,0 +1,39 @@
+"""First in, first out."""
+
+from dataclasses import dataclass
+
+from scheduling.baselines.baseline import FixedGangs, seed_parameter
+from scheduling.baselines.floor import Floor
+from scheduling.parameters import check_parameters, parameter
+from scheduling.policy import Cause
+
+
+@dataclass(frozen=True)
+class Fifo(FixedGangs):
+    """Jobs start in order of arrival, as fixed gangs (`gang.fixed_gang`), and run to their end.
+
+    At every arrival and in every slot the job at the head of the line starts if its gang has a place now
+    (`gang.find_place`), then the next. With `blocking` the first that has none stops the line; without, it is passed
+    over (backfill).
+
+    References
+    ----------
+    Weighted completion, Section 7 (i).
+    """
+
+    blocking: bool = parameter(True, "A job that does not fit holds up all behind it.")
+    seed: int = seed_parameter()
+
+    name = "fifo"
+    title = "FIFO: jobs run in order of arrival, nobody pays"
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def arrange(self, floor: Floor, cause: Cause | None) -> None:
+        """Start jobs from the head of the line."""
+        for task in floor.waiting:
+            gang = self.gang(task.job.bid, floor)
+            started = gang is not None and floor.start(task, gang)
+            if not started and self.blocking:
+                return
