@@ -1,11 +1,12 @@
 """Answers to OASiS instances."""
 
+from dataclasses import replace
+
 from scheduling.arrays import Json
 from scheduling.errors import InvalidField
 from scheduling.families import Options, decide_in_order
 from scheduling.instance_oasis import OasisInstance, read_oasis, to_document
 from scheduling.oasis import Oasis
-from scheduling.registry import make_policy
 
 
 def answer(document: object, options: Options) -> Json:
@@ -16,11 +17,10 @@ def answer(document: object, options: Options) -> Json:
 
 
 def _policy(options: Options, instance: OasisInstance) -> Oasis:
-    parameters: Json = {"price": options.price or "printed", "model": options.model or "worker"}
-    if parameters["price"] == "printed":
-        bounds = instance.bounds()
-        parameters |= {"log_low": bounds.log_low, "log_high": bounds.log_high}
-    policy = make_policy(options.policy or "oasis", parameters)
-    if not isinstance(policy, Oasis):
+    if options.policy not in (None, Oasis.name):
         raise InvalidField("--policy", f"{options.policy} cannot decide OASiS instances")
-    return policy
+    bare = Oasis(price=options.price or "printed", model=options.model or "worker")
+    if bare.price != "printed":
+        return bare
+    bounds = instance.bounds()
+    return replace(bare, log_low=bounds.log_low, log_high=bounds.log_high)

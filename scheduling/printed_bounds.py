@@ -30,10 +30,10 @@ class Bounds:
     log_high: tuple[float, ...]
 
     def misjudged(self, *, ratio: float = 1.0, power: float = 1.0) -> "Bounds":
-        """U / L taken to `power` and times `ratio`, U never below L: wrong estimates, as in the paper's Fig. 6."""
+        """U / L taken to `power` and times `ratio`, at least 1: wrong estimates, as in the paper's Fig. 6; U stays."""
         pairs = zip(self.log_low, self.log_high, strict=True)
-        high = tuple(low + max(0.0, (top - low) * power + math.log(ratio)) for low, top in pairs)
-        return Bounds(self.log_low, high)
+        low = tuple(top - max(0.0, (top - bottom) * power + math.log(ratio)) for bottom, top in pairs)
+        return Bounds(low, self.log_high)
 
     def price_function(self) -> PriceFunction:
         """`L (U/L)^(g/c)` (eq. 22)."""
@@ -95,8 +95,8 @@ def printed_bounds(
     ]
     late, soon, slots = (np.array([row[i] for row in rows], dtype=np.float64) for i in range(3))
     demand = np.array([row[3] for row in rows], dtype=np.float64).reshape(len(rows), len(total))
-    with np.errstate(divide="ignore"):
-        high = np.where(demand > 0, soon[:, np.newaxis] - np.log(demand), -np.inf).max(axis=0, initial=-np.inf)
+    for_a_unit = soon[:, np.newaxis] - np.log(np.where(demand > 0, demand, 1.0))
+    high = np.where(demand > 0, for_a_unit, -np.inf).max(axis=0, initial=-np.inf)
     low = np.zeros(len(total))
     for_workers = np.array(pool_of(inventory))
     for mine in (for_workers, ~for_workers):
