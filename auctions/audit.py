@@ -25,6 +25,7 @@ CHECKS: dict[str, Check] = {
     "the certificate adds up": audit_history.certificate_adds_up,
     "slots are kept as they began": audit_history.slots_as_they_began,
     "commitments are the schedules granted": audit_schedules.commitments_match,
+    "plans are what events made them": audit_schedules.plans_match,
     "no server is over capacity": audit_schedules.within_capacity,
     "nothing starts before arrival and upload": audit_schedules.after_arrival_and_delay,
     "admitted jobs get their whole work": audit_schedules.work_done,

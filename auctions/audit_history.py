@@ -7,12 +7,14 @@ import numpy as np
 from django.db.models import Sum
 
 from auctions.audit_rows import TOLERANCE
+from auctions.grants import Grants
 from auctions.layout import Layout, layouts
 from auctions.lock import MOVES_THE_LEDGER
 from auctions.models import Bid, BidState, BoundKind, Certificate, DecisionRecord, Event, EventKind, Market, SlotPrice
 from auctions.offers import core_bid
 from auctions.readings import VALUE_KEPT
 from auctions.replay import kept_by_replay
+from auctions.transitions import Window
 from scheduling.bid import Bid as CoreBid
 
 GOING = (BidState.PLANNED, BidState.RUNNING)
@@ -71,6 +73,7 @@ class _Course:
     def __init__(self, market: Market, events: list[Event]) -> None:
         self.bids = {bid.pk: bid for bid in Bid.objects.filter(market=market).select_related("decision")}
         self.states: dict[int, BidState] = {}
+        self.grants = Grants(market)
         first = next((e.payload["from"] for e in events if e.kind == EventKind.SLOT), market.slot + 1)
         self.slot: int = first - 1
         self.now = 0
@@ -79,8 +82,10 @@ class _Course:
     def step(self, event: Event) -> Iterator[str]:
         """Take one event; what is wrong with it."""
         where = f"event version {event.version} ({event.kind})"
+        before = {pk: grant.window for pk, grant in self.grants.all.items()} if event.kind == EventKind.SLOT else {}
+        moved = self.grants.step(event)
         if event.kind == EventKind.SLOT:
-            yield from (f"{where}: {problem}" for problem in self._slots_pass(event))
+            yield from (f"{where}: {problem}" for problem in self._slots_pass(event, before))
         elif event.bid_id is not None:
             yield from (f"{where}: {problem}" for problem in self._bid_moves(event, self.bids[event.bid_id]))
         if event.kind in MOVES_THE_LEDGER:
@@ -88,22 +93,24 @@ class _Course:
                 yield f"{where}: slot {event.slot} comes after slot {self.now}"
             self.now = max(self.now, event.slot)
             self.ledger_version = event.version
+        for pk in moved:
+            self.states[pk] = self._granted(pk)
 
-    def _slots_pass(self, event: Event) -> Iterator[str]:
+    def _slots_pass(self, event: Event, windows: dict[int, Window]) -> Iterator[str]:
         first, last = event.payload["from"], event.payload["to"]
         if first != self.slot + 1 or last < first or event.slot != last:
             yield f"slots {first} to {last} follow slot {self.slot}"
         self.slot = last
-        running = self._move(BidState.PLANNED, BidState.RUNNING, "start_slot")
-        completed = self._move(BidState.RUNNING, BidState.COMPLETED, "completion_slot")
+        running = self._move(BidState.PLANNED, BidState.RUNNING, {pk: start for pk, (start, _) in windows.items()})
+        completed = self._move(BidState.RUNNING, BidState.COMPLETED, {pk: end for pk, (_, end) in windows.items()})
         if (event.payload["running"], event.payload["completed"]) != (running, completed):
             yield f"it should say that {running} began and {completed} were completed"
 
-    def _move(self, old: BidState, new: BidState, field: str) -> list[int]:
+    def _move(self, old: BidState, new: BidState, slots: dict[int, int | None]) -> list[int]:
         due = [
             pk
             for pk, state in self.states.items()
-            if state == old and (getattr(self.bids[pk], field) or 0) <= self.slot
+            if state == old and (slot := slots.get(pk)) is not None and slot <= self.slot
         ]
         self.states.update(dict.fromkeys(due, new))
         return sorted(self.bids[pk].sequence for pk in due)
@@ -121,7 +128,7 @@ class _Course:
                     record.decided_at,
                     record.ledger_version,
                 )
-                self.states[bid.pk] = self._granted(bid) if event.kind == EventKind.ADMITTED else BidState.REJECTED
+                self.states[bid.pk] = self._granted(bid.pk) if event.kind == EventKind.ADMITTED else BidState.REJECTED
             case EventKind.WITHDRAWN:
                 right = state == BidState.SUBMITTED
                 self.states[bid.pk] = BidState.WITHDRAWN
@@ -131,8 +138,9 @@ class _Course:
         if not right:
             yield f"it does not fit {who}, which was {state or 'not there'} before"
 
-    def _granted(self, bid: Bid) -> BidState:
-        return BidState.RUNNING if (bid.start_slot or 0) <= self.slot else BidState.PLANNED
+    def _granted(self, pk: int) -> BidState:
+        start, _ = self.grants.all[pk].window
+        return BidState.RUNNING if start is not None and start <= self.slot else BidState.PLANNED
 
 
 def slots_as_they_began(market: Market) -> list[str]:

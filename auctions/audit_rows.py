@@ -93,18 +93,15 @@ def one_receipt_each(market: Market) -> list[str]:
 
 
 def receipts_match_rows(market: Market) -> list[str]:
-    """State, value, payment, window, slot and ceiling of each decided bid are those of its receipt."""
+    """State, value, payment, slot and ceiling of each decided bid are those of its receipt."""
     problems = []
     for row in _records(market):
         decision, bid = Decision.from_json(parse(row.receipt)), row.bid
-        schedule = decision.schedule
         pairs = {
             "bid_id": (decision.bid_id, str(bid.sequence)),
             "admitted": (decision.admitted, bid.state in ADMITTED),
             "value": (decision.value if decision.admitted else None, bid.value),
             "payment": (decision.payment if decision.admitted else None, bid.payment),
-            "start": (schedule.start if schedule else None, bid.start_slot),
-            "completion": (schedule.completion if schedule else None, bid.completion_slot),
             "slot": (decision.slot, row.slot),
             "ceiling": (decision.ceiling, row.ceiling),
         }

@@ -2,18 +2,34 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
-from fractions import Fraction
 from math import ceil
 
 import numpy as np
 
+from auctions.grants import Grant, grants_of
 from auctions.layout import Holding, Layout, units_held
-from auctions.models import ADMITTED, Bid, Commitment, DecisionRecord, Event, EventKind, Market
-from auctions.replay import replayed
+from auctions.models import (
+    ADMITTED,
+    Bid,
+    BidState,
+    Commitment,
+    DecisionRecord,
+    Event,
+    EventKind,
+    Market,
+    PlanChange,
+    PolicyVersion,
+)
+from auctions.offers import core_bid
+from auctions.replay import Replayed, replayed
+from scheduling.bid import Architecture
 from scheduling.bid import Bid as CoreBid
-from scheduling.decision import Decision, parse
 from scheduling.errors import SchedulingError
-from scheduling.schedule import Placement, Role, Schedule
+from scheduling.inventory import Inventory
+from scheduling.registry import POLICIES
+from scheduling.schedule import Placement, Role
+from scheduling.work import constellations
+from scheduling.work import work_done as progress
 
 STRETCH = 256
 """Slots looked at in one go: bounds the memory."""
@@ -23,19 +39,33 @@ UNREADABLE = (SchedulingError, LookupError, ValueError, TypeError, AttributeErro
 
 
 def commitments_match(market: Market) -> list[str]:
-    """Each job holds what its receipt grants, cut at the slot it was ended in; other bids hold nothing."""
+    """Each job holds what its receipt and later moves grant, cut at the slot it was ended in; others hold nothing."""
     held: dict[int, list[Holding]] = defaultdict(list)
     rows = Commitment.objects.filter(bid__market=market)
     for pk, *row in rows.values_list("bid_id", "server_id", "machine_type_id", "count", "start", "end"):
         held[pk].append(Holding(*row))
-    layouts = _layouts(market)
-    problems = []
-    for bid, schedule, version in _granted(market):
-        granted = [_cut(h, bid) for h in layouts[version].holdings(schedule)] if version in layouts else []
-        if _sorted(granted) != _sorted(held.pop(bid.pk, [])):
-            problems.append(f"bid {bid.sequence} does not hold what its receipt grants")
+    problems = [
+        f"bid {grant.bid.sequence} does not hold what it was granted"
+        for pk, grant in grants_of(market).items()
+        if grant.bid.state in ADMITTED and _sorted(grant.held) != _sorted(held.pop(pk, []))
+    ]
     strangers = Bid.objects.filter(pk__in=held).order_by("sequence")
     return problems + [f"bid {bid.sequence} ({bid.state}) holds machines it was not granted" for bid in strangers]
+
+
+def plans_match(market: Market) -> list[str]:
+    """Start and completion of each job are those last granted, and every step of its plan is kept, as events say."""
+    kept: dict[int, list[tuple[int, int, int | None, int | None]]] = defaultdict(list)
+    for row in PlanChange.objects.filter(bid__market=market).order_by("version"):
+        kept[row.bid_id].append((row.version, row.slot, row.start, row.completion))
+    problems = []
+    for pk, grant in grants_of(market).items():
+        if grant.window != (grant.bid.start_slot, grant.bid.completion_slot):
+            problems.append(f"bid {grant.bid.sequence} was granted slots {grant.window}, its row says otherwise")
+        if grant.changes != kept.pop(pk, []):
+            problems.append(f"bid {grant.bid.sequence}: the steps kept of its plan are not those of the events")
+    strangers = Bid.objects.filter(pk__in=kept).order_by("sequence")
+    return problems + [f"bid {bid.sequence} ({bid.state}) has a plan nobody made" for bid in strangers]
 
 
 def within_capacity(market: Market) -> list[str]:
@@ -64,12 +94,12 @@ def within_capacity(market: Market) -> list[str]:
 def after_arrival_and_delay(market: Market) -> list[str]:
     """Nothing is held on a server before the bid's arrival plus its upload delay there."""
     problems = []
-    for bid, schedule, _ in _granted(market):
-        core = CoreBid.from_json(bid.core)
+    for grant, core, placements in _granted(market):
+        bid = grant.bid
         problems += [
             f"bid {bid.sequence} starts on server {p.server} in slot {p.start},"
             f" before {bid.arrival_slot} + {core.delay[p.server]}"
-            for p in schedule.placements
+            for p in placements
             if p.start < bid.arrival_slot + core.delay[p.server]
         ]
         if bid.arrival_slot != core.arrival:
@@ -78,13 +108,14 @@ def after_arrival_and_delay(market: Market) -> list[str]:
 
 
 def work_done(market: Market) -> list[str]:
-    """Every schedule has worker-slots for the whole work, and PSs for its workers' bandwidth."""
+    """Every job with a completion is granted its whole work by then, and at no time more than it may use."""
+    names = PolicyVersion.objects.filter(market=market).values_list("name", flat=True)
+    pause = min((POLICIES[name].pause for name in names), default=0)
     layouts = _layouts(market)
     return [
-        f"bid {bid.sequence} is granted {problem}"
-        for bid, schedule, version in _granted(market)
-        if version in layouts
-        for problem in _missing_work(CoreBid.from_json(bid.core), schedule, layouts[version])
+        f"bid {grant.bid.sequence} is granted {problem}"
+        for grant, core, placements in _granted(market)
+        for problem in _missing_work(core, placements, grant, layouts[grant.layout_version].inventory, pause=pause)
     ]
 
 
@@ -93,54 +124,58 @@ def replays(market: Market) -> list[str]:
     recorded = dict(DecisionRecord.objects.filter(bid__market=market).values_list("bid_id", "receipt"))
     problems = []
     try:
-        for again in replayed(market, priced=True):
-            if recorded.get(again.bid_id) != again.receipt:
-                problems.append(f"bid {again.sequence} (version {again.version}) is decided otherwise when replayed")
-            paid = again.decision.payment
-            if again.posted is not None and abs(paid - again.posted) > 1e-6 * max(1.0, abs(paid)):
-                problems.append(f"bid {again.sequence} pays {paid}; at posted prices it is {again.posted}")
+        for step in replayed(market, priced=True):
+            if step.moves != step.recorded_moves:
+                problems.append(f"version {step.version} moves jobs otherwise when replayed")
+            if not isinstance(step, Replayed):
+                continue
+            if recorded.get(step.bid_id) != step.receipt:
+                problems.append(f"bid {step.sequence} (version {step.version}) is decided otherwise when replayed")
+            paid = step.decision.payment
+            if step.charged is not None and abs(paid - step.charged) > 1e-6 * max(1.0, abs(paid)):
+                problems.append(f"bid {step.sequence} pays {paid}; at posted prices it is {step.charged}")
     except UNREADABLE as error:
         problems.append(f"the replay breaks off: {type(error).__name__}: {error}")
     return problems
 
 
-def _missing_work(core: CoreBid, schedule: Schedule, layout: Layout) -> Iterator[str]:
-    workers = [p for p in schedule.placements if p.role is Role.WORKER]
-    pss = [p for p in schedule.placements if p.role is Role.PS]
-    if not workers or not pss:
-        yield "no workers or no parameter servers"
-        return
-    spread = len({p.server for p in schedule.placements}) > 1
-    transfer = core.transfer_time if spread else (Fraction(0),) * len(core.transfer_time)
-    slowest = max(core.ps_time[p.type] for p in pss)
-    done = sum(
-        p.count * (p.end - p.start) / step
-        for p in workers
-        if (step := core.worker_time[p.type] + slowest + transfer[p.type])
-    )
-    if done < core.work and any(core.worker_time[p.type] + slowest + transfer[p.type] for p in workers):
-        yield f"{float(done):.1f} of {core.work} mini-batches"
-    if sum(p.count for p in workers) > core.chunks:
-        yield f"more workers than its {core.chunks} chunks"
-    if spread:
-        yield from _missing_bandwidth(workers, pss, layout)
+def _missing_work(
+    core: CoreBid, placements: tuple[Placement, ...], grant: Grant, inventory: Inventory, *, pause: int
+) -> Iterator[str]:
+    for _, _, machines in constellations(placements):
+        workers = [p for p in machines if p.role is Role.WORKER]
+        pss = [p for p in machines if p.role is Role.PS]
+        if not workers or (not pss and core.architecture is Architecture.PS):
+            yield "no workers or no parameter servers"
+            return
+        if sum(p.count for p in workers) > core.chunks:
+            yield f"more workers than its {core.chunks} chunks"
+        if core.architecture is Architecture.PS:
+            yield from _missing_bandwidth(workers, pss, inventory)
+    ended = grant.bid.state in (BidState.CANCELLED, BidState.FAILED)
+    if grant.completion is not None and not ended:
+        done = progress(core, placements, until=grant.completion, pause=pause)
+        if done < core.work:
+            yield f"{float(done):.1f} of {core.work} mini-batches"
 
 
-def _missing_bandwidth(workers: list[Placement], pss: list[Placement], layout: Layout) -> Iterator[str]:
+def _missing_bandwidth(workers: list[Placement], pss: list[Placement], inventory: Inventory) -> Iterator[str]:
     hosts = {p.server for p in pss}
-    away = sum(p.count * layout.inventory.workers[p.type].bandwidth_mbps for p in workers if p.server not in hosts)
-    have = sum(p.count * layout.inventory.pss[p.type].bandwidth_mbps for p in pss)
+    away = sum(p.count * inventory.workers[p.type].bandwidth_mbps for p in workers if p.server not in hosts)
+    have = sum(p.count * inventory.pss[p.type].bandwidth_mbps for p in pss)
     if away > have:
         yield f"parameter servers for {float(have):g} Mbit/s, its workers need {ceil(away)}"
 
 
-def _granted(market: Market) -> Iterator[tuple[Bid, Schedule, int]]:
-    """Admitted bids with the schedule in their receipt and the version of the inventory it speaks of."""
-    rows = DecisionRecord.objects.filter(bid__market=market, bid__state__in=sorted(ADMITTED)).select_related("bid")
-    for row in rows.order_by("version").iterator(chunk_size=500):
-        schedule = Decision.from_json(parse(row.receipt)).schedule
-        if schedule is not None:
-            yield row.bid, schedule, row.inventory_version
+def _granted(market: Market) -> Iterator[tuple[Grant, CoreBid, tuple[Placement, ...]]]:
+    """Admitted bids with what they were granted, in positions of the inventory it was last granted under."""
+    layouts = _layouts(market)
+    for grant in grants_of(market).values():
+        layout, bid = layouts[grant.layout_version], grant.bid
+        core = CoreBid.from_json(bid.core)
+        if grant.layout_version != bid.inventory_version:
+            core = core_bid(bid.offer, layout, bid_id=core.id, arrival=core.arrival)
+        yield grant, core, layout.placements([h for h in grant.held if h.end > h.start])
 
 
 def _layouts(market: Market) -> dict[int, Layout]:
@@ -159,11 +194,6 @@ def _reigns(market: Market, *, first: int, last: int) -> Iterator[tuple[Layout, 
         if end > start:
             yield Layout.from_json(event.payload), start, min(end, last)
             start = min(end, last)
-
-
-def _cut(held: Holding, bid: Bid) -> Holding:
-    end = held.end if bid.ended_slot is None else min(held.end, max(held.start, bid.ended_slot))
-    return Holding(held.server_id, held.machine_type_id, held.count, held.start, end)
 
 
 def _sorted(holdings: list[Holding]) -> list[tuple[int, int, int, int, int]]:

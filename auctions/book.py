@@ -6,22 +6,26 @@ rebuilds.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from threading import Lock
 from uuid import UUID
 
 import numpy as np
+from django.db.models import Q
 
 from auctions.layout import Holding, Layout, align
-from auctions.models import Commitment, DecisionRecord, Event, EventKind, Market, PolicyVersion
-from scheduling.arrays import Floats
-from scheduling.decision import Decision, parse
+from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market, PolicyVersion
+from auctions.offers import core_bid
+from scheduling.arrays import Json
+from scheduling.bid import Bid as CoreBid
+from scheduling.decision import Decision, Move, parse
 from scheduling.errors import SchedulingError
 from scheduling.ledger import Ledger
-from scheduling.policy import HISTORY, Book, Policy
-from scheduling.registry import make_policy
-from scheduling.schedule import Placement, Schedule
+from scheduling.policy import HISTORY, Book, Job, Policy
+from scheduling.registry import POLICIES, make_policy
+from scheduling.running_book import RunningBook
+from scheduling.schedule import Schedule
 
 CATCH_UP_EVENTS = 32
 """More events than this are not caught up one by one: a rebuild is as quick."""
@@ -39,27 +43,49 @@ class LiveBook:
 
     version: int
     """The ledger version it stands at."""
+    market_id: int
     layout: Layout
     policy: Policy
     policy_id: int
-    ledger: Ledger
-    history: deque[tuple[float, ...]]
-    decided: int
+    running: RunningBook
+
+    @property
+    def ledger(self) -> Ledger:
+        """What jobs hold from now on."""
+        return self.running.ledger
 
     def advance(self, now: int) -> None:
         """Let slots pass; the horizon starts at `now`."""
-        self.ledger.advance(now)
+        self.running.advance(now)
 
     def view(self) -> Book:
         """What the policy may look at."""
-        return Book(now=self.ledger.start, ledger=self.ledger, history=self._densities(), decided=self.decided)
+        return self.running.view()
 
-    def take_in(self, decision: Decision) -> None:
-        """Reserve what a decision granted and learn from the bid it was about."""
-        if decision.schedule is not None:
-            self.ledger.commit(decision.schedule)
-        self.history.append(decision.density)
-        self.decided += 1
+    def take_in(self, bid: CoreBid, decision: Decision) -> None:
+        """Make the moves a decision asks for, reserve what it granted, and learn from the bid it was about."""
+        self.running.take_in(bid, decision, bound=self.policy.binding)
+
+    def relaid(self, layout: Layout, offers: Mapping[str, Json]) -> "LiveBook":
+        """The book under another inventory; `offers` by the bid's id. Raises if what jobs hold does not fit it."""
+        jobs = [
+            replace(
+                job,
+                bid=core_bid(offers[name], layout, bid_id=name, arrival=job.bid.arrival),
+                held=tuple(sorted(layout.placements(self.layout.holdings(job.held)))),
+            )
+            for name, job in self.running.jobs.items()
+        ]
+        ledger = Ledger(layout.inventory, start=self.running.now, slots=layout.horizon)
+        ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
+        history = realigned(self.running.history, old=self.layout, new=layout)
+        running = RunningBook(ledger, history, self.running.decided, {job.bid.id: job for job in jobs})
+        return replace(self, layout=layout, running=running)
+
+    def end(self, job_id: str) -> None:
+        """Free what a job holds from now on; one that is over by now holds nothing."""
+        if job_id in self.running.jobs:
+            self.running.end(job_id)
 
     def slots_to_keep(self, *, last: int) -> range:
         """The slots whose prices and use are kept when slots up to `last` begin."""
@@ -70,16 +96,12 @@ class LiveBook:
         """An independent book with the same contents."""
         return LiveBook(
             version=self.version,
+            market_id=self.market_id,
             layout=self.layout,
             policy=self.policy,
             policy_id=self.policy_id,
-            ledger=self.ledger.copy(),
-            history=deque(self.history, maxlen=HISTORY),
-            decided=self.decided,
+            running=self.running.copy(),
         )
-
-    def _densities(self) -> Floats:
-        return np.array(self.history, dtype=np.float64).reshape(len(self.history), len(self.layout.resource_ids))
 
 
 _books: dict[UUID, LiveBook] = {}
@@ -141,25 +163,51 @@ def rebuild(market: Market, *, now: int) -> LiveBook:
     opening = Event.objects.get(market=market, version=market.inventory_version)
     layout = Layout.from_json(opening.payload)
     chosen = PolicyVersion.objects.filter(market=market).latest("number")
-    held = Commitment.objects.filter(bid__market=market, end__gt=now).values_list(
-        "server_id", "machine_type_id", "count", "start", "end"
-    )
+    jobs = _jobs(market, layout, now=now)
+    ledger = Ledger(layout.inventory, start=now, slots=layout.horizon)
+    ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
     return LiveBook(
         version=market.ledger_version,
+        market_id=market.pk,
         layout=layout,
         policy=make_policy(chosen.name, chosen.parameters),
         policy_id=chosen.pk,
-        ledger=ledger_of(layout, [Holding(*row) for row in held], now=now),
-        history=_recorded_history(market, layout),
-        decided=DecisionRecord.objects.filter(bid__market=market).count(),
+        running=RunningBook(
+            ledger=ledger,
+            history=_recorded_history(market, layout),
+            decided=DecisionRecord.objects.filter(bid__market=market).count(),
+            jobs={job.bid.id: job for job in jobs},
+        ),
     )
 
 
-def ledger_of(layout: Layout, holdings: Sequence[Holding], *, now: int) -> Ledger:
-    """A ledger over [now, now + horizon) with these holdings reserved; raises if they do not fit."""
-    ledger = Ledger(layout.inventory, start=now, slots=layout.horizon)
-    ledger.restore(_one_by_one(layout.placements([h for h in holdings if h.end > max(h.start, now)])))
-    return ledger
+def core_in_force(bid: Bid, market: Market, layout: Layout) -> CoreBid:
+    """The bid in the positions of the inventory in force."""
+    if bid.inventory_version == market.inventory_version:
+        return CoreBid.from_json(bid.core)
+    return core_bid(bid.offer, layout, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
+
+
+def _jobs(market: Market, layout: Layout, *, now: int) -> list[Job]:
+    """Jobs that are not over by slot `now`, in order of admission."""
+    going = Q(state__in=(BidState.PLANNED, BidState.RUNNING))
+    # A schedule with an inclusive window holds a slot more than the job needs.
+    holding = Q(state=BidState.COMPLETED, commitments__end__gt=now)
+    bids = list(Bid.objects.filter(going | holding, market=market).distinct().select_related("decision__policy"))
+    rows = Commitment.objects.filter(bid__in=[bid.pk for bid in bids])
+    held: dict[int, list[Holding]] = {bid.pk: [] for bid in bids}
+    for pk, *row in rows.values_list("bid_id", "server_id", "machine_type_id", "count", "start", "end"):
+        held[pk].append(Holding(*row))
+    jobs = [
+        Job(
+            bid=core_in_force(bid, market, layout),
+            held=tuple(sorted(layout.placements([h for h in held[bid.pk] if h.end > h.start]))),
+            completion=bid.completion_slot,
+            bound=POLICIES[bid.decision.policy.name].binding,
+        )
+        for bid in sorted(bids, key=lambda bid: bid.decision.version)
+    ]
+    return [job for job in jobs if not job.is_over(now)]
 
 
 def realigned(history: Iterable[tuple[float, ...]], *, old: Layout, new: Layout) -> deque[tuple[float, ...]]:
@@ -167,10 +215,6 @@ def realigned(history: Iterable[tuple[float, ...]], *, old: Layout, new: Layout)
     rows = np.array(list(history), dtype=np.float64).reshape(-1, len(old.resource_ids))
     moved = align(rows, old=old.resource_ids, new=new.resource_ids, axis=1)
     return deque((tuple(row) for row in moved.tolist()), maxlen=HISTORY)
-
-
-def _one_by_one(placements: Iterable[Placement]) -> Iterable[Schedule]:
-    return (Schedule(start=p.start, completion=p.end, placements=(p,)) for p in placements)
 
 
 def _recorded_history(market: Market, layout: Layout) -> deque[tuple[float, ...]]:
@@ -198,9 +242,15 @@ def _catch_up(book: LiveBook, market: Market) -> bool:
     simple = {EventKind.SUBMITTED, EventKind.WITHDRAWN, EventKind.ADMITTED, EventKind.REJECTED, EventKind.SLOT}
     if book.version > market.ledger_version or len(kinds) > CATCH_UP_EVENTS or not simple.issuperset(kinds):
         return False
-    receipts = DecisionRecord.objects.filter(bid__market=market, version__gt=book.version).order_by("version")
-    for receipt, slot in receipts.values_list("receipt", "slot"):
-        book.advance(slot)
-        book.take_in(Decision.from_json(parse(receipt)))
+    events = missed.order_by("version").select_related("bid__decision")
+    for event in events:
+        moves = [Move.from_json(move) for move in event.payload.get("moves", ())]
+        if event.kind == EventKind.SLOT:
+            book.advance(event.payload["now"])
+            book.running.apply(moves)
+        elif event.bid is not None and event.kind in (EventKind.ADMITTED, EventKind.REJECTED):
+            book.advance(event.slot)
+            decision = replace(Decision.from_json(parse(event.bid.decision.receipt)), moves=tuple(moves))
+            book.take_in(core_in_force(event.bid, market, book.layout), decision)
     book.version = market.ledger_version
     return True

@@ -13,11 +13,10 @@ from django.db import transaction
 from kombu.exceptions import OperationalError
 
 from auctions import book as books
-from auctions import transitions
+from auctions import plans, transitions
 from auctions.book import LiveBook
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, EventKind, Market, Payment
-from auctions.offers import core_bid
 from auctions.slots import caught_up
 from scheduling.bid import Bid as CoreBid
 from scheduling.decision import Decision, canonical
@@ -68,11 +67,10 @@ def decide_next(market_id: int) -> bool:
 
 def current_core(market: Market, bid: Bid, book: LiveBook) -> CoreBid:
     """The bid in the positions of the inventory in force: written anew if that changed since submission."""
-    if bid.inventory_version == market.inventory_version:
-        return CoreBid.from_json(bid.core)
-    core = core_bid(bid.offer, book.layout, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
-    bid.core, bid.inventory_version = core.to_json(), market.inventory_version
-    bid.save(update_fields=["core", "inventory_version"])
+    core = books.core_in_force(bid, market, book.layout)
+    if bid.inventory_version != market.inventory_version:
+        bid.core, bid.inventory_version = core.to_json(), market.inventory_version
+        bid.save(update_fields=["core", "inventory_version"])
     return core
 
 
@@ -81,10 +79,14 @@ def _decide(market: Market, bid: Bid, book: LiveBook, moment: Moment) -> None:
     began = perf_counter()
     decision = book.policy.decide(core, book.view())
     latency_ms = (perf_counter() - began) * 1000
-    book.take_in(decision)
+    book.take_in(core, decision)
     _write_outcome(bid, decision, book, moment)
     kind = EventKind.ADMITTED if decision.admitted else EventKind.REJECTED
-    event = record(market, Happening(kind, at=moment.wall, slot=moment.now, bid=bid))
+    payload = plans.to_payload(decision.moves)
+    event = record(market, Happening(kind, at=moment.wall, slot=moment.now, bid=bid, payload=payload))
+    plans.write(book, decision.moves, moment, version=event.version)
+    if decision.admitted and not book.policy.binding:
+        plans.note([(bid, book.running.jobs[core.id])], moment, version=event.version)
     book.version = market.ledger_version
     DecisionRecord.objects.create(
         bid=bid,
@@ -102,23 +104,14 @@ def _decide(market: Market, bid: Bid, book: LiveBook, moment: Moment) -> None:
 
 
 def _write_outcome(bid: Bid, decision: Decision, book: LiveBook, moment: Moment) -> None:
-    schedule = decision.schedule
-    if schedule is None:
+    if not decision.admitted:
         transitions.reject(bid)
         return
-    window = (schedule.start, schedule.completion)
+    schedule = decision.schedule
+    window = (None, None) if schedule is None else (schedule.start, schedule.completion)
     transitions.admit(bid, value=decision.value, payment=decision.payment, window=window, slot=moment.slot)
-    Commitment.objects.bulk_create(
-        Commitment(
-            bid=bid,
-            server_id=h.server_id,
-            machine_type_id=h.machine_type_id,
-            count=h.count,
-            start=h.start,
-            end=h.end,
-        )
-        for h in book.layout.holdings(schedule)
-    )
+    if schedule is not None:
+        Commitment.objects.bulk_create(plans.commitments(bid, book.layout.holdings(schedule.placements)))
     Payment.objects.create(bid=bid, amount=decision.payment, created_at=moment.wall)
 
 

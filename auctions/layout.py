@@ -4,7 +4,7 @@ Servers may be added, renamed or removed, but a position in a recorded schedule 
 force then. Each position carries the key of its row, so that one layout can be read in terms of another.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -18,7 +18,7 @@ from cluster.models import Cluster, MachineRole, MachineType, Resource, Server
 from scheduling.arrays import Ints, Json
 from scheduling.inventory import Inventory
 from scheduling.inventory import MachineType as CoreType
-from scheduling.schedule import Placement, Role, Schedule
+from scheduling.schedule import Placement, Role
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class Layout:
             ps_ids=tuple(document["ps_ids"]),
         )
 
-    def holdings(self, schedule: Schedule) -> tuple[Holding, ...]:
-        """What a schedule holds, by row."""
+    def holdings(self, placements: Iterable[Placement]) -> tuple[Holding, ...]:
+        """Placements by row."""
         return tuple(
             Holding(
                 server_id=self.server_ids[p.server],
@@ -98,7 +98,7 @@ class Layout:
                 start=p.start,
                 end=p.end,
             )
-            for p in schedule.placements
+            for p in placements
         )
 
     def placements(self, holdings: Sequence[Holding]) -> tuple[Placement, ...]:

@@ -1,26 +1,37 @@
 """A cluster's market: opened once, taking bids or not, told when the inventory changes."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Q
 
+from auctions import plans
 from auctions.errors import NoMarket
 from auctions.layout import Holding, Layout, layout_of, units_held
 from auctions.lock import Happening, Moment, lock, locked_market, moment_of, record, save_counters
-from auctions.models import Bid, Certificate, Commitment, Event, EventKind, Market, SlotPrice
+from auctions.models import Bid, Certificate, Commitment, Event, EventKind, Market, PolicyVersion, SlotPrice
 from auctions.policies import add_version
 from auctions.slots import caught_up
+from cluster.facts import inventory_of
 from cluster.models import Cluster
 from scheduling.arrays import Json
+from scheduling.decision import Move
+from scheduling.errors import InvalidField
 from scheduling.inventory import Inventory
-from scheduling.registry import make_policy
+from scheduling.policy import Policy
+from scheduling.registry import POLICIES, make_policy
+
+BINDING = tuple(name for name, kind in POLICIES.items() if kind.binding)
+"""Policies whose schedules are promises."""
 
 
 def open_market(
     cluster: Cluster, *, policy: str = "dps", parameters: Json | None = None, by: User | None = None
 ) -> Market:
     """Open the cluster's market under a policy; one that exists is only opened for bids again."""
-    make_policy(policy, parameters or {})
+    make_policy(policy, parameters or {}).check(inventory_of(cluster))
     with transaction.atomic():
         market, created = Market.objects.get_or_create(cluster=cluster)
         market = lock(market.pk)
@@ -63,13 +74,17 @@ def inventory_problems(cluster: Cluster, inventory: Inventory) -> list[str]:
     market = lock(market.pk)
     moment = moment_of(market)
     new, old = layout_of(cluster, inventory), _layout_in_force(market)
-    problems = []
+    problems, policy = [], _policy_in_force(market)
+    try:
+        policy.check(inventory)
+    except InvalidField as error:
+        problems.append(f"The market's policy cannot run on this: {error}.")
     if new.slot_seconds != old.slot_seconds and Bid.objects.filter(market=market).exists():
         problems.append(
             f"The slot length cannot change from {old.slot_seconds} s to {new.slot_seconds} s:"
             " recorded bids and schedules count in slots."
         )
-    return problems + _broken_promises(market, new, old, now=moment.now)
+    return problems + _broken_promises(market, new, old, now=moment.now, all_stay=policy.binding)
 
 
 def inventory_changed(cluster: Cluster) -> None:
@@ -83,12 +98,14 @@ def inventory_changed(cluster: Cluster) -> None:
         if layout.to_json() == _layout_in_force(market).to_json():
             return
         moment = moment_of(market)
-        caught_up(market, moment)  # slots that began had the old inventory
+        book = caught_up(market, moment)  # slots that began had the old inventory
         # At the very beginning of a slot it is processed, yet still traded: what was kept of it no longer holds.
         SlotPrice.objects.filter(market=market, slot__gte=moment.now).delete()
         # After a clock was set back it may be in the certificate's sums already: they are made anew.
         Certificate.objects.filter(market=market, settled_through__gt=moment.now).delete()
-        _record_layout(market, moment, layout, kind=EventKind.INVENTORY)
+        new, moves = plans.laid_anew(book, layout, plans.offers_of(book))
+        event = _record_layout(market, moment, layout, kind=EventKind.INVENTORY, moves=moves)
+        plans.write(new, moves, moment, version=event.version)
         save_counters(market)
 
 
@@ -96,13 +113,25 @@ def _layout_in_force(market: Market) -> Layout:
     return Layout.from_json(Event.objects.get(market=market, version=market.inventory_version).payload)
 
 
-def _record_layout(market: Market, moment: Moment, layout: Layout, *, kind: EventKind) -> None:
-    event = record(market, Happening(kind, at=moment.wall, slot=moment.now, payload=layout.to_json()))
+def _policy_in_force(market: Market) -> Policy:
+    chosen = PolicyVersion.objects.filter(market=market).latest("number")
+    return make_policy(chosen.name, chosen.parameters)
+
+
+def _record_layout(
+    market: Market, moment: Moment, layout: Layout, *, kind: EventKind, moves: Sequence[Move] = ()
+) -> Event:
+    payload = layout.to_json() | plans.to_payload(moves)
+    event = record(market, Happening(kind, at=moment.wall, slot=moment.now, payload=payload))
     market.inventory_version = event.version
+    return event
 
 
-def _broken_promises(market: Market, new: Layout, old: Layout, *, now: int) -> list[str]:
+def _broken_promises(market: Market, new: Layout, old: Layout, *, now: int, all_stay: bool) -> list[str]:
     rows = Commitment.objects.filter(bid__market=market, end__gt=now)
+    if not all_stay:
+        # What has not started and was never promised is planned anew.
+        rows = rows.filter(Q(bid__start_slot__lt=now) | Q(bid__decision__policy__name__in=BINDING))
     holdings = [Holding(*row) for row in rows.values_list("server_id", "machine_type_id", "count", "start", "end")]
     if not holdings:
         return []

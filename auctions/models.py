@@ -98,8 +98,8 @@ class Bid(models.Model):
     state = models.CharField(max_length=10, choices=BidState, default=BidState.SUBMITTED)
     value = models.FloatField(null=True, help_text="Worth at the completion granted.")
     payment = models.FloatField(null=True)
-    start_slot = models.BigIntegerField(null=True)
-    completion_slot = models.BigIntegerField(null=True)
+    start_slot = models.BigIntegerField(null=True, help_text="None while the job waits in line without a start.")
+    completion_slot = models.BigIntegerField(null=True, help_text="None while nothing is planned.")
     ended_slot = models.BigIntegerField(null=True, help_text="Slot in which it was cancelled or failed.")
 
     class Meta:
@@ -113,13 +113,22 @@ class Bid(models.Model):
             ),
             CheckConstraint(condition=Q(state__in=BidState.values), name="bid_state_known"),
             CheckConstraint(
-                condition=(
-                    Q(state__in=sorted(ADMITTED))
-                    & Q(value__isnull=False, payment__isnull=False)
-                    & Q(start_slot__isnull=False, completion_slot__isnull=False)
-                )
-                | ~Q(state__in=sorted(ADMITTED)),
-                name="bid_admitted_has_schedule",
+                condition=Q(value__isnull=False, payment__isnull=False) | ~Q(state__in=sorted(ADMITTED)),
+                name="bid_admitted_has_value",
+            ),
+            CheckConstraint(
+                condition=~Q(state__in=(BidState.RUNNING, BidState.COMPLETED)) | Q(start_slot__isnull=False),
+                name="bid_running_has_start",
+            ),
+            CheckConstraint(
+                condition=~Q(state=BidState.COMPLETED) | Q(completion_slot__isnull=False),
+                name="bid_completed_has_completion",
+            ),
+            CheckConstraint(
+                condition=~Q(state=BidState.PLANNED)
+                | Q(start_slot__isnull=True, completion_slot__isnull=True)
+                | Q(start_slot__isnull=False, completion_slot__isnull=False),
+                name="bid_planned_has_both_or_neither",
             ),
             CheckConstraint(
                 condition=Q(payment__isnull=True) | (Q(payment__gte=0) & Q(payment__lte=F("value"))),
@@ -127,7 +136,10 @@ class Bid(models.Model):
             ),
             CheckConstraint(
                 condition=Q(start_slot__isnull=True)
-                | (Q(start_slot__gte=F("arrival_slot")) & Q(completion_slot__gt=F("start_slot"))),
+                | (
+                    Q(start_slot__gte=F("arrival_slot"))
+                    & (Q(completion_slot__isnull=True) | Q(completion_slot__gt=F("start_slot")))
+                ),
                 name="bid_runs_after_arrival",
             ),
         ]
@@ -181,6 +193,24 @@ class Commitment(models.Model):
         return f"{self.count} x {self.machine_type} on {self.server} in [{self.start}, {self.end})"
 
 
+class PlanChange(models.Model):
+    """One step of a plan that is no promise: from this event on the job was to start and complete then."""
+
+    bid = models.ForeignKey(Bid, models.PROTECT, related_name="plan_changes")
+    version = models.PositiveBigIntegerField(help_text="Version of the event that changed it.")
+    at = models.DateTimeField()
+    slot = models.BigIntegerField(help_text="First slot that could still be used.")
+    start = models.BigIntegerField(null=True, help_text="None: in line without a start.")
+    completion = models.BigIntegerField(null=True, help_text="None: nothing is planned.")
+
+    class Meta:
+        ordering = ["version"]
+        constraints = [UniqueConstraint(fields=["bid", "version"], name="plan_change_once")]
+
+    def __str__(self) -> str:
+        return f"plan of {self.bid} at version {self.version}"
+
+
 class Payment(models.Model):
     """What an admitted bid pays: the posted cost of its schedule when it was decided. Not refunded on cancellation."""
 
@@ -215,6 +245,8 @@ class Event(models.Model):
 
     `payload` by kind: `opened` and `inventory` hold the layout (inventory, horizon and the keys of the rows behind
     its positions), `policy` the policy's name and parameters, `slot` the sequence numbers that began and completed.
+    Under a policy that plans, `moves` holds what jobs hold from then on instead of what they held, in positions of the
+    inventory then in force.
     `slot` is the first slot that could still be traded; of a `slot` event, the last slot that began.
     """
 

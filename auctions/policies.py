@@ -1,26 +1,55 @@
 """Which policy a market decides by. Versions are only added: decisions keep the one they were made under."""
 
+from collections.abc import Sequence
+
 from django.contrib.auth.models import User
 
+from auctions import plans
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
-from auctions.models import EventKind, Market, PolicyVersion
+from auctions.models import Event, EventKind, Market, PolicyVersion
 from auctions.slots import caught_up
 from scheduling.arrays import Json
+from scheduling.decision import Move
+from scheduling.errors import InvalidField
+from scheduling.policy import Cause, Job, Policy
 from scheduling.registry import make_policy
 
 
 def change_policy(market: Market, *, name: str, parameters: Json, by: User | None) -> PolicyVersion:
     """Decide by this policy from now on; raises UnknownPolicy, or InvalidField naming the parameter."""
-    make_policy(name, parameters)
+    policy = make_policy(name, parameters)
     with locked_market(market.pk) as held:
         moment = moment_of(held)
-        caught_up(held, moment)  # slots that began had the old policy's prices
-        chosen = add_version(held, moment, name=name, parameters=parameters, by=by)
+        book = caught_up(held, moment)  # slots that began had the old policy's prices
+        policy.check(book.layout.inventory)
+        _check_line(policy, book.view().jobs)
+        book.policy = policy
+        moves = plans.plan(book, Cause.CHANGED)
+        chosen, event = add_version(held, moment, name=name, parameters=parameters, by=by, moves=moves)
+        plans.write(book, moves, moment, version=event.version)
         save_counters(held)
     return chosen
 
 
-def add_version(market: Market, moment: Moment, *, name: str, parameters: Json, by: User | None) -> PolicyVersion:
+def _check_line(policy: Policy, jobs: Sequence[Job]) -> None:
+    """Refuse a policy that would leave jobs without a plan in line for ever."""
+    waiting = [job for job in jobs if job.completion is None]
+    if policy.binding and waiting:
+        raise InvalidField("name", f"{policy.title} plans nothing, and {len(waiting)} jobs wait in line for a plan")
+    strange = sorted({str(job.bid.architecture) for job in waiting} - {str(known) for known in policy.architectures})
+    if strange:
+        raise InvalidField("name", f"{policy.title} does not run {', '.join(strange)} jobs, and some wait in line")
+
+
+def add_version(
+    market: Market,
+    moment: Moment,
+    *,
+    name: str,
+    parameters: Json,
+    by: User | None,
+    moves: Sequence[Move] = (),
+) -> tuple[PolicyVersion, Event]:
     """Record the policy as the market's next version, under its lock. What is stored names every parameter."""
     complete = make_policy(name, parameters).to_json()
     last = PolicyVersion.objects.filter(market=market).order_by("-number").first()
@@ -32,6 +61,6 @@ def add_version(market: Market, moment: Moment, *, name: str, parameters: Json, 
         created_at=moment.wall,
         created_by=by,
     )
-    payload = {"number": chosen.number, "name": name, "parameters": complete}
-    record(market, Happening(EventKind.POLICY, at=moment.wall, slot=moment.now, payload=payload))
-    return chosen
+    payload = {"number": chosen.number, "name": name, "parameters": complete} | plans.to_payload(moves)
+    event = record(market, Happening(EventKind.POLICY, at=moment.wall, slot=moment.now, payload=payload))
+    return chosen, event

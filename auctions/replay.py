@@ -1,38 +1,49 @@
-"""A market decided again from its events and recorded bids alone: the receipts must come out byte for byte."""
+"""A market decided and planned again from its events and bids alone: receipts and moves must come out byte for byte."""
 
-from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
-from auctions.book import LiveBook, ledger_of, realigned
-from auctions.layout import Holding, Layout
+from auctions import plans
+from auctions.book import LiveBook
+from auctions.layout import Layout
 from auctions.models import Bid, DecisionRecord, Event, EventKind, Market
 from scheduling.bid import Bid as CoreBid
-from scheduling.decision import Decision, canonical
+from scheduling.decision import Decision, Move, canonical
 from scheduling.ledger import Ledger
-from scheduling.policy import HISTORY, Policy
+from scheduling.policy import Cause, Objective
 from scheduling.registry import make_policy
+from scheduling.running_book import RunningBook
 
 
 @dataclass(frozen=True)
-class Replayed:
+class Step:
+    """One event taken again."""
+
+    version: int
+    kind: EventKind
+    moves: str
+    """What jobs hold instead of what they held, canonical."""
+    recorded_moves: str
+
+
+@dataclass(frozen=True)
+class Replayed(Step):
     """A decision made again."""
 
     sequence: int
     bid_id: int
-    version: int
-    """Version of the event that recorded it."""
     decision: Decision
     receipt: str
-    posted: float | None
-    """What its schedule cost at the prices posted then; None when rejected, or when not asked for."""
+    charged: float | None
+    """What it had to pay at the prices posted then, 0 where nobody pays; None when rejected, or when not asked for."""
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A recorded receipt that is not what the replay gives."""
+    """What was recorded and is not what the replay gives: a receipt, or the moves of an event."""
 
     sequence: int
+    """Of the bid; 0 for moves."""
     recorded: str
     """Empty when there is no record."""
     replayed: str
@@ -48,46 +59,40 @@ class Replay:
 
 def replay_market(market: Market) -> Replay:
     """Decide every decided bid again and compare with what was recorded."""
-    again = list(replayed(market))
     recorded = dict(DecisionRecord.objects.filter(bid__market=market).values_list("bid_id", "receipt"))
-    wrong = [
-        Mismatch(sequence=r.sequence, recorded=recorded.get(r.bid_id, ""), replayed=r.receipt)
-        for r in again
-        if recorded.get(r.bid_id) != r.receipt
-    ]
-    return Replay(decisions=len(again), mismatches=tuple(wrong))
+    decisions, wrong = 0, []
+    for step in replayed(market):
+        if isinstance(step, Replayed):
+            decisions += 1
+            if recorded.get(step.bid_id) != step.receipt:
+                wrong.append(Mismatch(step.sequence, recorded.get(step.bid_id, ""), step.receipt))
+        if step.moves != step.recorded_moves:
+            wrong.append(Mismatch(0, step.recorded_moves, step.moves))
+    return Replay(decisions=decisions, mismatches=tuple(wrong))
 
 
-def replayed(market: Market, *, priced: bool = False) -> Iterator[Replayed]:
-    """The decisions a market's events lead to, in order; recorded decisions are not looked at.
+def replayed(market: Market, *, priced: bool = False) -> Iterator[Step]:
+    """The steps a market's events lead to, in order; recorded decisions and moves are not looked at.
 
     With `priced`, the posted prices are computed at each admission and the schedule's cost summed from them.
     """
-    state = _Replaying(priced=priced)
-    bids = {bid.pk: bid for bid in Bid.objects.filter(market=market).only("pk", "sequence", "core")}
+    bids = {b.pk: b for b in Bid.objects.filter(market=market).only("pk", "sequence", "core", "offer", "arrival_slot")}
+    state = _Replaying(bids, priced=priced)
     for event in Event.objects.filter(market=market).order_by("version").iterator(chunk_size=500):
-        bid = bids[event.bid_id] if event.bid_id is not None else None
-        decision = state.apply(event, bid)
-        if decision is not None and bid is not None:
-            yield Replayed(
-                sequence=bid.sequence,
-                bid_id=bid.pk,
-                version=event.version,
-                decision=decision,
-                receipt=canonical(decision.to_json()),
-                posted=state.posted,
-            )
+        step = state.apply(event)
+        if step is not None:
+            yield step
 
 
 def kept_by_replay(market: Market) -> dict[int, tuple[int, list[object], list[object]]]:
     """What is kept of each slot that began: version of the inventory, prices and use as a replay finds them."""
-    state = _Replaying(priced=False)
     kept: dict[int, tuple[int, list[object], list[object]]] = {}
     inventory_version = 0
-    bids = {bid.pk: bid for bid in Bid.objects.filter(market=market).only("pk", "sequence", "core")}
+    bids = {b.pk: b for b in Bid.objects.filter(market=market).only("pk", "sequence", "core", "offer", "arrival_slot")}
+    state = _Replaying(bids, priced=False)
     for event in Event.objects.filter(market=market).order_by("version").iterator(chunk_size=500):
         if event.kind == EventKind.SLOT:
-            book = state.book(event.payload["from"])
+            book = state.at(event.payload["from"])
             rows = book.slots_to_keep(last=event.payload["to"])
             if rows:
                 prices, used, start = book.policy.prices(book.view()), book.ledger.used, book.ledger.start
@@ -96,75 +101,94 @@ def kept_by_replay(market: Market) -> dict[int, tuple[int, list[object], list[ob
         elif event.kind in (EventKind.OPENED, EventKind.INVENTORY):
             inventory_version = event.version
             kept = {slot: row for slot, row in kept.items() if slot < event.slot}
-        state.apply(event, bids[event.bid_id] if event.bid_id is not None else None)
+        state.apply(event)
     return kept
 
 
-@dataclass
 class _Replaying:
     """The state of a market between two events."""
 
-    priced: bool
-    posted: float | None = None
-    layout: Layout | None = None
-    policy: Policy | None = None
-    ledger: Ledger | None = None
-    history: deque[tuple[float, ...]] = field(default_factory=lambda: deque(maxlen=HISTORY))
-    decided: int = 0
-    held: dict[int, tuple[Holding, ...]] = field(default_factory=dict)
-    """What each admitted bid holds, by the bid's key."""
+    def __init__(self, bids: dict[int, Bid], *, priced: bool) -> None:
+        self._bids, self._priced = bids, priced
+        self._offers = {str(bid.sequence): bid.offer for bid in bids.values()}
+        self._opening: Event | None = None
+        self._book: LiveBook | None = None
 
-    def apply(self, event: Event, bid: Bid | None) -> Decision | None:
-        """Take one step; the decision it makes, if it makes one."""
+    def at(self, now: int) -> LiveBook:
+        """The book as it stands at slot `now`."""
+        if self._book is None:
+            raise ValueError("something happened before the market opened")
+        if now > self._book.running.now:
+            self._book.advance(now)
+        return self._book
+
+    def apply(self, event: Event) -> Step | None:
+        """Take one step; None for what changes nothing but a bid's state."""
+        bid = None if event.bid_id is None else self._bids[event.bid_id]
         match event.kind:
-            case EventKind.OPENED | EventKind.INVENTORY:
-                self._lay_out(Layout.from_json(event.payload), now=event.slot)
+            case EventKind.OPENED:
+                self._opening = event
+                return None
             case EventKind.POLICY:
-                self.policy = make_policy(event.payload["name"], event.payload["parameters"])
+                return self._change_policy(event)
+            case EventKind.INVENTORY:
+                book = self.at(event.slot)
+                self._book, moves = plans.laid_anew(book, Layout.from_json(event.payload), self._offers)
+                return self._step(event, moves)
+            case EventKind.SLOT:
+                # Slots that passed before policies could plan have no cause: nobody was asked.
+                book = self.at(event.payload.get("now", event.slot + 1))
+                cause = event.payload.get("cause")
+                return self._step(event, () if cause is None else plans.plan(book, Cause(cause)))
             case EventKind.CANCELLED | EventKind.FAILED if bid is not None:
-                self._release(bid, from_slot=event.slot)
+                book = self.at(event.slot)
+                book.end(str(bid.sequence))
+                return self._step(event, plans.plan(book, Cause.ENDED))
             case EventKind.ADMITTED | EventKind.REJECTED if bid is not None:
-                return self._decide(bid, now=event.slot)
+                return self._decide(event, bid)
         return None
 
-    def _lay_out(self, layout: Layout, *, now: int) -> None:
-        if self.layout is not None:
-            self.history = realigned(self.history, old=self.layout, new=layout)
-        self.layout = layout
-        self.ledger = ledger_of(layout, [h for holdings in self.held.values() for h in holdings], now=now)
+    def _change_policy(self, event: Event) -> Step:
+        policy = make_policy(event.payload["name"], event.payload["parameters"])
+        if self._book is None:
+            if self._opening is None:
+                raise ValueError("a policy was chosen before the market opened")
+            layout = Layout.from_json(self._opening.payload)
+            ledger = Ledger(layout.inventory, start=self._opening.slot, slots=layout.horizon)
+            running = RunningBook(ledger)
+            self._book = LiveBook(
+                version=0, market_id=event.market_id, layout=layout, policy=policy, policy_id=0, running=running
+            )
+            return self._step(event, ())
+        book = self.at(event.slot)
+        book.policy = policy
+        return self._step(event, plans.plan(book, Cause.CHANGED))
 
-    def _release(self, bid: Bid, *, from_slot: int) -> None:
-        if self.layout is None:
-            return
-        self.held[bid.pk] = tuple(replace(h, end=min(h.end, max(h.start, from_slot))) for h in self.held[bid.pk])
-        holdings = [h for mine in self.held.values() for h in mine]
-        self.ledger = ledger_of(self.layout, holdings, now=from_slot)
-
-    def _decide(self, bid: Bid, *, now: int) -> Decision:
-        book = self.book(now)
-        decision = book.policy.decide(CoreBid.from_json(bid.core), book.view())
-        self.posted = _posted_cost(book, decision) if self.priced else None
-        book.take_in(decision)
-        self.decided = book.decided
-        if decision.schedule is not None:
-            self.held[bid.pk] = book.layout.holdings(decision.schedule)
-        return decision
-
-    def book(self, now: int) -> LiveBook:
-        """The book as it stands at slot `now`."""
-        if self.layout is None or self.policy is None or self.ledger is None:
-            raise ValueError("something happened before the market opened")
-        book = LiveBook(
-            version=0,
-            layout=self.layout,
-            policy=self.policy,
-            policy_id=0,
-            ledger=self.ledger,
-            history=self.history,
-            decided=self.decided,
+    def _decide(self, event: Event, bid: Bid) -> Replayed:
+        book = self.at(event.slot)
+        core = CoreBid.from_json(bid.core)
+        decision = book.policy.decide(core, book.view())
+        # Where nobody pays, prices only steer.
+        pays = self._priced and book.policy.objective is Objective.WELFARE
+        charged = _posted_cost(book, decision) if pays else 0.0 if self._priced and decision.admitted else None
+        book.take_in(core, decision)
+        step = self._step(event, decision.moves)
+        return Replayed(
+            **vars(step),
+            sequence=bid.sequence,
+            bid_id=bid.pk,
+            decision=decision,
+            receipt=canonical(decision.to_json()),
+            charged=charged,
         )
-        book.advance(now)
-        return book
+
+    def _step(self, event: Event, moves: tuple[Move, ...]) -> Step:
+        return Step(
+            version=event.version,
+            kind=EventKind(event.kind),
+            moves=canonical([move.to_json() for move in moves]),
+            recorded_moves=canonical(event.payload.get("moves", [])),
+        )
 
 
 def _posted_cost(book: LiveBook, decision: Decision) -> float | None:

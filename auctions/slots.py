@@ -1,10 +1,11 @@
 """Slots pass: jobs begin and complete, the prices of each slot are kept, and the horizon rolls."""
 
 from auctions import book as books
-from auctions import transitions
+from auctions import plans, transitions
 from auctions.book import LiveBook
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
-from auctions.models import EventKind, Market, SlotPrice
+from auctions.models import Bid, BidState, Event, EventKind, Market, SlotPrice
+from scheduling.policy import Cause
 
 
 def pass_slots(market_id: int) -> bool:
@@ -32,14 +33,26 @@ def caught_up(market: Market, moment: Moment) -> LiveBook:
     book = books.take(market, now=market.slot + 1 if late else moment.now)
     if late:
         first = market.slot + 1
+        cause = _cause(market, moment)
         _keep_prices(market, book, last=moment.slot)
         begun = transitions.begin(market, moment.slot)
         market.slot = moment.slot
-        payload = {"from": first, "to": moment.slot, "running": begun.running, "completed": begun.completed}
-        record(market, Happening(EventKind.SLOT, at=moment.wall, slot=moment.slot, payload=payload))
-        book.version = market.ledger_version
         book.advance(moment.now)
+        moves = plans.plan(book, cause)
+        payload = {"from": first, "to": moment.slot, "now": moment.now, "cause": cause}
+        payload |= {"running": begun.running, "completed": begun.completed, **plans.to_payload(moves)}
+        event = record(market, Happening(EventKind.SLOT, at=moment.wall, slot=moment.slot, payload=payload))
+        plans.write(book, moves, moment, version=event.version)
+        book.version = market.ledger_version
     return book
+
+
+def _cause(market: Market, moment: Moment) -> Cause:
+    """Whether a job ends between the last time that slots passed and now: what it held is free from `now` on."""
+    last = Event.objects.filter(market=market, kind=EventKind.SLOT).order_by("-version").first()
+    since = market.slot if last is None else last.payload.get("now", last.slot + 1)
+    ends = Bid.objects.filter(market=market, completion_slot__gt=since, completion_slot__lte=moment.now)
+    return Cause.ENDED if ends.filter(state__in=(BidState.PLANNED, BidState.RUNNING)).exists() else Cause.SLOT
 
 
 def _keep_prices(market: Market, book: LiveBook, *, last: int) -> None:

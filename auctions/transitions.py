@@ -1,7 +1,10 @@
 """The only writer of a bid's state.
 
     submitted -> planned | running | rejected | withdrawn      planned -> running | cancelled | failed
-    running -> completed | cancelled | failed
+    running -> planned | completed | cancelled | failed
+
+A running job goes back to planned only at the very beginning of its first slot, when a plan moves it before it has
+held anything.
 
 Each step is a compare-and-swap: it names the states it may leave and fails when the row is in another.
 """
@@ -17,8 +20,12 @@ from auctions.models import Bid, BidState, Market
 STEPS: Final = {
     BidState.SUBMITTED: {BidState.PLANNED, BidState.RUNNING, BidState.REJECTED, BidState.WITHDRAWN},
     BidState.PLANNED: {BidState.RUNNING, BidState.CANCELLED, BidState.FAILED},
-    BidState.RUNNING: {BidState.COMPLETED, BidState.CANCELLED, BidState.FAILED},
+    BidState.RUNNING: {BidState.PLANNED, BidState.COMPLETED, BidState.CANCELLED, BidState.FAILED},
 }
+
+
+Window = tuple[int | None, int | None]
+"""First slot and completion; None where nothing is planned."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +36,21 @@ class Begun:
     completed: list[int]
 
 
-def admit(bid: Bid, *, value: float, payment: float, window: tuple[int, int], slot: int) -> None:
-    """Grant the bid a schedule in slots [start, completion); running at once if that start has come."""
+def admit(bid: Bid, *, value: float, payment: float, window: Window, slot: int) -> None:
+    """Grant the bid a schedule in slots [start, completion), if it has one; running at once if that start has come."""
     start, completion = window
-    state = BidState.RUNNING if start <= slot else BidState.PLANNED
-    _move(bid, state, value=value, payment=payment, start_slot=start, completion_slot=completion)
+    _move(bid, _state(start, slot), value=value, payment=payment, start_slot=start, completion_slot=completion)
+
+
+def replan(bid: Bid, *, window: Window, slot: int) -> None:
+    """Give a planned or running job another start and completion."""
+    start, completion = window
+    fields = {"start_slot": start, "completion_slot": completion}
+    state = _state(start, slot)
+    if state == bid.state:
+        _set(bid, [state], state, **fields)
+    else:
+        _move(bid, state, **fields)
 
 
 def reject(bid: Bid) -> None:
@@ -72,8 +89,15 @@ def _sequences(bids: QuerySet[Bid]) -> list[int]:
     return list(bids.order_by("sequence").values_list("sequence", flat=True))
 
 
-def _move(bid: Bid, state: BidState, **fields: float) -> None:
-    origins = [origin for origin, targets in STEPS.items() if state in targets]
+def _state(start: int | None, slot: int) -> BidState:
+    return BidState.RUNNING if start is not None and start <= slot else BidState.PLANNED
+
+
+def _move(bid: Bid, state: BidState, **fields: float | None) -> None:
+    _set(bid, [origin for origin, targets in STEPS.items() if state in targets], state, **fields)
+
+
+def _set(bid: Bid, origins: list[BidState], state: BidState, **fields: float | None) -> None:
     if not Bid.objects.filter(pk=bid.pk, state__in=origins).update(state=state, **fields):
         found = BidState(Bid.objects.values_list("state", flat=True).get(pk=bid.pk))
         expected = " or ".join(origin.label.lower() for origin in origins)
