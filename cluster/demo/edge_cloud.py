@@ -1,4 +1,4 @@
-"""Documents of demo clusters, drawn by the settings of the DPS paper (Section 6.1 and Table 2)."""
+"""Edge servers and a cloud, drawn by the settings of the DPS paper (Section 6.1 and Table 2)."""
 
 from typing import Final
 

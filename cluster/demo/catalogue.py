@@ -1,0 +1,51 @@
+"""What the demo clusters of GPU servers have in common: the models that are trained there, and how long steps take."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from scheduling.arrays import Json
+
+SLOT_SECONDS: Final = 3600
+HORIZON_SLOTS: Final = 100
+
+
+@dataclass(frozen=True)
+class Model:
+    """A network and its data set as jobs name it, unless they say otherwise."""
+
+    gradient_mb: float
+    """32-bit parameters."""
+    chunks: int
+    minibatches: int
+    step_s: float
+    """Seconds of a mini-batch on a worker with one GPU."""
+
+
+MODELS: Final[Mapping[str, Model]] = {
+    "AlexNet": Model(gradient_mb=233.0, chunks=12, minibatches=50, step_s=1.2),
+    "GoogLeNet": Model(gradient_mb=30.0, chunks=10, minibatches=60, step_s=2.2),
+    "ResNet-101": Model(gradient_mb=170.0, chunks=6, minibatches=40, step_s=5.0),
+    "ResNet-50": Model(gradient_mb=98.0, chunks=8, minibatches=50, step_s=3.0),
+}
+
+SPEED: Final[Mapping[int, float]] = {1: 1.0, 2: 1.8, 4: 3.2}
+"""How many times as fast a worker with so many GPUs is: not quite as many."""
+UPDATE_S: Final = 0.02
+"""Seconds of an update on a parameter server; the paper of weighted completion has 10 to 100 ms."""
+
+
+def model_rows(gpus: Mapping[str, int], pss: Iterable[str]) -> list[Json]:
+    """The models of a document, for worker types with so many GPUs each and these PS types."""
+    names = list(pss)
+    return [
+        {
+            "name": name,
+            "gradient_mb": model.gradient_mb,
+            "chunks": model.chunks,
+            "minibatches": model.minibatches,
+            "worker_step_s": {worker: round(model.step_s / SPEED[count], 3) for worker, count in gpus.items()},
+            "ps_step_s": dict.fromkeys(names, UPDATE_S),
+        }
+        for name, model in MODELS.items()
+    ]
