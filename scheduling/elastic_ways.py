@@ -33,14 +33,16 @@ def ways(bid: Bid, inventory: Inventory, *, slots: int) -> Iterator[Way]:
     A pair whose workers have more bandwidth than its PSs cannot satisfy constraints (6) and (7) together.
     """
     most = bid.chunks * slots
-    pss = [(p, ps, time) for p, (ps, time) in enumerate(zip(inventory.pss, bid.ps_time, strict=True))]
-    pss = [row for row in pss if bid.work * row[2] <= most]
+
+    def fits(time: Fraction) -> bool:
+        # In whole numbers: an instance brings hundreds of types, of which each job can use one.
+        return bid.work * time.numerator <= most * time.denominator
+
+    pss = [(p, ps, time) for p, (ps, time) in enumerate(zip(inventory.pss, bid.ps_time, strict=True)) if fits(time)]
     for w, (worker, time) in enumerate(zip(inventory.workers, bid.worker_time, strict=True)):
-        alone = time + bid.transfer_time[w]
-        if bid.work * alone > most:
+        if not fits(time):
             continue
         for p, ps, update in pss:
-            step = alone + update
-            wanted = max(1, math.ceil(bid.work * step))
-            if wanted <= most and worker.bandwidth_mbps <= ps.bandwidth_mbps:
-                yield Way(w, p, worker, ps, step, wanted)
+            step = time + update + bid.transfer_time[w]
+            if fits(step) and worker.bandwidth_mbps <= ps.bandwidth_mbps:
+                yield Way(w, p, worker, ps, step, max(1, math.ceil(bid.work * step)))
