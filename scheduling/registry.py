@@ -5,7 +5,9 @@ from dataclasses import fields
 from typing import Any
 
 from scheduling.arrays import Json
+from scheduling.baselines.antman import AntMan
 from scheduling.baselines.fifo import Fifo
+from scheduling.baselines.tiresias import Tiresias
 from scheduling.dps import Dps
 from scheduling.errors import InvalidField, UnknownPolicy
 from scheduling.fields import shown
@@ -18,6 +20,8 @@ POLICIES: Mapping[str, type[Any]] = {
     "oasis": Oasis,
     "weighted_completion": WeightedCompletion,
     "fifo": Fifo,
+    "antman": AntMan,
+    "tiresias": Tiresias,
 }
 
 

@@ -15,7 +15,7 @@ from scheduling.schedule import Placement, Role, Schedule
 from scheduling.work import Machines, work_done
 
 
-@dataclass
+@dataclass(eq=False)
 class Task:
     """A job that may be moved, and what it holds from now on as the plan stands."""
 

@@ -62,8 +62,8 @@ def fixed_gang(bid: Bid, inventory: Inventory, *, slots: int, seed: int) -> Gang
     None if one cannot either. The draw is numpy's `default_rng([seed, *id]).integers(1, 31)`, id being the UTF-8
     bytes of the bid's id: it depends on nothing else.
     """
-    draw = int(np.random.default_rng([seed, *bid.id.encode()]).integers(1, LARGEST_GANG + 1))
-    gang = ideal_gang(bid, inventory, min(bid.chunks, draw))
+    rng = np.random.default_rng([seed, *bid.id.encode()])
+    gang = ideal_gang(bid, inventory, min(bid.chunks, int(rng.integers(1, LARGEST_GANG + 1))))
     empty = Room(inventory, now=0, slots=slots)
     everywhere = np.ones(len(inventory.servers), dtype=np.bool_)
     while gang is not None and find_place(gang, empty, Fraction(bid.work), usable=everywhere) is None:

@@ -26,6 +26,8 @@ SETTINGS: dict[str, list[Json]] = {
         {"mode": "interval", "batches": "chained", "order": "arrival"},
     ],
     "fifo": [{}, {"blocking": False, "seed": 7}],
+    "antman": [{}, {"patience": 1, "seed": 7}],
+    "tiresias": [{}],
 }
 
 
