@@ -3,7 +3,7 @@
 import numpy as np
 
 from scheduling.arrays import Ints
-from scheduling.elastic_compiled import Counts, inner, kernel
+from scheduling.elastic_compiled import Counts, copy, inner, kernel
 from scheduling.elastic_tables import Runs
 
 
@@ -29,7 +29,9 @@ def allocate(runs: Runs, usable: Ints, counts: Counts) -> tuple[Ints, float]:
                 continue
             if now[s] > 0:
                 if size == len(rows):
-                    rows = np.concatenate((rows, np.empty_like(rows)))
+                    longer = np.empty((2 * size, 4), np.int64)
+                    copy(rows.ravel(), longer.ravel())
+                    rows = longer
                 rows[size, 0], rows[size, 1], rows[size, 2], rows[size, 3] = since[s], t, s, now[s]
                 size += 1
             now[s], since[s] = next_[s], t

@@ -88,7 +88,11 @@ def distances(prices: Ints, reach: int, target: int, slack: int) -> tuple[Ints, 
     Dijkstra's algorithm on a line, all of it or until the target is reached.
     """
     middle = len(prices) // 2
-    steps = np.array([i - middle for i in range(len(prices)) if prices[i] < FAR and i != middle])
+    steps, size = np.empty(len(prices), np.int64), 0
+    for i in range(len(prices)):
+        if prices[i] < FAR and i != middle:
+            steps[size] = i - middle
+            size += 1
     distance = np.full(2 * reach + 1, FAR)
     last = np.zeros(2 * reach + 1, np.int32)
     done = np.zeros(2 * reach + 1, np.bool_)
@@ -101,7 +105,7 @@ def distances(prices: Ints, reach: int, target: int, slack: int) -> tuple[Ints, 
         if at < 0 or at == reach + target:
             return distance, last
         done[at] = True
-        for step in steps:
+        for step in steps[:size]:
             to = at + step
             if 0 <= to < len(distance) and least + prices[middle + step] < distance[to]:
                 distance[to] = least + prices[middle + step]

@@ -14,7 +14,7 @@ most one a slot. Reduced costs are multiplied by the run of the critical piece, 
 import numpy as np
 
 from scheduling.elastic_base import Base, cheapest_step, distances, step_prices
-from scheduling.elastic_compiled import Counts, inner
+from scheduling.elastic_compiled import Counts, copy, inner
 from scheduling.elastic_core import solve_core
 from scheduling.elastic_curves import Curves
 from scheduling.elastic_relaxed import FAR
@@ -26,7 +26,7 @@ def close(curves: Curves, base: Base, most: int, counts: Counts) -> int:
     if base.cost > most:
         return FAR
     if base.rest == 0:
-        counts[:] = base.counts
+        copy(base.counts, counts)
         return base.cost
     slack = base.run * (most - base.cost) - base.rise * base.rest
     best = FAR
@@ -34,7 +34,7 @@ def close(curves: Curves, base: Base, most: int, counts: Counts) -> int:
         return best
     price, slot = cheapest_step(curves, base, base.rest, np.zeros(len(counts), np.bool_))
     if price <= slack:
-        counts[:] = base.counts
+        copy(base.counts, counts)
         counts[slot] += base.rest
         best = price
         slack = best - base.run
@@ -66,7 +66,7 @@ def _relaxed(curves: Curves, base: Base, slack: int, best: int, counts: Counts) 
         total += price
         at -= step
     if total <= slack:
-        counts[:] = trial
+        copy(trial, counts)
         best = total
         slack = total - base.run
         if distance[reach + base.rest] > slack:

@@ -6,7 +6,7 @@ import numpy as np
 
 from scheduling.arrays import Ints
 from scheduling.elastic_base import Base, reduced
-from scheduling.elastic_compiled import Counts, inner
+from scheduling.elastic_compiled import Counts, copy, inner, sort_by
 from scheduling.elastic_curves import Curves
 from scheduling.elastic_relaxed import FAR
 
@@ -54,7 +54,7 @@ def solve_core(curves: Curves, base: Base, distance: Ints, slack: int, best: int
         lows[i + 1] = low
         choices.append(choice[start:stop].copy())
     if last > 0:
-        counts[:] = base.counts
+        copy(base.counts, counts)
         at = base.rest
         for i in range(last, 0, -1):
             step = choices[i][at - lows[i]]
@@ -71,9 +71,14 @@ def _list_core(curves: Curves, base: Base, distance: Ints, slack: int) -> Core:
         steps, prices = _options(curves, base, distance, t, slack)
         if len(steps) > 1:
             slots[size] = t
-            cheapest[size] = FAR if (prices == 0).sum() > 1 else prices[steps != 0].min()
             size += 1
-    slots = slots[np.argsort(cheapest[:size], kind="mergesort")]
+            least = FAR
+            for i in range(len(steps)):
+                if steps[i] != 0:
+                    least = min(least, prices[i])
+            cheapest[t] = least if least > 0 else FAR
+    slots = slots[:size]
+    sort_by(cheapest, slots)
     up, down = np.zeros(size + 1, np.int64), np.zeros(size + 1, np.int64)
     for i in range(size - 1, -1, -1):
         steps, _ = _options(curves, base, distance, slots[i], slack)
@@ -117,7 +122,9 @@ def _prune(cost: Ints, low: int, rest: int, distance: Ints, slack: int) -> tuple
     """Strike out what the relaxation says cannot be completed within `slack`; returns the range that is left."""
     reach = len(distance) // 2
     # Sums beyond the reach pass through its outer half on their way.
-    beyond, before = distance[reach + reach // 2 + 1 :].min(), distance[: reach - reach // 2].min()
+    beyond = before = FAR
+    for i in range(reach // 2 + 1, reach + 1):
+        beyond, before = min(beyond, distance[reach + i]), min(before, distance[reach - i])
     start, stop = len(cost), 0
     for i in range(len(cost)):
         left = rest - (low + i)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scheduling.arrays import Ints
 from scheduling.elastic_base import make_base
 from scheduling.elastic_close import close
-from scheduling.elastic_compiled import Counts, inner, kernel
+from scheduling.elastic_compiled import Counts, copy, inner, kernel
 from scheduling.elastic_curves import Curves, Job
 from scheduling.elastic_relaxed import FAR, raise_bounds, relax, starting_bounds
 
@@ -88,7 +88,7 @@ def _search(curves: Curves, job: Job, first: int, mode: int, above: float, any_w
             completion = _completion(trial, first, end)
             if _wins(job, mode, best, completion, cost):
                 best = Best(_score(job, mode, completion, cost), completion, cost)
-                counts[:] = trial
+                copy(trial, counts)
                 if any_will_do:
                     return best
 

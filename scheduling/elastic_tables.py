@@ -8,10 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
-from scheduling.elastic_compiled import Counts, Flags, inner, kernel
-
-SHORT = 64
-"""So few servers are sorted by insertion."""
+from scheduling.elastic_compiled import Counts, Flags, copy, inner, kernel, sort_by
 
 
 class Runs(NamedTuple):
@@ -65,21 +62,29 @@ def refresh_runs(
 
     `hosts` are the servers whose capacity takes at least one machine; `wants` the resources of which it takes any.
     """
-    price, room = np.empty(len(hosts)), np.empty(len(hosts), np.int32)
+    price, room, order = np.empty(len(hosts)), np.empty(len(hosts), np.int32), np.empty(len(hosts), np.int32)
     for t in range(len(dirty)):
         if not dirty[t]:
             continue
         if repeats[t]:
             size = runs.size[t - 1]
             runs.size[t] = size
-            runs.server[t, :size] = runs.server[t - 1, :size]
-            runs.price[t, :size] = runs.price[t - 1, :size]
-            runs.room[t, :size] = runs.room[t - 1, :size]
+            copy(runs.server[t - 1, :size], runs.server[t])
+            copy(runs.price[t - 1, :size], runs.price[t])
+            copy(runs.room[t - 1, :size], runs.room[t])
             continue
+        size = 0
         for i in range(len(hosts)):
             room[i] = fit(free[t, hosts[i]], demand, wants)
-            price[i] = machine_price(unit[t, hosts[i]], demand, wants) if room[i] > 0 else 0.0
-        runs.size[t] = _sort(hosts, price, room, runs.server[t], runs.price[t], runs.room[t])
+            if room[i] > 0:
+                price[i] = machine_price(unit[t, hosts[i]], demand, wants)
+                order[size] = i
+                size += 1
+        sort_by(price, order[:size])
+        runs.size[t] = size
+        for j in range(size):
+            i = order[j]
+            runs.server[t, j], runs.price[t, j], runs.room[t, j] = hosts[i], price[i], room[i]
 
 
 @inner
@@ -100,25 +105,3 @@ def machine_price(unit: Floats, demand: Ints, wants: Ints) -> float:
     for r in wants:
         total += unit[r] * demand[r]
     return total
-
-
-@inner
-def _sort(hosts: Ints, price: Floats, room: Counts, into: Counts, prices: Floats, rooms: Counts) -> int:
-    """Write the hosts with room by (price, index); returns how many."""
-    size = 0
-    if len(hosts) > SHORT:
-        for i in np.argsort(price, kind="mergesort"):
-            if room[i] > 0:
-                into[size], prices[size], rooms[size] = hosts[i], price[i], room[i]
-                size += 1
-        return size
-    for i in range(len(hosts)):
-        if room[i] == 0:
-            continue
-        at = size
-        while at > 0 and prices[at - 1] > price[i]:
-            into[at], prices[at], rooms[at] = into[at - 1], prices[at - 1], rooms[at - 1]
-            at -= 1
-        into[at], prices[at], rooms[at] = hosts[i], price[i], room[i]
-        size += 1
-    return size
