@@ -108,11 +108,13 @@ def _try(rooms: Rooms, batch: Batch, j: int, i: int, start: int, out: Plan) -> b
             loaded = True
         if total < n:
             break
+        # Now that the workers fit, what is known of the PSs is worth making anew.
+        if options.ps[f] >= 0 and not fits_one(
+            rooms, rooms.kinds.pss.shape[0] + options.ps[f], options.least[f], start, end
+        ):
+            continue
         host, near, pss = _host(rooms, batch, j, f, m, n, start, end, out.counts[j])
         if host < 0:
-            if options.ps[f] >= 0:
-                # Remembered, so that it is not tried again where PSs alone do not fit.
-                fits_one(rooms, rooms.kinds.pss.shape[0] + options.ps[f], options.least[f], start, end)
             continue
         if options.spread[f] == 0 and f + 1 < options.first[i + 1] and options.ps[f + 1] == options.ps[f]:
             # The same machines spread, around a host of a lower number.
