@@ -8,7 +8,7 @@ from django.conf import settings
 
 from auctions import certificates, lane, slots
 from auctions.models import Market
-from scheduling import rigid
+from scheduling import kernels
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 def warm_up_worker(**_: object) -> None:
     """Compile or load the kernels before the first task, and before the worker forks; a server does so meanwhile."""
     if not settings.EMBEDDED:
-        rigid.warm_up()
+        kernels.warm_up()
 
 
 @shared_task

@@ -9,7 +9,7 @@ from threading import Event, Thread
 
 from django.conf import settings
 
-from scheduling import rigid
+from scheduling import kernels
 
 _ready = Event()
 _ready.set()
@@ -20,7 +20,7 @@ class Warming:
 
     def __init__(self) -> None:
         _ready.clear()
-        command = [sys.executable, "-c", "from scheduling import rigid; rigid.warm_up()"]
+        command = [sys.executable, "-c", "from scheduling import kernels; kernels.warm_up()"]
         self._child = subprocess.Popen(command, cwd=settings.BASE_DIR)  # noqa: S603
         self._closed = False
         Thread(target=self._load, name="warming", daemon=True).start()
@@ -29,7 +29,7 @@ class Warming:
         try:
             self._child.wait()
             if not self._closed:
-                rigid.warm_up()  # compiles here after all if nothing could be kept on disk
+                kernels.warm_up()  # compiles here after all if nothing could be kept on disk
         finally:
             _ready.set()
 

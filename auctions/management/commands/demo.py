@@ -19,7 +19,7 @@ from auctions.demo.jobs import Offer
 from auctions.demo.run import DemoError, Tally
 from auctions.models import Bid, Market
 from cluster.models import Cluster
-from scheduling import rigid
+from scheduling import kernels
 
 SECONDS_PER_SLOT = 6.0
 """Wall time a slot of the live demo takes."""
@@ -83,7 +83,7 @@ class Command(BaseCommand):
         offers = self._offers(market, trace, seed=options["seed"], from_s=from_s)
         tally = Tally()
         if options["once"]:
-            rigid.warm_up()  # each bid is waited for
+            kernels.warm_up()  # each bid is waited for
         with run.server(port, root=settings.BASE_DIR) as base:
             self._greet(base, market.cluster, known, once=options["once"])
             tokens = {name: client.token(base, username=name, password=known[name]) for name in ("bidder", "others")}

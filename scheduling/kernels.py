@@ -1,0 +1,9 @@
+"""All kernels that are compiled."""
+
+from scheduling import elastic, rigid
+
+
+def warm_up() -> None:
+    """Compile, or load from disk, every kernel, so that no request pays for it."""
+    rigid.warm_up()
+    elastic.warm_up()
