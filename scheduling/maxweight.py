@@ -6,7 +6,7 @@ from dataclasses import replace
 from scheduling.bid import Bid
 from scheduling.consumption import ConsumptionPrice
 from scheduling.ledger import Ledger
-from scheduling.planner import plan_batch
+from scheduling.planner import plan_batch, plan_idle
 from scheduling.rigid import RigidMarket
 from scheduling.schedule import Placement, Schedule
 from scheduling.utility import Step
@@ -54,13 +54,27 @@ def pack(
         for bid in bids:
             if bid.id in placed:
                 continue
-            response = market.best(_due(bid, end), first_start=first)
-            if response is not None:
-                ledger.commit(response.schedule)
-                placed[bid.id] = response.schedule
+            schedule = _least_cost(bid, market, first=first, end=end)
+            if schedule is not None:
+                ledger.commit(schedule)
+                placed[bid.id] = schedule
         if len(placed) == len(bids):
             break
     return placed
+
+
+def _least_cost(bid: Bid, market: RigidMarket, *, first: int, end: int) -> Schedule | None:
+    """The job's schedule of least cost, if its weight is more (A_mincost).
+
+    Two questions that are quick to answer come first: does it fit at all, and does it fit what is idle, at no cost?
+    """
+    if not plan_batch([bid], market.ledger, [(first, end)]):
+        return None
+    idle = plan_idle(bid, market.ledger, first=first, end=end)
+    if idle is not None:
+        return idle
+    response = market.best(_due(bid, end), first_start=first)
+    return None if response is None else response.schedule
 
 
 def _due(bid: Bid, end: int) -> Bid:

@@ -56,6 +56,15 @@ def plan_batch(
     return _plan(bids, ledger, windows, free)
 
 
+def plan_idle(bid: Bid, ledger: Ledger, *, first: int, end: int) -> Schedule | None:
+    """How a job would be complete as early as can be on resources of servers that are not used at all, if it could.
+
+    Where just what is in use has a price, nothing costs less.
+    """
+    free = np.where(ledger.used == 0, ledger.inventory.capacity, 0)
+    return _plan([bid], ledger, [(first, end)], free).get(bid.id)
+
+
 def plan_alone(bid: Bid, ledger: Ledger) -> Schedule | None:
     """How a job would be complete as early as can be if nobody else held anything; None if it never could."""
     slots = ledger.end - ledger.start

@@ -8,7 +8,9 @@ from fractions import Fraction
 import numpy as np
 
 from scheduling.bid import Architecture, Bid
+from scheduling.consumption import ConsumptionPrice
 from scheduling.ledger import Ledger
+from scheduling.maxweight import pack
 from scheduling.planner import plan_batch
 from scheduling.schedule import Placement, Schedule
 from tests.scheduling.twins import planner_slow
@@ -88,3 +90,17 @@ def test_no_jobs_and_no_windows_plan_nothing() -> None:
     ledger = a_ledger(np.random.default_rng(1))
     assert plan_batch([], ledger, [(0, 10)]) == {}
     assert plan_batch(a_batch(np.random.default_rng(1), ledger, "job"), ledger, []) == {}
+
+
+def test_at_a_price_it_places_as_best_responses_one_by_one_would() -> None:
+    seed, placed = secrets.randbelow(2**32), 0
+    for case in range(100):
+        rng = np.random.default_rng([seed, case])
+        ledger = a_ledger(rng)
+        bids, windows = a_batch(rng, ledger, "job"), some_windows(rng, ledger)
+        prices = ConsumptionPrice(50.0, (1.0,) * len(ledger.inventory.resources))
+        found = pack(bids, ledger, prices, windows)
+        slow = planner_slow.plan_batch(bids, ledger, windows, prices=prices)
+        assert found == slow, f"seed {[seed, case]}"
+        placed += len(found)
+    assert placed > 50

@@ -1,4 +1,4 @@
-"""Batches planned job by job, each by the rigid best response to no prices and a step utility."""
+"""Batches planned job by job, each by the rigid best response to a step utility."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -7,15 +7,20 @@ import numpy as np
 
 from scheduling.bid import Bid
 from scheduling.ledger import Ledger
-from scheduling.rigid import best_response
+from scheduling.rigid import PriceOf, best_response
 from scheduling.schedule import Placement, Schedule
 from scheduling.utility import Step
 
 
 def plan_batch(
-    bids: Sequence[Bid], ledger: Ledger, windows: Iterable[tuple[int, int]], *, freed: Iterable[Placement] = ()
+    bids: Sequence[Bid],
+    ledger: Ledger,
+    windows: Iterable[tuple[int, int]],
+    *,
+    freed: Iterable[Placement] = (),
+    prices: PriceOf | None = None,
 ) -> dict[str, Schedule]:
-    """As the planner promises."""
+    """As the planner promises, and A_maxweight at prices; without prices the weight does not matter."""
     ledger, placed = ledger.copy(), {}
     ledger.release(Schedule(start=0, completion=0, placements=tuple(freed)), from_slot=ledger.start)
     for first, end in windows:
@@ -23,11 +28,11 @@ def plan_batch(
             if bid.id in placed:
                 continue
             response = best_response(
-                replace(bid, utility=Step(1.0, max(0, end - bid.arrival))),
+                replace(bid, utility=Step(1.0 if prices is None else bid.utility.value, max(0, end - bid.arrival))),
                 ledger.inventory,
                 start=ledger.start,
                 used=ledger.used,
-                prices=np.zeros(ledger.used.shape),
+                prices=np.zeros(ledger.used.shape) if prices is None else prices,
                 first_start=first,
             )
             if response is not None:
