@@ -1,12 +1,15 @@
 """Answers to OASiS instances."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from scheduling.arrays import Json
+from scheduling.decision import Decision
 from scheduling.errors import InvalidField
 from scheduling.families import Options, decide_in_order
-from scheduling.instance_oasis import OasisInstance, read_oasis, to_document
+from scheduling.instance_oasis import OasisInstance, read_oasis
 from scheduling.oasis import Oasis
+from scheduling.schedule import Schedule
 
 
 def answer(document: object, options: Options) -> Json:
@@ -14,6 +17,37 @@ def answer(document: object, options: Options) -> Json:
     options.only("OASiS", "policy", "price", "model")
     instance = read_oasis(document)
     return to_document(instance, decide_in_order(_policy(options, instance), instance.bids, instance.ledger()))
+
+
+def to_document(instance: OasisInstance, decisions: Sequence[Decision]) -> Json:
+    """Decisions in the result format of instance files."""
+    jobs = [
+        {
+            "id": name,
+            "accept": decision.admitted,
+            "payoff": decision.payoff,
+            "payment": decision.payment,
+            "value": decision.value,
+            "t_hat": None if decision.schedule is None else decision.schedule.completion - 1,
+            "schedule": None if decision.schedule is None else _elastic(decision.schedule, instance),
+        }
+        for name, decision in zip(instance.ids, decisions, strict=True)
+    ]
+    return {"jobs": jobs, "welfare": sum(decision.value for decision in decisions)}
+
+
+def _elastic(schedule: Schedule, instance: OasisInstance) -> list[Json]:
+    """Machines on each server in each slot that has any: workers y on H servers, PSs z on K."""
+    hosts = len(instance.inventory.servers)
+    rows: list[Json] = []
+    for t in range(schedule.start, schedule.completion):
+        counts = [0] * hosts
+        for p in schedule.placements:
+            if p.start <= t < p.end:
+                counts[p.server] += p.count
+        if any(counts):
+            rows.append({"t": t, "y": counts[: instance.worker_servers], "z": counts[instance.worker_servers :]})
+    return rows
 
 
 def _policy(options: Options, instance: OasisInstance) -> Oasis:

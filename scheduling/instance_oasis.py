@@ -1,7 +1,7 @@
 """Instance files of OASiS: worker servers, PS servers, and jobs that each bring a worker and a PS of their own."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -9,7 +9,6 @@ import numpy as np
 
 from scheduling.arrays import Json
 from scheduling.bid import Bid
-from scheduling.decision import Decision
 from scheduling.errors import InvalidField, OverCapacity
 from scheduling.fields import (
     LARGEST_INTEGER,
@@ -118,37 +117,6 @@ def read_oasis(document: object) -> OasisInstance:
     except OverCapacity as error:
         raise InvalidField("initial_worker_usage", f"or initial_ps_usage, over capacity: {error}") from None
     return instance
-
-
-def to_document(instance: OasisInstance, decisions: Sequence[Decision]) -> Json:
-    """Decisions in the result format of instance files."""
-    jobs = [
-        {
-            "id": name,
-            "accept": decision.admitted,
-            "payoff": decision.payoff,
-            "payment": decision.payment,
-            "value": decision.value,
-            "t_hat": None if decision.schedule is None else decision.schedule.completion - 1,
-            "schedule": None if decision.schedule is None else _elastic(decision.schedule, instance),
-        }
-        for name, decision in zip(instance.ids, decisions, strict=True)
-    ]
-    return {"jobs": jobs, "welfare": sum(decision.value for decision in decisions)}
-
-
-def _elastic(schedule: Schedule, instance: OasisInstance) -> list[Json]:
-    """Machines on each server in each slot that has any: workers y on H servers, PSs z on K."""
-    hosts = len(instance.inventory.servers)
-    rows: list[Json] = []
-    for t in range(schedule.start, schedule.completion):
-        counts = [0] * hosts
-        for p in schedule.placements:
-            if p.start <= t < p.end:
-                counts[p.server] += p.count
-        if any(counts):
-            rows.append({"t": t, "y": counts[: instance.worker_servers], "z": counts[instance.worker_servers :]})
-    return rows
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from scheduling.answer_oasis import to_document
 from scheduling.certificate import dual_bound
 from scheduling.decision import Decision
 from scheduling.elastic import ElasticMarket
 from scheduling.elastic_ways import ways
 from scheduling.families import decide_in_order
 from scheduling.instance import parse_document
-from scheduling.instance_oasis import OasisInstance, read_oasis, to_document
+from scheduling.instance_oasis import OasisInstance, read_oasis
 from scheduling.oasis import Oasis
 from scheduling.running_book import RunningBook
 from tests.scheduling.cases import load, oasis_cases, oasis_counterexamples

@@ -12,10 +12,11 @@ import numpy as np
 import pytest
 
 from scheduling.__main__ import main
+from scheduling.answer_oasis import to_document
 from scheduling.errors import InvalidField
 from scheduling.families import decide_in_order
 from scheduling.instance import parse_document
-from scheduling.instance_oasis import read_oasis, to_document
+from scheduling.instance_oasis import read_oasis
 from scheduling.oasis import Oasis
 from scheduling.utility import Constant, Inverse, Sigmoid, Step
 from tests.scheduling.cases import oasis_cases
