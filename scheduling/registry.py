@@ -6,6 +6,7 @@ from typing import Any
 
 from scheduling.arrays import Json
 from scheduling.baselines.antman import AntMan
+from scheduling.baselines.drf import Drf
 from scheduling.baselines.fifo import Fifo
 from scheduling.baselines.tiresias import Tiresias
 from scheduling.dps import Dps
@@ -20,6 +21,7 @@ POLICIES: Mapping[str, type[Any]] = {
     "oasis": Oasis,
     "weighted_completion": WeightedCompletion,
     "fifo": Fifo,
+    "drf": Drf,
     "antman": AntMan,
     "tiresias": Tiresias,
 }

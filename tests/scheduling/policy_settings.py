@@ -26,6 +26,7 @@ SETTINGS: dict[str, list[Json]] = {
         {"mode": "interval", "batches": "chained", "order": "arrival"},
     ],
     "fifo": [{}, {"blocking": False, "seed": 7}],
+    "drf": [{}],
     "antman": [{}, {"patience": 1, "seed": 7}],
     "tiresias": [{}],
 }
