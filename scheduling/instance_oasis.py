@@ -107,7 +107,7 @@ def read_oasis(document: object) -> OasisInstance:
         bids=bids,
         ids=tuple(job["id"] for job in jobs),
         units=pools[0].units + pools[1].units,
-        given=_read_prices(root, len(pools[0].units)),
+        given=_read_prices(root, pools),
         u_arg=_read_choice(root, "u_arg", U_ARGS),
         l_arg=_read_choice(root, "l_arg", L_ARGS),
         busy=tuple(placement for pool in pools for placement in _busy(pool, pools, len(bids))),
@@ -266,8 +266,8 @@ def _a_slot_later(utility: Utility, slots: int) -> Utility:
     return Table((utility.at(0), *utility.curve(slots + 1).tolist()))
 
 
-def _read_prices(root: Json, resources: int) -> Bounds | None:
-    """`L1`, `L2`, `U1[R]`, `U2[R]`, or their logarithms as `lnL1` ..."""
+def _read_prices(root: Json, pools: tuple[_Pool, _Pool]) -> Bounds | None:
+    """`L1`, `L2`, `U1[R]`, `U2[R]`, or their logarithms as `lnL1` ...; a resource nobody asks for needs no U."""
     if root.get("prices") is None:
         return None
     logs = isinstance(root["prices"], dict) and any(str(key).startswith("ln") for key in root["prices"])
@@ -283,12 +283,15 @@ def _read_prices(root: Json, resources: int) -> Bounds | None:
         return math.log(number)
 
     low, high = [], []
-    for low_key, high_key in ((names[0], names[2]), (names[1], names[3])):
-        low += [read(f"prices.{low_key}", row[low_key])] * resources
-        for r, value in enumerate(check_list(f"prices.{high_key}", row[high_key], length=resources)):
-            high.append(read(f"prices.{high_key}[{r}]", value))
-            if high[-1] < low[len(high) - 1]:
-                raise InvalidField(f"prices.{high_key}[{r}]", f"expected at least {low_key}, got {shown(value)}")
+    for pool, low_key, high_key in zip(pools, names[:2], names[2:], strict=True):
+        least = read(f"prices.{low_key}", row[low_key])
+        for r, value in enumerate(check_list(f"prices.{high_key}", row[high_key], length=len(pool.units))):
+            where, asked = f"prices.{high_key}[{r}]", any(demand[r] for demand in pool.demands)
+            most = read(where, value) if asked or value not in (None, 0) else least
+            if asked and most < least:
+                raise InvalidField(where, f"expected at least {low_key}, got {shown(value)}")
+            low.append(least)
+            high.append(max(least, most))
     return Bounds(tuple(low), tuple(high))
 
 

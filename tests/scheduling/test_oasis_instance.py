@@ -143,7 +143,8 @@ def test_what_is_in_use_before_the_first_job_is_in_the_ledger() -> None:
         ("jobs.0.utility", {"type": "constant"}, "jobs[0].utility.v"),
         ("prices.L1", 0, "prices.L1"),
         ("prices.U1", [1], "prices.U1"),
-        ("prices.U2", [4, 0.1], "prices.U2[1]"),
+        ("prices.U1", [2, 0.1], "prices.U1[1]"),
+        ("prices.U1", [2, 0], "prices.U1[1]"),
         ("prices.lnL1", 0, "prices.lnL2"),
         ("u_arg", "late", "u_arg"),
         ("initial_ps_usage", [[[0, 0]]], "initial_ps_usage"),
@@ -154,6 +155,12 @@ def test_what_is_wrong_is_refused_by_name(path: str, value: object, field: str) 
     with pytest.raises(InvalidField) as refused:
         read_oasis(with_(path, value))
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize("most", [0, None, 0.1])
+def test_a_resource_nobody_asks_for_needs_no_highest_price(most: float | None) -> None:
+    bounds = read_oasis(with_("prices.U2", [4, most])).bounds()
+    assert bounds.log_high[3] == bounds.log_low[3] == math.log(0.5)
 
 
 def test_jobs_come_in_order_and_have_names_of_their_own() -> None:
