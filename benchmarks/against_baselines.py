@@ -1,0 +1,109 @@
+"""Rolling weighted completion against other schedulers. `python -m benchmarks.against_baselines [--quick]`.
+
+Twelve settings at the ranges of the paper's Section 7, each drawn anew from several seeds: numbers of jobs, numbers of
+servers and slots of arrival, with parameter servers and as rings. `--quick` divides jobs and servers by five; capacity
+is a share of what the jobs drawn would ideally take, so the load stays the same. `--burst 10` lets them arrive in a
+tenth of the time: the paper's setting leaves much of a cluster idle, and few jobs meet.
+"""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+
+from scheduling.arrays import Floats
+from scheduling.baselines.antman import AntMan
+from scheduling.baselines.drf import Drf
+from scheduling.baselines.fifo import Fifo
+from scheduling.baselines.fluid import fluid_drf
+from scheduling.baselines.gang import fixed_gang
+from scheduling.baselines.tiresias import Tiresias
+from scheduling.bid import Architecture
+from scheduling.ledger import Ledger
+from scheduling.policy import Policy
+from scheduling.simulation import simulate
+from scheduling.weighted_completion import WeightedCompletion
+from studies.workloads.weighted_completion import Setting, Workload, draw
+
+SIZES = ((50, 150, 300), (100, 150, 300), (150, 150, 300), (100, 50, 150), (100, 150, 150), (100, 150, 100))
+"""Jobs, servers, slots in which they arrive; Figures 2, 3, 5 and 6 vary the first two."""
+SETTINGS = tuple(
+    Setting(jobs=jobs, servers=servers, slots=slots, architecture=architecture)
+    for architecture in Architecture
+    for jobs, servers, slots in SIZES
+)
+OTHERS: Mapping[str, Policy] = {"fifo": Fifo(), "tiresias": Tiresias(), "antman": AntMan(), "drf placed": Drf()}
+FLUID = "drf fluid"
+NAMES = (*OTHERS, FLUID)
+MEASURES = ("completion", "flow")
+WANTED = 11
+"""Of the twelve settings, those in which rolling has to be better than each of `OTHERS`."""
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.against_baselines", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a fifth of the jobs and servers, two seeds")
+    parser.add_argument("--seeds", type=int, default=3, help="workloads drawn for each setting")
+    parser.add_argument("--seed", type=int, default=1, help="the first of them")
+    parser.add_argument("--burst", type=int, default=1, help="jobs arrive in so much shorter a time")
+    arguments = parser.parse_args()
+    seeds = range(arguments.seed, arguments.seed + (2 if arguments.quick else arguments.seeds))
+    for line in table(seeds, scale=5 if arguments.quick else 1, burst=arguments.burst):
+        print(line, flush=True)
+
+
+def table(seeds: range, *, scale: int, burst: int) -> Iterator[str]:
+    """A line a setting: rolling's total over each other's, and in how many it is better."""
+    yield "rolling's sum of weight x completion (of weight x flow) over that of each other; below 1 rolling is better"
+    yield f"{'arch':>4} {'jobs':>5} {'servers':>7} {'slots':>5} " + " ".join(f"{name:>13}" for name in NAMES)
+    ratios = []
+    for setting in SETTINGS:
+        jobs, servers = setting.jobs // scale, setting.servers // scale
+        smaller = replace(setting, jobs=jobs, servers=servers, slots=setting.slots // burst)
+        drawn = [totals(draw(smaller, np.random.default_rng(seed))) for seed in seeds]
+        total = np.sum(drawn, axis=0)
+        ratios.append(total[0] / total[1:])
+        cells = " ".join(f"{completion:5.2f} ({flow:5.2f})" for completion, flow in ratios[-1])
+        yield f"{setting.architecture:>4} {smaller.jobs:>5} {smaller.servers:>7} {smaller.slots:>5} {cells}"
+    for i, measure in enumerate(MEASURES):
+        better = (np.array(ratios)[:, :, i] < 1).sum(axis=0)
+        kept = bool((better[: len(OTHERS)] >= WANTED).all())
+        counts = ", ".join(f"{name} {count}" for name, count in zip(NAMES, better, strict=True))
+        verdict = f"; wanted {WANTED} but for fluid: {'kept' if kept else 'BROKEN'}"
+        yield f"weighted {measure}: better than {counts} of {len(SETTINGS)}{verdict}"
+
+
+def totals(work: Workload) -> Floats:
+    """Sums of weight x completion and of weight x flow: rolling, the others, fluid; policies x 2."""
+    slots = horizon(work)
+    rows = [completions(policy, work, slots) for policy in (WeightedCompletion(), *OTHERS.values())]
+    rows.append(fluid_drf(work.bids, work.inventory))
+    return np.array([_sums(row, work) for row in rows])
+
+
+def horizon(work: Workload) -> int:
+    """Slots enough for every job in its fixed gang, and one lost on resuming: nobody is rejected."""
+    gangs = (fixed_gang(bid, work.inventory, slots=10**6, seed=0) for bid in work.bids)
+    return 1 + max(gang.duration(Fraction(gang.bid.work), spread=True) for gang in gangs if gang is not None)
+
+
+def completions(policy: Policy, work: Workload, slots: int) -> dict[str, float]:
+    """When each job is complete; raises if one is not."""
+    run = simulate(policy, work.bids, Ledger(work.inventory, start=0, slots=slots), until=100 * slots)
+    done = {name: float(job.completion) for name, job in run.done.items() if job.completion is not None}
+    if len(done) != len(work.bids):
+        raise RuntimeError(f"{policy.name} completed {len(done)} of {len(work.bids)} jobs")
+    return done
+
+
+def _sums(done: Mapping[str, float], work: Workload) -> tuple[float, float]:
+    weighted = [(bid.utility.value * done[bid.id], bid.utility.value * bid.arrival) for bid in work.bids]
+    completion = sum(total for total, _ in weighted)
+    return completion, completion - sum(arrived for _, arrived in weighted)
+
+
+if __name__ == "__main__":
+    main()
