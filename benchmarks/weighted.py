@@ -12,7 +12,7 @@ from scheduling.consumption import ConsumptionPrice, consumption_price, consumpt
 from scheduling.ledger import Ledger
 from scheduling.maxweight import pack
 from scheduling.planner import plan_batch
-from scheduling.policy import Cause
+from scheduling.policy import Cause, Job
 from scheduling.running_book import RunningBook
 from scheduling.simulation import Simulation
 from scheduling.weighted_completion import WeightedCompletion, doubling
@@ -133,7 +133,7 @@ def _advance(run: Simulation, until: int) -> list[float]:
     """Milliseconds of every slot that passes while jobs wait."""
     taken = []
     while run.book.now < until:
-        waiting = any(not job.started(run.book.now) for job in run.book.jobs.values())
+        waiting = _waiting(run.book) > 0
         start = time.thread_time()
         run.advance(run.book.now + 1)
         if waiting:
@@ -172,18 +172,19 @@ def _events(architecture: Architecture, *, slots: int, servers: int, waiting: in
     running = len(book.jobs) - _waiting(book)
     taken = []
     for _ in range(10):
-        ended = next(job.bid.id for job in book.jobs.values() if job.started(book.now))
-        book.end(ended)
+        book.end(next(job.bid.id for job in book.jobs.values() if not _in_line(job, book.now)))
         start = time.thread_time()
         book.apply(policy.plan(book.view(), Cause.ENDED))
         taken.append(1e3 * (time.thread_time() - start))
-        if not any(job.started(book.now) for job in book.jobs.values()):
-            book.advance(book.now + 1)
     return Sample(taken), running
 
 
 def _waiting(book: RunningBook) -> int:
-    return sum(not job.started(book.now) for job in book.jobs.values())
+    return sum(_in_line(job, book.now) for job in book.jobs.values())
+
+
+def _in_line(job: Job, now: int) -> bool:
+    return not job.held or job.held[0].start > now
 
 
 def twin_table(architecture: Architecture, *, seed: int) -> Iterator[str]:

@@ -1,9 +1,10 @@
 """All kernels that are compiled."""
 
-from scheduling import elastic, rigid
+from scheduling import elastic, planner, rigid
 
 
 def warm_up() -> None:
     """Compile, or load from disk, every kernel, so that no request pays for it."""
     rigid.warm_up()
+    planner.warm_up()
     elastic.warm_up()

@@ -66,12 +66,10 @@ def pack(
 def _least_cost(bid: Bid, market: RigidMarket, *, first: int, end: int) -> Schedule | None:
     """The job's schedule of least cost, if its weight is more (A_mincost).
 
-    Two questions that are quick to answer come first: does it fit at all, and does it fit what is idle, at no cost?
+    Two questions that are quick to answer come first: does it fit what is idle, at no cost, and does it fit at all?
     """
-    if not plan_batch([bid], market.ledger, [(first, end)]):
-        return None
     idle = plan_idle(bid, market.ledger, first=first, end=end)
-    if idle is not None:
+    if idle is not None or not plan_batch([bid], market.ledger, [(first, end)]):
         return idle
     response = market.best(_due(bid, end), first_start=first)
     return None if response is None else response.schedule

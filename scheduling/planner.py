@@ -1,7 +1,7 @@
 """A_maxweight where nothing has a price: whole batches of jobs, each complete as early as can be, in one go."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -9,6 +9,7 @@ from scheduling.arrays import Ints
 from scheduling.bid import Architecture, Bid
 from scheduling.inventory import Inventory
 from scheduling.ledger import Ledger
+from scheduling.rigid import smallest_problem
 from scheduling.rigid_batch import Batch, Plan, plan
 from scheduling.rigid_durations import durations, ps_counts
 from scheduling.rigid_options import Kinds, Options, count_rooms, list_options
@@ -88,6 +89,12 @@ def _plan(bids: Sequence[Bid], ledger: Ledger, windows: Iterable[tuple[int, int]
         out,
     )
     return {bid.id: _schedule(out, j, start) for j, bid in enumerate(bids) if out.worker[j] >= 0}
+
+
+def warm_up() -> None:
+    """Compile, or load from disk, every kernel, so that no request pays for it."""
+    ledger, bid = smallest_problem()
+    plan_batch([bid, replace(bid, id="ring", architecture=Architecture.RING)], ledger, [(0, ledger.end)])
 
 
 @dataclass

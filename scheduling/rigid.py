@@ -1,7 +1,7 @@
 """The rigid best response: the same machines over one window, on one server, around one PS host, or in a ring."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
 import numpy as np
@@ -202,6 +202,19 @@ def _costs(index: RigidIndex, schedule: Schedule, inventory: Inventory, start: i
 
 def warm_up() -> None:
     """Compile, or load from disk, every kernel, so that no request pays for it."""
+    ledger, bid = smallest_problem()
+    market = RigidMarket(ledger, _NoPrice())
+    response = market.best(bid)
+    if response is not None:
+        # Few of the servers change: what refreshes tables is not what builds them.
+        ledger.commit(response.schedule)
+    market.least_ratio(bid)
+    market.latest(bid)
+    market.best(replace(bid, architecture=Architecture.RING))
+
+
+def smallest_problem() -> tuple[Ledger, Bid]:
+    """Servers and a job for compiling with."""
     one, servers = Fraction(1), 8
     inventory = Inventory(
         resources=("worker", "ps"),
@@ -212,14 +225,7 @@ def warm_up() -> None:
         pss=(MachineType("ps", (0, 1), one),),
     )
     bid = Bid("", 0, 1, 2, 1, (one,), (one,), (one,), (0,) * servers, Constant(1.0))
-    ledger = Ledger(inventory, start=0, slots=8)
-    market = RigidMarket(ledger, _NoPrice())
-    response = market.best(bid)
-    if response is not None:
-        # Few of the servers change: what refreshes tables is not what builds them.
-        ledger.commit(response.schedule)
-    market.least_ratio(bid)
-    market.latest(bid)
+    return Ledger(inventory, start=0, slots=8), bid
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,20 @@
 
 import secrets
 from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
+from multiprocessing import get_context
 
 import numpy as np
 
+from scheduling import planner, rigid_batch, rigid_durations, rigid_options, rigid_rooms
 from scheduling.bid import Architecture, Bid
 from scheduling.consumption import ConsumptionPrice
+from scheduling.kernels import warm_up
 from scheduling.ledger import Ledger
 from scheduling.maxweight import pack
-from scheduling.planner import plan_batch
+from scheduling.planner import plan_alone, plan_batch, plan_idle
 from scheduling.schedule import Placement, Schedule
 from tests.scheduling.twins import planner_slow
 from tests.scheduling.twins.rigid_cases import random_bid, random_inventory
@@ -104,3 +108,31 @@ def test_at_a_price_it_places_as_best_responses_one_by_one_would() -> None:
         assert found == slow, f"seed {[seed, case]}"
         placed += len(found)
     assert placed > 50
+
+
+def compiled() -> dict[str, int]:
+    """How often each kernel was compiled or loaded, by name."""
+    modules = (planner, rigid_batch, rigid_durations, rigid_options, rigid_rooms)
+    functions = {name: f for module in modules for name, f in vars(module).items() if hasattr(f, "signatures")}
+    return {name: len(f.signatures) for name, f in functions.items()}
+
+
+def compiled_by_warming_up_and_by_planning() -> tuple[dict[str, int], dict[str, int]]:
+    warm_up()
+    before = compiled()
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        ledger = a_ledger(rng)
+        held = plan_batch(a_batch(rng, ledger, "job"), ledger, some_windows(rng, ledger))
+        plan_batch(a_batch(rng, ledger, "job"), ledger, some_windows(rng, ledger), freed=placements(held.values()))
+        for bid in a_batch(rng, ledger, "job"):
+            plan_alone(bid, ledger)
+            plan_idle(bid, ledger, first=ledger.start, end=ledger.end)
+    return before, compiled()
+
+
+def test_warming_up_leaves_nothing_to_compile() -> None:
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
+        before, after = fresh.submit(compiled_by_warming_up_and_by_planning).result()
+    assert min(before[name] for name in ("plan", "list_options", "give_back", "count_rooms")) == 1
+    assert after == before
