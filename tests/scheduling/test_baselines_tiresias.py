@@ -4,11 +4,14 @@ from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from scheduling.baselines.gang import Gang
 from scheduling.baselines.tiresias import Tiresias, remaining_service
 from scheduling.inventory import Inventory
 from tests.scheduling.gpu_cluster import completions, gpu_cluster, job, run, slots_of
+from tests.scheduling.twins.tiresias_slow import tiresias
 
 
 def test_a_shorter_job_preempts_a_longer_one_which_loses_a_slot_when_it_resumes() -> None:
@@ -84,3 +87,13 @@ def test_where_there_are_no_gpus_the_dominant_share_stands_for_them() -> None:
         (),
     )
     assert remaining_service(Fraction(3), gang, other) == Fraction(3, 2) * Fraction(4, 10)
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 12), st.integers(1, 4), st.integers(1, 9)), min_size=1, max_size=9),
+    st.integers(4, 7),
+)
+def test_on_one_server_it_is_the_least_remaining_gpu_time_first(rows: list[tuple[int, int, int]], gpus: int) -> None:
+    jobs = [job(str(i), wide, slots, at=at) for i, (at, wide, slots) in enumerate(sorted(rows))]
+    assert completions(run(Tiresias(), jobs, gpus)) == tiresias(jobs, gpus)
