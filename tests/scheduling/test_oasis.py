@@ -19,6 +19,7 @@ from scheduling.errors import InvalidField
 from scheduling.inventory import Inventory, MachineType
 from scheduling.ledger import Ledger
 from scheduling.oasis import Oasis
+from scheduling.policy import Book
 from scheduling.prices import reserve_prices
 from scheduling.printed_bounds import Bounds, printed_bounds
 from scheduling.running_book import RunningBook
@@ -146,6 +147,18 @@ def test_readings_of_the_printed_bounds_differ_where_they_should() -> None:
     assert logs(l_arg="floor").log_low[0] > -30
     with pytest.raises(InvalidField, match="cannot be derived"):
         printed_bounds([bid(Step(1.0, 2.0))], INVENTORY, start=0, end=9)
+
+
+def test_without_bounds_the_printed_price_goes_from_a_quarter_of_the_least_offer_to_the_most() -> None:
+    offers = np.array([[2.0, 1.0], [4.0, 0.0]])
+    book = Book(now=0, ledger=Ledger(INVENTORY, start=0, slots=4), history=offers, decided=2)
+    function = Oasis(price="printed", refit_every=1).price_function(book)
+    full = np.exp(np.add(function.log_scale, function.log_growth))
+    assert np.exp(function.log_scale) == pytest.approx([2.0 / 4, 1.0 / 4])
+    assert full == pytest.approx([4.0, 1.0])
+    # Nothing is known yet: the priors are the price of all there is.
+    new = Oasis(price="printed", refit_every=8, prior_low=1.0, prior_high=2.0).price_function(book)
+    assert np.exp(new.log_scale) == pytest.approx([1 / 3, 1 / 4])
 
 
 def test_wrong_estimates_change_the_growth_and_never_turn_it_round() -> None:
