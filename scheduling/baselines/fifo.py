@@ -14,7 +14,7 @@ class Fifo(FixedGangs):
 
     At every arrival and in every slot the job at the head of the line starts if its gang has a place now
     (`gang.find_place`), then the next. With `blocking` the first that has none stops the line; without, it is passed
-    over (backfill).
+    over (backfill). A job that has become impossible, as servers are gone, holds up nobody.
 
     References
     ----------
@@ -34,6 +34,5 @@ class Fifo(FixedGangs):
         """Start jobs from the head of the line."""
         for task in floor.waiting:
             gang = self.gang(task.job.bid, floor)
-            started = gang is not None and floor.start(task, gang)
-            if not started and self.blocking:
+            if gang is not None and not floor.start(task, gang) and self.blocking:
                 return
