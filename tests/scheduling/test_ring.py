@@ -15,7 +15,7 @@ from scheduling.ledger import Ledger
 from scheduling.rigid import Response, RigidIndex, best_response
 from scheduling.schedule import Role
 from scheduling.work import work_done
-from tests.scheduling.twins import ring_exact
+from tests.scheduling.twins import ring_exact, ring_milp
 from tests.scheduling.twins.rigid_cases import random_problem
 from tests.scheduling.twins.rigid_exact import Found, Problem
 
@@ -54,7 +54,7 @@ def expected(found: Found) -> tuple[object, ...]:
     return found.completion, found.start, found.worker_type, found.counts
 
 
-@pytest.mark.parametrize(("hubs", "workers", "cases"), [(8, 4096, 800), (0, 4096, 500), (1, 2, 400)])
+@pytest.mark.parametrize(("hubs", "workers", "cases"), [(8, 4096, 400), (0, 4096, 250), (1, 2, 200)])
 def test_the_kernel_equals_the_twin(hubs: int, workers: int, cases: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rigid_index, "HUBS", hubs)
     monkeypatch.setattr(rigid_index, "TABLED_WORKERS", workers)
@@ -74,6 +74,15 @@ def test_the_kernel_equals_the_twin(hubs: int, workers: int, cases: int, monkeyp
         if (problem.prices == np.floor(problem.prices)).all():
             assert described(response) == expected(found), where
     assert answered > cases // 4
+
+
+def test_the_kernel_equals_an_integer_programme() -> None:
+    seed = secrets.randbelow(2**32)
+    for case in range(25):
+        problem = ring_problem(np.random.default_rng([seed, case]))
+        best, response = ring_milp.best_payoff(problem), answer(problem, -np.inf)
+        payoff = -np.inf if response is None else response.payoff
+        assert payoff == pytest.approx(best, rel=1e-7, abs=1e-7), f"seed {[seed, case]}"
 
 
 def every_placement(problem: Problem) -> Iterator[float]:
