@@ -11,6 +11,7 @@ from math import isfinite
 from typing import Any, Final
 
 from auctions.layout import Layout
+from auctions.models import PolicyVersion
 from cluster import units
 from cluster.models import (
     LARGEST_CHUNKS,
@@ -22,9 +23,11 @@ from cluster.models import (
     ModelProfile,
 )
 from scheduling.arrays import Json
-from scheduling.bid import Bid
+from scheduling.bid import Architecture, Bid
 from scheduling.errors import InvalidField
-from scheduling.fields import check_integer, check_list, check_number, check_object
+from scheduling.fields import LARGEST_MONEY, check_integer, check_list, check_number, check_object
+from scheduling.policy import Objective
+from scheduling.registry import POLICIES
 from scheduling.utility import utility_from_json
 
 LARGEST_EPOCHS: Final = 1_000_000
@@ -33,7 +36,12 @@ SMALLEST_ZERO_S: Final = 0.001
 LARGEST_LABEL: Final = 120
 COUNTS: Final = {"epochs": LARGEST_EPOCHS, "chunks": LARGEST_CHUNKS, "minibatches": LARGEST_MINIBATCHES}
 PROFILE_KEYS: Final = ("chunks", "minibatches", "gradient_mb", "worker_step_s", "ps_step_s")
-OPTIONAL_KEYS: Final = ("label", "model", "upload_delay_s", "start_after_s")
+OPTIONAL_KEYS: Final = ("label", "model", "upload_delay_s", "start_after_s", "architecture")
+RING_KEYS: Final = ("reduce_step_s",)
+NOT_FOR: Final = {Architecture.PS: RING_KEYS, Architecture.RING: ("ps_step_s",)}
+"""Keys that say nothing about a job of this architecture."""
+WORTH: Final = {Objective.WELFARE: "utility", Objective.WEIGHTED_COMPLETION: "weight"}
+"""How a bid says what finishing is worth, by what the policy in force wants."""
 
 UTILITY_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "constant": (),
@@ -59,29 +67,68 @@ CORE_NAMES: Final = {
 """What a body calls the fields of the core's utilities."""
 
 
-def resolve(body: Json, cluster: Cluster, layout: Layout) -> Json:
-    """The body with its model's profile filled in; raises InvalidField naming what is wrong."""
+def resolve(body: Json, cluster: Cluster, layout: Layout, policy: type[Any] | None = None) -> Json:
+    """The body with its model's profile filled in; raises InvalidField naming what is wrong.
+
+    `policy` is the kind in force, where the caller knows it already.
+    """
     profile = _profile(body, cluster)
-    check_object("", body, required=["epochs", "utility"], optional=[*OPTIONAL_KEYS, *PROFILE_KEYS])
+    policy = policy_in_force(cluster) if policy is None else policy
+    architecture = _architecture(body.get("architecture", Architecture.PS.value), policy)
+    worth = _worth(body, policy)
+    keys = [key for key in (*PROFILE_KEYS, *RING_KEYS) if key not in NOT_FOR[architecture]]
+    for key in NOT_FOR[architecture]:
+        if key in body:
+            raise InvalidField(key, f"says nothing about a job of architecture {architecture}; leave it out")
+    check_object("", body, required=["epochs", worth], optional=[*OPTIONAL_KEYS, *keys])
     label = body.get("label", "")
     if not isinstance(label, str) or len(label) > LARGEST_LABEL:
         raise InvalidField("label", f"expected a text of at most {LARGEST_LABEL} characters")
-    full = {**profile, **body}
-    for key in PROFILE_KEYS:
+    full = {**profile, "start_after_s": 0, "upload_delay_s": {}, **dict.fromkeys(RING_KEYS, 0), **body}
+    for key in keys:
         if key not in full:
             raise InvalidField(key, "missing; give it, or a model whose profile has it")
-    inventory = layout.inventory
-    return _checked(
-        {
-            **{key: partial(check_integer, key, full[key], low=1, high=high) for key, high in COUNTS.items()},
-            "gradient_mb": partial(_number, "gradient_mb", full["gradient_mb"], LARGEST_MB),
-            "worker_step_s": partial(_by_name, "worker_step_s", full, [m.name for m in inventory.workers], least=1),
-            "ps_step_s": partial(_by_name, "ps_step_s", full, [m.name for m in inventory.pss], least=1),
-            "upload_delay_s": partial(_by_name, "upload_delay_s", {"upload_delay_s": {}, **full}, inventory.servers),
-            "start_after_s": partial(_number, "start_after_s", full.get("start_after_s", 0), LARGEST_SECONDS),
-            "utility": partial(_check_utility, full["utility"], layout.slot_seconds),
-        }
-    )
+    checks = _checks(full, layout)
+    wanted = [*COUNTS, *(key for key in keys if key not in COUNTS), "upload_delay_s", "start_after_s", worth]
+    return {"architecture": str(architecture), **_checked({key: checks[key] for key in wanted})}
+
+
+def policy_in_force(cluster: Cluster) -> type[Any]:
+    """The kind of policy that the cluster's market decides by: what it wants to know of a bid."""
+    name = PolicyVersion.objects.filter(market__cluster=cluster).order_by("-number").values_list("name", flat=True)
+    return POLICIES[name[0]]
+
+
+def _architecture(value: object, policy: type[Any]) -> Architecture:
+    known = sorted(policy.architectures)
+    if not isinstance(value, str) or value not in known:
+        raise InvalidField("architecture", f"this cluster runs {' or '.join(known)} ({policy.title})")
+    return Architecture(value)
+
+
+def _worth(body: Json, policy: type[Any]) -> str:
+    """Which key says what finishing is worth; the other one is refused by its name."""
+    mine = WORTH[policy.objective]
+    for key in WORTH.values():
+        if key != mine and key in body:
+            raise InvalidField(key, f"this cluster takes a {mine} instead ({policy.title})")
+    return mine
+
+
+def _checks(full: Json, layout: Layout) -> dict[str, Callable[[], Any]]:
+    """How each key of a body is checked."""
+    workers, pss = ([m.name for m in machines] for machines in (layout.inventory.workers, layout.inventory.pss))
+    return {
+        **{key: partial(_count, key, full) for key in COUNTS},
+        "gradient_mb": lambda: _number("gradient_mb", full["gradient_mb"], LARGEST_MB),
+        "worker_step_s": lambda: _by_name("worker_step_s", full, workers, least=1),
+        "ps_step_s": lambda: _by_name("ps_step_s", full, pss, least=1),
+        "reduce_step_s": lambda: _number("reduce_step_s", full["reduce_step_s"], LARGEST_SECONDS),
+        "upload_delay_s": lambda: _by_name("upload_delay_s", full, layout.inventory.servers),
+        "start_after_s": lambda: _number("start_after_s", full["start_after_s"], LARGEST_SECONDS),
+        "utility": lambda: _check_utility(full["utility"], layout.slot_seconds),
+        "weight": lambda: _check_weight(full["weight"]),
+    }
 
 
 def _checked(checks: dict[str, Callable[[], Any]]) -> Json:
@@ -115,13 +162,13 @@ def core_bid(offer: Json, layout: Layout, *, bid_id: str, arrival: int) -> Bid:
     """A resolved body in slots, for one inventory.
 
     A machine type the offer has no step time for is given one no horizon has room for; a server it has no upload
-    delay for has its own.
+    delay for has its own. A ring has no step times of parameter servers.
     """
     slot_s, inventory = layout.slot_seconds, layout.inventory
     never = Fraction(layout.horizon + 1)
     steps = {
         key: tuple(
-            units.slots(offer[key][machine.name], slot_s) if machine.name in offer[key] else never
+            units.slots(offer[key][machine.name], slot_s) if machine.name in offer.get(key, {}) else never
             for machine in machines
         )
         for key, machines in (("worker_step_s", inventory.workers), ("ps_step_s", inventory.pss))
@@ -143,7 +190,10 @@ def core_bid(offer: Json, layout: Layout, *, bid_id: str, arrival: int) -> Bid:
             units.slots_up(max(after, delays.get(name, default)), slot_s)
             for name, default in zip(inventory.servers, layout.delays_s, strict=True)
         ),
-        utility=utility_from_json(_core_utility(offer["utility"], slot_s)),
+        utility=utility_from_json(_core_worth(offer, slot_s)),
+        # Offers stored before rings were known say neither.
+        architecture=Architecture(offer.get("architecture", Architecture.PS)),
+        reduce_time=units.slots(offer.get("reduce_step_s", 0), slot_s),
     )
 
 
@@ -172,6 +222,10 @@ def _profile(body: Json, cluster: Cluster) -> Json:
     }
 
 
+def _count(key: str, body: Json) -> int:
+    return check_integer(key, body[key], low=1, high=COUNTS[key])
+
+
 def _number(field: str, value: object, high: float, low: float = 0.0) -> float:
     if isinstance(value, str):
         raise InvalidField(field, "expected a number, got a text")
@@ -194,6 +248,13 @@ def _some(names: list[str], most: int = 12) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+def _check_weight(value: object) -> float:
+    weight = _number("weight", value, LARGEST_MONEY)
+    if weight <= 0:
+        raise InvalidField("weight", f"expected more than 0, got {weight:g}")
+    return weight
+
+
 def _check_utility(value: object, slot_s: int) -> Json:
     form = value.get("form") if isinstance(value, dict) else None
     if not isinstance(value, dict) or not isinstance(form, str) or form not in UTILITY_FIELDS:
@@ -203,7 +264,7 @@ def _check_utility(value: object, slot_s: int) -> Json:
         )
     check_object("utility", value, required=["form", "value", *UTILITY_FIELDS[form]])
     checked: Json = {"form": form}
-    checked["value"] = _number("utility.value", value["value"], 1e12)
+    checked["value"] = _number("utility.value", value["value"], LARGEST_MONEY)
     for key in UTILITY_FIELDS[form]:
         where = f"utility.{key}"
         if key == "points":
@@ -223,6 +284,13 @@ def _check_utility(value: object, slot_s: int) -> Json:
 def _point(where: str, row: object) -> list[float]:
     elapsed, fraction = check_list(where, row, length=2)
     return [_number(f"{where}[0]", elapsed, LARGEST_SECONDS), _number(f"{where}[1]", fraction, 1.0)]
+
+
+def _core_worth(offer: Json, slot_s: int) -> Json:
+    """A weight counts whenever the job is complete: the policy, not its utility, wants it early."""
+    if "weight" in offer:
+        return {"type": "constant", "v": offer["weight"]}
+    return _core_utility(offer["utility"], slot_s)
 
 
 def _core_utility(document: Json, slot_s: int) -> Json:

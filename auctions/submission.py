@@ -1,7 +1,8 @@
 """How a bid comes in: stored with its place in the queue, or only asked about."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 
 from django.contrib.auth.models import User
@@ -13,7 +14,7 @@ from auctions.layout import Layout
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
 from auctions.markets import market_of
 from auctions.models import Bid, Event, EventKind, Market
-from auctions.offers import check_finite, core_bid, resolve
+from auctions.offers import check_finite, core_bid, policy_in_force, resolve
 from cluster.models import Cluster
 from scheduling.arrays import Json
 from scheduling.decision import Decision, canonical
@@ -104,8 +105,9 @@ def _submit(
     if known:
         return known
     layout = Layout.from_json(Event.objects.get(market=market, version=market.inventory_version).payload)
+    read = partial(resolve, cluster=cluster, layout=layout, policy=policy_in_force(cluster))
     offers = [
-        _Offer(body=body, resolved=_resolved(body, cluster, layout, where.format(i)), digest=digest, key=key)
+        _Offer(body=body, resolved=_resolved(read, body, where.format(i)), digest=digest, key=key)
         for i, (body, digest, key) in enumerate(zip(bodies, digests, keys, strict=True))
     ]
     with locked_market(market.pk) as held:
@@ -130,9 +132,9 @@ def _digest(body: Json, where: str) -> str:
     return sha256(canonical(body).encode()).hexdigest()
 
 
-def _resolved(body: Json, cluster: Cluster, layout: Layout, where: str) -> Json:
+def _resolved(read: Callable[[Json], Json], body: Json, where: str) -> Json:
     try:
-        return resolve(body, cluster, layout)
+        return read(body)
     except InvalidField as error:
         first, *others = (InvalidField(where + one.field, one.problem) for one in (error, *error.also))
         first.also = tuple(others)

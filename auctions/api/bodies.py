@@ -16,6 +16,7 @@ from auctions.offers import (
     UTILITY_FIELDS,
 )
 from cluster.models import LARGEST_CHUNKS, LARGEST_MB, LARGEST_MINIBATCHES, LARGEST_SECONDS
+from scheduling.bid import Architecture
 from scheduling.fields import LARGEST_MONEY
 
 MOST_BIDS: Final = 500
@@ -72,6 +73,11 @@ class UtilityIn(serializers.JSONField):
     """One of the forms, each with fields of its own."""
 
 
+@extend_schema_field({"type": "number", "minimum": 0, "exclusiveMinimum": True, "maximum": LARGEST_MONEY})
+class WeightIn(serializers.FloatField):
+    """How much its completion counts."""
+
+
 class BidIn(Document):
     label = serializers.CharField(  # type: ignore[assignment]
         required=False, allow_blank=True, max_length=LARGEST_LABEL, help_text="Your name for it."
@@ -90,7 +96,7 @@ class BidIn(Document):
         min_value=0, max_value=LARGEST_MB, required=False, help_text="Size of the gradients, MB."
     )
     worker_step_s = _by_name("Seconds a mini-batch takes on a worker, by worker type.")
-    ps_step_s = _by_name("Seconds an update takes on a parameter server, by type.")
+    ps_step_s = _by_name("Seconds an update takes on a parameter server, by type; not for a ring.")
     upload_delay_s = _by_name("Seconds to upload the data, by server; the server's own where not given.")
     start_after_s = serializers.FloatField(
         min_value=0,
@@ -98,7 +104,25 @@ class BidIn(Document):
         required=False,
         help_text="Do not start before this many seconds after submission.",
     )
-    utility = UtilityIn(help_text="What finishing is worth, by when: one of these forms.")
+    architecture = serializers.ChoiceField(
+        [(str(a), a.name) for a in Architecture],
+        required=False,
+        help_text="How workers exchange gradients: ps (parameter servers, if not given) or ring (Ring-AllReduce).",
+    )
+    reduce_step_s = serializers.FloatField(
+        min_value=0,
+        max_value=LARGEST_SECONDS,
+        required=False,
+        help_text="Ring: seconds a worker takes to reduce the gradients of a mini-batch; 0 if not given.",
+    )
+    utility = UtilityIn(
+        required=False,
+        help_text="What finishing is worth, by when: one of these forms. Where the cluster takes no weight.",
+    )
+    weight = WeightIn(
+        required=False,
+        help_text="How much it counts that it is complete early. Instead of utility, where the cluster takes a weight.",
+    )
 
 
 class BulkIn(Document):

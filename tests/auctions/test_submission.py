@@ -8,8 +8,9 @@ from django.contrib.auth.models import User
 
 from auctions import lane
 from auctions.errors import KeyReused, MarketClosed, NoMarket
-from auctions.markets import set_open
-from auctions.models import Bid, Event, Market
+from auctions.markets import open_market, set_open
+from auctions.models import Bid, BidState, Event, Market
+from auctions.policies import change_policy
 from auctions.submission import quote, submit_bid, submit_bids
 from scheduling.errors import InvalidField
 from tests.auctions.worlds import body, make_cluster, make_user, set_time, submit
@@ -82,6 +83,10 @@ def test_a_cluster_without_a_market_takes_no_bids(alice: User) -> None:
         ({"upload_delay_s": {"edge-0": -1}}, "upload_delay_s.edge-0"),
         ({"start_after_s": math.inf}, "start_after_s"),
         ({"label": "x" * 121}, "label"),
+        ({"architecture": "ring"}, "architecture"),
+        ({"architecture": None}, "architecture"),
+        ({"reduce_step_s": 1}, "reduce_step_s"),
+        ({"weight": 5}, "weight"),
         ({"utility": 3}, "utility"),
         ({"utility": {"form": "magic", "value": 1}}, "utility.form"),
         ({"utility": {"form": "step", "value": 1}}, "utility.deadline_s"),
@@ -114,3 +119,69 @@ def test_a_quote_changes_nothing(market: Market, alice: User) -> None:
     assert quote(cluster=market.cluster, body=body()).decision.admitted
     market.refresh_from_db()
     assert (market.version, Event.objects.count(), Bid.objects.count()) == before
+
+
+@pytest.fixture
+def line(db: None) -> Market:
+    """A market where jobs state a weight."""
+    return open_market(make_cluster("line"), policy="weighted_completion")
+
+
+def weighted(weight: Any = 7.0, **changes: Any) -> dict[str, Any]:
+    """The body with a weight instead of a utility."""
+    return {key: value for key, value in body(**changes).items() if key != "utility"} | {"weight": weight}
+
+
+def test_a_weight_counts_whenever_the_job_is_complete(line: Market, alice: User) -> None:
+    core = submit_bid(cluster=line.cluster, owner=alice, body=weighted()).bid.core
+    assert core["utility"] == {"type": "constant", "v": 7.0}
+    assert (core["architecture"], core["reduce_time"]) == ("ps", "0")
+
+
+def test_a_ring_has_no_parameter_servers(line: Market, alice: User) -> None:
+    # 0.5 s of a slot of 100 s; the model's PS step is left out: no horizon has room for it.
+    sent = weighted(architecture="ring", reduce_step_s=0.5)
+    core = submit_bid(cluster=line.cluster, owner=alice, body=sent).bid.core
+    assert (core["architecture"], core["reduce_time"]) == ("ring", "1/200")
+    assert core["ps_time"] == ["13"]
+    lane.drain(line.pk)
+    bid = Bid.objects.get()
+    assert bid.state == BidState.RUNNING
+    assert not bid.commitments.filter(machine_type__role="ps").exists()
+
+
+@pytest.mark.parametrize(
+    ("sent", "field", "word"),
+    [
+        (body(), "utility", "weight"),
+        (weighted() | {"utility": 3}, "utility", "weight"),
+        ({key: value for key, value in weighted().items() if key != "weight"}, "weight", "missing"),
+        (weighted(0), "weight", "more than 0"),
+        (weighted("7"), "weight", "number"),
+        (weighted(True), "weight", "number"),
+        (weighted(math.inf), "weight", "finite"),
+        (weighted(architecture="star"), "architecture", "ps or ring"),
+        (weighted(architecture="ring", reduce_step_s=-1), "reduce_step_s", "expected 0"),
+        (weighted(architecture="ring", ps_step_s={"ps": 1}), "ps_step_s", "ring"),
+        (weighted(reduce_step_s=1), "reduce_step_s", "ps"),
+    ],
+)
+def test_what_this_policy_does_not_take_is_named(
+    line: Market, alice: User, sent: dict[str, Any], field: str, word: str
+) -> None:
+    with pytest.raises(InvalidField, match=word) as error:
+        submit_bid(cluster=line.cluster, owner=alice, body=sent)
+    assert error.value.field == field
+    assert not Bid.objects.exists()
+
+
+def test_an_offer_outlives_a_change_of_policy(line: Market, alice: User) -> None:
+    for sent in (weighted(3.0), weighted(2.0, architecture="ring")):
+        submit_bid(cluster=line.cluster, owner=alice, body=sent)
+    change_policy(line, name="dps", parameters={}, by=None)
+    lane.drain(line.pk)
+    kept = Bid.objects.order_by("sequence").values_list("state", "value")
+    assert list(kept) == [(BidState.RUNNING, 3.0), (BidState.RUNNING, 2.0)]
+    with pytest.raises(InvalidField, match="takes a utility"):
+        submit_bid(cluster=line.cluster, owner=alice, body=weighted())
+    assert submit_bid(cluster=line.cluster, owner=alice, body=body()).created

@@ -65,6 +65,9 @@ def knowing(document: Any) -> Any:
     bid["ps_step_s"] = _names(seconds, "ps", least=1)
     bid["upload_delay_s"] = _names(seconds, "edge-0", "cloud", least=0)
     bodies["BidIn"]["required"] = ["model", "epochs", "utility"]
+    bid["architecture"] = {"enum": ["ps"]}
+    for key in ("weight", "reduce_step_s"):  # for another policy than this market's
+        del bid[key]
     for form in bid["utility"]["oneOf"]:
         if "points" in form["properties"]:
             form["properties"]["points"] = {"enum": [[[0, 1]], [[0, 1], [300, 0.5]], [[0, 0.9], [1e5, 0]]]}
