@@ -117,7 +117,8 @@ class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             return HttpResponseRedirect(request.path)
         defaults = POLICIES[name]().to_json()
         initial = defaults | (current.parameters if current.name == name else {})
-        form = PolicyForm(request.POST or None, policy=name, initial=initial)
+        # A policy without parameters sends an empty form.
+        form = PolicyForm(request.POST if request.method == "POST" else None, policy=name, initial=initial)
         if request.method == "POST" and form.is_valid():
             user = request.user if request.user.is_authenticated else None
             chosen = change_policy(market, name=name, parameters=form.cleaned_data, by=user)
