@@ -4,6 +4,7 @@ import gc
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import numpy as np
 
@@ -162,13 +163,12 @@ def _events(architecture: Architecture, *, slots: int, servers: int, waiting: in
     load = draw(_setting(architecture, jobs=2 * waiting + 400, servers=servers), np.random.default_rng(seed))
     book = RunningBook(Ledger(load.inventory, start=0, slots=slots))
     policy = WeightedCompletion()
-    for bid in load.bids:
-        if _waiting(book) == waiting:
-            break
-        if book.decided % 20 == 19:
-            book.advance(book.now + 1)
-        bid = replace(bid, arrival=book.now)
-        book.take_in(bid, policy.decide(bid, book.view()), bound=False)
+    bids = iter(load.bids)
+    while coming := list(islice(bids, min(20, waiting - _waiting(book)))):
+        for bid in coming:
+            book.jobs[bid.id] = Job(replace(bid, arrival=book.now), held=(), completion=None)
+        book.advance(book.now + 1)
+        book.apply(policy.plan(book.view(), Cause.ENDED))
     running = len(book.jobs) - _waiting(book)
     taken = []
     for _ in range(10):
