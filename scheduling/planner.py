@@ -1,5 +1,6 @@
 """A_maxweight where nothing has a price: whole batches of jobs, each complete as early as can be, in one go."""
 
+import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -107,17 +108,20 @@ class _Cluster:
     total: int
     """The most workers of one type there can be."""
     known: dict[str, tuple[Bid, Options]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """One at a time lists options: quotes are answered side by side."""
 
     def options(self, bid: Bid) -> Options:
         """How a job could run on the empty cluster."""
-        old = self.known.pop(bid.id, None)
-        if old is None or (old[0] is not bid and old[0] != bid):
-            old = bid, self._list(bid)
-        # The jobs asked for last come last.
-        self.known[bid.id] = old
-        while len(self.known) > REMEMBERED:
-            del self.known[next(iter(self.known))]
-        return old[1]
+        with self.lock:
+            old = self.known.pop(bid.id, None)
+            if old is None or (old[0] is not bid and old[0] != bid):
+                old = bid, self._list(bid)
+            # The jobs asked for last come last.
+            self.known[bid.id] = old
+            while len(self.known) > REMEMBERED:
+                del self.known[next(iter(self.known))]
+            return old[1]
 
     def _list(self, bid: Bid) -> Options:
         most = min(bid.chunks, self.total)
