@@ -1,15 +1,14 @@
-"""Bodies of demo bids, drawn by the settings of the DPS paper (Section 6.1)."""
+"""Bodies of demo bids, drawn from a seed by the settings of each scenario's paper."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
+from cluster.demo.catalogue import MODELS
 from cluster.models import Cluster, MachineRole, MachineType
 from scheduling.arrays import Json
-
-BIDS_PER_SLOT = 1.5
-"""Poisson arrivals: enough that capacity is contended and some bids are rejected."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,13 @@ def machines_of(cluster: Cluster) -> Machines:
     )
 
 
-def drawn(machines: Machines, *, seed: int, number: int, from_s: float) -> Iterator[Offer]:
+Draw = Callable[[np.random.Generator, Machines], Json]
+"""One body, without its label."""
+
+
+def drawn(
+    draw: Draw, machines: Machines, *, bids_per_slot: float, seed: int, number: int, from_s: float
+) -> Iterator[Offer]:
     """Offers `number`, `number` + 1, ... of the stream, by Poisson arrivals after `from_s`; endless.
 
     Each offer has a generator of its own, so that a second run goes on where the first one stopped.
@@ -48,8 +53,8 @@ def drawn(machines: Machines, *, seed: int, number: int, from_s: float) -> Itera
     at_s = from_s
     while True:
         rng = np.random.default_rng([seed, number])
-        at_s += rng.exponential(machines.slot_s / BIDS_PER_SLOT)
-        yield Offer(at_s=at_s, key=f"demo-{seed}-{number}", body={"label": f"job {number}", **_body(rng, machines)})
+        at_s += rng.exponential(machines.slot_s / bids_per_slot)
+        yield Offer(at_s=at_s, key=f"demo-{seed}-{number}", body={"label": f"job {number}", **draw(rng, machines)})
         number += 1
 
 
@@ -63,7 +68,8 @@ def value_curve(rng: np.random.Generator, slot_s: int) -> Json:
     }
 
 
-def _body(rng: np.random.Generator, machines: Machines) -> Json:
+def edge_cloud_body(rng: np.random.Generator, machines: Machines) -> Json:
+    """A job by the settings of the DPS paper (Section 6.1), all its numbers its own."""
     slot_s = machines.slot_s
     return {
         "epochs": int(rng.integers(20, 61)),
@@ -75,3 +81,45 @@ def _body(rng: np.random.Generator, machines: Machines) -> Json:
         "ps_step_s": {name: round(float(rng.uniform(0.010, 0.100)), 4) for name in machines.pss},
         "utility": value_curve(rng, slot_s),
     }
+
+
+LONGEST_TARGET = 15
+"""Slots until an OASiS job's target: 1 to 15."""
+
+
+def elastic_body(rng: np.random.Generator, machines: Machines) -> Json:
+    """A job by the settings of the OASiS paper (Section V-A): a sigmoid around a target that workers can meet."""
+    name, epochs = _model(rng), int(rng.integers(50, 201))
+    model = MODELS[name]
+    least = ceil(epochs * model.minibatches * model.step_s / machines.slot_s)
+    target = int(rng.integers(min(least, LONGEST_TARGET), LONGEST_TARGET + 1))
+    # Time-insensitive, time-sensitive and time-critical, in the paper's shares.
+    decay = (0.0, float(rng.uniform(0.01, 1.0)), float(rng.uniform(4.0, 6.0)))[int(rng.choice(3, p=(0.1, 0.55, 0.35)))]
+    return {
+        "model": name,
+        "epochs": epochs,
+        "chunks": int(rng.integers(5, 21)),
+        "utility": {
+            "form": "sigmoid",
+            "value": round(float(rng.uniform(1, 100)), 2),
+            "steepness_per_s": decay / machines.slot_s,
+            # The paper's utility is of the last active slot, which is over a slot later.
+            "midpoint_s": (target + 1) * machines.slot_s,
+        },
+    }
+
+
+def weighted_body(rng: np.random.Generator, machines: Machines) -> Json:
+    """A job by the settings of weighted completion (Section 7), every other one a ring."""
+    job: Json = {
+        "model": _model(rng),
+        "epochs": int(rng.integers(50, 101)),
+        "chunks": int(rng.integers(4, 13)),
+        "weight": int(rng.integers(200, 5001)),
+    }
+    ring = {"architecture": "ring", "reduce_step_s": round(float(rng.uniform(0.010, 0.100)), 4)}
+    return job | ring if rng.random() < 0.5 else job
+
+
+def _model(rng: np.random.Generator) -> str:
+    return str(rng.choice(sorted(MODELS)))

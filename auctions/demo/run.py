@@ -1,4 +1,4 @@
-"""The demo's life: one server process, a virtual clock that only runs meanwhile, and the stream of bids."""
+"""The demo's life: one server process, virtual clocks that only run meanwhile, and the streams of bids."""
 
 import os
 import signal
@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from time import monotonic
 
@@ -43,6 +44,16 @@ class Tally:
 
     sent: int = 0
     refused: list[str] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Stream:
+    """The bids on their way to one market."""
+
+    cluster: Cluster
+    offers: Iterator[Offer]
+    send: Callable[[Offer], None]
+    tally: Tally = field(default_factory=Tally)
 
 
 def choose_port(wanted: int | None) -> int:
@@ -113,57 +124,66 @@ def settle_clock(cluster: Cluster) -> float:
 
 
 @contextmanager
-def time_passing(cluster: Cluster, *, speed: float) -> Iterator[None]:
-    """Let the virtual clock run while the block does."""
-    clock.set_clock(cluster, running=True, speed=speed)
+def time_passing(clusters: Iterable[Cluster], *, takes_s: float) -> Iterator[None]:
+    """Let the virtual clocks run while the block does, so that a slot takes so long."""
+    running = list(clusters)
+    for cluster in running:
+        clock.set_clock(cluster, running=True, speed=cluster.slot_seconds / takes_s)
     try:
         yield
     finally:
-        cluster.refresh_from_db()
-        clock.set_clock(cluster, running=False)
+        for cluster in running:
+            cluster.refresh_from_db()
+            clock.set_clock(cluster, running=False)
 
 
-def feed(offers: Iterable[Offer], cluster: Cluster, send: Callable[[Offer], None], tally: Tally, *, say: Say) -> None:
-    """Send each offer when the running clock reaches its time, for ever or until there are no more."""
-    for offer in offers:
-        _wait_for(cluster, offer.at_s, say=say)
-        _send(offer, send, tally, say)
+def feed(streams: Iterable[Stream], *, say: Say) -> None:
+    """Send each offer when its market's running clock reaches its time, for ever or until there are no more."""
+    waiting = {stream: offer for stream in streams if (offer := next(stream.offers, None)) is not None}
+    told: set[str] = set()
+    while waiting:
+        left_s = {stream: _left_s(stream.cluster, offer.at_s) for stream, offer in waiting.items()}
+        soonest = min(left_s, key=lambda stream: left_s[stream])
+        offer, wait_s = waiting[soonest], left_s[soonest]
+        if wait_s > 0:
+            if wait_s > LONG_S and offer.key not in told:
+                told.add(offer.key)
+                say(f"The next job arrives in {wait_s:.0f} s.")
+            time.sleep(min(LONGEST_NAP_S, wait_s))
+            continue
+        _send(offer, soonest, say)
+        following = next(soonest.offers, None)
+        if following is None:
+            del waiting[soonest]
+        else:
+            waiting[soonest] = following
 
 
-def feed_at_once(
-    offers: Iterable[Offer], cluster: Cluster, send: Callable[[Offer], None], tally: Tally, *, say: Say
-) -> None:
+def feed_at_once(stream: Stream, *, at_most: int, say: Say) -> None:
     """Send each offer after setting the stopped clock to its time: the same bids give the same decisions."""
-    for offer in offers:
-        clock.set_clock(cluster, running=False, at_s=offer.at_s)
-        _send(offer, send, tally, say)
+    for offer in islice(stream.offers, at_most):
+        clock.set_clock(stream.cluster, running=False, at_s=offer.at_s)
+        _send(offer, stream, say)
 
 
-def _send(offer: Offer, send: Callable[[Offer], None], tally: Tally, say: Say) -> None:
+def _send(offer: Offer, stream: Stream, say: Say) -> None:
     while True:
         try:
-            send(offer)
+            stream.send(offer)
         except client.Unreachable as error:
             # The key makes a second try safe.
             say(f"no answer ({error}); trying again")
             time.sleep(RETRY_S)
             continue
         except client.Refused as error:
-            tally.refused.append(f"{offer.key}: {error}")
+            stream.tally.refused.append(f"{offer.key}: {error}")
             say(f"{offer.key} was refused: {error}")
             return
-        tally.sent += 1
+        stream.tally.sent += 1
         return
 
 
-def _wait_for(cluster: Cluster, at_s: float, *, say: Say) -> None:
-    told = False
-    while True:
-        cluster.refresh_from_db()
-        left_s = (at_s - clock.read(cluster).seconds) / cluster.clock_speed
-        if left_s <= 0:
-            return
-        if left_s > LONG_S and not told:
-            say(f"The next job arrives in {left_s:.0f} s.")
-            told = True
-        time.sleep(min(LONGEST_NAP_S, left_s))
+def _left_s(cluster: Cluster, at_s: float) -> float:
+    """Wall seconds until the cluster's clock reads `at_s`."""
+    cluster.refresh_from_db()
+    return (at_s - clock.read(cluster).seconds) / cluster.clock_speed

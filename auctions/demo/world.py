@@ -1,4 +1,4 @@
-"""What the demo needs to be there: a cluster with its market, an operator, a bidder and the others."""
+"""What the demo needs to be there: clusters with their markets, an operator, a bidder and the others."""
 
 import fcntl
 import json
@@ -11,18 +11,15 @@ import numpy as np
 from django.contrib.auth.models import User
 
 from auctions.demo.run import DemoError
+from auctions.demo.scenarios import Scenario
 from auctions.markets import open_market
 from auctions.models import Market
-from cluster.demo import edge_cloud_document
 from cluster.documents import import_cluster
 from cluster.models import Cluster
 from cluster.operators import ensure_operator_group
 
 LOGINS = ("operator", "bidder", "others")
 """`others` sends most of the stream, so that a bidder sees what is hidden from it."""
-
-TRACE_NOTE = "Values synthetic: drawn from a seed. Arrivals, sizes and durations are those of a real trace (Philly)."
-DRAWN_NOTE = "Jobs and values synthetic: drawn from a seed by the settings of the DPS paper."
 
 
 @contextmanager
@@ -65,10 +62,11 @@ def people(known: dict[str, str]) -> None:
             user.groups.add(group)
 
 
-def market_named(name: str, *, title: str = "Edge and cloud", note: str, seed: int) -> Market:
-    """The demo's market under learned prices; one that exists goes on as it is."""
-    market = Market.objects.select_related("cluster").filter(cluster__name=name).first()
+def market_of(scenario: Scenario, *, seed: int) -> Market:
+    """The scenario's market under its policy's own parameters; one that exists goes on as it is."""
+    market = Market.objects.select_related("cluster").filter(cluster__name=scenario.name).first()
     if market is not None:
         return market
-    import_cluster({**edge_cloud_document(np.random.default_rng(seed), name=name), "title": title, "note": note})
-    return open_market(Cluster.objects.get(name=name))
+    document = scenario.document(np.random.default_rng(seed))
+    import_cluster({**document, "name": scenario.name, "title": scenario.title, "note": scenario.note})
+    return open_market(Cluster.objects.get(name=scenario.name), policy=scenario.policy)

@@ -1,28 +1,32 @@
-"""The drawn stream of bids."""
+"""The drawn streams of bids."""
 
 from itertools import islice
 
 import pytest
 
-from auctions.demo.jobs import BIDS_PER_SLOT, Machines, drawn
+from auctions.demo.jobs import Machines
+from auctions.demo.scenarios import DPS, OASIS, SCENARIOS, WEIGHTED, Scenario
+from cluster.demo.catalogue import MODELS
 
 MACHINES = Machines(workers=("w1", "w2"), pss=("p1",), slot_s=3600)
 
 
-def test_a_second_run_draws_the_bids_the_first_would_have() -> None:
-    whole = list(islice(drawn(MACHINES, seed=3, number=1, from_s=0.0), 6))
-    rest = list(islice(drawn(MACHINES, seed=3, number=4, from_s=whole[2].at_s), 3))
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_second_run_draws_the_bids_the_first_would_have(scenario: Scenario) -> None:
+    whole = list(islice(scenario.offers(MACHINES, seed=3, number=1, from_s=0.0), 6))
+    rest = list(islice(scenario.offers(MACHINES, seed=3, number=4, from_s=whole[2].at_s), 3))
     assert [(o.key, o.body) for o in rest] == [(o.key, o.body) for o in whole[3:]]
     assert [o.at_s for o in rest] == pytest.approx([o.at_s for o in whole[3:]])
 
 
-def test_arrivals_are_as_dense_as_declared() -> None:
-    offers = list(islice(drawn(MACHINES, seed=0, number=1, from_s=0.0), 2000))
-    assert 2000 * 3600 / offers[-1].at_s == pytest.approx(BIDS_PER_SLOT, rel=0.1)
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_arrivals_are_as_dense_as_declared(scenario: Scenario) -> None:
+    offers = list(islice(scenario.offers(MACHINES, seed=0, number=1, from_s=0.0), 2000))
+    assert 2000 * 3600 / offers[-1].at_s == pytest.approx(scenario.bids_per_slot, rel=0.1)
 
 
-def test_every_draw_lies_in_the_papers_ranges() -> None:
-    for offer in islice(drawn(MACHINES, seed=5, number=1, from_s=0.0), 200):
+def test_every_draw_lies_in_the_ranges_of_dps() -> None:
+    for offer in islice(DPS.offers(MACHINES, seed=5, number=1, from_s=0.0), 200):
         body = offer.body
         assert 20 <= body["epochs"] <= 60
         assert 27 <= body["chunks"] <= 115
@@ -31,3 +35,23 @@ def test_every_draw_lies_in_the_papers_ranges() -> None:
         assert all(3.6 <= seconds <= 180 for seconds in body["worker_step_s"].values())
         assert all(0.01 <= seconds <= 0.1 for seconds in body["ps_step_s"].values())
         assert body["utility"]["value"] in (100, 200, 300, 400, 500)
+
+
+def test_every_draw_lies_in_the_ranges_of_oasis() -> None:
+    for offer in islice(OASIS.offers(MACHINES, seed=5, number=1, from_s=0.0), 200):
+        body = offer.body
+        assert body["model"] in MODELS
+        assert 50 <= body["epochs"] <= 200
+        assert 5 <= body["chunks"] <= 100
+        assert 1 <= body["utility"]["value"] <= 100
+        assert 2 <= body["utility"]["midpoint_s"] / 3600 <= 16
+        assert 0 <= body["utility"]["steepness_per_s"] * 3600 <= 6
+
+
+def test_weighted_jobs_are_of_both_architectures() -> None:
+    bodies = [o.body for o in islice(WEIGHTED.offers(MACHINES, seed=5, number=1, from_s=0.0), 200)]
+    rings = [body for body in bodies if body.get("architecture") == "ring"]
+    assert 60 < len(rings) < 140
+    assert all(0.01 <= body["reduce_step_s"] <= 0.1 for body in rings)
+    assert all(200 <= body["weight"] <= 5000 and 50 <= body["epochs"] <= 100 for body in bodies)
+    assert not any("utility" in body for body in bodies)

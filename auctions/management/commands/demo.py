@@ -1,10 +1,10 @@
-"""`manage.py demo`: a market with a stream of bids, live until Ctrl-C."""
+"""`manage.py demo`: markets with streams of bids, live until Ctrl-C."""
 
+import json
 import signal
-import textwrap
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Iterator
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,12 @@ from django.db import connection
 from auctions import certificates, readings
 from auctions.demo import client, jobs, philly, run, world
 from auctions.demo.jobs import Offer
-from auctions.demo.run import DemoError, Tally
+from auctions.demo.run import DemoError, Stream, Tally
+from auctions.demo.scenarios import DPS, SCENARIOS, Scenario
 from auctions.models import Bid, Market
-from cluster.models import Cluster
 from scheduling import kernels
+from scheduling.policy import Objective
+from scheduling.registry import POLICIES
 
 SECONDS_PER_SLOT = 6.0
 """Wall time a slot of the live demo takes."""
@@ -27,23 +29,46 @@ SECONDS_PER_SLOT = 6.0
 SECONDS_PER_TRACED_SLOT = 1.0
 """The same under a trace: its first days are nearly empty."""
 
-ONCE_BIDS = 60
+ONCE_BIDS = 40
+"""To each market."""
 WAIT_S = 30
 OWN_SHARE = 3
 """Every third bid is the bidder's own."""
 
 
+TRACE_NOTE = "Values synthetic: drawn from a seed. Arrivals, sizes and durations are those of a real trace (Philly)."
+
+GREETING = """
+Open for bids:
+
+{rows}
+
+  operator   {operator}   (sees all bids; admin at {base}/admin/)
+  bidder     {bidder}   (sees its own bids)
+
+Bid by hand:
+
+  TOKEN=$(curl -s {base}/api/v1/token -H 'Content-Type: application/json' -d '{login}' | cut -d'"' -f4)
+"""
+BY_HAND = """  curl -s {base}/api/v1/clusters/{name}/bids -H "Authorization: Token $TOKEN" \\
+    -H 'Content-Type: application/json' -H 'Prefer: wait=5' -d '{body}'"""
+FAREWELL = """
+On a first run decisions begin when the algorithms are compiled, up to a minute from now.
+Ctrl-C ends it; the next run carries on. make demo-reset starts anew.
+"""
+
+
 class Command(BaseCommand):
     """Set everything up, serve, and feed; a second run carries on."""
 
-    help = "Run a demo market with a stream of bids through the REST API."
+    help = "Run demo markets with streams of bids through the REST API."
 
     def add_arguments(self, parser: CommandParser) -> None:
         """What the Makefile passes on."""
         parser.add_argument("--port", type=_port, help="default: the first free one from 8000")
         parser.add_argument("--seed", type=_seed, default=1)
         parser.add_argument("--trace", type=Path, help="a Philly CSV file to take jobs from")
-        parser.add_argument("--once", action="store_true", help="send --bids bids, print a table, exit")
+        parser.add_argument("--once", action="store_true", help="send --bids bids to each market, print tables, exit")
         parser.add_argument("--bids", type=int, default=ONCE_BIDS)
         parser.add_argument("--slot-takes", type=float, help="seconds a slot of the live demo takes")
         parser.add_argument("--reset", action="store_true", help="forget the demo's data and exit")
@@ -78,35 +103,41 @@ class Command(BaseCommand):
         call_command("migrate", verbosity=0)
         known = world.passwords(settings.VAR_DIR)
         world.people(known)
-        market = _market(trace, options["seed"])
-        from_s = run.settle_clock(market.cluster)
-        offers = self._offers(market, trace, seed=options["seed"], from_s=from_s)
-        tally = Tally()
+        scenarios = SCENARIOS if trace is None else (_under(trace),)
+        markets = {scenario.name: world.market_of(scenario, seed=options["seed"]) for scenario in scenarios}
         if options["once"]:
             kernels.warm_up()  # each bid is waited for
         with run.server(port, root=settings.BASE_DIR) as base:
-            self._greet(base, market.cluster, known, once=options["once"])
+            self._greet(base, scenarios, markets, known, once=options["once"])
             tokens = {name: client.token(base, username=name, password=known[name]) for name in ("bidder", "others")}
-            send = _sender(base, market.cluster.name, tokens, wait_s=WAIT_S if options["once"] else 0)
+            streams = []
+            for scenario in scenarios:
+                market = markets[scenario.name]
+                from_s = run.settle_clock(market.cluster)
+                offers = self._offers(scenario, market, trace, seed=options["seed"], from_s=from_s)
+                send = _sender(base, scenario.name, tokens, wait_s=WAIT_S if options["once"] else 0)
+                streams.append(Stream(market.cluster, offers, send))
             if options["once"]:
-                run.feed_at_once(islice(offers, options["bids"]), market.cluster, send, tally, say=self.stdout.write)
+                for stream in streams:
+                    run.feed_at_once(stream, at_most=options["bids"], say=self.stdout.write)
             else:
-                takes = options["slot_takes"] or (SECONDS_PER_SLOT if trace is None else SECONDS_PER_TRACED_SLOT)
-                speed = market.cluster.slot_seconds / takes
-                with run.time_passing(market.cluster, speed=speed):
-                    run.feed(offers, market.cluster, send, tally, say=self.stdout.write)
+                takes_s = options["slot_takes"] or (SECONDS_PER_SLOT if trace is None else SECONDS_PER_TRACED_SLOT)
+                with run.time_passing((stream.cluster for stream in streams), takes_s=takes_s):
+                    run.feed(streams, say=self.stdout.write)
                     self.stdout.write("The trace has ended; the market goes on until Ctrl-C.")
                     _until_interrupted()
         if options["once"]:
-            self._conclude(market, tally)
+            self._conclude([(markets[stream.cluster.name], stream.tally) for stream in streams])
 
-    def _offers(self, market: Market, trace: Path | None, *, seed: int, from_s: float) -> Iterator[Offer]:
+    def _offers(
+        self, scenario: Scenario, market: Market, trace: Path | None, *, seed: int, from_s: float
+    ) -> Iterator[Offer]:
         """The stream from where an earlier run left it."""
         machines = jobs.machines_of(market.cluster)
         sent = Bid.objects.filter(market=market).exclude(idempotency_key=None)
         if trace is None:
             number = sent.filter(idempotency_key__startswith=f"demo-{seed}-").count() + 1
-            yield from jobs.drawn(machines, seed=seed, number=number, from_s=from_s)
+            yield from scenario.offers(machines, seed=seed, number=number, from_s=from_s)
             return
         done = set(sent.values_list("idempotency_key", flat=True))
         posted = malformed = 0
@@ -134,43 +165,38 @@ class Command(BaseCommand):
         except ValueError as error:
             raise DemoError(f"The trace cannot be read: {error}") from None
 
-    def _greet(self, base: str, cluster: Cluster, known: dict[str, str], *, once: bool) -> None:
+    def _greet(
+        self, base: str, scenarios: Sequence[Scenario], markets: dict[str, Market], known: dict[str, str], *, once: bool
+    ) -> None:
         if once:
-            self.stdout.write(f"Serving {base}/markets/{cluster.name}/ for {cluster.title}")
+            for scenario in scenarios:
+                self.stdout.write(f"Serving {base}/markets/{scenario.name}/ for {scenario.title}")
             return
         login = json_of(username="bidder", password=known["bidder"])
-        model = cluster.profiles.values_list("name", flat=True).first()
-        body = f'{{"model": "{model}", "epochs": 30, "utility": {{"form": "constant", "value": 500}}}}'
-        self.stdout.write(
-            textwrap.dedent(
-                f"""
-                The market is open at {base}/markets/{cluster.name}/
+        rows = "\n".join(f"  {base}/markets/{one.name}/   {one.title}" for one in scenarios)
+        self.stdout.write(GREETING.format(rows=rows, base=base, login=login, **known))
+        for scenario in scenarios:
+            model = markets[scenario.name].cluster.profiles.values_list("name", flat=True).first()
+            body = json.dumps({"model": model, "epochs": 30, **scenario.worth})
+            self.stdout.write(BY_HAND.format(base=base, name=scenario.name, body=body))
+        self.stdout.write(FAREWELL)
 
-                  operator   {known["operator"]}   (sees all bids; admin at {base}/admin/)
-                  bidder     {known["bidder"]}   (sees its own bids)
-
-                Bid by hand:
-
-                  TOKEN=$(curl -s {base}/api/v1/token -H 'Content-Type: application/json' -d '{login}' | cut -d'"' -f4)
-                  curl -s {base}/api/v1/clusters/{cluster.name}/bids -H "Authorization: Token $TOKEN" \\
-                    -H 'Content-Type: application/json' -H 'Prefer: wait=5' \\
-                    -d '{body}'
-
-                On a first run decisions begin when the algorithm is compiled, some 20 s from now.
-                Ctrl-C ends it; the next run carries on. make demo-reset starts anew.
-                """
-            )
-        )
-
-    def _conclude(self, market: Market, tally: Tally) -> None:
-        certificates.renew(market.pk)
-        market.refresh_from_db()
-        seen = readings.summary(market)
-        for label, value in _table(seen, tally):
-            self.stdout.write(f"  {label:<22} {value:>14}")
+    def _conclude(self, done: Sequence[tuple[Market, Tally]]) -> None:
+        problems = []
+        for market, tally in done:
+            certificates.renew(market.pk)
+            market.refresh_from_db()
+            seen = readings.summary(market)
+            self.stdout.write(f"{market.cluster.title}, {market.cluster.name}:")
+            for label, value in _table(seen, tally):
+                self.stdout.write(f"  {label:<22} {value:>14}")
+            if tally.refused or seen.waiting:
+                problems.append(
+                    f"{market.cluster.name}: {len(tally.refused)} bids were refused and {seen.waiting} are undecided."
+                )
         call_command("audit", stdout=self.stdout)
-        if tally.refused or seen.waiting:
-            raise CommandError(f"{len(tally.refused)} bids were refused and {seen.waiting} are undecided.")
+        if problems:
+            raise CommandError(" ".join(problems))
 
 
 def _port(text: str) -> int:
@@ -191,12 +217,9 @@ def json_of(**fields: str) -> str:
     return "{" + ", ".join(f'"{key}": "{value}"' for key, value in fields.items()) + "}"
 
 
-def _market(trace: Path | None, seed: int) -> Market:
-    if trace is None:
-        return world.market_named("demo", note=world.DRAWN_NOTE, seed=seed)
-    return world.market_named(
-        _slug(trace), title=f"Edge and cloud, under the trace {trace.stem}", note=world.TRACE_NOTE, seed=seed
-    )
+def _under(trace: Path) -> Scenario:
+    """The market of DPS, for the jobs of a trace."""
+    return replace(DPS, name=_slug(trace), title=f"Edge and cloud, under the trace {trace.stem}", note=TRACE_NOTE)
 
 
 def _slug(trace: Path) -> str:
@@ -218,8 +241,7 @@ def _until_interrupted() -> None:
 
 
 def _table(seen: readings.Summary, tally: Tally) -> list[tuple[str, str]]:
-    bound = seen.bound
-    return [
+    rows = [
         ("bids sent", str(tally.sent)),
         ("in the market", str(seen.submitted)),
         ("admitted", str(seen.admitted)),
@@ -227,9 +249,16 @@ def _table(seen: readings.Summary, tally: Tally) -> list[tuple[str, str]]:
         ("waiting", str(seen.waiting)),
         ("completed", str(seen.completed)),
         ("slots passed", str(seen.slot)),
+        ("utilisation", f"{seen.utilisation:.1%}"),
+    ]
+    return rows + _money(seen) if POLICIES[seen.policy].objective is Objective.WELFARE else rows
+
+
+def _money(seen: readings.Summary) -> list[tuple[str, str]]:
+    bound = seen.bound
+    return [
         ("welfare", f"{seen.welfare:.2f}"),
         ("revenue", f"{seen.revenue:.2f}"),
         ("upper bound", "-" if bound is None else f"{bound.value:.2f}"),
         ("which bound", "-" if bound is None else bound.kind.label),
-        ("utilisation", f"{seen.utilisation:.1%}"),
     ]

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from auctions.demo.world import market_named
+from auctions.demo.scenarios import DPS
+from auctions.demo.world import market_of
 from tests.processes import ROOT
 
 TOUR = (ROOT / "docs/api.md").read_text().split("```sh\n")[1].split("```")[0]
@@ -14,7 +15,7 @@ TOUR = (ROOT / "docs/api.md").read_text().split("```sh\n")[1].split("```")[0]
 
 @pytest.mark.django_db(transaction=True)
 def test_the_tour_runs_as_written(live_server: Any) -> None:
-    market_named("demo", note="", seed=7)
+    market_of(DPS, seed=7)
     User.objects.create_user("bidder", password="as printed")
     env = {**os.environ, "BASE": f"{live_server.url}/api/v1", "PASSWORD": "as printed", "no_proxy": "*"}
     tour = TOUR.replace("wait=5", "wait=1")  # nobody decides here

@@ -8,7 +8,8 @@ from rest_framework.test import APIClient
 
 from auctions import lane
 from auctions.api.examples import TOKEN
-from auctions.demo.world import market_named
+from auctions.demo.scenarios import DPS
+from auctions.demo.world import market_of
 from auctions.models import Market
 from tests.auctions.api.conftest import operations
 
@@ -16,7 +17,7 @@ from tests.auctions.api.conftest import operations
 @pytest.fixture
 def demo(db: None) -> Market:
     User.objects.create_user(TOKEN["username"], password=TOKEN["password"])
-    return market_named("demo", note="", seed=7)
+    return market_of(DPS, seed=7)
 
 
 def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: Any, demo: Market) -> None:
