@@ -25,7 +25,7 @@ from auctions.models import (
 )
 from auctions.policies import change_policy
 from auctions.policy_form import PolicyForm
-from scheduling.errors import UnknownPolicy
+from scheduling.errors import InvalidField, UnknownPolicy
 from scheduling.registry import POLICIES
 
 
@@ -121,15 +121,19 @@ class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         form = PolicyForm(request.POST if request.method == "POST" else None, policy=name, initial=initial)
         if request.method == "POST" and form.is_valid():
             user = request.user if request.user.is_authenticated else None
-            chosen = change_policy(market, name=name, parameters=form.cleaned_data, by=user)
-            self.message_user(request, f"{market} now decides by {chosen}.")
-            return HttpResponseRedirect(reverse("admin:auctions_market_change", args=[market.pk]))
+            try:
+                chosen = change_policy(market, name=name, parameters=form.cleaned_data, by=user)
+            except InvalidField as error:
+                form.refuse(error)
+            else:
+                self.message_user(request, f"{market} now decides by {chosen}.")
+                return HttpResponseRedirect(reverse("admin:auctions_market_change", args=[market.pk]))
         context = {
             **self.admin_site.each_context(request),
             "title": "Change policy",
             "market": market,
             "current": current,
-            "policies": sorted(POLICIES),
+            "policies": [(key, POLICIES[key].title) for key in sorted(POLICIES)],
             "policy": name,
             "form": form,
         }

@@ -42,9 +42,13 @@ class PolicyForm(forms.Form):
             try:
                 make_policy(self.policy, cleaned)
             except InvalidField as error:
-                name, _, _ = error.field.partition("[")
-                self.add_error(name if name in self.fields else None, f"{error.field}: {error.problem}")
+                self.refuse(error)
         return cleaned
+
+    def refuse(self, error: InvalidField) -> None:
+        """Say what is wrong beside the field it names, or above all of them."""
+        name, _, _ = error.field.partition("[")
+        self.add_error(name if name in self.fields else None, f"{error.field}: {error.problem}")
 
 
 def _field(kind: object, metadata: dict[str, Any]) -> forms.Field:

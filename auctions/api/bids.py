@@ -31,7 +31,7 @@ from auctions.api.examples import BIDS, BULK, examples
 from auctions.api.filters import BidPages, filtered, known_parameters
 from auctions.api.headers import idempotency_key, wait_s
 from auctions.api.problems import refuse
-from auctions.api.serializers import BidOut, BidPage, BulkOut, QuoteOut, ScheduleOut
+from auctions.api.serializers import BidOut, BidPage, BulkOut, ChangesOut, MachinesOut, QuoteOut, ScheduleOut
 from auctions.jobs import cancel_job, withdraw_bid
 from auctions.models import Bid, BidState
 from cluster.models import Cluster
@@ -197,6 +197,32 @@ class BidSchedule(ApiView):
         if schedule is None:
             raise Http404(f"Bid {sequence} has no schedule: it is {bid.get_state_display().lower()}.")
         return Response(schedule)
+
+
+class BidChanges(ApiView):
+    """How the plan of one bid changed."""
+
+    @describe(
+        "Read how a plan changed", {200: ChangesOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_changes"
+    )
+    def get(self, request: Request, cluster: str, sequence: int) -> Response:
+        """Each start and completion that was planned for the job, and from when on."""
+        known_parameters(request)
+        bid, found = _found(request, cluster, sequence)
+        return Response({"results": documents.changes_of(bid, found)})
+
+
+class BidMachines(ApiView):
+    """How many machines one bid holds, slot by slot."""
+
+    @describe(
+        "Read machines by slot", {200: MachinesOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_machines"
+    )
+    def get(self, request: Request, cluster: str, sequence: int) -> Response:
+        """Workers and parameter servers in each slot, past and planned."""
+        known_parameters(request)
+        bid, found = _found(request, cluster, sequence)
+        return Response({"results": documents.machines_of(bid, found)})
 
 
 class Withdraw(ApiView):

@@ -1,12 +1,13 @@
 """Bids and their receipts as the interface tells them: names instead of positions, times beside slots."""
 
+from collections import Counter
 from typing import Any
 
 from auctions.layout import Layout, layouts
-from auctions.models import Bid, Commitment, DecisionRecord
+from auctions.models import Bid, Commitment, DecisionRecord, PlanChange
 from auctions.submission import Quote
 from cluster.clock import instant_of_slot
-from cluster.models import Cluster
+from cluster.models import Cluster, MachineRole
 from cluster.units import seconds
 from scheduling.arrays import Json
 from scheduling.decision import Decision, parse
@@ -45,7 +46,7 @@ def quoted(quote: Quote, cluster: Cluster) -> Json:
 
 def schedule_of(bid: Bid, cluster: Cluster) -> Json | None:
     """What is held for a bid, as it stands: cut short where the job was ended; None if nothing was granted."""
-    if bid.start_slot is None or bid.completion_slot is None:
+    if bid.start_slot is None:
         return None
     rows = Commitment.objects.filter(bid=bid).select_related("server", "machine_type")
     placements = [
@@ -58,6 +59,36 @@ def schedule_of(bid: Bid, cluster: Cluster) -> Json | None:
         if r.end > r.start
     ]
     return _schedule(cluster, bid.start_slot, bid.completion_slot, placements)
+
+
+def changes_of(bid: Bid, cluster: Cluster) -> list[Json]:
+    """What was planned for a job from when on, oldest first."""
+    return [
+        {
+            "version": row.version,
+            "at": row.at.isoformat(),
+            **slot_times(cluster, "now", row.slot),
+            **slot_times(cluster, "start", row.start),
+            **slot_times(cluster, "completion", row.completion),
+        }
+        for row in PlanChange.objects.filter(bid=bid)
+    ]
+
+
+def machines_of(bid: Bid, cluster: Cluster) -> list[Json]:
+    """How many machines a job holds in each slot in which it holds any, past and planned."""
+    counts: dict[int, Counter[str]] = {}
+    for row in Commitment.objects.filter(bid=bid).select_related("machine_type"):
+        for slot in range(row.start, row.end):
+            counts.setdefault(slot, Counter())[row.machine_type.role] += row.count
+    return [
+        {
+            **slot_times(cluster, "start", slot),
+            "workers": counts[slot][MachineRole.WORKER],
+            "pss": counts[slot][MachineRole.PS],
+        }
+        for slot in sorted(counts)
+    ]
 
 
 def _receipt(record: DecisionRecord, bid: Bid, cluster: Cluster) -> Json:
@@ -114,7 +145,7 @@ def _granted(decision: Decision, cluster: Cluster, layout: Layout) -> Json | Non
     return _schedule(cluster, schedule.start, schedule.completion, placements)
 
 
-def _schedule(cluster: Cluster, start: int, completion: int, placements: list[Json]) -> Json:
+def _schedule(cluster: Cluster, start: int, completion: int | None, placements: list[Json]) -> Json:
     return {
         **slot_times(cluster, "start", start),
         **slot_times(cluster, "completion", completion),

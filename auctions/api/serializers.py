@@ -7,6 +7,7 @@ from rest_framework import serializers
 
 from auctions.api.bodies import Document
 from auctions.models import BidState
+from auctions.offers import WORTH
 
 
 def _money(text: str, *, null: bool = False) -> serializers.FloatField:
@@ -55,8 +56,37 @@ class PlacementOut(Document):
 
 class ScheduleOut(Document):
     start_slot, start_s, start_at = _slot("Start"), _s("Start"), _at("Start")
-    completion_slot, completion_s, completion_at = _slot("Complete"), _s("Complete"), _at("Complete")
-    placements = PlacementOut(many=True, help_text="What is held, where and when.")
+    completion_slot, completion_s = _slot("Complete; null while paused", null=True), _s("Complete", null=True)
+    completion_at = _at("Complete", null=True)
+    placements = PlacementOut(
+        many=True, help_text="What is held, where and when; an elastic job holds different machines in other slots."
+    )
+
+
+class ChangeOut(Document):
+    version = serializers.IntegerField(help_text="The market's version that brought it.")
+    at = serializers.DateTimeField(help_text="Wall clock, ISO 8601.")
+    now_slot, now_s, now_at = _slot("First that could still be used"), _s("It begins"), _at("It begins")
+    start_slot, start_s = _slot("Start; null: in line", null=True), _s("Start", null=True)
+    start_at = _at("Start", null=True)
+    completion_slot, completion_s = _slot("Complete; null: not planned", null=True), _s("Complete", null=True)
+    completion_at = _at("Complete", null=True)
+
+
+class ChangesOut(Document):
+    results = ChangeOut(
+        many=True, help_text="Oldest first. Only where schedules are plans; a promise has none but the first."
+    )
+
+
+class MachinesRow(Document):
+    start_slot, start_s, start_at = _slot("Held in"), _s("It begins"), _at("It begins")
+    workers = serializers.IntegerField(help_text="Workers held.")
+    pss = serializers.IntegerField(help_text="Parameter servers held.")
+
+
+class MachinesOut(Document):
+    results = MachinesRow(many=True, help_text="One row a slot in which anything is held, in order.")
 
 
 class CounterOfferOut(Document):
@@ -70,11 +100,11 @@ class QuoteOut(Document):
     ledger_version = serializers.IntegerField(help_text="The ledger it was decided against.")
     slot = _slot("First slot that could still be traded")
     value = _money("Worth at the completion granted; 0 when rejected")
-    payment = _money("Posted price of what it holds")
+    payment = _money("Posted price of what it holds; 0 where nobody pays")
     payoff = _money("value - payment")
     reason = serializers.CharField(allow_null=True, help_text="Of a rejection: price, no_room, impossible, worthless.")
     explanation = serializers.CharField(help_text="In words.")
-    schedule = ScheduleOut(allow_null=True, help_text="null when rejected.")
+    schedule = ScheduleOut(allow_null=True, help_text="null when rejected, or in line without a planned start.")
     counter_offer = CounterOfferOut(allow_null=True, help_text="Of a rejection: the least that would have done.")
     prices = serializers.DictField(child=serializers.JSONField(), help_text="The price function in force.")
 
@@ -153,6 +183,12 @@ class ClusterOut(ClusterBrief):
     machine_types = TypeOut(many=True, help_text="Worker and parameter-server types.")
     servers = ServerOut(many=True, help_text="In the order of prices.")
     models = serializers.ListField(child=serializers.CharField(), help_text="What `model` of a bid may be.")
+    worth = serializers.ChoiceField(
+        sorted(WORTH.values()), allow_null=True, help_text="Which of the two a bid gives; null without a market."
+    )
+    architectures = serializers.ListField(
+        child=serializers.CharField(), help_text="What `architecture` of a bid may be; none without a market."
+    )
 
 
 class _Window(Document):

@@ -34,6 +34,7 @@ from auctions.api.serializers import (
 from auctions.api.throttles import TokenThrottle
 from auctions.lock import moment_of
 from auctions.models import Market
+from auctions.offers import WORTH, policy_in_force
 from cluster.models import Cluster, MachineType, ModelProfile, Resource, Server
 from scheduling.arrays import Json
 from scheduling.fields import check_object
@@ -112,6 +113,7 @@ class OneCluster(ApiView):
                 ],
                 "servers": [{"name": s.name, "kind": s.kind, "upload_delay_s": s.upload_delay_s} for s in servers],
                 "models": list(ModelProfile.objects.filter(cluster=found).values_list("name", flat=True)),
+                **_asked(found),
             }
         )
 
@@ -221,6 +223,14 @@ def _cluster(cluster: Cluster) -> Json:
         "has_market": market is not None,
         "is_open": market is not None and market.is_open,
     }
+
+
+def _asked(cluster: Cluster) -> Json:
+    """What the policy in force wants to know of a bid."""
+    if not Market.objects.filter(cluster=cluster).exists():
+        return {"worth": None, "architectures": []}
+    policy = policy_in_force(cluster)
+    return {"worth": WORTH[policy.objective], "architectures": sorted(policy.architectures)}
 
 
 def _tag(market: Market, request: Request) -> str:

@@ -1,14 +1,19 @@
 """The market in the admin."""
 
+import numpy as np
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
 from auctions import lane
-from auctions.models import Event, EventKind, Market, PolicyVersion
+from auctions.markets import open_market
+from auctions.models import Bid, BidState, Event, EventKind, Market, PolicyVersion
+from auctions.submission import submit_bid
+from cluster.demo import two_pools_document
+from cluster.documents import import_cluster
 from scheduling.dps import Dps
 from scheduling.registry import POLICIES
-from tests.auctions.worlds import make_cluster, make_user, submit
+from tests.auctions.worlds import body, make_cluster, make_user, submit
 
 
 @pytest.fixture
@@ -40,7 +45,8 @@ def test_the_form_asks_for_every_parameter_with_its_help(operator: Client, marke
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_every_policy_can_be_saved_as_it_is_offered(operator: Client, market: Market, name: str) -> None:
+def test_every_policy_can_be_saved_as_it_is_offered(operator: Client, name: str) -> None:
+    market = open_market(import_cluster(two_pools_document(np.random.default_rng(1))))  # suits them all
     page = operator.get(f"/admin/auctions/market/{market.pk}/policy/?policy={name}")
     form = page.context["form"]
     sent = {field.html_name: field.value() for field in form}
@@ -106,3 +112,27 @@ def test_history_is_shown_and_cannot_be_changed(operator: Client, market: Market
 def test_a_bidder_is_kept_out(client: Client, market: Market, alice: User) -> None:
     client.force_login(alice)
     assert client.get(f"/admin/auctions/market/{market.pk}/policy/").status_code == 302
+
+
+def test_a_policy_that_cannot_run_here_is_refused_in_words(operator: Client, market: Market) -> None:
+    address = f"/admin/auctions/market/{market.pk}/policy/?policy=oasis"
+    page = operator.get(address)
+    assert POLICIES["oasis"].title in page.content.decode()
+    form = page.context["form"]
+    sent = {name: field.prepare_value(form.get_initial_for_field(field, name)) for name, field in form.fields.items()}
+    answer = operator.post(address, sent)
+    assert answer.status_code == 200
+    assert "OASiS keeps workers and PSs apart" in answer.content.decode()
+    assert PolicyVersion.objects.filter(market=market).latest("number").name == "dps"
+
+
+def test_a_policy_that_plans_nothing_is_refused_while_jobs_wait_in_line(operator: Client, alice: User) -> None:
+    market = open_market(make_cluster("line", horizon=4), policy="weighted_completion")
+    weighted = {key: value for key, value in body(epochs=3).items() if key != "utility"} | {"weight": 1}
+    for _ in range(12):
+        submit_bid(cluster=market.cluster, owner=alice, body=weighted)
+    lane.drain(market.pk)
+    assert Bid.objects.filter(state=BidState.PLANNED, start_slot=None).exists()
+    answer = operator.post(f"/admin/auctions/market/{market.pk}/policy/?policy=dps", parameters())
+    assert "wait in line for a plan" in answer.content.decode()
+    assert PolicyVersion.objects.get(market=market).name == "weighted_completion"

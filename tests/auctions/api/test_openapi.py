@@ -20,8 +20,10 @@ from schemathesis.generation import GenerationMode
 
 from auctions import lane
 from auctions.models import Market
+from auctions.policies import change_policy
+from auctions.submission import submit_bid
 from config.wsgi import application
-from tests.auctions.worlds import make_user, submit
+from tests.auctions.worlds import body, make_user, submit
 
 load_all_checks()
 ALWAYS = [
@@ -81,7 +83,7 @@ def knowing(document: Any) -> Any:
         "from_slot": [-3, 0, 3],
         "to_slot": [1, 9, 10**9],
         "Prefer": ["wait=0", "wait=5", "respond-async", "wait=x"],
-        "Idempotency-Key": [f"key-{i}" for i in range(30)],
+        "Idempotency-Key": [f"key-{i}" for i in range(12)],
     }
     for path in document["paths"].values():
         for operation in path.values():
@@ -152,6 +154,23 @@ def test_what_is_often_right_is_answered_as_documented(document: Any, alice: Use
     few = {name: counts for name, counts in seen.items() if sum(counts[code] for code in (200, 201, 202)) < AT_LEAST}
     assert set(few) <= {"bids_cancel", "bids_withdraw"}, few  # possible once a bid
     assert {200, 201, 202, 409} <= set(seen["bids_submit"])
+
+
+@pytest.mark.slow
+def test_bids_of_a_weight_are_answered_as_documented(document: Any, market: Market, alice: User) -> None:
+    change_policy(market, name="weighted_completion", parameters={}, by=None)
+    for weight in (3, 5):
+        sent = {key: value for key, value in body().items() if key != "utility"} | {"weight": weight}
+        submit_bid(cluster=market.cluster, owner=alice, body=sent)
+    lane.drain(market.pk)
+    known = knowing(document)
+    bid = known["components"]["schemas"]["BidIn"]
+    del bid["properties"]["utility"], bid["properties"]["ps_step_s"]
+    bid["properties"] |= {"architecture": {"enum": ["ring"]}, "weight": {"enum": [1, 2.5, 0]}}
+    bid["required"] = ["model", "epochs", "weight"]
+    seen = asked(known, headers_of(alice), examples=25, mode=GenerationMode.POSITIVE, checks=ALWAYS)
+    for name in ("bids_submit", "quote", "bids_changes", "bids_machines", "bids_schedule", "bids_read"):
+        assert sum(seen[name][code] for code in (200, 201, 202)) >= AT_LEAST, seen[name]
 
 
 @pytest.mark.slow

@@ -29,6 +29,8 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "bids_submit_bulk": (202, 202, 202, 401),
     "bids_read": OF_THE_BID,
     "bids_schedule": OF_THE_BID,
+    "bids_changes": OF_THE_BID,
+    "bids_machines": OF_THE_BID,
     "bids_cancel": OF_THE_BID,
     "bids_withdraw": OF_THE_BID,
 }
