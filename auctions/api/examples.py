@@ -1,4 +1,4 @@
-"""Requests to paste: each works as it stands on the cluster that `make demo` brings up (a test sends them)."""
+"""Requests to paste: each works as it stands on a cluster that `make demo` brings up (a test sends them)."""
 
 from typing import Final
 
@@ -46,8 +46,20 @@ BIDS: Final[dict[str, Json]] = {
         "upload_delay_s": {"cloud": 2 * HOUR_S},
         "utility": {"form": "linear", "value": 800, "zero_at_s": 120 * HOUR_S},
     },
+    "A weight instead of a utility (cluster demo-weighted)": {
+        "model": "ResNet-50",
+        "epochs": 60,
+        "weight": 900,
+    },
+    "Ring-AllReduce (cluster demo-weighted)": {
+        "model": "GoogLeNet",
+        "epochs": 80,
+        "architecture": "ring",
+        "reduce_step_s": 0.05,
+        "weight": 2500,
+    },
 }
-"""Bodies of bids, by what they show."""
+"""Bodies of bids, by what they show; on the cluster demo where they do not say."""
 
 BULK: Final[Json] = {"bids": list(BIDS.values())[:2]}
 TOKEN: Final[Json] = {"username": "bidder", "password": "as the demo printed it"}

@@ -8,6 +8,7 @@ from rest_framework import serializers
 from auctions.api.bodies import Document
 from auctions.models import BidState
 from auctions.offers import WORTH
+from scheduling.policy import Objective
 
 
 def _money(text: str, *, null: bool = False) -> serializers.FloatField:
@@ -258,6 +259,10 @@ class SummaryOut(Document):
     is_open = serializers.BooleanField(help_text="Whether it takes bids.")
     policy = serializers.CharField(help_text="Name of the policy in force.")
     policy_number = serializers.IntegerField(help_text="Its version.")
+    objective = serializers.ChoiceField(
+        [(str(objective), objective.name) for objective in Objective],
+        help_text="What the policy tries to make good: welfare (an auction) or weighted completion (nobody pays).",
+    )
     submitted = serializers.IntegerField(help_text="Bids: admitted + rejected + waiting + withdrawn.")
     admitted = serializers.IntegerField(help_text="Bids: planned + running + completed + cancelled + failed.")
     rejected, waiting = serializers.IntegerField(help_text="Bids."), serializers.IntegerField(help_text="Bids.")

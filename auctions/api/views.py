@@ -38,6 +38,7 @@ from auctions.offers import WORTH, policy_in_force
 from cluster.models import Cluster, MachineType, ModelProfile, Resource, Server
 from scheduling.arrays import Json
 from scheduling.fields import check_object
+from scheduling.registry import POLICIES
 
 MOST_NUMBERS: Final = 100_000
 """Prices or units in one answer."""
@@ -211,6 +212,7 @@ class Summary(MarketReading):
             **slot_times(market.cluster, "current", found.slot),
             **slot_times(market.cluster, "now", found.now),
             **slot_times(market.cluster, "end", found.end),
+            "objective": str(POLICIES[found.policy].objective),
             "bound": _bound(found.bound),
         }
 

@@ -8,7 +8,7 @@ from rest_framework.test import APIClient
 
 from auctions import lane
 from auctions.api.examples import TOKEN
-from auctions.demo.scenarios import DPS
+from auctions.demo.scenarios import DPS, WEIGHTED
 from auctions.demo.world import market_of
 from auctions.models import Market
 from tests.auctions.api.conftest import operations
@@ -17,6 +17,7 @@ from tests.auctions.api.conftest import operations
 @pytest.fixture
 def demo(db: None) -> Market:
     User.objects.create_user(TOKEN["username"], password=TOKEN["password"])
+    market_of(WEIGHTED, seed=7)
     return market_of(DPS, seed=7)
 
 
@@ -28,10 +29,11 @@ def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: An
         for name, example in operation["requestBody"]["content"]["application/json"]["examples"].items():
             client = APIClient()
             client.force_authenticate(User.objects.get())
-            answer = getattr(client, method)(path.replace("{cluster}", "demo"), example["value"], format="json")
+            cluster = WEIGHTED.name if "weight" in example["value"] else DPS.name
+            answer = getattr(client, method)(path.replace("{cluster}", cluster), example["value"], format="json")
             assert answer.status_code in (200, 202), f"{operation['operationId']} {name}: {answer.content!r}"
             taken += 1
-    assert taken == 12
+    assert taken == 16
     lane.drain(demo.pk)
     decided = client.get("/api/v1/clusters/demo/bids").json()["results"]
     assert len(decided) == 7

@@ -67,8 +67,7 @@ def knowing(document: Any) -> Any:
     bid["ps_step_s"] = _names(seconds, "ps", least=1)
     bid["upload_delay_s"] = _names(seconds, "edge-0", "cloud", least=0)
     bodies["BidIn"]["required"] = ["model", "epochs", "utility"]
-    bid["architecture"] = {"enum": ["ps"]}
-    for key in ("weight", "reduce_step_s"):  # for another policy than this market's
+    for key in ("weight", "architecture", "reduce_step_s"):  # for another policy than this market's
         del bid[key]
     for form in bid["utility"]["oneOf"]:
         if "points" in form["properties"]:
@@ -83,7 +82,7 @@ def knowing(document: Any) -> Any:
         "from_slot": [-3, 0, 3],
         "to_slot": [1, 9, 10**9],
         "Prefer": ["wait=0", "wait=5", "respond-async", "wait=x"],
-        "Idempotency-Key": [f"key-{i}" for i in range(12)],
+        "Idempotency-Key": [f"key-{i}" for i in range(30)],
     }
     for path in document["paths"].values():
         for operation in path.values():
