@@ -91,7 +91,9 @@ class _Course:
         if event.kind in MOVES_THE_LEDGER:
             if event.kind != EventKind.SLOT and event.slot < self.now:
                 yield f"{where}: slot {event.slot} comes after slot {self.now}"
-            self.now = max(self.now, event.slot)
+            self.now = max(
+                self.now, event.payload.get("now", event.slot) if event.kind == EventKind.SLOT else event.slot
+            )
             self.ledger_version = event.version
         for pk in moved:
             self.states[pk] = self._granted(pk)

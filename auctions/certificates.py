@@ -25,7 +25,7 @@ from auctions.models import BoundKind, Certificate, DecisionRecord, Market, Slot
 from auctions.readings import VALUE_KEPT, kept_prices
 from scheduling.arrays import Floats
 from scheduling.bid import Bid as CoreBid
-from scheduling.policy import Terms
+from scheduling.policy import Objective, Terms
 
 BUDGET_S = 0.5
 """Processor time one renewal may take for the terms; bids beyond it count with their ceilings."""
@@ -70,13 +70,18 @@ class _Terms:
 
 
 def renew(market_id: int, *, budget_s: float = BUDGET_S) -> Certificate | None:
-    """Compute the market's certificate again if anything happened since; no lock is taken."""
+    """Compute the market's certificate again if anything happened since; no lock is taken.
+
+    None before the first decision, and where the policy in force has another objective than welfare.
+    """
     began = perf_counter()
     market = Market.objects.select_related("cluster").get(pk=market_id)
     row = Certificate.objects.filter(market=market).first() or Certificate(market=market, version=0)
     if row.version == market.version:
         return row if row.pk else None
     sight = _look(market, row)
+    if sight.book.policy.objective is not Objective.WELFARE:
+        return None
     if not sight.decisions and not row.settled_bids:
         return None
     terms = _terms(sight, deadline=thread_time() + budget_s)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from auctions.models import BidState, BoundKind
 from cluster.models import MachineRole
 from scheduling.arrays import Floats, Ints
+from scheduling.policy import Objective
 
 Bools = NDArray[np.bool_]
 
@@ -68,6 +69,40 @@ class Summary:
     price: float
     """Mean posted price of a unit in slot `now`, over all units for sale."""
     bound: BoundReading | None
+    objective: Objective
+    """What the policy in force tries to make as good as it can be."""
+    in_line: int
+    """Planned jobs without a start yet."""
+    mean_wait: float | None
+    """Mean of start - arrival over the jobs that have started, slots; None while there are none."""
+    mean_flow: float | None
+    """Mean of completion - arrival over completed jobs, slots; None while there are none."""
+    weighted_flow: float | None
+    """The same, weighted by the jobs' values."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """Time from arrival to completion, in order of completion; all arrays as long as there are completed jobs."""
+
+    sequence: Ints
+    slot: Ints
+    """Slot of completion."""
+    flow: Ints
+    """Slots from arrival to completion of each."""
+    mean: Floats
+    """Mean so far, slots."""
+    weighted_mean: Floats
+    """Mean so far, weighted by the jobs' values, slots."""
+
+
+@dataclass(frozen=True)
+class Machines:
+    """How many machines a job holds, past and promised, in slots [start, start + T)."""
+
+    start: int
+    workers: Ints
+    pss: Ints
 
 
 @dataclass(frozen=True)

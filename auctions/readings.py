@@ -7,7 +7,7 @@ from itertools import accumulate
 
 import numpy as np
 from django.contrib.auth.models import User
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Avg, Count, F, Q, Sum
 
 from auctions import book as books
 from auctions.layout import Holding, Layout, align, layouts, units_held
@@ -24,9 +24,11 @@ from auctions.models import (
     PolicyVersion,
     SlotPrice,
 )
-from auctions.reading_types import Bar, Bools, BoundReading, Prices, Summary, Utilisation, Welfare
+from auctions.reading_types import Bar, Bools, BoundReading, Flow, Machines, Prices, Summary, Utilisation, Welfare
 from cluster.models import MachineRole
 from scheduling.arrays import Floats, Ints
+from scheduling.policy import Objective
+from scheduling.registry import POLICIES
 
 VALUE_KEPT = frozenset({BidState.PLANNED, BidState.RUNNING, BidState.COMPLETED})
 """States of an admitted job whose value counts as welfare; a cancelled or failed one pays and is worth nothing."""
@@ -34,12 +36,16 @@ VALUE_KEPT = frozenset({BidState.PLANNED, BidState.RUNNING, BidState.COMPLETED})
 __all__ = [
     "Bar",
     "BoundReading",
+    "Flow",
+    "Machines",
     "Prices",
     "Summary",
     "Utilisation",
     "Welfare",
     "bars",
     "bound",
+    "flow",
+    "machines",
     "prices",
     "summary",
     "utilisation",
@@ -87,11 +93,60 @@ def summary(market: Market) -> Summary:
         utilisation=_mean_share(used, capacity),
         price=float((prices * capacity).sum() / capacity.sum()) if capacity.any() else 0.0,
         bound=bound(market),
+        objective=book.policy.objective,
+        in_line=Bid.objects.filter(market=market, state=BidState.PLANNED, start_slot__isnull=True).count(),
+        **_times(market),
     )
 
 
+def _times(market: Market) -> dict[str, float | None]:
+    """Mean wait, flow and weighted flow, slots."""
+    bids = Bid.objects.filter(market=market)
+    took = F("completion_slot") - F("arrival_slot")
+    started = bids.filter(state__in=(BidState.RUNNING, BidState.COMPLETED))
+    over = bids.filter(state=BidState.COMPLETED).aggregate(
+        flow=Avg(took), weight=Sum("value"), sum=Sum(F("value") * took)
+    )
+    return {
+        "mean_wait": started.aggregate(wait=Avg(F("start_slot") - F("arrival_slot")))["wait"],
+        "mean_flow": over["flow"],
+        "weighted_flow": over["sum"] / over["weight"] if over["weight"] else None,
+    }
+
+
+def flow(market: Market) -> Flow:
+    """Time from arrival to completion of every completed job, and its mean so far."""
+    rows = Bid.objects.filter(market=market, state=BidState.COMPLETED).order_by("completion_slot", "sequence")
+    columns = list(rows.values_list("sequence", "arrival_slot", "completion_slot", "value"))
+    slot = np.array([row[2] for row in columns], dtype=np.int64)
+    took = slot - np.array([row[1] for row in columns], dtype=np.int64)
+    weight = np.array([row[3] for row in columns], dtype=np.float64)
+    total = np.cumsum(weight)
+    return Flow(
+        sequence=np.array([row[0] for row in columns], dtype=np.int64),
+        slot=slot,
+        flow=took,
+        mean=np.cumsum(took) / np.arange(1, len(took) + 1),
+        weighted_mean=np.divide(np.cumsum(weight * took), total, out=np.zeros(len(took)), where=total > 0),
+    )
+
+
+def machines(bid: Bid) -> Machines:
+    """How many workers and parameter servers a job holds in each slot from its first to its last."""
+    rows = Commitment.objects.filter(bid=bid, end__gt=F("start"))
+    held = list(rows.values_list("machine_type__role", "count", "start", "end"))
+    start, end = min((row[2] for row in held), default=0), max((row[3] for row in held), default=0)
+    counts = {role: np.zeros(end - start, dtype=np.int64) for role in (MachineRole.WORKER, MachineRole.PS)}
+    for role, count, first, last in held:
+        counts[MachineRole(role)][first - start : last - start] += count
+    return Machines(start=start, workers=counts[MachineRole.WORKER], pss=counts[MachineRole.PS])
+
+
 def bound(market: Market) -> BoundReading | None:
-    """The latest certificate, None before the first."""
+    """The latest certificate; None before the first, and where the policy in force has another objective."""
+    chosen = PolicyVersion.objects.filter(market=market).latest("number")
+    if POLICIES[chosen.name].objective is not Objective.WELFARE:
+        return None
     row = Certificate.objects.filter(market=market).first()
     if row is None:
         return None

@@ -43,6 +43,7 @@ def caught_up(market: Market, moment: Moment) -> LiveBook:
         payload |= {"running": begun.running, "completed": begun.completed, **plans.to_payload(moves)}
         event = record(market, Happening(EventKind.SLOT, at=moment.wall, slot=moment.slot, payload=payload))
         plans.write(book, moves, moment, version=event.version)
+        market.now = max(market.now, moment.now)  # planned for: a clock set back does not bring it back
         book.version = market.ledger_version
     return book
 

@@ -59,7 +59,7 @@ class RunningBook:
             moves += (Move(bid.id, decision.schedule),)
         try:
             self._make(moves)
-        except Exception:
+        except Exception:  # whatever it was: undone, and passed on
             self.jobs.pop(bid.id, None)
             raise
         self.history.append(decision.density)
@@ -110,7 +110,7 @@ class RunningBook:
                 if move.schedule is not None:
                     self.ledger.commit(move.schedule)
                     made.append(move.schedule)
-        except Exception:
+        except Exception:  # whatever it was: undone, and passed on
             for schedule in made:
                 self.ledger.release(schedule, from_slot=self.now)
             self.ledger.restore(held)

@@ -1,13 +1,13 @@
 """Bids and their receipts as the interface tells them: names instead of positions, times beside slots."""
 
-from collections import Counter
 from typing import Any
 
+from auctions import readings
 from auctions.layout import Layout, layouts
 from auctions.models import Bid, Commitment, DecisionRecord, PlanChange
 from auctions.submission import Quote
 from cluster.clock import instant_of_slot
-from cluster.models import Cluster, MachineRole
+from cluster.models import Cluster
 from cluster.units import seconds
 from scheduling.arrays import Json
 from scheduling.decision import Decision, parse
@@ -77,17 +77,12 @@ def changes_of(bid: Bid, cluster: Cluster) -> list[Json]:
 
 def machines_of(bid: Bid, cluster: Cluster) -> list[Json]:
     """How many machines a job holds in each slot in which it holds any, past and planned."""
-    counts: dict[int, Counter[str]] = {}
-    for row in Commitment.objects.filter(bid=bid).select_related("machine_type"):
-        for slot in range(row.start, row.end):
-            counts.setdefault(slot, Counter())[row.machine_type.role] += row.count
+    held = readings.machines(bid)
+    rows = enumerate(zip(held.workers.tolist(), held.pss.tolist(), strict=True), start=held.start)
     return [
-        {
-            **slot_times(cluster, "start", slot),
-            "workers": counts[slot][MachineRole.WORKER],
-            "pss": counts[slot][MachineRole.PS],
-        }
-        for slot in sorted(counts)
+        {**slot_times(cluster, "start", slot), "workers": workers, "pss": pss}
+        for slot, (workers, pss) in rows
+        if workers or pss
     ]
 
 

@@ -247,6 +247,7 @@ SUMMARY_COUNTS: Final = (
     *("version", "ledger_version", "policy_number", "submitted", "admitted", "rejected"),
     *("waiting", "withdrawn", "planned", "running", "completed", "cancelled", "failed"),
 )
+SUMMARY_TIMES: Final = ("mean_wait", "mean_flow", "weighted_flow")
 SUMMARY_MONEY: Final = ("welfare", "revenue", "bidder_payoff", "utilisation", "price")
 
 
@@ -269,6 +270,10 @@ class SummaryOut(Document):
     withdrawn, planned = serializers.IntegerField(help_text="Bids."), serializers.IntegerField(help_text="Jobs.")
     running, completed = serializers.IntegerField(help_text="Jobs."), serializers.IntegerField(help_text="Jobs.")
     cancelled, failed = serializers.IntegerField(help_text="Jobs."), serializers.IntegerField(help_text="Jobs.")
+    in_line = serializers.IntegerField(help_text="Planned jobs without a start yet.")
+    mean_wait = serializers.FloatField(allow_null=True, help_text="Slots from arrival to start, of started jobs.")
+    mean_flow = serializers.FloatField(allow_null=True, help_text="Slots from arrival to completion, of complete jobs.")
+    weighted_flow = serializers.FloatField(allow_null=True, help_text="The same, weighted by their values or weights.")
     welfare, revenue = _money("bidder_payoff + revenue"), _money("Sum of payments")
     bidder_payoff = _money("welfare - revenue")
     admitted_share = serializers.FloatField(allow_null=True, help_text="Of the decided bids, 0 to 1.")

@@ -23,6 +23,7 @@ from auctions.api.problems import refuse
 from auctions.api.serializers import (
     SUMMARY_COUNTS,
     SUMMARY_MONEY,
+    SUMMARY_TIMES,
     ClusterOut,
     ClusterPage,
     PricesOut,
@@ -38,7 +39,6 @@ from auctions.offers import WORTH, policy_in_force
 from cluster.models import Cluster, MachineType, ModelProfile, Resource, Server
 from scheduling.arrays import Json
 from scheduling.fields import check_object
-from scheduling.registry import POLICIES
 
 MOST_NUMBERS: Final = 100_000
 """Prices or units in one answer."""
@@ -206,13 +206,13 @@ class Summary(MarketReading):
     def read(self, market: Market, request: Request) -> Json:
         """The market at a glance."""
         found = readings.summary(market)
-        names = (*SUMMARY_COUNTS, *SUMMARY_MONEY, "is_open", "policy", "admitted_share")
+        names = (*SUMMARY_COUNTS, *SUMMARY_MONEY, *SUMMARY_TIMES, "is_open", "policy", "admitted_share", "in_line")
         return {
             **{name: getattr(found, name) for name in names},
             **slot_times(market.cluster, "current", found.slot),
             **slot_times(market.cluster, "now", found.now),
             **slot_times(market.cluster, "end", found.end),
-            "objective": str(POLICIES[found.policy].objective),
+            "objective": str(found.objective),
             "bound": _bound(found.bound),
         }
 

@@ -1,5 +1,6 @@
 """A market under anything its people may do, in any order: the audit finds nothing."""
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -19,13 +20,17 @@ from auctions.audit import audit_market
 from auctions.errors import WrongState
 from auctions.jobs import cancel_job, fail_job, withdraw_bid
 from auctions.models import Bid, DecisionRecord, Market
+from auctions.offers import policy_in_force
 from auctions.policies import change_policy
 from auctions.slots import pass_slots
-from auctions.submission import quote
+from auctions.submission import quote, submit_bid
 from cluster.guards import ChangeRefused, checked_change
 from cluster.models import Capacity, Server
+from scheduling.arrays import Json
 from scheduling.decision import parse
-from tests.auctions.worlds import SLOT_S, add_server, body, make_cluster, make_market, make_user, set_time, submit
+from scheduling.errors import InvalidField
+from scheduling.policy import Objective
+from tests.auctions.worlds import SLOT_S, add_server, body, make_cluster, make_market, make_user, set_time
 
 VALUES = st.sampled_from([0.5, 3.0, 20.0, 80.0, 300.0])
 EPOCHS = st.integers(1, 8)
@@ -37,6 +42,16 @@ UTILITIES = st.sampled_from(
         {"form": "inverse", "zero_at_s": 1500},
         {"form": "sigmoid", "steepness_per_s": 0.01, "midpoint_s": 500},
         {"form": "piecewise_linear", "points": [[0, 1], [500, 0.5], [800, 0]]},
+    ]
+)
+POLICIES: st.SearchStrategy[tuple[str, Json]] = st.sampled_from(
+    [
+        ("dps", {"worker_share": 0.1}),
+        ("dps", {"price": "printed"}),
+        ("weighted_completion", {}),
+        ("weighted_completion", {"lambda_": 8.0}),
+        ("weighted_completion", {"mode": "interval", "batches": "chained"}),
+        ("fifo", {}),
     ]
 )
 
@@ -58,7 +73,16 @@ class MarketMachine(RuleBasedStateMachine):
     @rule(value=VALUES, epochs=EPOCHS, utility=UTILITIES)
     def submit(self, value: float, epochs: int, utility: dict[str, Any]) -> None:
         """A bid comes in."""
-        submit(self.market, self.alice, value, epochs=epochs, utility={**utility, "value": value})
+        submit_bid(cluster=self.market.cluster, owner=self.alice, body=self.offer(value, epochs, utility))
+
+    def offer(self, value: float, epochs: int, utility: dict[str, Any]) -> dict[str, Any]:
+        """A body that says its worth as the policy in force wants it; rings where they are run."""
+        policy = policy_in_force(self.market.cluster)
+        sent = body(value, epochs=epochs, utility={**utility, "value": value})
+        if policy.objective is Objective.WELFARE:
+            return sent
+        del sent["utility"]
+        return sent | {"weight": value, "architecture": "ring" if epochs % 2 else "ps"}
 
     @rule(at_most=st.integers(1, 6))
     def decide(self, at_most: int) -> None:
@@ -69,8 +93,9 @@ class MarketMachine(RuleBasedStateMachine):
     def quote_then_submit(self, value: float, epochs: int) -> None:
         """A quote on an empty queue is what is then decided."""
         lane.drain(self.market.pk)
-        offered = quote(cluster=self.market.cluster, body=body(value, epochs=epochs))
-        bid = submit(self.market, self.alice, value, epochs=epochs)
+        sent = self.offer(value, epochs, {"form": "constant"})
+        offered = quote(cluster=self.market.cluster, body=sent)
+        bid = submit_bid(cluster=self.market.cluster, owner=self.alice, body=sent).bid
         lane.drain(self.market.pk)
         receipt = parse(DecisionRecord.objects.get(bid=bid).receipt)
         assert receipt == offered.decision.to_json() | {"bid_id": str(bid.sequence)}
@@ -110,10 +135,15 @@ class MarketMachine(RuleBasedStateMachine):
         pass_slots(self.market.pk)
         certificates.renew(self.market.pk)
 
-    @rule(price=st.sampled_from(["learned", "printed"]), share=st.sampled_from([0.1, 0.5]))
-    def change_policy(self, price: str, share: float) -> None:
-        """An operator changes the policy."""
-        change_policy(self.market, name="dps", parameters={"price": price, "worker_share": share}, by=None)
+    @rule(choice=POLICIES)
+    def change_policy(self, choice: tuple[str, Json]) -> None:
+        """An operator changes the policy, which is refused where it would leave jobs in line for ever."""
+        name, parameters = choice
+        waiting = Bid.objects.filter(market=self.market, state__in=("planned", "running"), completion_slot=None)
+        with suppress(InvalidField):
+            change_policy(self.market, name=name, parameters=parameters, by=None)
+            return
+        assert waiting.exists()
 
     @rule(amount=st.integers(0, 4), data=st.data())
     def change_capacity(self, amount: int, data: st.DataObject) -> None:
