@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
+
 from frontend.figures.timeline import TimeLine
 
 Json = dict[str, Any]
@@ -20,6 +22,7 @@ GREY: Final = "#8A8F98"
 
 DIGITS: Final = 4
 """Significant digits of numbers that are only drawn: keeps documents small. Tables keep them all."""
+LARGEST_POINTS: Final = 500
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,13 @@ class Table:
 def rounded(number: float) -> float:
     """A number to be drawn."""
     return float(f"{number:.{DIGITS}g}")
+
+
+def thinned(count: int) -> list[int]:
+    """Which of so many points of a running sum or mean are drawn: each is exact, and the last is always there."""
+    if count <= LARGEST_POINTS:
+        return list(range(count))
+    return sorted({*np.linspace(0, count - 1, LARGEST_POINTS).astype(int).tolist(), count - 1})
 
 
 def layout(*, height: int, key: str, **more: Any) -> Json:

@@ -96,6 +96,7 @@ def figure(spans: Sequence[Span], line: TimeLine, *, now: int, window: tuple[int
         height=130 + max(90, min(560, 16 * lanes)),
         key=key,
         barmode="overlay",
+        uniformtext={"minsize": 8, "mode": "hide"},
         showlegend=True,
         legend=legend(),
         margin={"l": 60, "r": 16, "t": 56, "b": 48},
@@ -202,8 +203,15 @@ def _trace(placed: Sequence[_Placed], line: TimeLine, state: str, is_ps: bool) -
         "marker": {
             "color": colour,
             "pattern": {"shape": "/" if is_ps else "", "size": 6, "solidity": 0.35},
-            "line": {"width": 0},
+            # What is only planned is pale with a rim.
+            "line": {"width": 1.5 if state == "planned" else 0, "color": colour},
+            "opacity": 0.55 if state == "planned" else 1.0,
         },
+        # How many, where it fits: an elastic job's bars differ from slot to slot.
+        "text": [str(p.span.count) for p in mine],
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
         "customdata": [
             [p.span.who, f"{p.span.count} × {p.span.machine}", line.words(p.span.start), line.words(p.span.end)]
             for p in mine

@@ -35,10 +35,9 @@ def figure(offer: Offer, line: TimeLine) -> Drawing:
     if offer.completion is not None:
         at = line.date(offer.completion)
         worth = rounded(float(offer.curve[offer.completion - offer.arrival]))
-        data += [
-            _point("value", at, worth, GREEN, "circle"),
-            _point("payment", at, rounded(offer.payment or 0.0), ORANGE, "diamond"),
-        ]
+        data.append(_point("value", at, worth, GREEN, "circle"))
+        if offer.payment is not None:
+            data.append(_point("payment", at, rounded(offer.payment), ORANGE, "diamond"))
     drawn = layout(
         height=260,
         key="value",

@@ -2,13 +2,22 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
-from frontend.figures.base import BLUE, GREEN, ORANGE, PURPLE, Drawing, Json, Table, layout, legend, rounded, time_axis
+from frontend.figures.base import (
+    BLUE,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    Drawing,
+    Json,
+    Table,
+    layout,
+    legend,
+    rounded,
+    thinned,
+    time_axis,
+)
 from frontend.figures.timeline import TimeLine
 from scheduling.arrays import Floats, Ints
-
-LARGEST_POINTS = 500
 
 
 @dataclass(frozen=True)
@@ -30,7 +39,7 @@ def figure(course: Course, line: TimeLine, *, key: str = "welfare") -> Drawing:
     count = len(course.sequence)
     if not count:
         return Drawing([], layout(height=160, key=key), note="No bid has been decided yet.")
-    kept = _kept(count)
+    kept = thinned(count)
     dates = [line.date_of_seconds(s) for s in course.seconds[kept]]
     bids = [int(s) for s in course.sequence[kept]]
     series = [
@@ -96,10 +105,3 @@ def _line(name: str, numbers: Floats, dates: list[str], bids: list[int], colour:
         "marker": {"color": colour},
         "hovertemplate": f"{name}<br>after bid %{{customdata}}, %{{x|%-d %b %H:%M}}<br>%{{y:,.5~g}}<extra></extra>",
     }
-
-
-def _kept(count: int) -> list[int]:
-    if count <= LARGEST_POINTS:
-        return list(range(count))
-    # Sums only: a subset of the points is exact where it is drawn, and the last one is always there.
-    return sorted({*np.linspace(0, count - 1, LARGEST_POINTS).astype(int).tolist(), count - 1})

@@ -7,8 +7,8 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
-from frontend.figures import gantt, prices, value, welfare
-from frontend.figures.base import Drawing
+from frontend.figures import flow, gantt, machines, prices, value, welfare
+from frontend.figures.base import Drawing, rounded
 from frontend.figures.gantt import Span
 from frontend.figures.timeline import TimeLine
 from frontend.figures.welfare import Course
@@ -147,6 +147,9 @@ def test_a_single_decision_is_drawn_within_its_hour() -> None:
 
 def test_an_empty_market_has_words_instead_of_plots() -> None:
     assert welfare.figure(course(0), LINE).note
+    none = np.zeros(0, dtype=np.int64)
+    assert flow.figure(flow.Course(none, none, none, np.zeros(0), np.zeros(0)), LINE).note
+    assert machines.figure(machines.Counts(0, none, none), LINE, now=0).note
     assert gantt.figure([], LINE, now=0, window=(0, 4)).note
 
 
@@ -154,3 +157,30 @@ def test_the_value_curve_marks_completion_and_payment() -> None:
     drawing = value.figure(value.Offer(arrival=2, curve=np.array([3.0, 2, 1]), completion=3, payment=0.5), LINE)
     checked(drawing)
     assert [trace["y"] for trace in drawing.data] == [[3, 2, 1], [2], [0.5]]
+
+
+def test_machines_are_steps_by_role_and_a_table_by_slot() -> None:
+    counts = machines.Counts(start=3, workers=np.array([2, 0, 5]), pss=np.array([1, 0, 3]))
+    drawing = machines.figure(counts, LINE, now=4)
+    checked(drawing)
+    assert [trace["y"] for trace in drawing.data] == [[2, 0, 5, 0], [1, 0, 3, 0]]
+    assert len({trace["line"]["dash"] for trace in drawing.data}) == 2
+    rows = list(machines.table(counts, LINE).rows)
+    assert rows == [(3, LINE.date(3), 2, 1), (4, LINE.date(4), 0, 0), (5, LINE.date(5), 5, 3)]
+
+
+def test_a_ring_has_no_line_of_parameter_servers() -> None:
+    counts = machines.Counts(start=0, workers=np.array([2]), pss=np.array([0]))
+    assert [trace["name"] for trace in machines.figure(counts, LINE, now=0).data] == ["workers"]
+
+
+def test_times_to_completion_are_points_with_their_means() -> None:
+    three = np.array([3.0])
+    course = flow.Course(np.array([7]), np.array([4]), np.array([3]), three, three)
+    checked(flow.figure(course, LINE))
+    many, mean = np.arange(5000), np.arange(5000, dtype=np.float64)
+    drawing = flow.figure(flow.Course(many, many, many, mean / 2, mean * 0.6), LINE)
+    assert len(checked(drawing)) < 300_000
+    assert [trace["y"][-1] for trace in drawing.data] == [4999, rounded(2499.5), rounded(2999.4)]
+    assert "of 5000" in drawing.note
+    assert list(flow.table(course, LINE).rows) == [(7, 4, LINE.date(4), 3, 3.0, 3.0)]
