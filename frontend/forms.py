@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from django import forms
 
-from auctions.offers import LARGEST_LABEL, UTILITY_FIELDS
+from auctions.offers import LARGEST_LABEL, UTILITY_FIELDS, WORTH, policy_in_force
 from cluster.models import Cluster, ModelProfile
 from scheduling.arrays import Json
 from scheduling.errors import InvalidField
@@ -19,7 +19,21 @@ FORMS: Final = (
     ("inverse", "Inverse: falls fast at first"),
     ("piecewise_linear", "Piecewise linear: through points"),
 )
-COVERED: Final = ("label", "model", "epochs", "chunks", "minibatches", "gradient_mb", "start_after_s", "utility")
+COVERED: Final = (
+    "label",
+    "model",
+    "epochs",
+    "chunks",
+    "minibatches",
+    "gradient_mb",
+    "start_after_s",
+    "utility",
+    "weight",
+    "architecture",
+    "reduce_step_s",
+)
+UTILITY_NAMES: Final = ("value", "form", "deadline_h", "zero_at_h", "midpoint_h", "steepness_per_h", "points")
+"""Fields that say how worth falls with time."""
 UNITS: Final = {"deadline_s": HOUR_S, "zero_at_s": HOUR_S, "midpoint_s": HOUR_S, "steepness_per_s": 1 / HOUR_S}
 """Seconds in the unit each field of a utility is typed in."""
 FIELD_OF: Final = {f"utility.{key}": key.replace("_per_s", "_per_h").replace("_s", "_h") for key in UNITS} | {
@@ -35,6 +49,17 @@ class BidForm(forms.Form):
     label = forms.CharField(required=False, max_length=LARGEST_LABEL, help_text="For you to find it again.")
     model = forms.ChoiceField(required=False, help_text="Fills in gradient size, data and step times.")
     epochs = forms.IntegerField(min_value=1, initial=10, help_text="Passes over all data.")
+    architecture = forms.ChoiceField(
+        choices=[("ps", "Parameter servers"), ("ring", "Ring-AllReduce")],
+        label="Gradients go through",
+        help_text="A ring needs no parameter servers.",
+    )
+    reduce_step_s = forms.FloatField(
+        required=False, min_value=0, label="Reducing gradients", help_text="Ring only: seconds a mini-batch; empty: 0."
+    )
+    weight = forms.FloatField(
+        min_value=0, initial=1, help_text="Priority: with twice the weight your waiting counts twice. Nobody pays."
+    )
     value = forms.FloatField(min_value=0, initial=100, help_text="What finishing is worth to you, money.")
     form = forms.ChoiceField(choices=FORMS, initial="linear", label="How the worth falls with time")
     deadline_h = forms.FloatField(
@@ -76,6 +101,12 @@ class BidForm(forms.Form):
 
     def __init__(self, *args: Any, cluster: Cluster, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        policy = policy_in_force(cluster)
+        self._worth = WORTH[policy.objective]
+        for name in UTILITY_NAMES if self._worth == "weight" else ("weight",):
+            del self.fields[name]
+        if len(policy.architectures) == 1:
+            del self.fields["architecture"], self.fields["reduce_step_s"]
         names = list(ModelProfile.objects.filter(cluster=cluster).values_list("name", flat=True))
         choice = self.fields["model"]
         assert isinstance(choice, forms.ChoiceField)  # noqa: S101 (tells mypy what the class body says)
@@ -118,13 +149,21 @@ class BidForm(forms.Form):
         body |= {key: data[key] for key in ("chunks", "minibatches", "gradient_mb") if data[key] is not None}
         if data["start_after_h"]:
             body["start_after_s"] = data["start_after_h"] * HOUR_S
+        if "architecture" in data:
+            body["architecture"] = data["architecture"]
+            if data["reduce_step_s"] is not None:
+                body["reduce_step_s"] = data["reduce_step_s"]
+        return {**body, self._worth: data["weight"] if self._worth == "weight" else self._utility(), **data["more"]}
+
+    def _utility(self) -> Json:
+        data = self.cleaned_data
         utility: Json = {"form": data["form"], "value": data["value"]}
         for key in UTILITY_FIELDS[data["form"]]:
             if key == "points":
                 utility[key] = data["points"]
             elif data[FIELD_OF[f"utility.{key}"]] is not None:
                 utility[key] = data[FIELD_OF[f"utility.{key}"]] * UNITS[key]
-        return {**body, "utility": utility, **data["more"]}
+        return utility
 
     def blame_all(self, error: InvalidField) -> None:
         """Show all that the market found wrong."""
@@ -146,12 +185,12 @@ class BidForm(forms.Form):
 
 def initial_of(body: Json) -> dict[str, Any]:
     """What the form shows for a bid that was sent before."""
-    utility = body["utility"]
+    utility = body.get("utility", {})
     shown: dict[str, Any] = {key: body[key] for key in COVERED if key in body and key != "utility"}
     shown["model"] = body.get("model", "")
     if "start_after_s" in shown:
         shown["start_after_h"] = shown.pop("start_after_s") / HOUR_S
-    shown |= {"form": utility["form"], "value": utility["value"]}
+    shown |= {key: utility[key] for key in ("form", "value") if key in utility}
     for key, unit in UNITS.items():
         if key in utility:
             # Twelve digits: what an hour's division adds to a number that was typed would only puzzle.

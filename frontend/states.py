@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from auctions.models import BidState
+from auctions.models import Bid, BidState
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class Look:
 
 LOOKS: Final = {
     BidState.SUBMITTED: Look("Waiting", "wait", "It is in the queue and will be decided in a moment."),
-    BidState.PLANNED: Look("Planned", "plan", "It was admitted and its machines are reserved."),
+    BidState.PLANNED: Look("Planned", "plan", "It was admitted and its start and machines are set."),
     BidState.RUNNING: Look("Running", "run", "Its machines are working on it now."),
     BidState.COMPLETED: Look("Completed", "done", "It has had all of its work."),
     BidState.REJECTED: Look("Rejected", "no", "It was not admitted and pays nothing."),
@@ -26,3 +26,14 @@ LOOKS: Final = {
     BidState.CANCELLED: Look("Cancelled", "off", "Its slots from then on were freed; what it paid stays paid."),
     BidState.FAILED: Look("Failed", "no", "An operator ended it; its slots from then on were freed."),
 }
+
+WAITS: Final = Look("In line", "wait", "It was admitted and waits for a place: it has no planned start yet.")
+"""A planned job that has no start."""
+IN_LINE: Final = "in_line"
+"""What addresses call it."""
+
+
+def look_of(bid: Bid) -> Look:
+    """How a bid is shown."""
+    state = BidState(bid.state)
+    return WAITS if state == BidState.PLANNED and bid.start_slot is None else LOOKS[state]

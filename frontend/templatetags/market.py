@@ -4,9 +4,9 @@ import re
 
 from django import template
 
-from auctions.models import BidState
+from auctions.models import Bid
 from frontend.figures.timeline import TimeLine
-from frontend.states import LOOKS, Look
+from frontend.states import Look, look_of
 
 register = template.Library()
 
@@ -28,9 +28,9 @@ def percent(share: float | None) -> str:
 
 
 @register.filter
-def look(state: str) -> Look:
-    """How a state is shown."""
-    return LOOKS[BidState(state)]
+def look(bid: Bid) -> Look:
+    """How a bid's state is shown."""
+    return look_of(bid)
 
 
 @register.filter

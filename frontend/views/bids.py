@@ -11,17 +11,22 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
+from auctions import readings
 from auctions.errors import WrongState
 from auctions.jobs import cancel_job, withdraw_bid
 from auctions.lock import moment_of
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Market
 from frontend.access import market_named, timeline_of, viewer_of, visible_bids
 from frontend.figures import gantt
-from frontend.states import LOOKS
+from frontend.figures import machines as counts
+from frontend.figures.base import Table
+from frontend.states import IN_LINE, LOOKS, WAITS, look_of
 from frontend.views.overview import csv_response
 from frontend.views.versions import unless_known
 from scheduling.decision import Decision, parse
+from scheduling.policy import Objective
 from scheduling.posted_price import CENT
+from scheduling.registry import POLICIES
 
 PER_PAGE = 25
 MARGIN_SLOTS = 3
@@ -39,6 +44,8 @@ def bid_list(request: HttpRequest, name: str) -> HttpResponse:
     found = everything.order_by("-sequence")
     if state in BidState.values:
         found = found.filter(state=state)
+    if state == IN_LINE:
+        found = found.filter(state=BidState.PLANNED, start_slot__isnull=True)
     if mine:
         found = found.filter(owner=viewer)
     if text:
@@ -48,7 +55,7 @@ def bid_list(request: HttpRequest, name: str) -> HttpResponse:
         "market": market,
         "line": timeline_of(market),
         "page": Paginator(found, PER_PAGE).get_page(request.GET.get("page")),
-        "looks": LOOKS.items(),
+        "states": [*((key.value, look.label) for key, look in LOOKS.items()), (IN_LINE, WAITS.label)],
         "state": state,
         "label": text,
         "mine": mine,
@@ -103,6 +110,48 @@ def schedule_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 
 @login_required
+@require_safe
+def machines(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """How many machines the bid's job holds in each slot."""
+    market, bid = _own(request, name, number)
+
+    def build() -> HttpResponse:
+        drawing = counts.figure(_counts(bid), timeline_of(market), now=moment_of(market).now)
+        return JsonResponse(drawing.to_json())
+
+    return unless_known(request, market, build)
+
+
+@login_required
+@require_safe
+def machines_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """The same as a table."""
+    market, bid = _own(request, name, number)
+    return csv_response(counts.table(_counts(bid), timeline_of(market)), f"{name}-bid-{number}-machines.csv")
+
+
+@login_required
+@require_safe
+def changes_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """How the plan of the bid's job changed, oldest first."""
+    market, bid = _own(request, name, number)
+    line = timeline_of(market)
+    rows = (
+        (
+            row.version,
+            row.at.isoformat(),
+            "" if row.start is None else row.start,
+            "" if row.start is None else line.date(row.start),
+            "" if row.completion is None else row.completion,
+            "" if row.completion is None else line.date(row.completion),
+        )
+        for row in bid.plan_changes.all()
+    )
+    header = ("version", "at_utc", "start_slot", "start_utc", "completion_slot", "completion_utc")
+    return csv_response(Table(header, rows), f"{name}-bid-{number}-plan.csv")
+
+
+@login_required
 @require_POST
 def withdraw(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Take back a bid that waits."""
@@ -154,10 +203,19 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "again_value": None if counter is None else counter.least_value + CENT,
         "elapsed": None if bid.completion_slot is None else bid.completion_slot - bid.arrival_slot,
         "placements": placements,
+        "pays": record is None or POLICIES[record.policy.name].objective is Objective.WELFARE,
+        "changes": list(bid.plan_changes.all()),
+        "is_plan": bid.state == BidState.PLANNED and bid.plan_changes.exists(),
+        "seen": look_of(bid),
         "window": windows.pop() if len(windows) == 1 else None,
         "can_withdraw": bid.state == BidState.SUBMITTED,
         "can_cancel": bid.state in (BidState.PLANNED, BidState.RUNNING),
     }
+
+
+def _counts(bid: Bid) -> counts.Counts:
+    held = readings.machines(bid)
+    return counts.Counts(start=held.start, workers=held.workers, pss=held.pss)
 
 
 def _spans(bid: Bid) -> list[gantt.Span]:

@@ -1,6 +1,6 @@
 """What each chart of a market shows: a reading, turned into a figure's arguments. One query for chart and CSV."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,11 +10,15 @@ from django.http import Http404, QueryDict
 from auctions import readings
 from auctions.models import BoundKind, Market
 from frontend.access import timeline_of
-from frontend.figures import gantt, prices, welfare
+from frontend.figures import flow, gantt, prices, welfare
 from frontend.figures.base import Drawing, Table
+from scheduling.policy import Objective
 
 PAST_SLOTS: Final = 24
 """How much of the past the schedule shows."""
+
+
+Choices = list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
@@ -23,6 +27,13 @@ class Chart:
 
     draw: Callable[[Market, User, QueryDict], Drawing]
     tabulate: Callable[[Market, User, QueryDict], Table]
+    title: str
+    spoken: str
+    """What a screen reader is told it is."""
+    chooser: str = ""
+    """Label of what can be chosen."""
+    choices: Callable[[Sequence[str]], Choices] = lambda servers: []
+    """Values and labels to choose from, from the servers' names; none where there is nothing to choose."""
 
 
 def price_view(market: Market, choice: str) -> prices.PriceView:
@@ -123,9 +134,97 @@ def _tabulate_welfare(market: Market, viewer: User, query: QueryDict) -> Table:
     return welfare.table(course(market), timeline_of(market))
 
 
+def flow_of(market: Market) -> flow.Course:
+    """Time from arrival to completion of every completed job."""
+    read = readings.flow(market)
+    return flow.Course(read.sequence, read.slot, read.flow, read.mean, read.weighted_mean)
+
+
+def _draw_flow(market: Market, viewer: User, query: QueryDict) -> Drawing:
+    return flow.figure(flow_of(market), timeline_of(market))
+
+
+def _tabulate_flow(market: Market, viewer: User, query: QueryDict) -> Table:
+    return flow.table(flow_of(market), timeline_of(market))
+
+
+def _price_choices(servers: Sequence[str]) -> Choices:
+    views = [
+        ("", "automatic"),
+        (prices.BOTH, "each server and type"),
+        (prices.BY_SERVER, "mean of each server"),
+        (prices.BY_TYPE, "mean of each type"),
+    ]
+    return [*views, *((f"server:{name}", name) for name in servers)]
+
+
+def _server_choices(servers: Sequence[str]) -> Choices:
+    return [("", "all"), *((f"server:{name}", name) for name in servers)]
+
+
 CHARTS: Final[Mapping[str, Chart]] = {
-    "prices": Chart(_draw_prices, _tabulate_prices),
-    "schedule": Chart(_draw_schedule, _tabulate_schedule),
-    "welfare": Chart(_draw_welfare, _tabulate_welfare),
+    "prices": Chart(
+        _draw_prices,
+        _tabulate_prices,
+        "Prices of future slots",
+        "Heat map of posted prices by server and type against future slots",
+        "Show",
+        _price_choices,
+    ),
+    "schedule": Chart(
+        _draw_schedule,
+        _tabulate_schedule,
+        "Who holds what",
+        "Gantt chart of committed workers and parameter servers by server",
+        "Server",
+        _server_choices,
+    ),
+    "welfare": Chart(
+        _draw_welfare,
+        _tabulate_welfare,
+        "Welfare, and what nobody could have exceeded",
+        "Cumulative welfare and revenue beside the certified upper bound",
+    ),
+    "flow": Chart(
+        _draw_flow,
+        _tabulate_flow,
+        "How long jobs take from arrival to completion",
+        "Slots from arrival to completion of each job, and their mean, plain and by weight",
+    ),
 }
-"""The charts of an overview. Another one is a module in `figures/`, a line here and a section in `overview.html`."""
+"""The charts of overviews. Another one is a module in `figures/`, an entry here and its place in `SECTIONS`."""
+
+SECTIONS: Final[Mapping[Objective, tuple[str, ...]]] = {
+    Objective.WELFARE: ("prices", "schedule", "welfare"),
+    Objective.WEIGHTED_COMPLETION: ("schedule", "flow", "prices"),
+}
+"""The charts of a market's overview, in order, by what its policy tries to make good."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A chart on the page: its name in addresses, what it says, and what can be chosen."""
+
+    name: str
+    chart: Chart
+    choices: Choices
+    chosen: str
+    others: list[tuple[str, str]]
+    """What is chosen for the other charts, to be kept when this one's form is sent."""
+
+
+def sections_of(objective: Objective, servers: Sequence[str], query: QueryDict) -> list[Section]:
+    """The charts of an overview, with what the address chooses."""
+    names = SECTIONS[objective]
+    choices = {name: CHARTS[name].choices(servers) for name in names}
+    chosen = {name: query.get(name, "") for name in names if choices[name]}
+    return [
+        Section(
+            name=name,
+            chart=CHARTS[name],
+            choices=choices[name],
+            chosen=chosen.get(name, ""),
+            others=[(other, value) for other, value in chosen.items() if other != name],
+        )
+        for name in names
+    ]

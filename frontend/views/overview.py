@@ -13,8 +13,8 @@ from auctions.models import Market
 from cluster.models import Server
 from frontend.access import market_named, timeline_of, viewer_of
 from frontend.figures.base import Table
-from frontend.templatetags.market import money, percent
-from frontend.views.charts import CHARTS
+from frontend.tiles import tiles_of
+from frontend.views.charts import CHARTS, sections_of
 from frontend.views.versions import unless_known
 
 
@@ -23,7 +23,8 @@ from frontend.views.versions import unless_known
 def market_list(request: HttpRequest) -> HttpResponse:
     """Every market there is."""
     markets = Market.objects.select_related("cluster").order_by("cluster__name")
-    rows = [(market, readings.summary(market), timeline_of(market)) for market in markets]
+    found = [(market, readings.summary(market)) for market in markets]
+    rows = [(market, reading, tiles_of(reading)[:4], timeline_of(market)) for market, reading in found]
     return render(request, "frontend/markets.html", {"rows": rows})
 
 
@@ -33,16 +34,14 @@ def overview(request: HttpRequest, name: str) -> HttpResponse:
     """Tiles and charts of one market; the charts fetch themselves."""
     market = market_named(name)
     reading = readings.summary(market)
-    servers = Server.objects.filter(cluster=market.cluster).values_list("name", flat=True)
+    servers = list(Server.objects.filter(cluster=market.cluster).values_list("name", flat=True))
     context = {
         "market": market,
         "reading": reading,
         "line": timeline_of(market),
         "tiles": tiles_of(reading),
         "now": now_words(market, reading),
-        "servers": list(servers),
-        "chosen_prices": request.GET.get("prices", ""),
-        "chosen_schedule": request.GET.get("schedule", ""),
+        "sections": sections_of(reading.objective, servers, request.GET),
         "query": request.GET.urlencode(),
     }
     return render(request, "frontend/overview.html", context)
@@ -54,30 +53,6 @@ def now_words(market: Market, reading: readings.Summary) -> str:
     return f"{timeline_of(market).words(reading.now)}{stands}"
 
 
-def tiles_of(reading: readings.Summary) -> list[dict[str, str]]:
-    """Name, figure and explanation of each tile."""
-    bound = reading.bound
-    if bound is None:
-        optimum = ("–", "no certificate yet")
-    else:
-        said = f"nobody could have exceeded {money(bound.value)} ({bound.kind.label.lower()})"
-        optimum = (percent(1 - bound.gap), said)
-    rows = [
-        ("welfare", "Welfare", money(reading.welfare), f"bidders keep {money(reading.bidder_payoff)}"),
-        ("revenue", "Revenue", money(reading.revenue), "payments of admitted bids"),
-        (
-            "admitted",
-            "Admitted",
-            percent(reading.admitted_share),
-            f"{reading.admitted} of {reading.admitted + reading.rejected} decided, {reading.waiting} waiting",
-        ),
-        ("utilisation", "Utilisation", percent(reading.utilisation), f"of all machines, slot {reading.slot}"),
-        ("price", "Price now", money(reading.price), f"mean for a unit in slot {reading.now}"),
-        ("optimum", "Proven share of optimum", *optimum),
-    ]
-    return [{"key": key, "label": label, "figure": figure, "note": note} for key, label, figure, note in rows]
-
-
 @login_required
 @require_safe
 def tiles(request: HttpRequest, name: str) -> HttpResponse:
@@ -86,7 +61,13 @@ def tiles(request: HttpRequest, name: str) -> HttpResponse:
 
     def build() -> HttpResponse:
         reading = readings.summary(market)
-        return JsonResponse({"tiles": tiles_of(reading), "now": now_words(market, reading), "version": reading.version})
+        return JsonResponse(
+            {
+                "tiles": [vars(tile) for tile in tiles_of(reading)],
+                "now": now_words(market, reading),
+                "version": reading.version,
+            }
+        )
 
     return unless_known(request, market, build)
 

@@ -20,6 +20,7 @@ from frontend.figures import value
 from frontend.forms import BidForm, initial_of
 from scheduling.arrays import Json
 from scheduling.errors import InvalidField
+from scheduling.policy import Objective
 from scheduling.posted_price import CENT
 
 
@@ -73,17 +74,18 @@ def _quoted(market: Market, body: Json) -> dict[str, Any]:
     decision = answer.decision
     # As text: a number in a template would be written with the language's own separators.
     adopted = None if decision.counter is None else f"{decision.counter.least_value + CENT:.2f}"
+    book = books.peek(market, now=answer.slot)
+    layout, pays = book.layout, book.policy.objective is Objective.WELFARE
     html = render_to_string(
-        "frontend/_quote.html", {"decision": decision, "quote": answer, "line": line, "adopted": adopted}
+        "frontend/_quote.html", {"decision": decision, "quote": answer, "line": line, "adopted": adopted, "pays": pays}
     )
-    layout = books.peek(market, now=answer.slot).layout
     core = core_bid(resolve(body, market.cluster, layout), layout, bid_id="curve", arrival=answer.slot)
     schedule = decision.schedule
     offer = value.Offer(
         arrival=answer.slot,
         curve=core.utility.curve(layout.horizon + 1),
         completion=None if schedule is None else schedule.completion,
-        payment=None if schedule is None else decision.payment,
+        payment=decision.payment if schedule is not None and pays else None,
     )
     return {"html": html, "figure": value.figure(offer, line).to_json(), "version": answer.ledger_version}
 

@@ -2,12 +2,17 @@
 addEventListener("DOMContentLoaded", () => {
   const form = document.getElementById("bid-form"), answer = document.getElementById("quote");
   const plot = document.getElementById("value-plot");
-  const NEEDS = { deadline_h: ["step"], zero_at_h: ["linear", "inverse"], midpoint_h: ["sigmoid"], steepness_per_h: ["sigmoid"], points: ["piecewise_linear"] };
+  const NEEDS = {
+    deadline_h: ["form", ["step"]], zero_at_h: ["form", ["linear", "inverse"]], midpoint_h: ["form", ["sigmoid"]],
+    steepness_per_h: ["form", ["sigmoid"]], points: ["form", ["piecewise_linear"]], reduce_step_s: ["architecture", ["ring"]],
+  };
   let timer = 0, turn = 0;
 
   function showFields() {
-    for (const [name, forms] of Object.entries(NEEDS)) {
-      form.querySelector(`[data-field="${name}"]`).hidden = !forms.includes(form.elements.form.value);
+    // A form only has the fields its market asks for.
+    for (const [name, [control, values]] of Object.entries(NEEDS)) {
+      const field = form.querySelector(`[data-field="${name}"]`);
+      if (field) field.hidden = !values.includes(form.elements[control].value);
     }
   }
 
