@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from benchmarks import elastic, weighted
 from benchmarks.decision import Run, measure
 from benchmarks.setting import PAPER, Setting
 from benchmarks.twin import compare
 from scheduling.dps import Dps
-from scheduling.rigid import warm_up
+from scheduling.kernels import warm_up
 
 MEDIAN_MS, P99_MS, SATURATED_P99_MS = 10.0, 60.0, 250.0
 """What one decision at the paper's scale may take on one core."""
@@ -35,6 +36,15 @@ def main() -> None:
         print(line, flush=True)
     print()
     for line in compare(decisions=5 if arguments.quick else 20, seed=arguments.seed):
+        print(line, flush=True)
+    print()
+    for line in elastic.table(decisions=15 if arguments.quick else 60, quick=arguments.quick, seed=arguments.seed):
+        print(line, flush=True)
+    print()
+    for line in elastic.compare(decisions=3 if arguments.quick else 10, quick=arguments.quick, seed=arguments.seed):
+        print(line, flush=True)
+    print()
+    for line in weighted.tables(quick=arguments.quick, seed=arguments.seed):
         print(line, flush=True)
 
 
