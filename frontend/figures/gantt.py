@@ -1,8 +1,8 @@
 """Who holds what, when: workers and parameter servers by server, past and promised."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from heapq import heappop, heappush
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
 
 from frontend.figures.base import (
     BLUE,
@@ -18,14 +18,17 @@ from frontend.figures.base import (
     legend,
     now_line,
     now_word,
+    rounded,
     time_axis,
 )
 from frontend.figures.timeline import TimeLine
 
 LARGEST_LANES = 120
 LARGEST_BARS = 1200
+LOWEST, HIGHEST = 0.2, 0.86
+"""Height of a bar, in lanes, as its count goes from none to the most its job has of that type there."""
 STATES = {
-    "planned": ("planned", ORANGE),
+    "planned": ("planned (pale)", ORANGE),
     "running": ("running", BLUE),
     "completed": ("completed", GREEN),
     "cancelled": ("cancelled", PURPLE),
@@ -55,6 +58,7 @@ class Span:
 class _Placed:
     span: Span
     lane: int
+    height: float
 
 
 def figure(spans: Sequence[Span], line: TimeLine, *, now: int, window: tuple[int, int], key: str = "gantt") -> Drawing:
@@ -71,6 +75,8 @@ def figure(spans: Sequence[Span], line: TimeLine, *, now: int, window: tuple[int
         trace["showlegend"] = i == 0 or data[i - 1]["legendgroup"] != trace["legendgroup"]
     if any(p.span.is_ps for p in placed):
         data.append(_hatching())
+    if any(p.height < HIGHEST for p in placed):
+        note = f"{note} A job's bars are lower where it holds fewer machines.".strip()
     shapes: list[Json] = [
         {
             "type": "line",
@@ -160,7 +166,7 @@ def _place(spans: Sequence[Span]) -> tuple[list[_Placed], list[tuple[str, int, i
         local, size = _pack(members)
         if bands and (lane + size > LARGEST_LANES or len(placed) + len(members) > LARGEST_BARS):
             continue
-        placed += [_Placed(p.span, lane + p.lane) for p in local]
+        placed += [replace(p, lane=lane + p.lane) for p in local]
         bands.append((name, lane, size))
         lane += size
     left = len(groups) - len(bands)
@@ -171,19 +177,36 @@ def _place(spans: Sequence[Span]) -> tuple[list[_Placed], list[tuple[str, int, i
 
 
 def _pack(spans: Sequence[Span]) -> tuple[list[_Placed], int]:
-    """First free lane for each span in order of start: as few lanes as overlap at once."""
+    """The lane its job just left, else the first free one, in order of start: as few lanes as overlap at once.
+
+    A bar is as high as its count is beside the largest of its job's bars of that type here.
+    """
+    peaks: dict[tuple[str, str], int] = {}
+    for span in spans:
+        peaks[span.who, span.machine] = max(span.count, peaks.get((span.who, span.machine), 0))
+    ends = {(s.who, s.machine, s.end) for s in spans}
+    left: dict[tuple[str, str, int], list[int]] = {}
     free: list[int] = []
     busy: list[tuple[int, int]] = []
     placed, size = [], 0
-    for span in sorted(spans, key=lambda s: (s.start, s.is_ps, s.end)):
+    # Those that go on come before those that begin, which could else take their lanes.
+    for span in sorted(spans, key=lambda s: (s.start, (s.who, s.machine, s.start) not in ends, s.is_ps, s.end)):
         while busy and busy[0][0] <= span.start:
             heappush(free, heappop(busy)[1])
-        if free:
+        before = [lane for lane in left.get((span.who, span.machine, span.start), ()) if lane in free]
+        if before:
+            lane = before[0]
+            free.remove(lane)
+            heapify(free)
+        elif free:
             lane = heappop(free)
         else:
             lane, size = size, size + 1
         heappush(busy, (span.end, lane))
-        placed.append(_Placed(span, lane))
+        left.setdefault((span.who, span.machine, span.end), []).append(lane)
+        placed.append(
+            _Placed(span, lane, height=LOWEST + (HIGHEST - LOWEST) * span.count / peaks[span.who, span.machine])
+        )
     return placed, size
 
 
@@ -198,7 +221,7 @@ def _trace(placed: Sequence[_Placed], line: TimeLine, state: str, is_ps: bool) -
         "base": [line.date(p.span.start) for p in mine],
         "x": [line.milliseconds(p.span.end - p.span.start) for p in mine],
         "y": [p.lane for p in mine],
-        "width": 0.86,
+        "width": [rounded(p.height) for p in mine],
         # The role is told by hatching, not by colour alone.
         "marker": {
             "color": colour,

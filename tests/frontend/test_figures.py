@@ -115,6 +115,27 @@ def test_bars_that_overlap_get_lanes_of_their_own_and_others_share() -> None:
     assert drawing.layout["yaxis"]["ticktext"] == ["edge-1", "edge-2"]
 
 
+def test_an_elastic_job_keeps_its_lane_and_its_bars_follow_the_count() -> None:
+    elastic = [span(start=t, end=t + 1, count=n) for t, n in enumerate((2, 4, 1))]
+    other = [span(start=0, end=1, who="bid 2"), span(start=1, end=3, who="bid 3")]
+    drawing = gantt.figure([*other, *elastic], LINE, now=0, window=(0, 4))
+    checked(drawing)
+    (bars,) = drawing.data
+    rows = zip(bars["customdata"], bars["y"], bars["width"], bars["text"], strict=True)
+    mine = [row[1:] for row in rows if row[0][0] == "bid 1"]
+    assert [lane for lane, _, _ in mine] == [mine[0][0]] * 3
+    assert [text for _, _, text in mine] == ["2", "4", "1"]
+    assert mine[2][1] < mine[0][1] < mine[1][1] == gantt.HIGHEST
+    assert "lower where it holds fewer" in drawing.note
+
+
+def test_what_is_planned_differs_from_what_runs_in_more_than_colour() -> None:
+    planned, running = gantt.figure([span(), span(state="running")], LINE, now=0, window=(0, 4)).data
+    assert planned["marker"]["opacity"] < running["marker"]["opacity"]
+    assert planned["marker"]["line"]["width"] > running["marker"]["line"]["width"]
+    assert planned["name"] != running["name"]
+
+
 def test_roles_are_told_apart_without_colour() -> None:
     drawing = gantt.figure([span(), span(is_ps=True)], LINE, now=0, window=(0, 4))
     assert {trace["marker"]["pattern"]["shape"] for trace in drawing.data} == {"", "/"}
