@@ -45,7 +45,7 @@ def figure(offer: Offer, line: TimeLine) -> Drawing:
         legend=legend(),
         margin={"l": 56, "r": 16, "t": 40, "b": 48},
         xaxis=time_axis(line, nticks=5),
-        yaxis={"title": {"text": "money"}, "rangemode": "tozero", "automargin": True},
+        yaxis={"title": {"text": "worth"}, "rangemode": "tozero", "automargin": True},
     )
     return Drawing(data, drawn)
 

@@ -145,7 +145,7 @@ def test_a_missing_file_is_refused_in_one_line(tmp_path: Path, capsys: pytest.Ca
         assert capsys.readouterr().err.startswith("INSTANCE: ")
 
 
-@pytest.mark.parametrize("option", [["--policy", "lottery"], ["--price", "free"], ["--window", "ajar"], ["--begin", "ge"]])
+@pytest.mark.parametrize("option", [["--policy", "none"], ["--price", "free"], ["--window", "ajar"], ["--begin", "ge"]])
 def test_an_unknown_option_is_refused_in_one_line(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["decide", "x.json", *option])

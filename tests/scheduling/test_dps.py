@@ -191,7 +191,7 @@ def test_etas_for_other_types_than_the_clusters_are_refused() -> None:
 
 
 def test_an_unknown_policy_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UnknownPolicy, match="known: .*dps"):
+    with pytest.raises(UnknownPolicy, match=r"known: .*dps"):
         make_policy("dsp", {})
 
 
