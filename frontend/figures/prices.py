@@ -70,9 +70,7 @@ def figure(view: PriceView, line: TimeLine, *, key: str = "prices") -> Drawing:
     if not shown.rows or not shown.price.shape[1]:
         return Drawing([], layout(height=160, key=key), note="There is nothing for sale in these slots.")
     if not np.nan_to_num(view.price).any():
-        return Drawing(
-            [], layout(height=160, key=key), note="No price is asked here: every one of them is 0."
-        )
+        return Drawing([], layout(height=160, key=key), note="No price is asked here: every one of them is 0.")
     starts = [shown.start + i * shown.step for i in range(shown.price.shape[1])]
     trace = {
         "type": "heatmap",

@@ -51,6 +51,6 @@ os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
 django.setup()
 from auctions.models import Bid
 from auctions.submission import submit_bid
-bid = Bid.objects.select_related("market__cluster", "owner").first()
+bid = Bid.objects.filter(market__cluster__name="demo").select_related("market__cluster", "owner").first()
 submit_bid(cluster=bid.market.cluster, owner=bid.owner, body=bid.body)
 """
