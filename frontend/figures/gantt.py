@@ -99,10 +99,10 @@ def figure(spans: Sequence[Span], line: TimeLine, *, now: int, window: tuple[int
         "zeroline": False,
     }
     drawn = layout(
-        height=130 + max(90, min(560, 16 * lanes)),
+        height=130 + max(90, min(640, 20 * lanes)),
         key=key,
         barmode="overlay",
-        uniformtext={"minsize": 8, "mode": "hide"},
+        uniformtext={"minsize": 7, "mode": "hide"},
         showlegend=True,
         legend=legend(),
         margin={"l": 60, "r": 16, "t": 56, "b": 48},
@@ -204,10 +204,12 @@ def _pack(spans: Sequence[Span]) -> tuple[list[_Placed], int]:
             lane, size = size, size + 1
         heappush(busy, (span.end, lane))
         left.setdefault((span.who, span.machine, span.end), []).append(lane)
-        placed.append(
-            _Placed(span, lane, height=LOWEST + (HIGHEST - LOWEST) * span.count / peaks[span.who, span.machine])
-        )
+        placed.append(_Placed(span, lane, height=_height(span.count, peaks[span.who, span.machine])))
     return placed, size
+
+
+def _height(count: int, peak: int) -> float:
+    return HIGHEST if count == peak else LOWEST + (HIGHEST - LOWEST) * count / peak
 
 
 def _trace(placed: Sequence[_Placed], line: TimeLine, state: str, is_ps: bool) -> Json:
@@ -228,13 +230,14 @@ def _trace(placed: Sequence[_Placed], line: TimeLine, state: str, is_ps: bool) -
             "pattern": {"shape": "/" if is_ps else "", "size": 6, "solidity": 0.35},
             # What is only planned is pale with a rim.
             "line": {"width": 1.5 if state == "planned" else 0, "color": colour},
-            "opacity": 0.55 if state == "planned" else 1.0,
+            "opacity": 0.45 if state == "planned" else 1.0,
         },
         # How many, where it fits: an elastic job's bars differ from slot to slot.
         "text": [str(p.span.count) for p in mine],
         "textposition": "inside",
         "insidetextanchor": "middle",
         "textangle": 0,
+        "textfont": {"size": 10},
         "customdata": [
             [p.span.who, f"{p.span.count} × {p.span.machine}", line.words(p.span.start), line.words(p.span.end)]
             for p in mine

@@ -1,4 +1,4 @@
-"""The demo's markets with bids already decided: `python -m tests.e2e.filled [BIDS]`, in the database of the settings."""
+"""The markets of the demo with bids already decided: `python -m tests.e2e.filled [BIDS]`."""
 
 import os
 import sys

@@ -26,8 +26,12 @@ function themed(figure) {
   }
   layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: colour("--muted"), activecolor: colour("--text") };
   layout.hoverlabel = { bgcolor: colour("--surface"), font: { color: colour("--text") }, bordercolor: colour("--line") };
-  const data = figure.data.map((trace) => trace.colorbar && narrow
-    ? { ...trace, colorbar: { ...trace.colorbar, orientation: "h", y: 1.02, yanchor: "bottom", len: 1, title: { text: "price a unit and slot", side: "top" } } } : trace);
+  const data = figure.data.map((trace) => {
+    if (trace.colorbar && narrow) return { ...trace, colorbar: { ...trace.colorbar, orientation: "h", y: 1.02, yanchor: "bottom", len: 1, title: { text: "price a unit and slot", side: "top" } } };
+    // The ground shows through what is hatched or pale: its words have the page's colour.
+    if (trace.text && trace.marker && (trace.marker.pattern.shape || trace.marker.opacity < 1)) return { ...trace, textfont: { ...trace.textfont, color: colour("--text") } };
+    return trace;
+  });
   return [data, layout];
 }
 
@@ -61,6 +65,7 @@ async function refreshTiles() {
   const set = (element, text) => { if (element.textContent !== text) element.textContent = text; };
   for (const tile of answer.tiles) {
     const place = section.querySelector(`[data-tile="${tile.key}"]`);
+    if (!place) { location.reload(); return; } // another policy, other figures
     set(place.querySelector(".figure"), tile.figure);
     set(place.querySelector(".muted"), tile.note);
   }
