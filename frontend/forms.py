@@ -151,7 +151,7 @@ class BidForm(forms.Form):
             body["start_after_s"] = data["start_after_h"] * HOUR_S
         if "architecture" in data:
             body["architecture"] = data["architecture"]
-            if data["reduce_step_s"] is not None:
+            if data["architecture"] == "ring" and data["reduce_step_s"] is not None:
                 body["reduce_step_s"] = data["reduce_step_s"]
         return {**body, self._worth: data["weight"] if self._worth == "weight" else self._utility(), **data["more"]}
 

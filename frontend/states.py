@@ -23,17 +23,29 @@ LOOKS: Final = {
     BidState.COMPLETED: Look("Completed", "done", "It has had all of its work."),
     BidState.REJECTED: Look("Rejected", "no", "It was not admitted and pays nothing."),
     BidState.WITHDRAWN: Look("Withdrawn", "off", "Its owner took it back before it was decided."),
-    BidState.CANCELLED: Look("Cancelled", "off", "Its slots from then on were freed; what it paid stays paid."),
+    BidState.CANCELLED: Look("Cancelled", "off", "Its slots from then on were freed; a payment is not given back."),
     BidState.FAILED: Look("Failed", "no", "An operator ended it; its slots from then on were freed."),
 }
 
 WAITS: Final = Look("In line", "wait", "It was admitted and waits for a place: it has no planned start yet.")
 """A planned job that has no start."""
+PLAN: Final = Look(
+    "Planned", "plan", "It was admitted. When it starts is a plan, which can change until it has started."
+)
+"""A planned job whose start is no promise."""
+PAUSED: Final = Look("Paused", "wait", "It has run and holds no machines now; it goes on when there is room.")
+"""A job that ran and has no plan of going on yet."""
 IN_LINE: Final = "in_line"
 """What addresses call it."""
 
 
-def look_of(bid: Bid) -> Look:
-    """How a bid is shown."""
+def look_of(bid: Bid, *, may_move: bool = False) -> Look:
+    """How a bid is shown; `may_move` says that a planned start is no promise."""
     state = BidState(bid.state)
-    return WAITS if state == BidState.PLANNED and bid.start_slot is None else LOOKS[state]
+    if state == BidState.PLANNED and bid.start_slot is None:
+        return WAITS
+    if state == BidState.PLANNED and may_move:
+        return PLAN
+    if state == BidState.RUNNING and bid.completion_slot is None:
+        return PAUSED
+    return LOOKS[state]

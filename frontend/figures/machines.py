@@ -47,6 +47,18 @@ def table(counts: Counts, line: TimeLine) -> Table:
     return Table(("slot", "begins_utc", "workers", "parameter_servers"), rows)
 
 
+def runs(counts: Counts) -> list[tuple[int, int, int, int]]:
+    """Slots with the same counts in one row each: first slot, end, workers, parameter servers; none where it rests."""
+    found: list[tuple[int, int, int, int]] = []
+    for t, (workers, pss) in enumerate(zip(counts.workers.tolist(), counts.pss.tolist(), strict=True)):
+        slot = counts.start + t
+        if found and found[-1][1:] == (slot, workers, pss):
+            found[-1] = (found[-1][0], slot + 1, workers, pss)
+        elif workers or pss:
+            found.append((slot, slot + 1, workers, pss))
+    return found
+
+
 def _steps(name: str, numbers: Ints, dates: list[str], colour: str, dash: str) -> Json:
     # The last step ends with its slot: drawn to the beginning of the next one, at nothing.
     return {

@@ -7,6 +7,7 @@ from django import template
 from auctions.models import Bid
 from frontend.figures.timeline import TimeLine
 from frontend.states import Look, look_of
+from scheduling.registry import POLICIES
 
 register = template.Library()
 
@@ -31,6 +32,12 @@ def percent(share: float | None) -> str:
 def look(bid: Bid) -> Look:
     """How a bid's state is shown."""
     return look_of(bid)
+
+
+@register.filter
+def title_of(policy: str) -> str:
+    """What a policy is called for people."""
+    return str(POLICIES[policy].title)
 
 
 @register.filter

@@ -16,10 +16,11 @@ from auctions.errors import WrongState
 from auctions.jobs import cancel_job, withdraw_bid
 from auctions.lock import moment_of
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Market
+from auctions.offers import policy_in_force
+from frontend import plans
 from frontend.access import market_named, timeline_of, viewer_of, visible_bids
 from frontend.figures import gantt
 from frontend.figures import machines as counts
-from frontend.figures.base import Table
 from frontend.states import IN_LINE, LOOKS, WAITS, look_of
 from frontend.views.overview import csv_response
 from frontend.views.versions import unless_known
@@ -59,6 +60,8 @@ def bid_list(request: HttpRequest, name: str) -> HttpResponse:
         "state": state,
         "label": text,
         "mine": mine,
+        "pays": policy_in_force(market.cluster).objective is Objective.WELFARE
+        or everything.filter(payment__gt=0).exists(),
         "any_at_all": everything.exists(),
         "query": f"{urlencode(chosen)}&" if chosen else "",
     }
@@ -135,20 +138,8 @@ def machines_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
 def changes_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """How the plan of the bid's job changed, oldest first."""
     market, bid = _own(request, name, number)
-    line = timeline_of(market)
-    rows = (
-        (
-            row.version,
-            row.at.isoformat(),
-            "" if row.start is None else row.start,
-            "" if row.start is None else line.date(row.start),
-            "" if row.completion is None else row.completion,
-            "" if row.completion is None else line.date(row.completion),
-        )
-        for row in bid.plan_changes.all()
-    )
-    header = ("version", "at_utc", "start_slot", "start_utc", "completion_slot", "completion_utc")
-    return csv_response(Table(header, rows), f"{name}-bid-{number}-plan.csv")
+    found = plans.steps(bid.plan_changes.all())
+    return csv_response(plans.table(found, timeline_of(market)), f"{name}-bid-{number}-plan.csv")
 
 
 @login_required
@@ -193,6 +184,8 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         again = f"{reverse('submit', args=[name])}?{query}"
     placements = list(Commitment.objects.filter(bid=bid).select_related("server", "machine_type"))
     windows = {(row.start, row.end) for row in placements}
+    steps = plans.steps(bid.plan_changes.all())
+    held = _counts(bid)
     return {
         "market": market,
         "bid": bid,
@@ -204,9 +197,12 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "elapsed": None if bid.completion_slot is None else bid.completion_slot - bid.arrival_slot,
         "placements": placements,
         "pays": record is None or POLICIES[record.policy.name].objective is Objective.WELFARE,
-        "changes": list(bid.plan_changes.all()),
-        "is_plan": bid.state == BidState.PLANNED and bid.plan_changes.exists(),
-        "seen": look_of(bid),
+        "steps": steps,
+        # Only a job that may move has steps.
+        "is_plan": bid.state == BidState.PLANNED and bool(steps),
+        "place": plans.place_of(bid) if steps else None,
+        "runs": counts.runs(held),
+        "seen": look_of(bid, may_move=bool(steps)),
         "window": windows.pop() if len(windows) == 1 else None,
         "can_withdraw": bid.state == BidState.SUBMITTED,
         "can_cancel": bid.state in (BidState.PLANNED, BidState.RUNNING),

@@ -17,6 +17,7 @@ from auctions.offers import core_bid, resolve
 from auctions.submission import quote, submit_bid
 from frontend.access import market_named, timeline_of, viewer_of, visible_bids
 from frontend.figures import value
+from frontend.figures.base import Drawing
 from frontend.forms import BidForm, initial_of
 from scheduling.arrays import Json
 from scheduling.errors import InvalidField
@@ -75,17 +76,19 @@ def _quoted(market: Market, body: Json) -> dict[str, Any]:
     # As text: a number in a template would be written with the language's own separators.
     adopted = None if decision.counter is None else f"{decision.counter.least_value + CENT:.2f}"
     book = books.peek(market, now=answer.slot)
-    layout, pays = book.layout, book.policy.objective is Objective.WELFARE
-    html = render_to_string(
-        "frontend/_quote.html", {"decision": decision, "quote": answer, "line": line, "adopted": adopted, "pays": pays}
-    )
+    layout, policy = book.layout, book.policy
+    pays = policy.objective is Objective.WELFARE
+    context = {"decision": decision, "quote": answer, "line": line, "adopted": adopted}
+    html = render_to_string("frontend/_quote.html", {**context, "pays": pays, "is_plan": not policy.binding})
+    if not pays:
+        return {"html": html, "figure": Drawing([], {}).to_json(), "version": answer.ledger_version}
     core = core_bid(resolve(body, market.cluster, layout), layout, bid_id="curve", arrival=answer.slot)
     schedule = decision.schedule
     offer = value.Offer(
         arrival=answer.slot,
         curve=core.utility.curve(layout.horizon + 1),
         completion=None if schedule is None else schedule.completion,
-        payment=decision.payment if schedule is not None and pays else None,
+        payment=None if schedule is None else decision.payment,
     )
     return {"html": html, "figure": value.figure(offer, line).to_json(), "version": answer.ledger_version}
 
