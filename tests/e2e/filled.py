@@ -28,7 +28,7 @@ def fill(bids: int) -> None:
 
 
 def fill_one(scenario: "Scenario", bidders: "list[User]", bids: int) -> None:
-    """One market, its bids sent in turn."""
+    """One market, its bids sent in turn, the last third at once: a crowd."""
     from auctions import certificates, lane, slots
     from auctions.demo.jobs import machines_of
     from auctions.demo.world import market_of
@@ -38,8 +38,9 @@ def fill_one(scenario: "Scenario", bidders: "list[User]", bids: int) -> None:
     market = market_of(scenario, seed=1)
     offers = scenario.offers(machines_of(market.cluster), seed=1, number=1, from_s=0.0)
     for i, offer in enumerate(islice(offers, bids)):
-        set_clock(market.cluster, running=False, at_s=offer.at_s)
-        slots.pass_slots(market.pk)
+        if i <= 2 * bids // 3:
+            set_clock(market.cluster, running=False, at_s=offer.at_s)
+            slots.pass_slots(market.pk)
         submit_bid(cluster=market.cluster, owner=bidders[i % 2], body=offer.body)
         lane.drain(market.pk)
     certificates.renew(market.pk)
