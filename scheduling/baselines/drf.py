@@ -25,7 +25,8 @@ class Drf(Baseline):
     At every event (an arrival; a completion, cancellation or failure; a change of servers or policy):
 
     1. *Targets* (`fair_counts`): progressive filling of dominant shares, in whole workers with their PSs, as if the
-       cluster were one server, without what bound jobs hold.
+       cluster were one server, without what bound jobs hold. A job that so few could not complete within the
+       horizon has the fewest that could on the empty cluster instead: its share may be less for ever.
     2. Jobs that wait start, in order of arrival, with their target of workers (at least 1). Where there is no place
        (`gang.find_place`), running jobs above their target shrink to it (at least 1), the one with the greatest share
        first, until there is. If all of them would not do, the job starts with one worker less, and so on; if even one
@@ -52,7 +53,9 @@ class Drf(Baseline):
         gangs = {task: gang for task, gang in rows if gang is not None}
         capacity = _shared_out(floor)
         targets = dict(zip(gangs, fair_counts(list(gangs.values()), floor.inventory, capacity), strict=True))
-        wanted = {task: replace(gang, count=max(1, targets[task])) for task, gang in gangs.items()}
+        wanted = {
+            task: _in_time(floor, task, replace(gang, count=max(1, targets[task]))) for task, gang in gangs.items()
+        }
         for task in floor.waiting:
             if task in wanted:
                 _start(floor, task, wanted, shrink=cause is not Cause.SLOT)
@@ -122,6 +125,17 @@ def _shared_out(floor: Floor) -> Ints:
     for p in (p for task in floor.tasks for p in task.held):
         total = total + p.count * np.array(p.machine(floor.inventory).demand, dtype=np.int64)
     return total
+
+
+def _in_time(floor: Floor, task: Task, target: Gang) -> Gang:
+    """The target, or the fewest workers more that complete the job within the horizon."""
+    if target.duration(task.left, spread=True) + task.lost() <= floor.slots:
+        return target
+    empty = Room(floor.inventory, now=floor.now, slots=floor.slots)
+    usable = np.ones(len(floor.inventory.servers), dtype=np.bool_)
+    more = (replace(target, count=count) for count in range(target.count, target.bid.chunks + 1))
+    enough = (gang for gang in more if find_place(gang, empty, task.left, usable=usable, lost=task.lost()) is not None)
+    return next(enough, target)
 
 
 def _share(floor: Floor, task: Task, wanted: dict[Task, Gang]) -> Fraction:

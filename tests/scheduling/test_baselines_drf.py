@@ -91,6 +91,13 @@ def test_a_job_that_cannot_have_one_worker_waits_and_nobody_shrinks() -> None:
     assert completions(going) == {"a": 4, "b": 7}
 
 
+def test_jobs_whose_fair_share_is_too_small_to_complete_them_in_time_run_one_after_the_other() -> None:
+    # 20 worker-slots each, on 4 workers, within a horizon of 6 slots: 2 workers each would need 10.
+    going = run(Drf(), [job("a", 1, 20, workers=4), job("b", 1, 20, workers=4)], 4, slots=6)
+    assert completions(going) == {"a": 5, "b": 10}
+    assert workers(going, "b") == [0] * 5 + [4] * 5
+
+
 @settings(max_examples=30, deadline=None)
 @given(seed=seeds)
 def test_fluid_jobs_all_come_to_their_end_and_no_sooner_than_alone(seed: int) -> None:
