@@ -51,17 +51,15 @@ def table(found: Iterable[Step], line: TimeLine) -> Table:
     return Table(header, rows)
 
 
-def place_of(bid: Bid) -> tuple[int, int] | None:
-    """Its place among the jobs that have not started, by planned start, and how many those are; None once it runs.
+def place_of(bid: Bid, *, now: int) -> tuple[int, int] | None:
+    """Its place among the jobs that neither run nor start now, by planned start, and how many those are; else None.
 
     Jobs without a start come last, in order of arrival.
     """
-    if bid.state != BidState.PLANNED:
-        return None
-    line = Bid.objects.filter(market=bid.market_id, state=BidState.PLANNED)
+    line = Bid.objects.filter(market=bid.market_id, state=BidState.PLANNED).exclude(start_slot__lte=now)
     order = line.order_by(F("start_slot").asc(nulls_last=True), "sequence").values_list("sequence", flat=True)
     sequences = list(order)
-    return sequences.index(bid.sequence) + 1, len(sequences)
+    return (sequences.index(bid.sequence) + 1, len(sequences)) if bid.sequence in sequences else None
 
 
 def _change(before: Step, row: PlanChange) -> str:

@@ -200,7 +200,7 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "steps": steps,
         # Only a job that may move has steps.
         "is_plan": bid.state == BidState.PLANNED and bool(steps),
-        "place": plans.place_of(bid) if steps else None,
+        "place": plans.place_of(bid, now=moment_of(market).now) if steps else None,
         "runs": counts.runs(held),
         "seen": look_of(bid, may_move=bool(steps)),
         "window": windows.pop() if len(windows) == 1 else None,

@@ -108,6 +108,46 @@ def test_no_page_keeps_anybody_out(window: Browser) -> None:
             assert window.barriers() == [], f"{name}, {theme}"
 
 
+@pytest.mark.parametrize("market", ["demo-oasis", "demo-weighted"])
+def test_every_kind_of_market_is_open_to_everybody(window: Browser, market: str) -> None:
+    window.log_in("operator", PASSWORD)
+    shown = {name: path for name, path in pictures.pages(window, market).items() if name not in ("markets", "bids")}
+    assert {"bid-planned", "bid-running", "bid-completed"} <= set(shown)
+    for name, path in shown.items():
+        for width, theme in ((1280, "dark"), (390, "light")):
+            window.size(width, 900)
+            window.theme(theme)
+            window.open(path)
+            if window.js("!!document.querySelector('[data-figure]')"):
+                window.wait_drawn()
+            if name == "submit":
+                window.wait(lambda: window.js("!!document.querySelector('#quote .lead')"))
+            assert window.barriers() == [], f"{name}, {width}"
+            assert window.js("document.documentElement.scrollWidth <= window.innerWidth"), f"{name}, {width}"
+    assert window.strangers() == []
+    assert window.complaints() == []
+
+
+def test_a_ring_is_planned_by_its_weight_and_nobody_pays(window: Browser) -> None:
+    window.log_in("bob", PASSWORD)
+    window.open("/markets/demo-weighted/submit/")
+    assert not window.one("[data-field=reduce_step_s]").is_displayed()
+    window.driver.execute_script(
+        "const choice = document.getElementById('id_architecture'); choice.value = 'ring';"
+        "choice.dispatchEvent(new Event('input', {bubbles: true})); document.querySelector('#bid-form details').open = true"
+    )
+    window.fill("weight", "0")
+    window.wait(lambda: "more than 0" in window.text("#error-weight"))
+    window.fill("weight", "5000")
+    window.wait(lambda: "nobody pays here" in window.text("#quote"))
+    window.one("#bid-form > button").click()
+    window.wait(lambda: window.text("#state") in ("Planned", "Running"))
+    window.wait(lambda: "How its plan changed" in window.text("#receipt"))
+    assert "none: nobody pays here" in window.text("#receipt")
+    window.wait_drawn()
+    assert window.complaints() == []
+
+
 def test_a_rejecting_quote_is_mended_with_one_click(window: Browser) -> None:
     window.log_in("alice", PASSWORD)
     window.open(f"{HOME}submit/")
