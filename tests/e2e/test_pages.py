@@ -134,7 +134,8 @@ def test_a_ring_is_planned_by_its_weight_and_nobody_pays(window: Browser) -> Non
     assert not window.one("[data-field=reduce_step_s]").is_displayed()
     window.driver.execute_script(
         "const choice = document.getElementById('id_architecture'); choice.value = 'ring';"
-        "choice.dispatchEvent(new Event('input', {bubbles: true})); document.querySelector('#bid-form details').open = true"
+        "choice.dispatchEvent(new Event('input', {bubbles: true}));"
+        "document.querySelector('#bid-form details').open = true"
     )
     window.fill("weight", "0")
     window.wait(lambda: "more than 0" in window.text("#error-weight"))
