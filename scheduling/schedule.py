@@ -38,24 +38,48 @@ class Placement:
         return self if self.start >= slot else replace(self, start=slot)
 
 
+@dataclass(frozen=True, order=True)
+class Chunks:
+    """`count` data chunks of one job in the queue of one worker, which jobs share; server, type, worker by index.
+
+    On a cloud server every chunk has a worker of its own, and `index` is `CLOUD`.
+    """
+
+    server: int
+    type: int
+    index: int
+    count: int
+
+
+CLOUD = -1
+"""Index of the workers of a cloud server, which have no queue."""
+
+
 @dataclass(frozen=True)
 class Schedule:
     """All placements of one job, in sorted order; it starts in slot `start` and is complete at `completion`.
 
     A rigid schedule holds the same machines all the time; an elastic one has placements with windows of their own.
+    A queued one has `chunks` in the queues of workers instead: its start and completion are forecasts, in slots
+    rounded down and up.
     """
 
     start: int
     completion: int
     placements: tuple[Placement, ...]
+    chunks: tuple[Chunks, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "placements", tuple(sorted(self.placements)))
+        object.__setattr__(self, "chunks", tuple(sorted(self.chunks)))
 
     def to_json(self) -> Json:
         """A document of plain integers and strings; `from_json` reads it back."""
         rows = [[p.start, p.end, str(p.role), p.server, p.type, p.count] for p in self.placements]
-        return {"start": self.start, "completion": self.completion, "placements": rows}
+        document: Json = {"start": self.start, "completion": self.completion, "placements": rows}
+        if self.chunks:
+            document["chunks"] = [[c.server, c.type, c.index, c.count] for c in self.chunks]
+        return document
 
     @classmethod
     def from_json(cls, document: Json) -> "Schedule":
@@ -64,4 +88,5 @@ class Schedule:
             Placement(start=a, end=b, role=Role(role), server=s, type=m, count=n)
             for a, b, role, s, m, n in document["placements"]
         )
-        return cls(start=document["start"], completion=document["completion"], placements=placements)
+        chunks = tuple(Chunks(*row) for row in document.get("chunks", ()))
+        return cls(document["start"], document["completion"], placements, chunks)
