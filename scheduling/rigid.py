@@ -1,5 +1,6 @@
 """The rigid best response: the same machines over one window, on one server, around one PS host, or in a ring."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -146,7 +147,8 @@ class _Question:
         """More than this no better schedule than the one found can cost, money."""
         most = self.bid.utility.at(max(0, self.start - self.bid.arrival))
         if self.mode != RATIO:
-            return most - self.above
+            # Where an answer is forced, one that is better costs no more than this one does for what it is worth.
+            return most - (found.payoff if self.above == -math.inf and found is not None else self.above)
         return 0.0 if found is None or found.value == 0 else most * (found.cost / found.value)
 
 
@@ -158,13 +160,17 @@ def _ask(
         index.refresh(used, prices, version=version)
         found = _answer(index, question)
         limit = question.limit(found)
-        if limit <= 0 or index.resolves(question.bid, limit):
-            return found
+        fine = limit <= 0 or index.resolves(question.bid, limit)
     # Prices far beyond what this bid can spend leave too few digits for those within: rare, so built for the occasion.
-    fine = RigidIndex(index.inventory, index.slots, ceiling=limit)
-    fine.widen_for(question.bid)
-    fine.refresh(used, prices)
-    return _answer(fine, question)
+    # What is found at finer prices may cost far less, and leave a lower limit.
+    while not fine:
+        finer = RigidIndex(index.inventory, index.slots, ceiling=2.0 * limit)
+        finer.widen_for(question.bid)
+        finer.refresh(used, prices)
+        found, before = _answer(finer, question) or found, limit
+        limit = question.limit(found)
+        fine = limit <= 0 or 2.0 * limit > before or finer.resolves(question.bid, limit)
+    return found
 
 
 def _answer(index: RigidIndex, question: _Question) -> Response | None:

@@ -117,6 +117,18 @@ def test_no_price_however_great_blurs_those_a_bid_can_pay() -> None:
     assert answered > 50
 
 
+def test_no_price_however_great_blurs_an_answer_that_is_forced() -> None:
+    seed, blurred = fresh_seed(), []
+    for case in range(300):
+        problem = at_wild_prices(np.random.default_rng([seed, case]))
+        found, response = rigid_exact.best(problem, -np.inf), answer(problem, -np.inf)
+        assert (found is None) == (response is None), f"seed {[seed, case]}"
+        if found is not None and response is not None:
+            scale = problem.bid.utility.value + found.cost
+            blurred += [case] * (abs(found.payoff - response.payoff) > TOLERANCE * scale)
+    assert not blurred, f"seed {seed}"
+
+
 def test_no_price_however_great_blurs_the_least_ratio() -> None:
     seed = fresh_seed()
     for case in range(200):
