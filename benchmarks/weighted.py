@@ -23,7 +23,7 @@ from tests.scheduling.twins import planner_slow
 MEDIAN_MS = {Architecture.PS: 12.0, Architecture.RING: 10.0}
 P95_MS = 50.0
 EVENT_MS, CROWDED_MS = 15.0, 150.0
-"""One replanning: in the median of a run, and with `CROWD` jobs waiting."""
+"""One replanning: any in a run, and with `CROWD` jobs waiting."""
 CROWD = 200
 RUN_SECONDS = 2.0
 LAMBDA = 10.0
@@ -118,14 +118,11 @@ def run_table(architecture: Architecture, *, seed: int) -> Iterator[str]:
     while run.book.jobs and run.book.now < 20 * HORIZON:
         events += _advance(run, run.book.now + 1)
     total = time.thread_time() - began
-    median, event = MEDIAN_MS[architecture], EVENT_MS
     yield f"\na run of 100 jobs, {architecture}, rolling over {HORIZON} slots: ms of one core"
     yield f"{'':>40} {HEADER}"
-    for name, taken, kept, limits in (
-        ("a decision, others planned anew", Sample(decided), median, f"median <= {median:g}"),
-        ("a slot passing while jobs wait", Sample(events), event, f"median <= {event:g}"),
-    ):
-        yield f"{name:>40} {taken}  {limits}: {_verdict(taken.quantile(0.5) <= kept)}"
+    for name, taken in (("a decision, others planned anew", decided), ("a slot passing while jobs wait", events)):
+        kept = _verdict(max(taken) <= EVENT_MS)
+        yield f"{name:>40} {Sample(taken)}  max <= {EVENT_MS:g}: {kept}"
     limit = f"<= {1e3 * RUN_SECONDS:g}: {_verdict(total <= RUN_SECONDS)}"
     yield f"{'the whole run':>40} {1e3 * total:8.0f}  {limit}; {len(run.done)} jobs complete"
 
