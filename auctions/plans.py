@@ -60,7 +60,9 @@ def write(book: LiveBook, moves: Sequence[Move], moment: Moment, *, version: int
         if move.schedule is not None:
             rows += commitments(bids[move.job], book.layout.holdings(move.schedule.placements))
     Commitment.objects.bulk_create(rows)
-    changed = [(bids[name], job) for name, job in jobs.items() if _replanned(bids[name], job, moment)]
+    changed = [(bids[name], job) for name, job in jobs.items() if _differs(bids[name], job)]
+    windows = [(bid, (start_of(job), job.completion)) for bid, job in changed]
+    transitions.replan(windows, slot=moment.slot)
     note(changed, moment, version=version)
 
 
@@ -99,13 +101,9 @@ def start_of(job: Job) -> int | None:
     return job.held[0].start if job.held else None
 
 
-def _replanned(bid: Bid, job: Job, moment: Moment) -> bool:
-    """Bring the bid's row to the job's plan; True if its start or completion changed."""
-    window = (start_of(job), job.completion)
-    if window == (bid.start_slot, bid.completion_slot):
-        return False
-    transitions.replan(bid, window=window, slot=moment.slot)
-    return True
+def _differs(bid: Bid, job: Job) -> bool:
+    """Whether the job's plan has another start or completion than the bid's row."""
+    return (start_of(job), job.completion) != (bid.start_slot, bid.completion_slot)
 
 
 def _bids(book: LiveBook, sequences: list[int]) -> list[Bid]:

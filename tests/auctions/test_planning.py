@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from auctions import book, certificates, lane, plans
 from auctions.audit import audit_market
@@ -164,6 +166,21 @@ def test_a_promise_is_kept_under_every_later_policy(planned: Market, alice: User
     assert window(promised) == before
     assert not promised.plan_changes.exists()
     assert_clean(planned)
+
+
+def test_a_plan_of_many_jobs_is_written_in_as_many_statements_as_one_of_two(planned: Market, alice: User) -> None:
+    def statements(weight: float) -> int:
+        with CaptureQueriesContext(connection) as queries:
+            send(planned, alice, weight)
+        assert_clean(planned)
+        return len(queries)
+
+    send(planned, alice, 1.0)
+    send(planned, alice, 2.0)
+    few = statements(3.0)
+    for weight in (4.0, 5.0, 6.0, 7.0):
+        send(planned, alice, weight)
+    assert statements(8.0) == few
 
 
 def test_another_process_catches_up_with_moves(planned: Market, alice: User) -> None:
