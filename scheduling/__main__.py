@@ -8,16 +8,18 @@ from dataclasses import fields
 from pathlib import Path
 from typing import NoReturn
 
-from scheduling import answer_dps, answer_oasis, answer_weighted
+from scheduling import answer_dps, answer_oasis, answer_preemptive, answer_weighted
 from scheduling.errors import InvalidField, SchedulingError
 from scheduling.families import Family, Options, family_of
 from scheduling.instance import parse_document
+from scheduling.preemptive.dispatch import RULES
 from scheduling.registry import POLICIES
 
 FAMILIES = (
     Family("DPS", "worker_types", answer_dps.answer),
     Family("OASiS", "worker_servers", answer_oasis.answer),
     Family("weighted completion", "arch", answer_weighted.answer),
+    Family("preemptive", "cloud", answer_preemptive.answer),
 )
 LARGEST_FILE = 100_000_000
 """Bytes."""
@@ -67,6 +69,10 @@ def _options() -> argparse.ArgumentParser:
     )
     decide.add_argument("--model", choices=("worker", "chunk"), help="OASiS; default: worker")
     decide.add_argument("--mode", choices=("rolling", "interval"), help="weighted completion; default: rolling")
+    decide.add_argument("--cloud", choices=RULES, help="preemptive, edge or cloud; default: jobmax")
+    decide.add_argument(
+        "--storage", choices=("ignored", "limited"), help="preemptive, what servers can store; default: ignored"
+    )
     return parser
 
 

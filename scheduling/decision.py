@@ -42,7 +42,10 @@ class Move:
     job: str
     """The id of its bid."""
     schedule: Schedule | None
-    """All its placements from now on; None if it holds nothing: it waits in line again, or is paused."""
+    """All its placements from now on; None if it holds nothing: it waits in line again, or is paused.
+
+    Of a queued job: its forecast, and the chunks that join queues now; those in queues already stay there.
+    """
 
     def to_json(self) -> Json:
         """A document of plain integers and strings; `from_json` reads it back."""

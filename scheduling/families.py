@@ -23,6 +23,8 @@ class Options:
     start: str | None = None
     model: str | None = None
     mode: str | None = None
+    cloud: str | None = None
+    storage: str | None = None
 
     def only(self, family: str, *names: str) -> None:
         """Raise InvalidField if an option was given that is not one of these."""

@@ -9,6 +9,7 @@ from scheduling.bid import Architecture, Bid
 from scheduling.decision import Decision, Move
 from scheduling.inventory import Inventory
 from scheduling.ledger import Ledger
+from scheduling.preemptive.queues import Queues
 from scheduling.schedule import Placement
 
 
@@ -19,6 +20,8 @@ class Objective(StrEnum):
     """Sum of the values of what completes: an auction, bids state a utility and pay posted prices."""
     WEIGHTED_COMPLETION = "weighted_completion"
     """Sum of weight x completion time, least: bids state a weight and nobody pays."""
+    COMPLETION = "completion"
+    """Mean time from arrival to completion, least: weights are shown and not used, and nobody pays."""
 
 
 class Cause(StrEnum):
@@ -43,10 +46,17 @@ class Job:
     """As planned; None while nothing is planned: it waits in line, or is paused."""
     bound: bool = False
     """Granted as a promise: no policy may move it."""
+    queued_from: int | None = None
+    """The first slot in which a worker takes one of its chunks from a queue, as forecast; None if it is in none."""
+
+    @property
+    def start(self) -> int | None:
+        """The first slot in which it runs, as planned; None while it waits in line."""
+        return self.held[0].start if self.held else self.queued_from
 
     def started(self, now: int) -> bool:
-        """Whether it held anything before slot `now`."""
-        return any(p.start < now for p in self.held)
+        """Whether it ran before slot `now`."""
+        return self.start is not None and self.start < now
 
     def is_over(self, now: int) -> bool:
         """Whether it is complete by slot `now` and holds nothing from then on (inclusive windows hold a slot more)."""
@@ -55,9 +65,13 @@ class Job:
     def after(self, move: Move, *, now: int) -> "Job":
         """The job once `move` is made at slot `now`: what it held before stays, what it holds from then on is new."""
         past = tuple(p.until(now) for p in self.held if p.start < now)
-        future = () if move.schedule is None else move.schedule.placements
-        completion = None if move.schedule is None else move.schedule.completion
-        return Job(self.bid, tuple(sorted(past + future)), completion, self.bound)
+        schedule = move.schedule
+        future = () if schedule is None else schedule.placements
+        completion = None if schedule is None else schedule.completion
+        queued = self.queued_from if self.started(now) and not self.held else None
+        if schedule is not None and not schedule.placements:
+            queued = schedule.start
+        return Job(self.bid, tuple(sorted(past + future)), completion, self.bound, queued)
 
 
 @dataclass(frozen=True)
@@ -74,6 +88,8 @@ class Book:
     """How many bids were decided before this one, N or more."""
     jobs: tuple[Job, ...] = ()
     """Admitted and not over by `now`, in order of admission."""
+    queues: Queues | None = None
+    """Data chunks in workers' queues; None where no job is in one. To be read, never moved, by a policy."""
 
     @property
     def inventory(self) -> Inventory:

@@ -13,18 +13,26 @@ from scheduling.bid import Bid
 from scheduling.decision import Decision, Move
 from scheduling.ledger import Ledger
 from scheduling.policy import HISTORY, Book, Job
+from scheduling.preemptive.queues import Queues, Ran
 from scheduling.schedule import Schedule
 
 
 @dataclass
 class RunningBook:
-    """The ledger, the jobs behind it, and what past bids offered. The ledger holds what jobs hold from now on."""
+    """The ledger, the jobs behind it, and what past bids offered. The ledger holds what jobs hold from now on.
+
+    Under a policy that queues, the chunks of jobs are in the queues of workers, and the ledger holds nothing.
+    """
 
     ledger: Ledger
     history: deque[tuple[float, ...]] = field(default_factory=lambda: deque(maxlen=HISTORY))
     decided: int = 0
     jobs: dict[str, Job] = field(default_factory=dict)
     """Admitted and not complete, by the bid's id, in order of admission."""
+    queues: Queues | None = None
+    """None until a job's chunks join a queue."""
+    ran: list[Ran] = field(default_factory=list)
+    """What workers took from queues since somebody last emptied this list."""
 
     @property
     def now(self) -> int:
@@ -35,15 +43,31 @@ class RunningBook:
         """What a policy may look at."""
         past = np.array(self.history, dtype=np.float64).reshape(len(self.history), len(self.ledger.inventory.resources))
         jobs = tuple(self.jobs.values())
-        return Book(now=self.now, ledger=self.ledger, history=past, decided=self.decided, jobs=jobs)
+        return Book(self.now, self.ledger, history=past, decided=self.decided, jobs=jobs, queues=self.queues)
 
     def advance(self, now: int) -> tuple[Job, ...]:
-        """Let slots pass up to `now`; returns the jobs that are over by then, which leave the book."""
+        """Let slots pass up to `now`; returns the jobs that are over by then, which leave the book.
+
+        Raises
+        ------
+        ValueError
+            If a queued job was not forecast to be complete when it is: the policy is wrong.
+        """
         self.ledger.advance(now)
         done = tuple(job for job in self.jobs.values() if job.is_over(now))
         for job in done:
             del self.jobs[job.bid.id]
+        if self.queues is not None:
+            ran = self.queues.advance(now)
+            if set(ran.completed) != {job.bid.id for job in done if not job.held}:
+                raise ValueError(f"slot {now} found {sorted(ran.completed)} complete, which was not forecast")
+            self.ran.append(ran)
         return done
+
+    def catch_up_queues(self) -> None:
+        """Let queues that were read back at an earlier slot come to now."""
+        if self.queues is not None and self.queues.now < self.now:
+            self.ran.append(self.queues.advance(self.now))
 
     def take_in(self, bid: Bid, decision: Decision, *, bound: bool) -> None:
         """Make the moves a decision asks for, reserve what it granted, and learn from the bid.
@@ -78,8 +102,10 @@ class RunningBook:
         self._make(self._allowed(moves))
 
     def end(self, job_id: str) -> Job:
-        """Take a job out of the book; what it held from now on is free again."""
+        """Take a job out of the book; what it held from now on is free again, and its chunks leave their queues."""
         job = self.jobs.pop(job_id)
+        if self.queues is not None:
+            self.queues.drop(job_id)
         self.ledger.release(_whole(job), from_slot=self.now)
         return job
 
@@ -90,6 +116,8 @@ class RunningBook:
             history=deque(self.history, maxlen=HISTORY),
             decided=self.decided,
             jobs=dict(self.jobs),
+            queues=None if self.queues is None else self.queues.copy(),
+            ran=list(self.ran),
         )
 
     def _allowed(self, moves: Iterable[Move]) -> tuple[Move, ...]:
@@ -116,7 +144,17 @@ class RunningBook:
             self.ledger.restore(held)
             raise
         for move in moves:
+            self._queue(move)
             self.jobs[move.job] = self.jobs[move.job].after(move, now=self.now)
+
+    def _queue(self, move: Move) -> None:
+        if move.schedule is None:
+            if self.queues is not None:
+                self.queues.take(move.job)
+        elif move.schedule.chunks:
+            if self.queues is None:
+                self.queues = Queues(self.ledger.inventory, now=self.now)
+            self.queues.push(self.jobs[move.job].bid, move.schedule.chunks, now=self.now)
 
 
 def _whole(job: Job) -> Schedule:

@@ -33,6 +33,11 @@ def weighted_cases() -> list[Path]:
     return sorted((ROOT / "weighted_completion").glob("*.json"))
 
 
+def preemptive_cases() -> list[Path]:
+    """Instances of preemptive edge-cloud scheduling."""
+    return sorted((ROOT / "preemptive").glob("*.json"))
+
+
 def load(path: Path) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(path.read_text())
     return document

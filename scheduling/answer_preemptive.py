@@ -1,0 +1,104 @@
+"""Answers to instances of preemptive edge-cloud scheduling."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from scheduling.arrays import Ints, Json
+from scheduling.errors import InvalidField
+from scheduling.families import Options
+from scheduling.instance_preemptive import PreemptiveInstance, read_preemptive
+from scheduling.preemptive.dispatch import PLENTY, Dispatch, dispatch
+from scheduling.preemptive.queues import Queues, Ran
+from scheduling.schedule import CLOUD
+
+
+@dataclass(frozen=True)
+class Course:
+    """What became of an instance: by job in the order of the file, times in slots."""
+
+    completion: tuple[Fraction | None, ...]
+    """None for a job with nowhere to go."""
+    dispatched: tuple[Dispatch | None, ...]
+    ran: tuple[Ran, ...]
+
+
+def answer(document: object, options: Options) -> Json:
+    """Run the jobs of an instance; raises InvalidField naming a field or an option."""
+    options.only("preemptive", "policy", "cloud", "storage")
+    if options.policy not in (None, "preemptive"):
+        raise InvalidField("--policy", f"{options.policy} does not run preemptive instances")
+    instance = read_preemptive(document)
+    return to_document(instance, run(instance, options.cloud or "jobmax", limited=options.storage == "limited"))
+
+
+def run(instance: PreemptiveInstance, rule: str, *, limited: bool = False) -> Course:
+    """Dispatch jobs as they arrive and let all workers work to the end; `limited`: servers store what they can."""
+    order = sorted(range(len(instance.bids)), key=lambda j: instance.bids[j].arrival)
+    queues = Queues(instance.inventory, now=0, ticks=1)
+    ran: list[Ran] = []
+    found: dict[int, Dispatch | None] = {}
+    done: dict[str, int] = {}
+    for j in order:
+        bid = instance.bids[j]
+        ran.append(queues.advance(bid.arrival))
+        done |= ran[-1].completed
+        room = _room(instance, j, found, done) if limited else None
+        task = queues.task(bid)
+        usable = task is not None and task.worker == instance.types[j]
+        sent = dispatch(bid, queues, rule=rule, room=room) if usable else None
+        found[j] = sent
+        if sent is not None:
+            queues.push(bid, sent.chunks, now=bid.arrival)
+    end = max((window.completion for window in queues.windows().values()), default=queues.now)
+    ran.append(queues.advance(end))
+    done |= ran[-1].completed
+    ends = (done.get(bid.id) for bid in instance.bids)
+    completion = tuple(None if end is None else Fraction(end, instance.scale) for end in ends)
+    return Course(completion, tuple(found[j] for j in range(len(instance.bids))), tuple(ran))
+
+
+def to_document(instance: PreemptiveInstance, course: Course) -> Json:
+    """What became of each job, in the order of the file, in the result format of instance files."""
+    rows, total = [], Fraction(0)
+    for j, bid in enumerate(instance.bids):
+        sent, end = course.dispatched[j], course.completion[j]
+        took = None if end is None else end - Fraction(bid.arrival, instance.scale)
+        total += took or 0
+        rows.append(
+            {
+                "id": instance.ids[j],
+                "completion": _shown(end),
+                "jct": _shown(took),
+                "dispatch": [] if sent is None else [w if w == CLOUD else instance.numbers[w] for w in sent.order],
+            }
+        )
+    preemptions = sum(len(ran.preemptions) for ran in course.ran)
+    return {"jobs": rows, "total_jct": _shown(total), "preemptions": preemptions}
+
+
+def _room(instance: PreemptiveInstance, j: int, found: dict[int, Dispatch | None], done: dict[str, int]) -> Ints | None:
+    """For how many chunks of job j each server has storage: what others sent there stays until they are complete."""
+    size = instance.sizes[j]
+    if instance.storage is None or not size:
+        return None
+    room = np.full(len(instance.inventory.servers), PLENTY, dtype=np.int64)
+    for s, limit in enumerate(instance.storage):
+        if limit is not None:
+            taken = sum(
+                c.count * instance.sizes[i]
+                for i, sent in found.items()
+                if sent is not None and instance.bids[i].id not in done
+                for c in sent.chunks
+                if c.server == s
+            )
+            room[s] = max(0, (limit - taken) // size)
+    return room
+
+
+def _shown(number: Fraction | None) -> int | str | None:
+    """A whole number, or an exact fraction such as "7/3"."""
+    if number is None:
+        return None
+    return number.numerator if number.denominator == 1 else str(number)

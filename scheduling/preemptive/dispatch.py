@@ -1,0 +1,154 @@
+"""Where the chunks of a new job go: eq. (5), and the choice between edge and cloud."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduling.arrays import Floats, Ints
+from scheduling.bid import Bid
+from scheduling.preemptive import kernel
+from scheduling.preemptive.queues import Queues, Task
+from scheduling.schedule import CLOUD, Chunks
+
+RULES = ("jobmax", "paper", "cloud", "edge")
+PLENTY = 1 << 60
+
+
+@dataclass(frozen=True)
+class Dispatch:
+    """Where a job's chunks go."""
+
+    chunks: tuple[Chunks, ...]
+    alone: bool
+    """The whole job is in the cloud: without communication (zeta = 1)."""
+    order: tuple[int, ...]
+    """Number of each chunk's worker (`Queues.server` and `index` say which), in the order of placing; CLOUD."""
+    alpha: tuple[float, ...]
+    """Least Q of each chunk in the order of placing (eq. 5), slots: the dual variable alpha."""
+
+
+@dataclass(frozen=True)
+class _Edge:
+    """Workers a job could use, and what it would find at each, ticks."""
+
+    workers: Ints
+    delay: Ints
+    ahead: Ints
+    harm: Floats
+
+    def keys(self, task: Task, chunks: int) -> Floats:
+        """D x Q of a first chunk at each worker, eq. (5), ticks."""
+        return _rounded((self.delay + self.ahead + task.each) + self.harm * float(task.each * chunks))
+
+
+@dataclass(frozen=True)
+class _Cloud:
+    server: int
+    delay: int
+
+
+def dispatch(
+    bid: Bid, queues: Queues, *, rule: str = "jobmax", count: int | None = None, room: Ints | None = None
+) -> Dispatch | None:
+    """Choose a worker for each chunk; nothing is changed.
+
+    Parameters
+    ----------
+    bid
+        Its upload begins now.
+    queues
+        As they are now.
+    rule
+        jobmax: the greedy mixed plan against the whole job in the cloud (ours). paper: the first chunk decides
+        (Algorithm 2). cloud: all to the cloud. edge: none.
+    count
+        Chunks to place; all of the job's by default.
+    room
+        For how many chunks each server has storage (Section VI), S; no limit by default.
+
+    Returns
+    -------
+    Dispatch or None
+        None if some chunk has nowhere to go.
+
+    References
+    ----------
+    Preemptive edge-cloud paper, Algorithms 2 and 3. Each chunk is committed before the next is looked at.
+    """
+    task = queues.task(bid)
+    if task is None or task.worker == kernel.NONE:
+        return None
+    count = bid.chunks if count is None else count
+    whole = count == bid.chunks
+    cloud = None if rule == "edge" else _cloud(bid, task, queues, count)
+    if rule == "cloud" and cloud is not None:
+        return _all_away(cloud, task, bid, count, queues, alone=whole)
+    edge = _edge(bid, task, queues)
+    keys = edge.keys(task, bid.chunks)
+    space = np.full(len(queues.inventory.servers), PLENTY) if room is None else room.astype(np.int64)
+    server = queues.server[edge.workers]
+    if rule == "paper" and cloud is not None:
+        best = keys[space[server] > 0].min(initial=np.inf)
+        if cloud.delay + (task.alone if whole else task.each) < best:
+            return _all_away(cloud, task, bid, count, queues, alone=whole)
+    chosen, placed = np.full(count, CLOUD), np.zeros(count)
+    away_key = np.inf if cloud is None else float(cloud.delay + task.each)
+    away = kernel.place(keys, task.each, count, server, space.copy(), away_key, chosen, placed)
+    if away and cloud is None:
+        return None
+    if rule == "jobmax" and cloud is not None and whole:
+        counts = np.bincount(chosen[: count - away], minlength=len(keys))
+        used = counts > 0
+        ends = (edge.delay + edge.ahead + counts * task.each)[used]
+        estimate = max(int(ends.max(initial=0)), cloud.delay + task.each if away else 0)
+        harm = _rounded(np.array((counts * edge.harm).sum() * task.each))
+        if cloud.delay + task.alone <= estimate + harm:
+            return _all_away(cloud, task, bid, count, queues, alone=True)
+    placed[count - away :] = away_key
+    numbers = edge.workers[chosen[: count - away]]
+    chunks = [
+        Chunks(int(queues.server[w]), task.worker, int(queues.index[w]), int(n))
+        for w, n in zip(*np.unique(numbers, return_counts=True), strict=True)
+    ]
+    if away and cloud is not None:
+        chunks.append(Chunks(cloud.server, task.worker, CLOUD, away))
+    return Dispatch(
+        tuple(sorted(chunks)),
+        alone=whole and away == count,
+        order=(*numbers.tolist(), *[CLOUD] * away),
+        alpha=tuple((placed / (bid.chunks * queues.ticks)).tolist()),
+    )
+
+
+def _rounded(ticks: Floats) -> Floats:
+    """To 2^-26 ticks: sums of 1 / D that are equal in fractions are then equal in doubles, and ties are ties."""
+    near: Floats = np.round(ticks * 2.0**26) / 2.0**26
+    return near
+
+
+def _all_away(cloud: _Cloud, task: Task, bid: Bid, count: int, queues: Queues, *, alone: bool) -> Dispatch:
+    key = cloud.delay + (task.alone if alone else task.each)
+    alpha = (key / (bid.chunks * queues.ticks),) * count
+    chunks = (Chunks(cloud.server, task.worker, CLOUD, count),)
+    return Dispatch(chunks, alone=alone, order=(CLOUD,) * count, alpha=alpha)
+
+
+def _cloud(bid: Bid, task: Task, queues: Queues, count: int) -> _Cloud | None:
+    """The nearest cloud server with a worker for each of so many chunks, the first of equals."""
+    near = [
+        (bid.delay[s], s)
+        for s, cloud in enumerate(queues.inventory.cloud)
+        if cloud and queues.number[s, task.worker] - queues.away(s, task.worker) >= count
+    ]
+    delay, server = min(near, default=(0, None))
+    return None if server is None else _Cloud(server, delay * queues.ticks)
+
+
+def _edge(bid: Bid, task: Task, queues: Queues) -> _Edge:
+    workers = np.flatnonzero(queues.type == task.worker)
+    delay = np.array(bid.delay, dtype=np.int64)[queues.server[workers]] * queues.ticks
+    ahead, harm = np.zeros(len(workers), dtype=np.int64), np.zeros(len(workers))
+    state = queues.state
+    at = queues.now * queues.ticks + delay
+    kernel.outlooks(workers, at, task.rank, state.workers, state.blocks, ahead, harm)
+    return _Edge(workers, delay, ahead, harm)

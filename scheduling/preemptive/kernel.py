@@ -1,0 +1,304 @@
+"""Workers' queues, compiled: like chunks of a job on a worker are one block; times are whole ticks.
+
+A worker's blocks are a linked list in order of rank. A worker always processes the first block that is released
+(highest average processing rate first), and leaves it in the middle of a chunk for a better one. Everything is in
+this one file, so that numba notices when machine code kept on disk is old.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from scheduling.arrays import Floats, Ints
+
+F = TypeVar("F", bound=Callable[..., Any])
+Mark = NDArray[np.int64]
+"""One number that a kernel counts up."""
+
+# Columns of a block.
+NEXT, JOB, COUNT, LEFT, EACH, RELEASE, RANK, CHUNKS, ORDER = range(9)
+BLOCK_COLUMNS = 9
+# Columns of a worker.
+HEAD, AT, CLOCK = range(3)
+WORKER_COLUMNS = 3
+# Columns of a job.
+OPEN, DONE, BEGUN = range(3)
+JOB_COLUMNS = 3
+# Columns of a segment and of a preemption.
+WORKER, WHO, FROM, TO = range(4)
+SEGMENT_COLUMNS = 4
+
+NONE = -1
+FAR = 1 << 61
+"""Later than every tick."""
+
+
+def compiled(function: F) -> F:
+    """Compile a function; the machine code is kept on disk, and other threads run meanwhile."""
+    return cast(F, njit(cache=True, nogil=True)(function))
+
+
+@compiled
+def left_of(block: Ints) -> int:
+    """Ticks of work left in a block; `LEFT` is that of its first chunk."""
+    work: int = block[LEFT] + (block[COUNT] - 1) * block[EACH]
+    return work
+
+
+@compiled
+def insert(worker: int, k: int, workers: Ints, blocks: Ints) -> None:
+    """Put block k into the queue of a worker, after those of the same rank and order."""
+    rank, order = blocks[k, RANK], blocks[k, ORDER]
+    before, x = NONE, workers[worker, HEAD]
+    while x != NONE and (blocks[x, RANK] < rank or (blocks[x, RANK] == rank and blocks[x, ORDER] <= order)):
+        before, x = x, blocks[x, NEXT]
+    blocks[k, NEXT] = x
+    if before == NONE:
+        workers[worker, HEAD] = k
+    else:
+        blocks[before, NEXT] = k
+
+
+@compiled
+def _unlink(worker: int, before: int, k: int, workers: Ints, blocks: Ints, free: Mark) -> None:
+    if before == NONE:
+        workers[worker, HEAD] = blocks[k, NEXT]
+    else:
+        blocks[before, NEXT] = blocks[k, NEXT]
+    blocks[k, NEXT] = free[0]
+    free[0] = k
+    if workers[worker, AT] == k:
+        workers[worker, AT] = NONE
+
+
+@compiled
+def remove(job: int, workers: Ints, blocks: Ints, free: Mark, taken: Ints) -> int:
+    """Take every block of a job out; rows of `taken` (worker, chunks left) say what they were, returns how many."""
+    found = 0
+    for w in range(len(workers)):
+        before, k = NONE, workers[w, HEAD]
+        while k != NONE:
+            after = blocks[k, NEXT]
+            if blocks[k, JOB] == job:
+                taken[found, 0], taken[found, 1] = w, blocks[k, COUNT]
+                found += 1
+                _unlink(w, before, k, workers, blocks, free)
+            else:
+                before = k
+            k = after
+    return found
+
+
+@compiled
+def _work_on(block: Ints, job: Ints, start: int, end: int) -> bool:
+    """Work on a block from tick `start` to `end`; True if all its chunks are complete then."""
+    spent = end - start
+    if spent == left_of(block):
+        job[OPEN] -= block[COUNT]
+        job[DONE] = max(job[DONE], end)
+        return True
+    if spent < block[LEFT]:
+        block[LEFT] -= spent
+        return False
+    spent -= block[LEFT]
+    whole, rest = 1 + spent // block[EACH], spent % block[EACH]
+    job[OPEN] -= whole
+    job[DONE] = max(job[DONE], end - rest)
+    block[COUNT] -= whole
+    block[LEFT] = block[EACH] - rest
+    return False
+
+
+@compiled
+def advance(
+    first: int,
+    to: int,
+    workers: Ints,
+    blocks: Ints,
+    free: Mark,
+    jobs: Ints,
+    segments: Ints,
+    counted: Mark,
+    preemptions: Ints,
+    preempted: Mark,
+) -> int:
+    """Run workers from number `first` on until tick `to` (or all is done); returns the worker at which to go on.
+
+    That is their number once all have come to `to`, less if there is no more room for segments or preemptions.
+    """
+    keeps = len(segments) > 0
+    for w in range(first, len(workers)):
+        t = workers[w, CLOCK]
+        while t < to and workers[w, HEAD] != NONE:
+            before, k, soon = NONE, workers[w, HEAD], to
+            while k != NONE and blocks[k, RELEASE] > t:
+                soon = min(soon, blocks[k, RELEASE])
+                before, k = k, blocks[k, NEXT]
+            if k == NONE:
+                t = soon
+                continue
+            if keeps and (counted[0] == len(segments) or preempted[0] == len(preemptions)):
+                workers[w, CLOCK] = t
+                return w
+            at = workers[w, AT]
+            if at != NONE and at != k and blocks[at, LEFT] < blocks[at, EACH] and keeps:
+                row = preemptions[preempted[0]]
+                row[WORKER], row[WHO], row[FROM], row[TO] = w, blocks[at, JOB], t, blocks[k, JOB]
+                preempted[0] += 1
+            workers[w, AT] = k
+            j, end = blocks[k, JOB], min(t + left_of(blocks[k]), soon)
+            if jobs[j, BEGUN] == NONE or t < jobs[j, BEGUN]:
+                jobs[j, BEGUN] = t
+            if keeps:
+                row = segments[counted[0]]
+                row[WORKER], row[WHO], row[FROM], row[TO] = w, j, t, end
+                counted[0] += 1
+            if _work_on(blocks[k], jobs[j], t, end):
+                _unlink(w, before, k, workers, blocks, free)
+            t = end
+        workers[w, CLOCK] = to
+    return len(workers)
+
+
+@compiled
+def _gather(w: int, workers: Ints, blocks: Ints, rows: Ints, work: Ints) -> int:
+    """Numbers of a worker's blocks, in order, and the ticks left of each; returns how many there are."""
+    n, k = 0, workers[w, HEAD]
+    while k != NONE:
+        rows[n], work[n] = k, left_of(blocks[k])
+        n, k = n + 1, blocks[k, NEXT]
+    return n
+
+
+@compiled
+def _pass(t: int, to: int, n: int, blocks: Ints, rows: Ints, work: Ints) -> None:
+    """Let the worker of these n blocks work from tick t to `to`: takes it from `work`."""
+    while t < to:
+        soon, i = to, 0
+        while i < n and (work[i] == 0 or blocks[rows[i], RELEASE] > t):
+            if work[i] > 0:
+                soon = min(soon, blocks[rows[i], RELEASE])
+            i += 1
+        if i < n:
+            spent = min(work[i], soon - t)
+            work[i] -= spent
+            t += spent
+        else:
+            t = soon
+
+
+@compiled
+def _waiting(n: int, blocks: Ints, rows: Ints, work: Ints, above: int) -> float:
+    """Sum of 1 / D over the chunks with work left whose rank is greater than `above`."""
+    total = 0.0
+    for i in range(n):
+        block = blocks[rows[i]]
+        if block[RANK] > above:
+            total += -(-work[i] // block[EACH]) / block[CHUNKS]
+    return total
+
+
+@compiled
+def outlook(w: int, at: int, rank: int, workers: Ints, blocks: Ints, rows: Ints, work: Ints, harmed: Floats) -> int:
+    """What a newcomer of this rank finds at a worker at tick `at`, if nobody else comes.
+
+    Returns the ticks of work before it; `harmed[0]` becomes the sum of 1 / D over the chunks behind it. `rows` and
+    `work` are scratch, as long as there are blocks.
+    """
+    n = _gather(w, workers, blocks, rows, work)
+    _pass(workers[w, CLOCK], at, n, blocks, rows, work)
+    ahead = 0
+    for i in range(n):
+        if blocks[rows[i], RANK] <= rank:
+            ahead += work[i]
+    harmed[0] = _waiting(n, blocks, rows, work, rank)
+    return ahead
+
+
+@compiled
+def outlooks(candidates: Ints, at: Ints, rank: int, workers: Ints, blocks: Ints, ahead: Ints, harm: Floats) -> None:
+    """`outlook` of every candidate, each at its own tick."""
+    rows, work = np.empty(len(blocks), dtype=np.int64), np.empty(len(blocks), dtype=np.int64)
+    for i in range(len(candidates)):
+        ahead[i] = outlook(candidates[i], at[i], rank, workers, blocks, rows, work, harm[i : i + 1])
+
+
+@compiled
+def _sift(heap: Ints, n: int, at: int, key: Floats) -> None:
+    x = heap[at]
+    while True:
+        c = 2 * at + 1
+        if c >= n:
+            break
+        if c + 1 < n:
+            a, b = heap[c], heap[c + 1]
+            if key[b] < key[a] or (key[b] == key[a] and b < a):
+                c += 1
+        o = heap[c]
+        if key[x] < key[o] or (key[x] == key[o] and x < o):
+            break
+        heap[at] = o
+        at = c
+    heap[at] = x
+
+
+@compiled
+def place(
+    key: Floats, each: int, chunks: int, server: Ints, room: Ints, cloud: float, chosen: Ints, keys: Floats
+) -> int:
+    """Give chunks one by one to the candidate of least key (D x Q of eq. 5, ticks), which then grows by `each`.
+
+    Parameters
+    ----------
+    key
+        Of each candidate for its first chunk, N; changed.
+    chunks
+        How many there are.
+    server, room
+        Of each candidate its server, and of each server for how many chunks it has storage; `room` is changed.
+    cloud
+        Key of the cloud; where it is less than every candidate's, all that are left go there. Infinite: no cloud.
+    chosen, keys
+        Results: the candidate of each chunk that was placed, and its key.
+
+    Returns
+    -------
+    int
+        Chunks that are left for the cloud, or for nowhere.
+    """
+    n = len(key)
+    heap = np.arange(n)
+    for a in range(n // 2 - 1, -1, -1):
+        _sift(heap, n, a, key)
+    for placed in range(chunks):
+        while n > 0 and room[server[heap[0]]] < 1:
+            n -= 1
+            heap[0] = heap[n]
+            if n > 0:
+                _sift(heap, n, 0, key)
+        if n == 0 or cloud < key[heap[0]]:
+            return chunks - placed
+        i = heap[0]
+        chosen[placed] = i
+        room[server[i]] -= 1
+        keys[placed] = key[i]
+        key[i] += each
+        _sift(heap, n, 0, key)
+    return 0
+
+
+@compiled
+def backlog(w: int, workers: Ints, blocks: Ints, at: Ints, sums: Floats) -> None:
+    """Column w of `sums` becomes the sum of 1 / D over chunks that are not complete at each of the ticks `at`."""
+    rows, work = np.empty(len(blocks), dtype=np.int64), np.empty(len(blocks), dtype=np.int64)
+    n = _gather(w, workers, blocks, rows, work)
+    t = workers[w, CLOCK]
+    for row in range(len(at)):
+        _pass(t, at[row], n, blocks, rows, work)
+        t = at[row]
+        sums[row, w] = _waiting(n, blocks, rows, work, NONE)
+        if sums[row, w] == 0.0:
+            return

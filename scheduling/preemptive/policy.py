@@ -1,0 +1,194 @@
+"""Preemptive scheduling over edge and cloud: chunks in workers' queues, highest average processing rate first."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduling.arrays import Floats, Json
+from scheduling.bid import Architecture, Bid
+from scheduling.decision import Decision, Move, Reason
+from scheduling.errors import InvalidField
+from scheduling.inventory import Inventory
+from scheduling.parameters import check_parameters, parameter, parameters_to_json
+from scheduling.policy import Book, Cause, Job, Objective
+from scheduling.preemptive.dispatch import dispatch
+from scheduling.preemptive.queues import Queues, Task, Window
+from scheduling.schedule import CLOUD, Chunks, Schedule
+
+Forecasts = dict[str, Schedule]
+"""Start and completion in slots, rounded down and up, and the chunks that join queues now; by the bid's id."""
+
+
+@dataclass(frozen=True)
+class Preemptive:
+    """A_online: each chunk goes once to a worker where it ends soon and delays others little (eq. 5).
+
+    Execution is exact in continuous time; what workers do between events is known, so every completion is a forecast
+    that holds until the next arrival, end or change of servers. docs/algorithms-preemptive.md says what deviates from
+    the paper and why.
+    """
+
+    cloud: str = parameter(
+        "jobmax",
+        "Edge or cloud: jobmax compares when the whole job would end and what it would delay; paper lets the first "
+        "chunk decide (Algorithm 2); cloud sends every job to the cloud, edge none.",
+        choices=("jobmax", "paper", "cloud", "edge"),
+    )
+
+    name = "preemptive"
+    title = "Preemptive: short jobs pass long ones on every worker, edge or cloud, nobody pays"
+    objective = Objective.COMPLETION
+    architectures = frozenset({Architecture.PS})
+    binding = False
+    pause = 0
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def decide(self, bid: Bid, book: Book) -> Decision:
+        """Send the job's chunks to queues, or into line while no parameter server is free; never reject for a price."""
+        queues = _queues(book)
+        if not self._can_run(bid, queues, book):
+            return _impossible(bid, book)
+        forecasts = self._dispatch([bid], queues)
+        mine = forecasts.pop(bid.id, None)
+        value = bid.utility.value if mine is None else bid.utility.at(mine.completion - bid.arrival)
+        moves = _moves(book.jobs, forecasts)
+        return Decision(
+            bid_id=bid.id,
+            slot=book.now,
+            admitted=True,
+            value=value,
+            payment=0.0,
+            payoff=value,
+            schedule=mine,
+            reason=None,
+            explanation=_explain(mine, bid, later=len(moves)),
+            counter=None,
+            ceiling=bid.utility.value,
+            density=(0.0,) * len(book.inventory.resources),
+            moves=moves,
+        )
+
+    def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
+        """Dispatch what waits, with its old rank, and say whose forecast changed."""
+        queues = _queues(book)
+        waiting = [job.bid for job in book.jobs if not job.held and queues.waiting(job.bid)]
+        if not waiting and cause is Cause.SLOT:
+            return ()
+        return _moves(book.jobs, self._dispatch(waiting, queues))
+
+    def prices(self, book: Book) -> Floats:
+        """Congestion of each server's workers, T x S x R: what a slot's delay of all chunks waiting there costs.
+
+        The dual variable beta of the paper: the sum of 1 / D over chunks that are not complete, mean of the workers
+        of the type that demands the resource, jobs (not money) a slot.
+        """
+        ledger = book.ledger
+        prices = np.zeros(ledger.used.shape)
+        if book.queues is not None:
+            of_types = book.queues.congestion(len(ledger.used))
+            for m, machine in enumerate(book.inventory.workers):
+                for r in np.flatnonzero(machine.demand):
+                    prices[:, :, r] += of_types[:, :, m] / machine.demand[r]
+        return prices
+
+    def check(self, inventory: Inventory) -> None:
+        """Every resource is demanded by one machine type only: workers are counted one by one."""
+        demands = np.vstack([inventory.worker_demand, inventory.ps_demand])
+        shared = np.flatnonzero((demands > 0).sum(axis=0) > 1)
+        if len(shared):
+            name = inventory.resources[shared[0]]
+            raise InvalidField(
+                "resources", f"{name} is shared by several machine types; each needs one of its own here"
+            )
+
+    def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> None:
+        """No dual bound on welfare: the objective is the time jobs take."""
+
+    def to_json(self) -> Json:
+        """Every parameter by name, plain JSON values."""
+        return parameters_to_json(self)
+
+    def _can_run(self, bid: Bid, queues: Queues, book: Book) -> bool:
+        """Whether some worker that the rule allows could process one of its chunks within the horizon."""
+        task = queues.task(bid)
+        if task is None or task.each > (book.ledger.end - book.now) * queues.ticks:
+            return False
+        hosts = np.flatnonzero(queues.number[:, task.worker]).tolist()
+        return any(not book.inventory.cloud[s] or self._fits_cloud(bid, queues, s, task) for s in hosts)
+
+    def _fits_cloud(self, bid: Bid, queues: Queues, server: int, task: Task) -> bool:
+        return self.cloud != "edge" and bool(queues.number[server, task.worker] >= bid.chunks)
+
+    def _dispatch(self, bids: Iterable[Bid], queues: Queues) -> Forecasts:
+        """Push the waiting chunks of jobs, in order of rank, and forecast all jobs none of whose chunks wait."""
+        placed = {}
+        for bid in sorted(bids, key=queues.rank):
+            if not queues.has_ps(bid):
+                continue
+            found = dispatch(bid, queues, rule=self.cloud, count=queues.waiting(bid))
+            if found is not None:
+                queues.push(bid, found.chunks, now=queues.now)
+                placed[bid.id] = found.chunks
+        windows = queues.windows()
+        return {name: _schedule(window, queues.ticks, placed.get(name, ())) for name, window in windows.items()}
+
+
+def _queues(book: Book) -> Queues:
+    """The book's queues, to be changed."""
+    return Queues(book.inventory, now=book.now) if book.queues is None else book.queues.copy()
+
+
+def _schedule(window: Window, ticks: int, chunks: tuple[Chunks, ...]) -> Schedule:
+    return Schedule(window.start // ticks, -(-window.completion // ticks), placements=(), chunks=chunks)
+
+
+def _moves(jobs: Iterable[Job], forecasts: Forecasts) -> tuple[Move, ...]:
+    """Those whose forecast changed, or whose chunks were dispatched, in the order in which they joined queues."""
+    known = {job.bid.id: job for job in jobs}
+    return tuple(
+        Move(name, forecast)
+        for name, forecast in forecasts.items()
+        if name in known and _differs(known[name], forecast)
+    )
+
+
+def _differs(job: Job, forecast: Schedule) -> bool:
+    return bool(forecast.chunks) or (job.start, job.completion) != (forecast.start, forecast.completion)
+
+
+def _explain(mine: Schedule | None, bid: Bid, *, later: int) -> str:
+    if mine is None:
+        return "Admitted: it is in line until a worker and a parameter server for it are free. Nobody pays here."
+    others = "" if not later else " One job is delayed by it." if later == 1 else f" {later} jobs are delayed by it."
+    return (
+        f"Admitted: its {bid.chunks} chunks go to {_where(mine)}. If no shorter job comes, the first is begun in slot "
+        f"{mine.start} and the last is complete by slot {mine.completion}.{others} Nobody pays here."
+    )
+
+
+def _where(mine: Schedule) -> str:
+    edge = sum(c.index != CLOUD for c in mine.chunks)
+    away = sum(c.count for c in mine.chunks if c.index == CLOUD)
+    parts = [f"{edge} worker{'s' * (edge > 1)} at the edge"] * (edge > 0) + ["the cloud"] * (away > 0)
+    return " and ".join(parts)
+
+
+def _impossible(bid: Bid, book: Book) -> Decision:
+    return Decision(
+        bid_id=bid.id,
+        slot=book.now,
+        admitted=False,
+        value=0.0,
+        payment=0.0,
+        payoff=0.0,
+        schedule=None,
+        reason=Reason.IMPOSSIBLE,
+        explanation="No server has a worker and a parameter server of types that could process one of its chunks in "
+        f"{book.ledger.end - book.now} slots.",
+        counter=None,
+        ceiling=0.0,
+        density=(0.0,) * len(book.inventory.resources),
+    )

@@ -1,0 +1,548 @@
+"""The queues of all workers: what joined them, what workers take from them, and when each job will be complete."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, floor
+
+import numpy as np
+
+from scheduling.arrays import Floats, Ints
+from scheduling.bid import Bid
+from scheduling.errors import SchedulingError
+from scheduling.inventory import Inventory
+from scheduling.preemptive import kernel
+from scheduling.preemptive.kernel import AT, BEGUN, CLOCK, DONE, FAR, HEAD, JOB, NONE, OPEN
+from scheduling.schedule import CLOUD, Chunks
+
+TICKS = 10**9
+"""Ticks in a slot: times within a slot are whole billionths of it."""
+LATEST = 1 << 60
+"""No time may be later, ticks."""
+ROOM = 1024
+"""Segments a kernel has room for in one go."""
+
+
+@dataclass(frozen=True, order=True)
+class Segment:
+    """A worker processes chunks of one job from tick `start` to tick `end`; in the cloud `count` workers do."""
+
+    start: int
+    end: int
+    server: int
+    type: int
+    index: int
+    job: str
+    count: int = 1
+
+
+@dataclass(frozen=True, order=True)
+class Preemption:
+    """At tick `at` a worker left a chunk of `job` in the middle for one of `by`."""
+
+    at: int
+    server: int
+    type: int
+    index: int
+    job: str
+    by: str
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What workers did while slots passed."""
+
+    segments: tuple[Segment, ...]
+    preemptions: tuple[Preemption, ...]
+    completed: Mapping[str, int]
+    """Tick of completion of each job that was completed."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """First and last tick of a job, past or forecast."""
+
+    start: int
+    completion: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """Chunks that joined one queue, as a record of the past has them."""
+
+    chunks: Chunks
+    each: int
+    """Ticks of each."""
+    worked: int
+    """Ticks done of them."""
+    since: int
+    """Slot in which they joined."""
+    last: bool
+    """The worker did nothing else since it last worked on them."""
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A queued job as a record of the past has it."""
+
+    bid: Bid
+    order: int
+    type: int | None
+    """Of its workers; None if there are none any more."""
+    each: int
+    """Ticks of a chunk with communication."""
+    complete: int
+    """Chunks complete of those that were taken out of queues again."""
+    start: int | None
+    """Tick in which its first chunk was begun."""
+    completed_at: int
+    """Last tick in which anything of it was done, 0 if nothing was."""
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one chunk of a job is to workers, for as long as the job lives; times in ticks."""
+
+    worker: int
+    """Type of its workers; NONE if there are no such workers any more."""
+    each: int
+    """With communication (p0)."""
+    alone: int
+    """Without, where the whole job is in the cloud (p1)."""
+    rank: int
+    """D p0: the reciprocal of the average processing rate; less is first."""
+
+    @classmethod
+    def of(cls, bid: Bid, worker: int | None, each: int, ticks: int) -> "Task":
+        """With `each` ticks a chunk on workers of this type."""
+        transfer = 0 if worker is None else floor(bid.epochs * bid.minibatches * ticks * bid.transfer_time[worker])
+        return cls(NONE if worker is None else worker, each, max(1, each - transfer), rank=bid.chunks * each)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What is known of a job beside its blocks."""
+
+    bid: Bid
+    task: Task
+    number: int
+    """Its row."""
+    order: int
+    waiting: int
+    """Chunks that are neither complete nor in a queue."""
+
+
+@dataclass(frozen=True)
+class _Away:
+    """Chunks in the cloud, side by side."""
+
+    name: str
+    chunks: Chunks
+    release: int
+    each: int
+
+
+@dataclass
+class _State:
+    """Arrays that kernels change; one block and one job a row."""
+
+    workers: Ints
+    blocks: Ints
+    free: Ints
+    """The first unused block."""
+    jobs: Ints
+
+    def copy(self) -> "_State":
+        return _State(self.workers.copy(), self.blocks.copy(), self.free.copy(), self.jobs.copy())
+
+    def unused(self) -> int:
+        """Take an unused block, making room for more if there is none."""
+        if self.free[0] == NONE:
+            size = len(self.blocks)
+            more = np.zeros((max(size, 64), kernel.BLOCK_COLUMNS), dtype=np.int64)
+            more[:, kernel.NEXT] = np.arange(size + 1, size + len(more) + 1)
+            more[-1, kernel.NEXT] = NONE
+            self.blocks, self.free[0] = np.concatenate([self.blocks, more]), size
+        k = int(self.free[0])
+        self.free[0] = self.blocks[k, kernel.NEXT]
+        return k
+
+
+class Queues:
+    """Workers of the edge with a queue each, in order of server, type and index; chunks in the cloud have none.
+
+    Parameters
+    ----------
+    inventory
+        Workers of each type on each server: as many as its capacity has room for, types looked at one by one.
+    now
+        Slot in which it begins.
+    ticks
+        In a slot.
+    """
+
+    def __init__(self, inventory: Inventory, *, now: int, ticks: int = TICKS) -> None:
+        self.inventory, self.now, self.ticks = inventory, now, ticks
+        self.number = machines(inventory.capacity, inventory.worker_demand)
+        """Workers of each type on each server, S x W."""
+        edge = np.where(np.array(inventory.cloud, dtype=np.bool_)[:, None], 0, self.number)
+        servers, types = np.indices(edge.shape)
+        self.server: Ints = np.repeat(servers.ravel(), edge.ravel())
+        self.type: Ints = np.repeat(types.ravel(), edge.ravel())
+        first = np.cumsum(edge.ravel()) - edge.ravel()
+        self._first: Ints = first.reshape(edge.shape)
+        self.index: Ints = np.arange(len(self.server)) - np.repeat(first, edge.ravel())
+        self._worker_types = [m for m in range(len(inventory.workers)) if self.number[:, m].any()]
+        self._pss = machines(inventory.capacity, inventory.ps_demand).sum(axis=0).tolist()
+        self._ps_types = [p for p, number in enumerate(self._pss) if number]
+        workers = np.full((len(self.server), kernel.WORKER_COLUMNS), NONE, dtype=np.int64)
+        workers[:, CLOCK] = now * ticks
+        blocks = np.zeros((0, kernel.BLOCK_COLUMNS), dtype=np.int64)
+        jobs = np.zeros((0, kernel.JOB_COLUMNS), dtype=np.int64)
+        self._state = _State(workers, blocks, np.full(1, NONE, dtype=np.int64), jobs)
+        self._known: dict[str, _Known] = {}
+        self._away: list[_Away] = []
+        self._next_order = 0
+        self._windows: dict[str, Window] | None = None
+
+    @classmethod
+    def restored(
+        cls, inventory: Inventory, *, now: int, next_order: int, jobs: Iterable[Restored], ticks: int = TICKS
+    ) -> "Queues":
+        """The queues as they were at slot `now`, from a record of what joined them and what was done."""
+        queues = cls(inventory, now=now, ticks=ticks)
+        queues._next_order = next_order
+        for job in sorted(jobs, key=lambda job: job.order):
+            queues._restore(job)
+        return queues
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """Jobs that are not complete, in the order in which they first joined."""
+        return tuple(self._known)
+
+    @property
+    def state(self) -> _State:
+        """The arrays, for kernels that only look."""
+        return self._state
+
+    def copy(self) -> "Queues":
+        """Independent queues with the same contents."""
+        other = object.__new__(Queues)
+        other.__dict__ |= self.__dict__ | {
+            "_state": self._state.copy(),
+            "_known": dict(self._known),
+            "_away": list(self._away),
+        }
+        return other
+
+    def task(self, bid: Bid) -> Task | None:
+        """What a chunk of this job is, on machines of its ideal types; None if no server has such machines.
+
+        The worker type is the one with the least time for a mini-batch and its transfer, the PS type the one with the
+        least for an update, the first of equals. A type that needs longer than any horizon for a chunk is none.
+        """
+        known = self._known.get(bid.id)
+        if known is not None:
+            return known.task
+        steps = [(bid.worker_time[m] + bid.transfer_time[m], m) for m in self._worker_types]
+        updates = [(bid.ps_time[p], p) for p in self._ps_types]
+        if not steps or not updates:
+            return None
+        (step, worker), (update, _) = min(steps), min(updates)
+        each = max(1, ceil(bid.epochs * bid.minibatches * self.ticks * (step + update)))
+        return Task.of(bid, worker, each, self.ticks)
+
+    def rank(self, bid: Bid) -> tuple[int, int]:
+        """Whose turn it is first: D p0 in ticks, then the order of joining."""
+        known, task = self._known.get(bid.id), self.task(bid)
+        return LATEST if task is None else task.rank, self._next_order if known is None else known.order
+
+    def order_of(self, job: str) -> int:
+        """Its number among all jobs that ever joined."""
+        return self._known[job].order
+
+    def task_of(self, job: str) -> Task:
+        """What a chunk of a job that joined is."""
+        return self._known[job].task
+
+    def has_worker(self, server: int, type: int, index: int) -> bool:
+        """Whether there is such a worker; `CLOUD`: any, in the cloud."""
+        here = int(self.number[server, type])
+        return bool(here if self.inventory.cloud[server] and index == CLOUD else 0 <= index < here)
+
+    def waiting(self, bid: Bid) -> int:
+        """Chunks that are neither complete nor in a queue: all of a job that never joined one."""
+        known = self._known.get(bid.id)
+        return bid.chunks if known is None else known.waiting
+
+    def has_ps(self, bid: Bid) -> bool:
+        """Whether a parameter server is free for the job: none is shared, and a cloud always has one more."""
+        if bid.id in self._known or any(self.inventory.cloud):
+            return True
+        mine = self._ps(bid)
+        in_use = sum(self._ps(known.bid) == mine for known in self._known.values())
+        return in_use < int(self._pss[mine])
+
+    def _ps(self, bid: Bid) -> int:
+        """The type of PS a job uses."""
+        return min(self._ps_types, key=lambda p: (bid.ps_time[p], p), default=0)
+
+    def away(self, server: int, type: int) -> int:
+        """Workers of a cloud server that are in use or spoken for."""
+        return sum(a.chunks.count for a in self._away if (a.chunks.server, a.chunks.type) == (server, type))
+
+    def push(self, bid: Bid, chunks: Iterable[Chunks], *, now: int) -> None:
+        """Let chunks of a job join queues now; each can be begun once it is uploaded.
+
+        A job all of whose chunks go to the cloud together runs there without communication.
+
+        Raises
+        ------
+        SchedulingError
+            If there are more chunks than wait, no such worker, or a time is beyond what can be counted.
+        """
+        chunks = tuple(chunks)
+        if now != self.now or sum(c.count for c in chunks) > self.waiting(bid):
+            raise SchedulingError(f"bid {bid.id} has {self.waiting(bid)} chunks to send in slot {self.now}")
+        task = self.task(bid)
+        if task is None:
+            raise SchedulingError(f"bid {bid.id} has no machines of types that any server has")
+        known = self._known.get(bid.id) or self._meet(bid, task, self._next_order)
+        known = replace(known, waiting=known.waiting - sum(c.count for c in chunks))
+        for c in chunks:
+            whole = c.index == CLOUD and c.count == bid.chunks
+            each = task.alone if whole else task.each
+            self._send(known, c, each, release=(now + bid.delay[c.server]) * self.ticks)
+        self._known[bid.id] = known
+        self._windows = None
+
+    def take(self, job: str) -> None:
+        """Take what is not complete out of its queues; a chunk in the middle counts whole."""
+        known = self._known.get(job)
+        if known is None:
+            return
+        taken = np.zeros((len(self._state.blocks), 2), dtype=np.int64)
+        state = self._state
+        found = kernel.remove(known.number, state.workers, state.blocks, state.free, taken)
+        left = int(taken[:found, 1].sum()) + sum(a.chunks.count for a in self._away if a.name == job)
+        self._away = [a for a in self._away if a.name != job]
+        state.jobs[known.number, OPEN] -= left
+        self._known[job] = replace(known, waiting=known.waiting + left)
+        self._windows = None
+
+    def left(self, job: str) -> tuple[Chunks, ...]:
+        """Its chunks that are in queues or in the cloud and not complete, one that is in the middle counted whole."""
+        number, blocks, found = self._known[job].number, self._state.blocks, []
+        for w, k in enumerate(self._state.workers[:, HEAD].tolist()):
+            while k != NONE:
+                if blocks[k, JOB] == number:
+                    found.append(Chunks(*self._where(w), int(blocks[k, kernel.COUNT])))
+                k = int(blocks[k, kernel.NEXT])
+        return tuple(sorted(found + [away.chunks for away in self._away if away.name == job]))
+
+    def drop(self, job: str) -> None:
+        """Forget a job that is gone."""
+        self.take(job)
+        self._known.pop(job, None)
+
+    def advance(self, now: int) -> Ran:
+        """Let workers work up to slot `now`."""
+        segments, preemptions = self._run(self._state, now * self.ticks)
+        segments += self._in_cloud(self._state, now * self.ticks)
+        self.now = now
+        self._state.workers[:, CLOCK] = now * self.ticks
+        over = [
+            name
+            for name, known in self._known.items()
+            if not known.waiting and not self._state.jobs[known.number, OPEN]
+        ]
+        completed = {name: int(self._state.jobs[self._known[name].number, DONE]) for name in over}
+        for name in over:
+            del self._known[name]
+        self._away = [a for a in self._away if a.release + a.each > now * self.ticks]
+        self._windows = None
+        return Ran(tuple(sorted(segments)), tuple(sorted(preemptions)), completed)
+
+    def windows(self) -> dict[str, Window]:
+        """First tick and completion of every job none of whose chunks wait, if nothing else joins."""
+        if self._windows is None:
+            state = self._state.copy()
+            self._run(state, FAR, keep=False)
+            self._in_cloud(state, FAR)
+            rows = ((name, state.jobs[known.number]) for name, known in self._known.items() if not known.waiting)
+            self._windows = {name: Window(int(row[BEGUN]), int(row[DONE])) for name, row in rows}
+        return self._windows
+
+    def planned(self) -> tuple[Segment, ...]:
+        """What workers will do if nothing else joins."""
+        state = self._state.copy()
+        segments, _ = self._run(state, FAR)
+        return tuple(sorted(segments + self._in_cloud(state, FAR)))
+
+    def congestion(self, slots: int) -> Floats:
+        """Sum of 1 / D over a worker's chunks that are not complete when a slot begins, forecast, T x S x W.
+
+        Mean over the workers of a type on a server; 0 where there are none, and in the cloud, where nobody waits.
+        """
+        first = self.now * self.ticks
+        at = first + np.arange(slots, dtype=np.int64) * self.ticks
+        by_worker = np.zeros((slots, len(self.server)))
+        state = self._state
+        for w in np.flatnonzero(state.workers[:, HEAD] != NONE):
+            kernel.backlog(int(w), state.workers, state.blocks, at, by_worker)
+        mean = np.zeros((slots, *self.number.shape))
+        for s, m in {(int(s), int(m)) for s, m in zip(self.server, self.type, strict=True)}:
+            start = self._first[s, m]
+            mean[:, s, m] = by_worker[:, start : start + self.number[s, m]].mean(axis=1)
+        return mean
+
+    def relaid(
+        self,
+        inventory: Inventory,
+        *,
+        servers: Sequence[int | None],
+        types: Sequence[int | None],
+        bids: Mapping[str, Bid],
+    ) -> "Queues":
+        """The same queues in another inventory; chunks of workers that are gone wait.
+
+        `servers` and `types` (of workers) say where each one is now, None if it is gone; `bids` are the jobs' in the
+        new positions.
+        """
+        new = Queues(inventory, now=self.now, ticks=self.ticks)
+        new._next_order = self._next_order
+        names = {known.number: name for name, known in self._known.items()}
+        for name, known in self._known.items():
+            task = Task.of(bids[name], types[known.task.worker], known.task.each, self.ticks)
+            met = new._meet(bids[name], task, known.order)
+            new._state.jobs[met.number, [DONE, BEGUN]] = self._state.jobs[known.number, [DONE, BEGUN]]
+            new._known[name] = replace(met, waiting=known.waiting)
+        for w in range(len(self.server)):
+            s, m, k = servers[self.server[w]], types[self.type[w]], int(self._state.workers[w, HEAD])
+            to = None if s is None or m is None else new._worker(Chunks(s, m, int(self.index[w]), 1))
+            while k != NONE:
+                new._settle(
+                    names[int(self._state.blocks[k, JOB])], self._state.blocks[k], to, self._state.workers[w, AT] == k
+                )
+                k = int(self._state.blocks[k, kernel.NEXT])
+        for away in self._away:
+            s, m = servers[away.chunks.server], types[away.chunks.type]
+            if s is None or m is None or not inventory.cloud[s]:
+                known = new._known[away.name]
+                new._known[away.name] = replace(known, waiting=known.waiting + away.chunks.count)
+            else:
+                new._away.append(replace(away, chunks=replace(away.chunks, server=s, type=m)))
+                new._state.jobs[new._known[away.name].number, OPEN] += away.chunks.count
+        return new
+
+    def _settle(self, name: str, block: Ints, worker: int | None, at: bool) -> None:
+        """Put a block of another queue into a worker's, or let its chunks wait if there is no worker."""
+        known = self._known[name]
+        if worker is None:
+            self._known[name] = replace(known, waiting=known.waiting + int(block[kernel.COUNT]))
+            return
+        k = self._state.unused()
+        self._state.blocks[k] = block
+        self._state.blocks[k, JOB] = known.number
+        kernel.insert(worker, k, self._state.workers, self._state.blocks)
+        self._state.jobs[known.number, OPEN] += block[kernel.COUNT]
+        if at:
+            self._state.workers[worker, AT] = k
+
+    def _meet(self, bid: Bid, task: Task, order: int) -> _Known:
+        jobs = self._state.jobs
+        number = len(jobs)
+        if len(self._known) < len(jobs):
+            number = min(set(range(len(jobs))) - {known.number for known in self._known.values()})
+        else:
+            self._state.jobs = np.concatenate([jobs, np.zeros((1, kernel.JOB_COLUMNS), dtype=np.int64)])
+        self._state.jobs[number] = (0, 0, NONE)
+        known = self._known[bid.id] = _Known(bid, task, number, order, waiting=bid.chunks)
+        self._next_order = max(self._next_order, order + 1)
+        return known
+
+    def _worker(self, c: Chunks) -> int | None:
+        """Number of an edge worker; None if it is not there."""
+        if self.inventory.cloud[c.server] or not 0 <= c.index < self.number[c.server, c.type]:
+            return None
+        return int(self._first[c.server, c.type]) + c.index
+
+    def _send(self, known: _Known, c: Chunks, each: int, *, release: int, first: int | None = None) -> int | None:
+        """Put chunks into a queue or the cloud; the number of their block. `first`: ticks left of the first chunk."""
+        if release + c.count * each > LATEST:
+            raise SchedulingError(f"bid {known.bid.id}: {c.count} chunks of {each} ticks end later than can be counted")
+        self._state.jobs[known.number, OPEN] += c.count
+        if c.index == CLOUD:
+            self._away.append(_Away(known.bid.id, c, release, each))
+            return None
+        worker = self._worker(c)
+        if worker is None:
+            raise SchedulingError(f"there is no worker {c.index} of type {c.type} on server {c.server}")
+        k, chunks = self._state.unused(), known.bid.chunks
+        left = each if first is None else first
+        rank = known.task.rank
+        self._state.blocks[k] = (NONE, known.number, c.count, left, each, release, rank, chunks, known.order)
+        kernel.insert(worker, k, self._state.workers, self._state.blocks)
+        return k
+
+    def _restore(self, job: Restored) -> None:
+        known = self._meet(job.bid, Task.of(job.bid, job.type, job.each, self.ticks), job.order)
+        began = NONE if job.start is None else job.start
+        self._state.jobs[known.number] = (0, job.completed_at, began)
+        for part in job.parts:
+            c, release = part.chunks, (part.since + job.bid.delay[part.chunks.server]) * self.ticks
+            left = c.count * part.each - part.worked
+            if left > 0 and c.index == CLOUD:
+                self._send(known, c, part.each, release=release)
+            elif left > 0:
+                count = -(-left // part.each)
+                first = left - (count - 1) * part.each
+                k = self._send(known, replace(c, count=count), part.each, release=release, first=first)
+                if part.last and first < part.each and (worker := self._worker(c)) is not None and k is not None:
+                    self._state.workers[worker, AT] = k
+        waiting = job.bid.chunks - job.complete - sum(part.chunks.count for part in job.parts)
+        self._known[job.bid.id] = replace(known, waiting=waiting)
+
+    def _run(self, state: _State, to: int, *, keep: bool = True) -> tuple[list[Segment], list[Preemption]]:
+        """Let the workers of a state work up to tick `to`; what they did, if it is to be kept."""
+        segments, preemptions = [], []
+        names = {known.number: name for name, known in self._known.items()}
+        room, first = ROOM if keep else 0, 0
+        while first < len(self.server):
+            rows = np.zeros((room, kernel.SEGMENT_COLUMNS), dtype=np.int64)
+            lost = np.zeros((room, kernel.SEGMENT_COLUMNS), dtype=np.int64)
+            n, m = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
+            first = kernel.advance(first, to, state.workers, state.blocks, state.free, state.jobs, rows, n, lost, m)
+            for w, job, start, end in rows[: n[0]].tolist():
+                segments.append(Segment(start, end, *self._where(w), names[job]))
+            for w, job, at, by in lost[: m[0]].tolist():
+                preemptions.append(Preemption(at, *self._where(w), names[job], names[by]))
+        return segments, preemptions
+
+    def _in_cloud(self, state: _State, to: int) -> list[Segment]:
+        """Let the cloud work up to tick `to`, on each chunk from its release on."""
+        segments, clock = [], self.now * self.ticks
+        for away in self._away:
+            start, end = max(away.release, clock), min(away.release + away.each, to)
+            row = state.jobs[self._known[away.name].number]
+            if start < end:
+                c = away.chunks
+                segments.append(Segment(start, end, c.server, c.type, c.index, away.name, c.count))
+                row[BEGUN] = start if row[BEGUN] == NONE else min(row[BEGUN], start)
+            if clock < away.release + away.each <= to:
+                row[OPEN] -= away.chunks.count
+                row[DONE] = max(row[DONE], away.release + away.each)
+        return segments
+
+    def _where(self, worker: int) -> tuple[int, int, int]:
+        return int(self.server[worker]), int(self.type[worker]), int(self.index[worker])
+
+
+def machines(capacity: Ints, demands: Ints) -> Ints:
+    """Machines of each type that each server has room for, types looked at one by one, servers x types."""
+    number = np.zeros((len(capacity), len(demands)), dtype=np.int64)
+    for m, demand in enumerate(demands):
+        asked = demand > 0
+        number[:, m] = (capacity[:, asked] // demand[asked]).min(axis=1)
+    return number

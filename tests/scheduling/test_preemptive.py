@@ -1,0 +1,108 @@
+"""Queues and dispatch against a slow twin in exact fractions, and on every shared instance."""
+
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scheduling.answer_preemptive import run, to_document
+from scheduling.instance_preemptive import read_preemptive
+from tests.scheduling.cases import load, preemptive_cases
+from tests.scheduling.twins.preemptive_exact import simulate
+
+EXAMPLES = 1000
+STORED = "event_paper_storage"
+
+
+def draw(rng: np.random.Generator) -> dict[str, Any]:
+    """A tiny instance full of ties; every third one with fractions, some with little storage, some without a cloud."""
+    unit = int(rng.choice([1, 1, 2, 3]))
+    kinds = int(rng.integers(1, 3))
+
+    def time(low: int, high: int) -> str:
+        return str(Fraction(int(rng.integers(low * unit, high * unit + 1)), unit))
+
+    servers: list[dict[str, Any]] = [
+        {"workers": rng.integers(0, kinds, rng.integers(1, 4)).tolist(), "pss": [0]} for _ in range(rng.integers(1, 4))
+    ]
+    for server in servers:
+        if rng.random() < 0.4:
+            server["storage"] = int(rng.integers(1, 6))
+    jobs: list[dict[str, Any]] = []
+    arrival = Fraction(0)
+    for i in range(rng.integers(1, 8)):
+        arrival += Fraction(time(0, 3))
+        slow = Fraction(time(1, 6))
+        fast = min(slow, Fraction(time(1, 6)))
+        jobs.append(
+            {
+                "id": i,
+                "r": str(arrival),
+                "D": int(rng.integers(1, 5)),
+                "worker_type": int(rng.integers(kinds)),
+                "p0": str(slow),
+                "p1": str(fast),
+                "delta": [time(0, 3) for _ in servers],
+                "delta_cloud": time(2, 12),
+                "chunk_size": int(rng.integers(1, 3)),
+            }
+        )
+    return {"servers": servers, "cloud": bool(rng.random() < 0.8), "jobs": jobs}
+
+
+def outcome(document: dict[str, Any], rule: str, *, limited: bool = False) -> dict[str, Any]:
+    instance = read_preemptive(document)
+    return to_document(instance, run(instance, rule, limited=limited))
+
+
+def fresh_seed() -> int:
+    return int(np.random.SeedSequence().generate_state(1)[0])
+
+
+@pytest.mark.parametrize("rule", ["jobmax", "paper"])
+def test_blocks_and_heaps_are_the_exact_twin(rule: str) -> None:
+    seed = fresh_seed()
+    rng = np.random.default_rng(seed)
+    for example in range(EXAMPLES):
+        document = draw(rng)
+        limited = bool(rng.random() < 0.3)
+        twin, fast = simulate(document, rule, limited=limited), outcome(document, rule, limited=limited)
+        where = f"seed {seed}, example {example}"
+        ends = {row["id"]: Fraction(row["completion"]) for row in fast["jobs"] if row["completion"] is not None}
+        assert {row["id"]: row["dispatch"] for row in fast["jobs"]} == twin.dispatch, where
+        assert ends == twin.completion, where
+        assert fast["preemptions"] == twin.preemptions, where
+
+
+@pytest.mark.parametrize("path", preemptive_cases(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("rule", ["jobmax", "paper"])
+def test_every_shared_instance_is_answered_as_expected(path: Path, rule: str) -> None:
+    document = load(path)
+    agrees(outcome(document, rule), document["expected"][f"event_{rule}"])
+
+
+@pytest.mark.parametrize("path", [path for path in preemptive_cases() if STORED in load(path)["expected"]])
+def test_storage_is_kept_until_the_job_is_complete(path: Path) -> None:
+    document = load(path)
+    agrees(outcome(document, "paper", limited=True), document["expected"][STORED])
+
+
+def agrees(found: dict[str, Any], expected: dict[str, Any]) -> None:
+    ends = {str(row["id"]): Fraction(row["completion"]) for row in found["jobs"]}
+    assert ends == {name: Fraction(end) for name, end in expected["completion"].items()}
+    assert {str(row["id"]): row["dispatch"] for row in found["jobs"]} == expected["dispatch"]
+    assert Fraction(found["total_jct"]) == Fraction(expected["total_jct"])
+    assert found["preemptions"] == expected.get("preemptions", found["preemptions"])
+
+
+@pytest.mark.parametrize("path", preemptive_cases(), ids=lambda path: path.stem)
+def test_alpha_is_the_least_q_of_each_chunk(path: Path) -> None:
+    document = load(path)
+    instance = read_preemptive(document)
+    course = run(instance, "paper")
+    for name, dispatched in zip(instance.ids, course.dispatched, strict=True):
+        assert dispatched is not None
+        expected = [float(Fraction(a)) for a in document["expected"]["event_paper"]["alpha"][str(name)]]
+        assert sorted(a / instance.scale for a in dispatched.alpha) == pytest.approx(sorted(expected))

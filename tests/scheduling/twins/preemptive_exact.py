@@ -1,0 +1,169 @@
+"""Preemptive edge-cloud scheduling chunk by chunk in exact fractions: slow, obvious, and no arrays."""
+
+from collections import Counter
+from copy import copy
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+END = Fraction(10**9)
+
+
+@dataclass
+class Chunk:
+    job: Any
+    each: Fraction
+    left: Fraction
+    release: Fraction
+    rank: Fraction
+    number: int
+    done: Fraction | None = None
+
+
+@dataclass
+class Outcome:
+    completion: dict[Any, Fraction]
+    dispatch: dict[Any, list[int]]
+    preemptions: int
+    alpha: dict[Any, list[Fraction]]
+
+
+def work(chunks: list[Chunk], start: Fraction, end: Fraction, last: Chunk | None = None) -> tuple[Chunk | None, int]:
+    """One worker from start to end: always the first in rank of what is uploaded; who ran last, and preemptions."""
+    now, preemptions = start, 0
+    while now < end:
+        waiting = [c for c in chunks if c.done is None]
+        ready = [c for c in waiting if c.release <= now]
+        soon = min([c.release for c in waiting if c.release > now], default=end)
+        if not ready:
+            now = min(soon, end)
+            continue
+        first = min(ready, key=lambda c: (c.rank, c.number))
+        if last is not None and last is not first and last.done is None and last.left < last.each:
+            preemptions += 1
+        last = first
+        until = min(now + first.left, end, soon)
+        first.left -= until - now
+        now = until
+        if first.left == 0:
+            first.done = now
+    return last, preemptions
+
+
+class Cluster:
+    def __init__(self, document: dict[str, Any]) -> None:
+        self.workers = [(s, kind) for s, row in enumerate(document["servers"]) for kind in row["workers"]]
+        self.limits = [row.get("storage") for row in document["servers"]]
+        self.jobs = {job["id"]: job for job in document["jobs"]}
+        self.has_cloud = document["cloud"]
+        self.chunks: list[list[Chunk]] = [[] for _ in self.workers]
+        self.last: list[Chunk | None] = [None] * len(self.workers)
+        self.now, self.number, self.preemptions = Fraction(0), 0, 0
+        self.cloud: dict[Any, Fraction] = {}
+
+    def advance(self, to: Fraction) -> None:
+        for w, chunks in enumerate(self.chunks):
+            self.last[w], more = work(chunks, self.now, to, self.last[w])
+            self.preemptions += more
+        self.now = to
+
+    def completion(self, name: Any) -> Fraction | None:
+        """None while something of the job is not complete."""
+        ends = [c.done for chunks in self.chunks for c in chunks if c.job == name]
+        if name in self.cloud:
+            ends.append(self.cloud[name])
+        known = [end for end in ends if end is not None]
+        return max(known) if known and len(known) == len(ends) else None
+
+    def stored(self) -> list[Fraction]:
+        """What is stored on each server: the chunks of every job that is not complete."""
+        total = [Fraction(0)] * len(self.limits)
+        for w, chunks in enumerate(self.chunks):
+            for chunk in chunks:
+                end = self.completion(chunk.job)
+                if end is None or end > self.now:
+                    total[self.workers[w][0]] += number(self.jobs[chunk.job].get("chunk_size", 0))
+        return total
+
+
+Plan = tuple[list[int], bool, list[Fraction]]
+
+
+def number(value: Any) -> Fraction:
+    return Fraction(str(value))
+
+
+def simulate(document: dict[str, Any], rule: str, *, limited: bool = False) -> Outcome:
+    """Run a document of the shared format; `limited`: servers store what they can."""
+    cluster = Cluster(document)
+    sent: dict[Any, list[int]] = {}
+    alpha: dict[Any, list[Fraction]] = {}
+    for job in sorted(document["jobs"], key=lambda job: number(job["r"])):
+        cluster.advance(number(job["r"]))
+        places, alone, alpha[job["id"]] = choose(cluster, job, rule, limited=limited)
+        sent[job["id"]] = places
+        p0, p1 = number(job["p0"]), number(job["p1"])
+        for w in places:
+            if w < 0:
+                cluster.cloud[job["id"]] = cluster.now + number(job["delta_cloud"]) + (p1 if alone else p0)
+            else:
+                release = cluster.now + number(job["delta"][cluster.workers[w][0]])
+                rank = job["D"] * p0
+                cluster.chunks[w].append(Chunk(job["id"], p0, p0, release, rank, cluster.number))
+                cluster.number += 1
+    cluster.advance(END)
+    ends = {name: end for name in sent if (end := cluster.completion(name)) is not None}
+    return Outcome(ends, sent, cluster.preemptions, alpha)
+
+
+def choose(cluster: Cluster, job: dict[str, Any], rule: str, *, limited: bool) -> Plan:
+    """Worker of each chunk in the order of placing (-1: cloud), whether without communication, and each least Q."""
+    n, p0, p1 = job["D"], number(job["p0"]), number(job["p1"])
+    away = number(job["delta_cloud"]) if cluster.has_cloud else None
+    before, harm = {}, {}
+    for w, (s, kind) in enumerate(cluster.workers):
+        if kind != job.get("worker_type", 0):
+            continue
+        delay = number(job["delta"][s])
+        ahead = [copy(c) for c in cluster.chunks[w] if c.done is None]
+        work(ahead, cluster.now, cluster.now + delay)
+        ahead = [c for c in ahead if c.done is None]
+        before[w] = delay + sum(c.left for c in ahead if c.rank <= n * p0)
+        harm[w] = p0 * sum(Fraction(1, cluster.jobs[c.job]["D"]) for c in ahead if c.rank > n * p0)
+
+    def greedy(*, first_alone: bool) -> Plan:
+        q = {w: (before[w] + p0) / n + harm[w] for w in before}
+        stored, size = cluster.stored(), number(job.get("chunk_size", 0))
+        places: list[int] = []
+        alpha: list[Fraction] = []
+        while len(places) < n:
+            open_to = [w for w in q if not limited or fits(cluster, stored, size, w)]
+            best = min(open_to, key=lambda w: (q[w], w), default=None)
+            alone = first_alone and not places
+            cloud = None if away is None else (away + (p1 if alone else p0)) / n
+            if cloud is not None and (best is None or cloud < q[best]):
+                left = n - len(places)
+                return places + [-1] * left, alone, alpha + [cloud] * left
+            if best is None:
+                return [], False, []
+            places.append(best)
+            alpha.append(q[best])
+            q[best] += p0 / n
+            stored[cluster.workers[best][0]] += size
+        return places, False, alpha
+
+    if rule == "paper":
+        return greedy(first_alone=True)
+    places, alone, alpha = greedy(first_alone=False)
+    counts = Counter(w for w in places if w >= 0)
+    ends = [before[w] + k * p0 for w, k in counts.items()]
+    if away is not None and places:
+        ends += [away + p0] * (-1 in places)
+        if away + p1 <= max(ends) + sum(k * harm[w] for w, k in counts.items()):
+            return [-1] * n, True, [(away + p1) / n] * n
+    return places, alone, alpha
+
+
+def fits(cluster: Cluster, stored: list[Fraction], size: Fraction, worker: int) -> bool:
+    limit = cluster.limits[cluster.workers[worker][0]]
+    return limit is None or stored[cluster.workers[worker][0]] + size <= number(limit)
