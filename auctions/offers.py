@@ -40,6 +40,7 @@ OPTIONAL_KEYS: Final = ("label", "model", "upload_delay_s", "start_after_s", "ar
 RING_KEYS: Final = ("reduce_step_s",)
 NOT_FOR: Final = {Architecture.PS: RING_KEYS, Architecture.RING: ("ps_step_s",)}
 """Keys that say nothing about a job of this architecture."""
+LEAST_WEIGHT: Final = 1e-6
 WORTH: Final = {Objective.WELFARE: "utility", Objective.WEIGHTED_COMPLETION: "weight"}
 """How a bid says what finishing is worth, by what the policy in force wants."""
 
@@ -252,6 +253,9 @@ def _check_weight(value: object) -> float:
     weight = _number("weight", value, LARGEST_MONEY)
     if weight <= 0:
         raise InvalidField("weight", f"expected more than 0, got {weight:g}")
+    if weight < LEAST_WEIGHT:
+        # Prices are scaled by the least weight per unit: far below everyone's it would leave no digits to others.
+        raise InvalidField("weight", f"expected at least {LEAST_WEIGHT:g}, got {weight:g}")
     return weight
 
 

@@ -157,6 +157,7 @@ def test_a_ring_has_no_parameter_servers(line: Market, alice: User) -> None:
         (weighted() | {"utility": 3}, "utility", "weight"),
         ({key: value for key, value in weighted().items() if key != "weight"}, "weight", "missing"),
         (weighted(0), "weight", "more than 0"),
+        (weighted(1e-320), "weight", "at least 1e-06"),
         (weighted("7"), "weight", "number"),
         (weighted(True), "weight", "number"),
         (weighted(math.inf), "weight", "finite"),
