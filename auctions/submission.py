@@ -1,7 +1,7 @@
 """How a bid comes in: stored with its place in the queue, or only asked about."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 
@@ -90,8 +90,9 @@ def quote(*, cluster: Cluster, body: Json) -> Quote:
     moment = moment_of(market)
     book = books.peek(market, now=moment.now)
     resolved = resolve(body, cluster, book.layout)
-    core = core_bid(resolved, book.layout, bid_id="quote", arrival=moment.now)
-    decision = book.policy.decide(core, book.view())
+    # Under the number it would have: some policies draw by it.
+    core = core_bid(resolved, book.layout, bid_id=str(market.submitted + 1), arrival=moment.now)
+    decision = replace(book.policy.decide(core, book.view()), bid_id="quote")
     return Quote(decision=decision, ledger_version=book.version, slot=moment.now, layout=book.layout)
 
 
