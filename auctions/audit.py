@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from auctions import audit_history, audit_rows, audit_schedules
+from auctions import audit_history, audit_queues, audit_rows, audit_schedules
 from auctions.models import Market
 
 Check = Callable[[Market], list[str]]
@@ -29,6 +29,9 @@ CHECKS: dict[str, Check] = {
     "no server is over capacity": audit_schedules.within_capacity,
     "nothing starts before arrival and upload": audit_schedules.after_arrival_and_delay,
     "admitted jobs get their whole work": audit_schedules.work_done,
+    "workers did what a replay finds": audit_queues.segments_match,
+    "no worker does two things at once": audit_queues.one_thing_at_a_time,
+    "queued chunks are processed whole": audit_queues.chunks_complete,
     "replay gives every receipt byte for byte": audit_schedules.replays,
 }
 

@@ -152,6 +152,8 @@ def _missing_work(
             yield f"more workers than its {core.chunks} chunks"
         if core.architecture is Architecture.PS:
             yield from _missing_bandwidth(workers, pss, inventory)
+    if grant.queued_from is not None:  # see audit_queues
+        return
     ended = grant.bid.state in (BidState.CANCELLED, BidState.FAILED)
     if grant.completion is not None and not ended:
         done = progress(core, placements, until=grant.completion, pause=pause)

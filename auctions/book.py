@@ -6,7 +6,7 @@ rebuilds.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
 from uuid import UUID
@@ -14,6 +14,7 @@ from uuid import UUID
 import numpy as np
 from django.db.models import Q
 
+from auctions import queue_rows
 from auctions.layout import Holding, Layout, align
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market, PolicyVersion
 from auctions.offers import core_bid
@@ -79,7 +80,14 @@ class LiveBook:
         ledger = Ledger(layout.inventory, start=self.running.now, slots=layout.horizon)
         ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
         history = realigned(self.running.history, old=self.layout, new=layout)
-        running = RunningBook(ledger, history, self.running.decided, {job.bid.id: job for job in jobs})
+        known = {job.bid.id: job for job in jobs}
+        queues = self.running.queues
+        if queues is not None:
+            servers = _positions(self.layout.server_ids, layout.server_ids)
+            types = _positions(self.layout.worker_ids, layout.worker_ids)
+            bids = {name: job.bid for name, job in known.items()}
+            queues = queues.relaid(layout.inventory, servers=servers, types=types, bids=bids)
+        running = RunningBook(ledger, history, self.running.decided, known, queues, list(self.running.ran))
         return replace(self, layout=layout, running=running)
 
     def end(self, job_id: str) -> None:
@@ -163,10 +171,11 @@ def rebuild(market: Market, *, now: int) -> LiveBook:
     opening = Event.objects.get(market=market, version=market.inventory_version)
     layout = Layout.from_json(opening.payload)
     chosen = PolicyVersion.objects.filter(market=market).latest("number")
-    jobs = _jobs(market, layout, now=now)
+    known = _jobs(market, layout, now=now)
+    jobs = [job for job in known.values() if not job.is_over(now)]
     ledger = Ledger(layout.inventory, start=now, slots=layout.horizon)
     ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
-    return LiveBook(
+    book = LiveBook(
         version=market.ledger_version,
         market_id=market.pk,
         layout=layout,
@@ -177,8 +186,11 @@ def rebuild(market: Market, *, now: int) -> LiveBook:
             history=_recorded_history(market, layout),
             decided=DecisionRecord.objects.filter(bid__market=market).count(),
             jobs={job.bid.id: job for job in jobs},
+            queues=queue_rows.restored({pk: job.bid for pk, job in known.items()}, layout, market.pk),
         ),
     )
+    book.running.catch_up_queues()
+    return book
 
 
 def core_in_force(bid: Bid, market: Market, layout: Layout) -> CoreBid:
@@ -188,8 +200,8 @@ def core_in_force(bid: Bid, market: Market, layout: Layout) -> CoreBid:
     return core_bid(bid.offer, layout, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
 
 
-def _jobs(market: Market, layout: Layout, *, now: int) -> list[Job]:
-    """Jobs that are not over by slot `now`, in order of admission."""
+def _jobs(market: Market, layout: Layout, *, now: int) -> dict[int, Job]:
+    """Jobs that rows do not say are over, by the bid's key, in order of admission."""
     going = Q(state__in=(BidState.PLANNED, BidState.RUNNING))
     # A schedule with an inclusive window holds a slot more than the job needs.
     holding = Q(state=BidState.COMPLETED, commitments__end__gt=now)
@@ -198,16 +210,21 @@ def _jobs(market: Market, layout: Layout, *, now: int) -> list[Job]:
     held: dict[int, list[Holding]] = {bid.pk: [] for bid in bids}
     for pk, *row in rows.values_list("bid_id", "server_id", "machine_type_id", "count", "start", "end"):
         held[pk].append(Holding(*row))
-    jobs = [
-        Job(
+    return {
+        bid.pk: Job(
             bid=core_in_force(bid, market, layout),
             held=tuple(sorted(layout.placements([h for h in held[bid.pk] if h.end > h.start]))),
             completion=bid.completion_slot,
             bound=POLICIES[bid.decision.policy.name].binding,
+            queued_from=None if held[bid.pk] else bid.start_slot,
         )
         for bid in sorted(bids, key=lambda bid: bid.decision.version)
-    ]
-    return [job for job in jobs if not job.is_over(now)]
+    }
+
+
+def _positions(old: Sequence[int], new: Sequence[int]) -> list[int | None]:
+    """Where each old row is now; None if it is gone."""
+    return [new.index(key) if key in new else None for key in old]
 
 
 def realigned(history: Iterable[tuple[float, ...]], *, old: Layout, new: Layout) -> deque[tuple[float, ...]]:
@@ -252,5 +269,6 @@ def _catch_up(book: LiveBook, market: Market) -> bool:
             book.advance(event.slot)
             decision = replace(Decision.from_json(parse(event.bid.decision.receipt)), moves=tuple(moves))
             book.take_in(core_in_force(event.bid, market, book.layout), decision)
+    book.running.ran.clear()  # the other process kept it
     book.version = market.ledger_version
     return True

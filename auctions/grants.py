@@ -19,13 +19,15 @@ class Grant:
     held: list[Holding] = field(default_factory=list)
     layout_version: int = 0
     """Version of the inventory that the last of `held` was granted under."""
+    queued_from: int | None = None
+    """Start as forecast, of a job in queues."""
     changes: list[tuple[int, int, int | None, int | None]] = field(default_factory=list)
     """Version, slot, start and completion of each step of a plan that is no promise."""
 
     @property
     def window(self) -> Window:
         """First slot and completion; None where nothing is planned."""
-        return min((h.start for h in self.held), default=None), self.completion
+        return min((h.start for h in self.held), default=self.queued_from), self.completion
 
 
 class Grants:
@@ -61,6 +63,7 @@ class Grants:
         if schedule is not None and self._layout is not None:
             grant.completion = schedule.completion
             grant.held = list(self._layout.holdings(schedule.placements))
+            grant.queued_from = None if schedule.placements else schedule.start
         if not POLICIES[bid.decision.policy.name].binding:
             grant.changes.append((event.version, event.slot, *grant.window))
 
@@ -70,6 +73,10 @@ class Grants:
         kept = [replace(h, end=min(h.end, now)) for h in grant.held if h.start < now]
         placements = () if move.schedule is None else move.schedule.placements
         new = () if self._layout is None else self._layout.holdings(placements)
+        if move.schedule is not None and not placements:
+            grant.queued_from = move.schedule.start
+        elif grant.queued_from is not None and grant.queued_from >= now:
+            grant.queued_from = None
         grant.held, grant.layout_version = [*kept, *new], self._layout_version
         grant.completion = None if move.schedule is None else move.schedule.completion
         if grant.window != before:

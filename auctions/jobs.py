@@ -3,7 +3,7 @@
 from django.db.models import F
 
 from auctions import book as books
-from auctions import plans, transitions
+from auctions import plans, queue_rows, transitions
 from auctions.book import LiveBook
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
 from auctions.models import Bid, Commitment, EventKind, Market
@@ -47,6 +47,7 @@ def _end(market: Market, bid: Bid, book: LiveBook, moment: Moment, *, kind: Even
     held = Commitment.objects.filter(bid=bid, end__gt=moment.now)
     held.filter(start__gte=moment.now).update(end=F("start"))
     held.filter(start__lt=moment.now).update(end=moment.now)
+    queue_rows.take_out([bid], now=moment.now)
     book.end(str(bid.sequence))
     moves = plans.plan(book, Cause.ENDED)
     payload = ({"why": why} if why else {}) | plans.to_payload(moves)

@@ -13,7 +13,7 @@ from django.db import transaction
 from kombu.exceptions import OperationalError
 
 from auctions import book as books
-from auctions import plans, transitions
+from auctions import plans, queue_rows, transitions
 from auctions.book import LiveBook
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, EventKind, Market, Payment
@@ -112,6 +112,8 @@ def _write_outcome(bid: Bid, decision: Decision, book: LiveBook, moment: Moment)
     transitions.admit(bid, value=decision.value, payment=decision.payment, window=window, slot=moment.slot)
     if schedule is not None:
         Commitment.objects.bulk_create(plans.commitments(bid, book.layout.holdings(schedule.placements)))
+        if book.running.queues is not None:
+            queue_rows.join(bid, schedule.chunks, book.running.queues, book.layout)
     Payment.objects.create(bid=bid, amount=decision.payment, created_at=moment.wall)
 
 

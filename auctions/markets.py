@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q
 
-from auctions import plans
+from auctions import plans, queue_rows
 from auctions.errors import NoMarket
 from auctions.layout import Holding, Layout, layout_of, units_held
 from auctions.lock import Happening, Moment, lock, locked_market, moment_of, record, save_counters
@@ -104,6 +104,8 @@ def inventory_changed(cluster: Cluster) -> None:
         # After a clock was set back it may be in the certificate's sums already: they are made anew.
         Certificate.objects.filter(market=market, settled_through__gt=moment.now).delete()
         new, moves = plans.laid_anew(book, layout, plans.offers_of(book))
+        if new.running.queues is not None:
+            queue_rows.lose(new.running.queues, layout, market.pk, now=moment.now)
         event = _record_layout(market, moment, layout, kind=EventKind.INVENTORY, moves=moves)
         plans.write(new, moves, moment, version=event.version)
         save_counters(market)

@@ -193,6 +193,69 @@ class Commitment(models.Model):
         return f"{self.count} x {self.machine_type} on {self.server} in [{self.start}, {self.end})"
 
 
+class QueuedChunks(models.Model):
+    """Data chunks of a bid sent to one worker's queue; jobs share workers there, in the order of their ranks."""
+
+    bid = models.ForeignKey(Bid, models.PROTECT, related_name="queued")
+    server = models.ForeignKey(Server, models.PROTECT, related_name="queued")
+    machine_type = models.ForeignKey(MachineType, models.PROTECT, related_name="queued")
+    worker = models.IntegerField(help_text="Which of the server's workers of that type; -1: one of its own for each.")
+    count = models.PositiveIntegerField()
+    since = models.BigIntegerField(help_text="Slot in which they were sent.")
+    order = models.PositiveBigIntegerField(help_text="Of the job among those ever queued: breaks ties of ranks.")
+    each = models.BigIntegerField(help_text="Billionths of a slot that one of them takes there.")
+    rank = models.BigIntegerField(help_text="Of the job: chunks x billionths of a slot each with communication.")
+    until = models.BigIntegerField(null=True, help_text="Slot in which what was not complete was taken out again.")
+    done = models.PositiveIntegerField(null=True, help_text="Chunks that were complete then.")
+
+    class Meta:
+        ordering = ["since", "server", "machine_type", "worker"]
+        constraints = [
+            CheckConstraint(condition=Q(count__gte=1), name="queued_count_at_least_1"),
+            CheckConstraint(
+                condition=Q(until__isnull=True, done__isnull=True) | Q(until__gte=F("since"), done__lte=F("count")),
+                name="queued_taken_out_in_part",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.count} chunks of {self.bid} on {self.server}"
+
+
+class Segment(models.Model):
+    """A worker at work on queued chunks from `start` to `end`, in billionths of a slot; never rewritten."""
+
+    queued = models.ForeignKey(QueuedChunks, models.PROTECT, related_name="segments")
+    count = models.PositiveIntegerField(default=1, help_text="Workers side by side, in the cloud.")
+    start = models.BigIntegerField()
+    end = models.BigIntegerField()
+
+    class Meta:
+        ordering = ["start", "queued"]
+        constraints = [
+            CheckConstraint(condition=Q(count__gte=1), name="segment_count_at_least_1"),
+            CheckConstraint(condition=Q(end__gt=F("start")), name="segment_forward"),
+        ]
+        indexes = [Index(fields=["end"], name="segment_by_end")]
+
+    def __str__(self) -> str:
+        return f"{self.queued} from {self.start} to {self.end}"
+
+
+class Preemption(models.Model):
+    """A worker left a chunk in the middle for another bid's, at an instant in billionths of a slot."""
+
+    queued = models.ForeignKey(QueuedChunks, models.PROTECT, related_name="preemptions")
+    by = models.ForeignKey(QueuedChunks, models.PROTECT, related_name="preempted")
+    at = models.BigIntegerField()
+
+    class Meta:
+        ordering = ["at", "queued"]
+
+    def __str__(self) -> str:
+        return f"{self.queued} left at {self.at} for {self.by.bid}"
+
+
 class PlanChange(models.Model):
     """One step of a plan that is no promise: from this event on the job was to start and complete then."""
 

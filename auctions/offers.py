@@ -4,7 +4,7 @@ Two steps: `resolve` checks a body and fills in the model's profile, by name; `c
 inventory, and cannot fail, so that a bid that waits stays decidable when servers or types come and go.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from fractions import Fraction
 from functools import partial
 from math import isfinite
@@ -41,8 +41,14 @@ RING_KEYS: Final = ("reduce_step_s",)
 NOT_FOR: Final = {Architecture.PS: RING_KEYS, Architecture.RING: ("ps_step_s",)}
 """Keys that say nothing about a job of this architecture."""
 LEAST_WEIGHT: Final = 1e-6
-WORTH: Final = {Objective.WELFARE: "utility", Objective.WEIGHTED_COMPLETION: "weight"}
+WORTH: Final = {
+    Objective.WELFARE: "utility",
+    Objective.WEIGHTED_COMPLETION: "weight",
+    Objective.COMPLETION: "weight",
+}
 """How a bid says what finishing is worth, by what the policy in force wants."""
+DEFAULTS: Final[Mapping[Objective, Json]] = {Objective.COMPLETION: {"weight": 1}}
+"""What a bid need not say: the weight where it is shown and not used."""
 
 UTILITY_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "constant": (),
@@ -81,11 +87,13 @@ def resolve(body: Json, cluster: Cluster, layout: Layout, policy: type[Any] | No
     for key in NOT_FOR[architecture]:
         if key in body:
             raise InvalidField(key, f"says nothing about a job of architecture {architecture}; leave it out")
-    check_object("", body, required=["epochs", worth], optional=[*OPTIONAL_KEYS, *keys])
+    defaults = DEFAULTS.get(policy.objective, {})
+    required = [key for key in ("epochs", worth) if key not in defaults]
+    check_object("", body, required=required, optional=[*OPTIONAL_KEYS, *keys, worth])
     label = body.get("label", "")
     if not isinstance(label, str) or len(label) > LARGEST_LABEL:
         raise InvalidField("label", f"expected a text of at most {LARGEST_LABEL} characters")
-    full = {**profile, "start_after_s": 0, "upload_delay_s": {}, **dict.fromkeys(RING_KEYS, 0), **body}
+    full = {**profile, "start_after_s": 0, "upload_delay_s": {}, **dict.fromkeys(RING_KEYS, 0), **defaults, **body}
     for key in keys:
         if key not in full:
             raise InvalidField(key, "missing; give it, or a model whose profile has it")
@@ -110,7 +118,7 @@ def _architecture(value: object, policy: type[Any]) -> Architecture:
 def _worth(body: Json, policy: type[Any]) -> str:
     """Which key says what finishing is worth; the other one is refused by its name."""
     mine = WORTH[policy.objective]
-    for key in WORTH.values():
+    for key in sorted(set(WORTH.values())):
         if key != mine and key in body:
             raise InvalidField(key, f"this cluster takes a {mine} instead ({policy.title})")
     return mine

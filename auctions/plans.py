@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from auctions import transitions
+from auctions import queue_rows, transitions
 from auctions.book import LiveBook
 from auctions.layout import Holding, Layout
 from auctions.lock import Moment
@@ -26,7 +26,8 @@ def laid_anew(book: LiveBook, layout: Layout, offers: Mapping[str, Json]) -> tup
     """
     back: tuple[Move, ...] = ()
     if not book.policy.binding:
-        loose = [job for job in book.view().jobs if not job.bound and not job.started(book.running.now)]
+        now = book.running.now
+        loose = [job for job in book.view().jobs if job.held and not job.bound and not job.started(now)]
         back = tuple(Move(job.bid.id, None) for job in loose if job.completion is not None)
         book.running.apply(back)
     new = book.relaid(layout, offers)
@@ -60,10 +61,23 @@ def write(book: LiveBook, moves: Sequence[Move], moment: Moment, *, version: int
         if move.schedule is not None:
             rows += commitments(bids[move.job], book.layout.holdings(move.schedule.placements))
     Commitment.objects.bulk_create(rows)
+    _queue(book, moves, bids)
     changed = [(bids[name], job) for name, job in jobs.items() if _differs(bids[name], job)]
-    windows = [(bid, (start_of(job), job.completion)) for bid, job in changed]
+    windows = [(bid, (job.start, job.completion)) for bid, job in changed]
     transitions.replan(windows, slot=moment.slot)
     note(changed, moment, version=version)
+
+
+def _queue(book: LiveBook, moves: Sequence[Move], bids: Mapping[str, Bid]) -> None:
+    """Write which chunks left queues and which joined them."""
+    queues = book.running.queues
+    if queues is None:
+        return
+    out = [bids[move.job] for move in moves if move.schedule is None]
+    queue_rows.take_out(out, now=book.running.now)
+    for move in moves:
+        if move.schedule is not None:
+            queue_rows.join(bids[move.job], move.schedule.chunks, queues, book.layout)
 
 
 def commitments(bid: Bid, holdings: Sequence[Holding]) -> list[Commitment]:
@@ -89,21 +103,16 @@ def note(changed: Sequence[tuple[Bid, Job]], moment: Moment, *, version: int) ->
             version=version,
             at=moment.wall,
             slot=moment.now,
-            start=start_of(job),
+            start=job.start,
             completion=job.completion,
         )
         for bid, job in changed
     )
 
 
-def start_of(job: Job) -> int | None:
-    """The first slot in which the job holds anything; None while it waits in line."""
-    return job.held[0].start if job.held else None
-
-
 def _differs(bid: Bid, job: Job) -> bool:
     """Whether the job's plan has another start or completion than the bid's row."""
-    return (start_of(job), job.completion) != (bid.start_slot, bid.completion_slot)
+    return (job.start, job.completion) != (bid.start_slot, bid.completion_slot)
 
 
 def _bids(book: LiveBook, sequences: list[int]) -> list[Bid]:

@@ -161,7 +161,7 @@ class Welfare:
 
 @dataclass(frozen=True)
 class Bar:
-    """Machines of one type on one server held for one job in slots [start, end)."""
+    """Machines of one type on one server held for one job in slots [start, end), whole slots unless from a queue."""
 
     sequence: int | None
     """None where the job is someone else's."""
@@ -171,6 +171,6 @@ class Bar:
     machine_type: str
     role: MachineRole
     count: int
-    start: int
-    end: int
+    start: float
+    end: float
     state: BidState

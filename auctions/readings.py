@@ -4,12 +4,14 @@ Slot windows [start, end) are cut to what is known: the first recorded slot to t
 """
 
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from django.contrib.auth.models import User
 from django.db.models import Avg, Count, F, Q, Sum
 
 from auctions import book as books
+from auctions import queue_readings
 from auctions.layout import Holding, Layout, align, layouts, units_held
 from auctions.lock import moment_of
 from auctions.models import (
@@ -25,7 +27,7 @@ from auctions.models import (
     SlotPrice,
 )
 from auctions.reading_types import Bar, Bools, BoundReading, Flow, Machines, Prices, Summary, Utilisation, Welfare
-from cluster.models import MachineRole
+from cluster.models import MachineRole, MachineType, Server
 from scheduling.arrays import Floats, Ints
 from scheduling.policy import Objective
 from scheduling.registry import POLICIES
@@ -132,7 +134,14 @@ def flow(market: Market) -> Flow:
 
 
 def machines(bid: Bid) -> Machines:
-    """How many workers and parameter servers a job holds in each slot from its first to its last."""
+    """How many workers and parameter servers a job holds in each slot from its first to its last.
+
+    Of a queued job: how many workers are at work on it in some part of the slot.
+    """
+    queued = queue_readings.stretches_of(bid)
+    if queued:
+        first, busy = queue_readings.workers_by_slot(queued)
+        return Machines(start=first, workers=busy, pss=np.zeros(len(busy), dtype=np.int64))
     rows = Commitment.objects.filter(bid=bid, end__gt=F("start"))
     held = list(rows.values_list("machine_type__role", "count", "start", "end"))
     start, end = min((row[2] for row in held), default=0), max((row[3] for row in held), default=0)
@@ -271,6 +280,7 @@ def bars(market: Market, *, start: int, end: int, viewer: User | None) -> tuple[
     )
     sees_all = bool(getattr(viewer, "is_staff", False))
     viewer_id = None if viewer is None else viewer.pk
+    found = [*rows, *_queued_bars(market, start=start, end=end)]
     return tuple(
         Bar(
             sequence=sequence if sees_all or owner_id == viewer_id else None,
@@ -284,8 +294,32 @@ def bars(market: Market, *, start: int, end: int, viewer: User | None) -> tuple[
             end=last,
             state=BidState(state),
         )
-        for sequence, label, owner_id, state, server, machine_type, role, count, first, last in rows
+        for sequence, label, owner_id, state, server, machine_type, role, count, first, last in found
     )
+
+
+def _queued_bars(market: Market, *, start: int, end: int) -> list[tuple[Any, ...]]:
+    """The same columns of what workers take from queues."""
+    found = queue_readings.stretches(market, start=start, end=end)
+    if not found:
+        return []
+    bids = Bid.objects.filter(market=market, sequence__in={s.sequence for s in found})
+    known = {row[0]: row for row in bids.values_list("sequence", "label", "owner_id", "state")}
+    servers = {row.pk: row for row in Server.objects.filter(cluster=market.cluster)}
+    types = dict(MachineType.objects.filter(cluster=market.cluster).values_list("pk", "name"))
+    found = tuple(sorted(found, key=lambda s: (servers[s.server_id].position, s.server_id, s.worker, s.start)))
+    return [
+        (
+            *known[s.sequence],
+            servers[s.server_id].name,
+            types[s.machine_type_id],
+            MachineRole.WORKER,
+            s.count,
+            s.start,
+            s.end,
+        )
+        for s in found
+    ]
 
 
 def _totals(market: Market) -> tuple[float, float]:
@@ -303,7 +337,9 @@ def _window(market: Market, start: int, end: int) -> tuple[int, int]:
 def _units(market: Market, layout: Layout, *, start: int, end: int) -> Ints:
     rows = Commitment.objects.filter(bid__market=market, start__lt=end, end__gt=start)
     holdings = [Holding(*row) for row in rows.values_list("server_id", "machine_type_id", "count", "start", "end")]
-    return units_held(layout, holdings, start=start, end=end)
+    queued = queue_readings.stretches(market, start=start, end=end)
+    units: Ints = units_held(layout, holdings, start=start, end=end)
+    return units + queue_readings.busy(layout, queued, start=start, end=end)
 
 
 def _mean_share(used: Ints, capacity: Ints) -> float:

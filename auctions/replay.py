@@ -7,6 +7,7 @@ from auctions import plans
 from auctions.book import LiveBook
 from auctions.layout import Layout
 from auctions.models import Bid, DecisionRecord, Event, EventKind, Market
+from auctions.queue_rows import Runs, taken
 from scheduling.bid import Bid as CoreBid
 from scheduling.decision import Decision, Move, canonical
 from scheduling.ledger import Ledger
@@ -84,6 +85,15 @@ def replayed(market: Market, *, priced: bool = False) -> Iterator[Step]:
             yield step
 
 
+def runs_by_replay(market: Market) -> Runs:
+    """What workers took from queues, as a replay finds it."""
+    bids = {b.pk: b for b in Bid.objects.filter(market=market).only("pk", "sequence", "core", "offer", "arrival_slot")}
+    state = _Replaying(bids, priced=False)
+    for event in Event.objects.filter(market=market).order_by("version").iterator(chunk_size=500):
+        state.apply(event)
+    return state.runs
+
+
 def kept_by_replay(market: Market) -> dict[int, tuple[int, list[object], list[object]]]:
     """What is kept of each slot that began: version of the inventory, prices and use as a replay finds them."""
     kept: dict[int, tuple[int, list[object], list[object]]] = {}
@@ -111,6 +121,8 @@ class _Replaying:
     def __init__(self, bids: dict[int, Bid], *, priced: bool) -> None:
         self._bids, self._priced = bids, priced
         self._offers = {str(bid.sequence): bid.offer for bid in bids.values()}
+        self.runs = Runs()
+        """What workers have taken from queues so far."""
         self._opening: Event | None = None
         self._book: LiveBook | None = None
 
@@ -120,6 +132,8 @@ class _Replaying:
             raise ValueError("something happened before the market opened")
         if now > self._book.running.now:
             self._book.advance(now)
+            self.runs += taken(self._book.running.ran, self._book.layout)
+            self._book.running.ran.clear()
         return self._book
 
     def apply(self, event: Event) -> Step | None:

@@ -1,7 +1,7 @@
 """Slots pass: jobs begin and complete, the prices of each slot are kept, and the horizon rolls."""
 
 from auctions import book as books
-from auctions import plans, transitions
+from auctions import plans, queue_rows, transitions
 from auctions.book import LiveBook
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
 from auctions.models import Bid, BidState, Event, EventKind, Market, SlotPrice
@@ -38,6 +38,8 @@ def caught_up(market: Market, moment: Moment) -> LiveBook:
         begun = transitions.begin(market, moment.slot)
         market.slot = moment.slot
         book.advance(moment.now)
+    queue_rows.keep(book.running, book.layout, market.pk)
+    if late:
         moves = plans.plan(book, cause)
         payload = {"from": first, "to": moment.slot, "now": moment.now, "cause": cause}
         payload |= {"running": begun.running, "completed": begun.completed, **plans.to_payload(moves)}

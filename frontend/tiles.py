@@ -75,7 +75,12 @@ def _slots(number: float | None) -> str:
     return "–" if number is None else f"{number:.1f} slots"
 
 
+def _congestion(reading: Summary) -> Tile:
+    return Tile("congestion", "Congestion", f"{reading.price:.2f}", "jobs that a slot's delay of a worker would delay")
+
+
 TILES: Final[Mapping[Objective, tuple[Callable[[Summary], Tile], ...]]] = {
     Objective.WELFARE: (_welfare, _revenue, _admitted, _utilisation, _price, _optimum),
     Objective.WEIGHTED_COMPLETION: (_weighted_flow, _mean_flow, _wait, _line, _admitted, _utilisation),
+    Objective.COMPLETION: (_mean_flow, _wait, _line, _admitted, _utilisation, _congestion),
 }

@@ -10,7 +10,8 @@ from scheduling.errors import InvalidField
 from scheduling.families import Options
 from scheduling.instance_preemptive import PreemptiveInstance, read_preemptive
 from scheduling.preemptive.dispatch import PLENTY, Dispatch, dispatch
-from scheduling.preemptive.queues import Queues, Ran
+from scheduling.preemptive.queues import Queues
+from scheduling.preemptive.record import Ran
 from scheduling.schedule import CLOUD
 
 

@@ -86,6 +86,7 @@ class Dps:
     objective = Objective.WELFARE
     architectures = frozenset({Architecture.PS})
     binding = True
+    queues = False
     pause = 0
 
     def __post_init__(self) -> None:

@@ -91,6 +91,7 @@ class Oasis:
     objective = Objective.WELFARE
     architectures = frozenset({Architecture.PS})
     binding = True
+    queues = False
     pause = 0
 
     def __post_init__(self) -> None:

@@ -120,6 +120,8 @@ class Policy(Protocol):
     """How the jobs it can run exchange gradients."""
     binding: bool
     """True if what it grants is a promise: a schedule never moves. False if a job that has not started may move."""
+    queues: bool
+    """True if chunks wait in workers' queues, which jobs share; False if machines are booked for slots."""
     pause: int
     """Slots at the beginning of every new constellation of a job's machines in which nothing is done."""
 

@@ -14,6 +14,7 @@ from scheduling.errors import InvalidField, UnknownPolicy
 from scheduling.fields import shown
 from scheduling.oasis import Oasis
 from scheduling.policy import Policy
+from scheduling.preemptive.policy import Preemptive
 from scheduling.weighted_completion import WeightedCompletion
 
 POLICIES: Mapping[str, type[Any]] = {
@@ -24,6 +25,7 @@ POLICIES: Mapping[str, type[Any]] = {
     "drf": Drf,
     "antman": AntMan,
     "tiresias": Tiresias,
+    "preemptive": Preemptive,
 }
 
 

@@ -13,7 +13,8 @@ from scheduling.bid import Bid
 from scheduling.decision import Decision, Move
 from scheduling.ledger import Ledger
 from scheduling.policy import HISTORY, Book, Job
-from scheduling.preemptive.queues import Queues, Ran
+from scheduling.preemptive.queues import Queues
+from scheduling.preemptive.record import Ran
 from scheduling.schedule import Schedule
 
 

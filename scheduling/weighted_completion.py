@@ -59,6 +59,7 @@ class WeightedCompletion:
     objective = Objective.WEIGHTED_COMPLETION
     architectures = frozenset(Architecture)
     binding = False
+    queues = False
     pause = 0
 
     def __post_init__(self) -> None:

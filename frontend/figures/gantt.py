@@ -40,7 +40,7 @@ STATES = {
 
 @dataclass(frozen=True)
 class Span:
-    """Machines of one type held on one server in slots [start, end)."""
+    """Machines of one type held on one server in slots [start, end), whole slots unless from a queue."""
 
     group: str
     """What it is drawn under: a server, or a type on a server."""
@@ -50,8 +50,8 @@ class Span:
     machine: str
     is_ps: bool
     count: int
-    start: int
-    end: int
+    start: float
+    end: float
 
 
 @dataclass(frozen=True)
@@ -185,9 +185,9 @@ def _pack(spans: Sequence[Span]) -> tuple[list[_Placed], int]:
     for span in spans:
         peaks[span.who, span.machine] = max(span.count, peaks.get((span.who, span.machine), 0))
     ends = {(s.who, s.machine, s.end) for s in spans}
-    left: dict[tuple[str, str, int], list[int]] = {}
+    left: dict[tuple[str, str, float], list[int]] = {}
     free: list[int] = []
-    busy: list[tuple[int, int]] = []
+    busy: list[tuple[float, int]] = []
     placed, size = [], 0
     # Those that go on come before those that begin, which could else take their lanes.
     for span in sorted(spans, key=lambda s: (s.start, (s.who, s.machine, s.start) not in ends, s.is_ps, s.end)):

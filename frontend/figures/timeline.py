@@ -3,8 +3,6 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from cluster import units
-
 
 @dataclass(frozen=True)
 class TimeLine:
@@ -13,28 +11,28 @@ class TimeLine:
     epoch: datetime
     slot_seconds: int
 
-    def date(self, slot: int) -> str:
-        """Beginning of a slot as Plotly's date axes read it."""
-        return self.date_of_seconds(units.seconds(slot, self.slot_seconds))
+    def date(self, slot: float) -> str:
+        """Beginning of a slot, or a time within one, as Plotly's date axes read it."""
+        return self.date_of_seconds(slot * self.slot_seconds)
 
     def date_of_seconds(self, seconds: float) -> str:
         """An instant in cluster time, whole seconds, as Plotly's date axes read it."""
         return (self.epoch + timedelta(seconds=round(seconds))).strftime("%Y-%m-%d %H:%M:%S")
 
-    def words(self, slot: int) -> str:
-        """Date, time and slot for a reader."""
-        return f"{self._begins(slot):%-d %b %Y %H:%M} (slot {slot})"
+    def words(self, slot: float) -> str:
+        """Date, time and slot for a reader; hundredths of a slot for a time within one."""
+        return f"{self._begins(slot):%-d %b %Y %H:%M} (slot {int(slot) if slot == int(slot) else round(slot, 2)})"
 
     def time_words(self, slot: int) -> str:
         """Day and time of a slot in the middle of a sentence."""
         return f"{self._begins(slot):%-d %b %H:%M}"
 
-    def milliseconds(self, slots: int) -> int:
+    def milliseconds(self, slots: float) -> int:
         """Length of so many slots in the unit of Plotly's date axes."""
-        return units.seconds(slots, self.slot_seconds) * 1000
+        return round(slots * self.slot_seconds * 1000)
 
-    def _begins(self, slot: int) -> datetime:
-        return self.epoch + timedelta(seconds=units.seconds(slot, self.slot_seconds))
+    def _begins(self, slot: float) -> datetime:
+        return self.epoch + timedelta(seconds=slot * self.slot_seconds)
 
     @property
     def slot_words(self) -> str:

@@ -1,6 +1,7 @@
 """The list of bids and the page of one: its receipt, its schedule, and how to take it back."""
 
 from collections.abc import Callable
+from math import ceil, floor
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -94,7 +95,8 @@ def schedule(request: HttpRequest, name: str, number: int) -> HttpResponse:
     def build() -> HttpResponse:
         spans = _spans(bid)
         if spans:
-            window = (min(s.start for s in spans) - MARGIN_SLOTS, max(s.end for s in spans) + MARGIN_SLOTS)
+            first, last = floor(min(s.start for s in spans)), ceil(max(s.end for s in spans))
+            window = (first - MARGIN_SLOTS, last + MARGIN_SLOTS)
         else:
             window = (bid.arrival_slot, bid.arrival_slot + 24)
         now = moment_of(market).now

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Final
 
 from django.contrib.auth.models import User
@@ -66,7 +67,7 @@ def spans(market: Market, viewer: User, choice: str) -> tuple[list[gantt.Span], 
         for bar in readings.bars(market, start=start, end=end, viewer=viewer)
         if not only or bar.server == only
     ]
-    last = max((span.end for span in held), default=end)
+    last = max((ceil(span.end) for span in held), default=end)
     return held, window.now, (max(0, start), min(end, max(last, window.now + 12) + 1))
 
 
@@ -197,6 +198,7 @@ CHARTS: Final[Mapping[str, Chart]] = {
 SECTIONS: Final[Mapping[Objective, tuple[str, ...]]] = {
     Objective.WELFARE: ("prices", "schedule", "welfare"),
     Objective.WEIGHTED_COMPLETION: ("schedule", "flow", "prices"),
+    Objective.COMPLETION: ("schedule", "flow", "prices"),
 }
 """The charts of a market's overview, in order, by what its policy tries to make good."""
 

@@ -31,6 +31,7 @@ class Baseline:
     objective = Objective.WEIGHTED_COMPLETION
     architectures = frozenset(Architecture)
     binding = False
+    queues = False
     pause = 0
 
     def arrange(self, floor: Floor, cause: Cause | None) -> None:

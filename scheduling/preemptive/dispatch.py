@@ -7,7 +7,8 @@ import numpy as np
 from scheduling.arrays import Floats, Ints
 from scheduling.bid import Bid
 from scheduling.preemptive import kernel
-from scheduling.preemptive.queues import Queues, Task
+from scheduling.preemptive.crew import Task
+from scheduling.preemptive.queues import Queues
 from scheduling.schedule import CLOUD, Chunks
 
 RULES = ("jobmax", "paper", "cloud", "edge")
@@ -22,7 +23,7 @@ class Dispatch:
     alone: bool
     """The whole job is in the cloud: without communication (zeta = 1)."""
     order: tuple[int, ...]
-    """Number of each chunk's worker (`Queues.server` and `index` say which), in the order of placing; CLOUD."""
+    """Number of each chunk's worker (`Crew` says which), in the order of placing; CLOUD."""
     alpha: tuple[float, ...]
     """Least Q of each chunk in the order of placing (eq. 5), slots: the dual variable alpha."""
 
@@ -85,8 +86,8 @@ def dispatch(
         return _all_away(cloud, task, bid, count, queues, alone=whole)
     edge = _edge(bid, task, queues)
     keys = edge.keys(task, bid.chunks)
-    space = np.full(len(queues.inventory.servers), PLENTY) if room is None else room.astype(np.int64)
-    server = queues.server[edge.workers]
+    space = np.full(len(queues.crew.inventory.servers), PLENTY) if room is None else room.astype(np.int64)
+    server = queues.crew.server[edge.workers]
     if rule == "paper" and cloud is not None:
         best = keys[space[server] > 0].min(initial=np.inf)
         if cloud.delay + (task.alone if whole else task.each) < best:
@@ -107,7 +108,7 @@ def dispatch(
     placed[count - away :] = away_key
     numbers = edge.workers[chosen[: count - away]]
     chunks = [
-        Chunks(int(queues.server[w]), task.worker, int(queues.index[w]), int(n))
+        Chunks(int(queues.crew.server[w]), task.worker, int(queues.crew.index[w]), int(n))
         for w, n in zip(*np.unique(numbers, return_counts=True), strict=True)
     ]
     if away and cloud is not None:
@@ -137,16 +138,16 @@ def _cloud(bid: Bid, task: Task, queues: Queues, count: int) -> _Cloud | None:
     """The nearest cloud server with a worker for each of so many chunks, the first of equals."""
     near = [
         (bid.delay[s], s)
-        for s, cloud in enumerate(queues.inventory.cloud)
-        if cloud and queues.number[s, task.worker] - queues.away(s, task.worker) >= count
+        for s, cloud in enumerate(queues.crew.inventory.cloud)
+        if cloud and queues.crew.count[s, task.worker] - queues.away(s, task.worker) >= count
     ]
     delay, server = min(near, default=(0, None))
     return None if server is None else _Cloud(server, delay * queues.ticks)
 
 
 def _edge(bid: Bid, task: Task, queues: Queues) -> _Edge:
-    workers = np.flatnonzero(queues.type == task.worker)
-    delay = np.array(bid.delay, dtype=np.int64)[queues.server[workers]] * queues.ticks
+    workers = np.flatnonzero(queues.crew.type == task.worker)
+    delay = np.array(bid.delay, dtype=np.int64)[queues.crew.server[workers]] * queues.ticks
     ahead, harm = np.zeros(len(workers), dtype=np.int64), np.zeros(len(workers))
     state = queues.state
     at = queues.now * queues.ticks + delay

@@ -12,8 +12,10 @@ from scheduling.errors import InvalidField
 from scheduling.inventory import Inventory
 from scheduling.parameters import check_parameters, parameter, parameters_to_json
 from scheduling.policy import Book, Cause, Job, Objective
+from scheduling.preemptive.crew import Task
 from scheduling.preemptive.dispatch import dispatch
-from scheduling.preemptive.queues import Queues, Task, Window
+from scheduling.preemptive.queues import Queues
+from scheduling.preemptive.record import Window
 from scheduling.schedule import CLOUD, Chunks, Schedule
 
 Forecasts = dict[str, Schedule]
@@ -41,6 +43,7 @@ class Preemptive:
     objective = Objective.COMPLETION
     architectures = frozenset({Architecture.PS})
     binding = False
+    queues = True
     pause = 0
 
     def __post_init__(self) -> None:
@@ -116,11 +119,11 @@ class Preemptive:
         task = queues.task(bid)
         if task is None or task.each > (book.ledger.end - book.now) * queues.ticks:
             return False
-        hosts = np.flatnonzero(queues.number[:, task.worker]).tolist()
+        hosts = np.flatnonzero(queues.crew.count[:, task.worker]).tolist()
         return any(not book.inventory.cloud[s] or self._fits_cloud(bid, queues, s, task) for s in hosts)
 
     def _fits_cloud(self, bid: Bid, queues: Queues, server: int, task: Task) -> bool:
-        return self.cloud != "edge" and bool(queues.number[server, task.worker] >= bid.chunks)
+        return self.cloud != "edge" and bool(queues.crew.count[server, task.worker] >= bid.chunks)
 
     def _dispatch(self, bids: Iterable[Bid], queues: Queues) -> Forecasts:
         """Push the waiting chunks of jobs, in order of rank, and forecast all jobs none of whose chunks wait."""
@@ -129,7 +132,9 @@ class Preemptive:
             if not queues.has_ps(bid):
                 continue
             found = dispatch(bid, queues, rule=self.cloud, count=queues.waiting(bid))
-            if found is not None:
+            if found is None:
+                queues.take(bid.id)  # all or nothing: what could not end would hold up others
+            else:
                 queues.push(bid, found.chunks, now=queues.now)
                 placed[bid.id] = found.chunks
         windows = queues.windows()
@@ -146,13 +151,11 @@ def _schedule(window: Window, ticks: int, chunks: tuple[Chunks, ...]) -> Schedul
 
 
 def _moves(jobs: Iterable[Job], forecasts: Forecasts) -> tuple[Move, ...]:
-    """Those whose forecast changed, or whose chunks were dispatched, in the order in which they joined queues."""
-    known = {job.bid.id: job for job in jobs}
-    return tuple(
-        Move(name, forecast)
-        for name, forecast in forecasts.items()
-        if name in known and _differs(known[name], forecast)
-    )
+    """Who goes back in line; then who is dispatched or forecast anew, in the order in which they joined queues."""
+    known = {job.bid.id: job for job in jobs if not job.held}
+    back = [name for name, job in known.items() if job.completion is not None and name not in forecasts]
+    moved = [name for name in forecasts if name in known and _differs(known[name], forecasts[name])]
+    return (*(Move(name, None) for name in back), *(Move(name, forecasts[name]) for name in moved))
 
 
 def _differs(job: Job, forecast: Schedule) -> bool:

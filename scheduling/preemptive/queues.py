@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import ceil, floor
 
 import numpy as np
 
@@ -11,112 +10,13 @@ from scheduling.bid import Bid
 from scheduling.errors import SchedulingError
 from scheduling.inventory import Inventory
 from scheduling.preemptive import kernel
+from scheduling.preemptive.crew import LATEST, TICKS, Crew, Task
 from scheduling.preemptive.kernel import AT, BEGUN, CLOCK, DONE, FAR, HEAD, JOB, NONE, OPEN
+from scheduling.preemptive.record import Preemption, Ran, Restored, Segment, Window
 from scheduling.schedule import CLOUD, Chunks
 
-TICKS = 10**9
-"""Ticks in a slot: times within a slot are whole billionths of it."""
-LATEST = 1 << 60
-"""No time may be later, ticks."""
 ROOM = 1024
 """Segments a kernel has room for in one go."""
-
-
-@dataclass(frozen=True, order=True)
-class Segment:
-    """A worker processes chunks of one job from tick `start` to tick `end`; in the cloud `count` workers do."""
-
-    start: int
-    end: int
-    server: int
-    type: int
-    index: int
-    job: str
-    count: int = 1
-
-
-@dataclass(frozen=True, order=True)
-class Preemption:
-    """At tick `at` a worker left a chunk of `job` in the middle for one of `by`."""
-
-    at: int
-    server: int
-    type: int
-    index: int
-    job: str
-    by: str
-
-
-@dataclass(frozen=True)
-class Ran:
-    """What workers did while slots passed."""
-
-    segments: tuple[Segment, ...]
-    preemptions: tuple[Preemption, ...]
-    completed: Mapping[str, int]
-    """Tick of completion of each job that was completed."""
-
-
-@dataclass(frozen=True)
-class Window:
-    """First and last tick of a job, past or forecast."""
-
-    start: int
-    completion: int
-
-
-@dataclass(frozen=True)
-class Part:
-    """Chunks that joined one queue, as a record of the past has them."""
-
-    chunks: Chunks
-    each: int
-    """Ticks of each."""
-    worked: int
-    """Ticks done of them."""
-    since: int
-    """Slot in which they joined."""
-    last: bool
-    """The worker did nothing else since it last worked on them."""
-
-
-@dataclass(frozen=True)
-class Restored:
-    """A queued job as a record of the past has it."""
-
-    bid: Bid
-    order: int
-    type: int | None
-    """Of its workers; None if there are none any more."""
-    each: int
-    """Ticks of a chunk with communication."""
-    complete: int
-    """Chunks complete of those that were taken out of queues again."""
-    start: int | None
-    """Tick in which its first chunk was begun."""
-    completed_at: int
-    """Last tick in which anything of it was done, 0 if nothing was."""
-    parts: tuple[Part, ...]
-
-
-@dataclass(frozen=True)
-class Task:
-    """What one chunk of a job is to workers, for as long as the job lives; times in ticks."""
-
-    worker: int
-    """Type of its workers; NONE if there are no such workers any more."""
-    each: int
-    """With communication (p0)."""
-    alone: int
-    """Without, where the whole job is in the cloud (p1)."""
-    rank: int
-    """D p0: the reciprocal of the average processing rate; less is first."""
-
-    @classmethod
-    def of(cls, bid: Bid, worker: int | None, each: int, ticks: int) -> "Task":
-        """With `each` ticks a chunk on workers of this type."""
-        transfer = 0 if worker is None else floor(bid.epochs * bid.minibatches * ticks * bid.transfer_time[worker])
-        return cls(NONE if worker is None else worker, each, max(1, each - transfer), rank=bid.chunks * each)
 
 
 @dataclass(frozen=True)
@@ -182,20 +82,9 @@ class Queues:
     """
 
     def __init__(self, inventory: Inventory, *, now: int, ticks: int = TICKS) -> None:
-        self.inventory, self.now, self.ticks = inventory, now, ticks
-        self.number = machines(inventory.capacity, inventory.worker_demand)
-        """Workers of each type on each server, S x W."""
-        edge = np.where(np.array(inventory.cloud, dtype=np.bool_)[:, None], 0, self.number)
-        servers, types = np.indices(edge.shape)
-        self.server: Ints = np.repeat(servers.ravel(), edge.ravel())
-        self.type: Ints = np.repeat(types.ravel(), edge.ravel())
-        first = np.cumsum(edge.ravel()) - edge.ravel()
-        self._first: Ints = first.reshape(edge.shape)
-        self.index: Ints = np.arange(len(self.server)) - np.repeat(first, edge.ravel())
-        self._worker_types = [m for m in range(len(inventory.workers)) if self.number[:, m].any()]
-        self._pss = machines(inventory.capacity, inventory.ps_demand).sum(axis=0).tolist()
-        self._ps_types = [p for p, number in enumerate(self._pss) if number]
-        workers = np.full((len(self.server), kernel.WORKER_COLUMNS), NONE, dtype=np.int64)
+        self.now, self.ticks = now, ticks
+        self.crew = Crew(inventory, ticks)
+        workers = np.full((len(self.crew), kernel.WORKER_COLUMNS), NONE, dtype=np.int64)
         workers[:, CLOCK] = now * ticks
         blocks = np.zeros((0, kernel.BLOCK_COLUMNS), dtype=np.int64)
         jobs = np.zeros((0, kernel.JOB_COLUMNS), dtype=np.int64)
@@ -237,21 +126,9 @@ class Queues:
         return other
 
     def task(self, bid: Bid) -> Task | None:
-        """What a chunk of this job is, on machines of its ideal types; None if no server has such machines.
-
-        The worker type is the one with the least time for a mini-batch and its transfer, the PS type the one with the
-        least for an update, the first of equals. A type that needs longer than any horizon for a chunk is none.
-        """
+        """What a chunk of this job is; None if no server has machines for it."""
         known = self._known.get(bid.id)
-        if known is not None:
-            return known.task
-        steps = [(bid.worker_time[m] + bid.transfer_time[m], m) for m in self._worker_types]
-        updates = [(bid.ps_time[p], p) for p in self._ps_types]
-        if not steps or not updates:
-            return None
-        (step, worker), (update, _) = min(steps), min(updates)
-        each = max(1, ceil(bid.epochs * bid.minibatches * self.ticks * (step + update)))
-        return Task.of(bid, worker, each, self.ticks)
+        return self.crew.task(bid) if known is None else known.task
 
     def rank(self, bid: Bid) -> tuple[int, int]:
         """Whose turn it is first: D p0 in ticks, then the order of joining."""
@@ -266,11 +143,6 @@ class Queues:
         """What a chunk of a job that joined is."""
         return self._known[job].task
 
-    def has_worker(self, server: int, type: int, index: int) -> bool:
-        """Whether there is such a worker; `CLOUD`: any, in the cloud."""
-        here = int(self.number[server, type])
-        return bool(here if self.inventory.cloud[server] and index == CLOUD else 0 <= index < here)
-
     def waiting(self, bid: Bid) -> int:
         """Chunks that are neither complete nor in a queue: all of a job that never joined one."""
         known = self._known.get(bid.id)
@@ -278,15 +150,11 @@ class Queues:
 
     def has_ps(self, bid: Bid) -> bool:
         """Whether a parameter server is free for the job: none is shared, and a cloud always has one more."""
-        if bid.id in self._known or any(self.inventory.cloud):
+        if bid.id in self._known or any(self.crew.inventory.cloud):
             return True
-        mine = self._ps(bid)
-        in_use = sum(self._ps(known.bid) == mine for known in self._known.values())
-        return in_use < int(self._pss[mine])
-
-    def _ps(self, bid: Bid) -> int:
-        """The type of PS a job uses."""
-        return min(self._ps_types, key=lambda p: (bid.ps_time[p], p), default=0)
+        mine = self.crew.ps_type(bid)
+        in_use = sum(self.crew.ps_type(known.bid) == mine for known in self._known.values())
+        return in_use < int(self.crew.pss[mine])
 
     def away(self, server: int, type: int) -> int:
         """Workers of a cloud server that are in use or spoken for."""
@@ -337,7 +205,7 @@ class Queues:
         for w, k in enumerate(self._state.workers[:, HEAD].tolist()):
             while k != NONE:
                 if blocks[k, JOB] == number:
-                    found.append(Chunks(*self._where(w), int(blocks[k, kernel.COUNT])))
+                    found.append(Chunks(*self.crew.where(w), int(blocks[k, kernel.COUNT])))
                 k = int(blocks[k, kernel.NEXT])
         return tuple(sorted(found + [away.chunks for away in self._away if away.name == job]))
 
@@ -387,14 +255,14 @@ class Queues:
         """
         first = self.now * self.ticks
         at = first + np.arange(slots, dtype=np.int64) * self.ticks
-        by_worker = np.zeros((slots, len(self.server)))
+        by_worker = np.zeros((slots, len(self.crew)))
         state = self._state
         for w in np.flatnonzero(state.workers[:, HEAD] != NONE):
             kernel.backlog(int(w), state.workers, state.blocks, at, by_worker)
-        mean = np.zeros((slots, *self.number.shape))
-        for s, m in {(int(s), int(m)) for s, m in zip(self.server, self.type, strict=True)}:
-            start = self._first[s, m]
-            mean[:, s, m] = by_worker[:, start : start + self.number[s, m]].mean(axis=1)
+        mean = np.zeros((slots, *self.crew.count.shape))
+        for s, m in {(int(s), int(m)) for s, m in zip(self.crew.server, self.crew.type, strict=True)}:
+            start = self.crew.first[s, m]
+            mean[:, s, m] = by_worker[:, start : start + self.crew.count[s, m]].mean(axis=1)
         return mean
 
     def relaid(
@@ -418,9 +286,9 @@ class Queues:
             met = new._meet(bids[name], task, known.order)
             new._state.jobs[met.number, [DONE, BEGUN]] = self._state.jobs[known.number, [DONE, BEGUN]]
             new._known[name] = replace(met, waiting=known.waiting)
-        for w in range(len(self.server)):
-            s, m, k = servers[self.server[w]], types[self.type[w]], int(self._state.workers[w, HEAD])
-            to = None if s is None or m is None else new._worker(Chunks(s, m, int(self.index[w]), 1))
+        for w in range(len(self.crew)):
+            s, m, k = servers[self.crew.server[w]], types[self.crew.type[w]], int(self._state.workers[w, HEAD])
+            to = None if s is None or m is None else new.crew.number(Chunks(s, m, int(self.crew.index[w]), 1))
             while k != NONE:
                 new._settle(
                     names[int(self._state.blocks[k, JOB])], self._state.blocks[k], to, self._state.workers[w, AT] == k
@@ -462,12 +330,6 @@ class Queues:
         self._next_order = max(self._next_order, order + 1)
         return known
 
-    def _worker(self, c: Chunks) -> int | None:
-        """Number of an edge worker; None if it is not there."""
-        if self.inventory.cloud[c.server] or not 0 <= c.index < self.number[c.server, c.type]:
-            return None
-        return int(self._first[c.server, c.type]) + c.index
-
     def _send(self, known: _Known, c: Chunks, each: int, *, release: int, first: int | None = None) -> int | None:
         """Put chunks into a queue or the cloud; the number of their block. `first`: ticks left of the first chunk."""
         if release + c.count * each > LATEST:
@@ -476,7 +338,7 @@ class Queues:
         if c.index == CLOUD:
             self._away.append(_Away(known.bid.id, c, release, each))
             return None
-        worker = self._worker(c)
+        worker = self.crew.number(c)
         if worker is None:
             raise SchedulingError(f"there is no worker {c.index} of type {c.type} on server {c.server}")
         k, chunks = self._state.unused(), known.bid.chunks
@@ -499,25 +361,28 @@ class Queues:
                 count = -(-left // part.each)
                 first = left - (count - 1) * part.each
                 k = self._send(known, replace(c, count=count), part.each, release=release, first=first)
-                if part.last and first < part.each and (worker := self._worker(c)) is not None and k is not None:
+                if part.last and first < part.each and (worker := self.crew.number(c)) is not None and k is not None:
                     self._state.workers[worker, AT] = k
         waiting = job.bid.chunks - job.complete - sum(part.chunks.count for part in job.parts)
-        self._known[job.bid.id] = replace(known, waiting=waiting)
+        if waiting or self._state.jobs[known.number, OPEN]:
+            self._known[job.bid.id] = replace(known, waiting=waiting)
+        else:
+            del self._known[job.bid.id]  # complete, though its row may not say so yet
 
     def _run(self, state: _State, to: int, *, keep: bool = True) -> tuple[list[Segment], list[Preemption]]:
         """Let the workers of a state work up to tick `to`; what they did, if it is to be kept."""
         segments, preemptions = [], []
         names = {known.number: name for name, known in self._known.items()}
         room, first = ROOM if keep else 0, 0
-        while first < len(self.server):
+        while first < len(self.crew):
             rows = np.zeros((room, kernel.SEGMENT_COLUMNS), dtype=np.int64)
             lost = np.zeros((room, kernel.SEGMENT_COLUMNS), dtype=np.int64)
             n, m = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
             first = kernel.advance(first, to, state.workers, state.blocks, state.free, state.jobs, rows, n, lost, m)
             for w, job, start, end in rows[: n[0]].tolist():
-                segments.append(Segment(start, end, *self._where(w), names[job]))
+                segments.append(Segment(start, end, *self.crew.where(w), names[job]))
             for w, job, at, by in lost[: m[0]].tolist():
-                preemptions.append(Preemption(at, *self._where(w), names[job], names[by]))
+                preemptions.append(Preemption(at, *self.crew.where(w), names[job], names[by]))
         return segments, preemptions
 
     def _in_cloud(self, state: _State, to: int) -> list[Segment]:
@@ -534,15 +399,3 @@ class Queues:
                 row[OPEN] -= away.chunks.count
                 row[DONE] = max(row[DONE], away.release + away.each)
         return segments
-
-    def _where(self, worker: int) -> tuple[int, int, int]:
-        return int(self.server[worker]), int(self.type[worker]), int(self.index[worker])
-
-
-def machines(capacity: Ints, demands: Ints) -> Ints:
-    """Machines of each type that each server has room for, types looked at one by one, servers x types."""
-    number = np.zeros((len(capacity), len(demands)), dtype=np.int64)
-    for m, demand in enumerate(demands):
-        asked = demand > 0
-        number[:, m] = (capacity[:, asked] // demand[asked]).min(axis=1)
-    return number

@@ -52,6 +52,8 @@ POLICIES: st.SearchStrategy[tuple[str, Json]] = st.sampled_from(
         ("weighted_completion", {"lambda_": 8.0}),
         ("weighted_completion", {"mode": "interval", "batches": "chained"}),
         ("fifo", {}),
+        ("preemptive", {}),
+        ("preemptive", {"cloud": "edge"}),
     ]
 )
 
@@ -82,7 +84,8 @@ class MarketMachine(RuleBasedStateMachine):
         if policy.objective is Objective.WELFARE:
             return sent
         del sent["utility"]
-        return sent | {"weight": value, "architecture": "ring" if epochs % 2 else "ps"}
+        ring = epochs % 2 and "ring" in policy.architectures
+        return sent | {"weight": value, "architecture": "ring" if ring else "ps"}
 
     @rule(at_most=st.integers(1, 6))
     def decide(self, at_most: int) -> None:
@@ -137,13 +140,16 @@ class MarketMachine(RuleBasedStateMachine):
 
     @rule(choice=POLICIES)
     def change_policy(self, choice: tuple[str, Json]) -> None:
-        """An operator changes the policy, which is refused where it would leave jobs in line for ever."""
+        """An operator changes the policy.
+
+        That is refused where it would leave jobs in line for ever, or mix jobs in queues with jobs that book slots.
+        """
         name, parameters = choice
-        waiting = Bid.objects.filter(market=self.market, state__in=("planned", "running"), completion_slot=None)
+        going = Bid.objects.filter(market=self.market, state__in=("planned", "running"))
         with suppress(InvalidField):
             change_policy(self.market, name=name, parameters=parameters, by=None)
             return
-        assert waiting.exists()
+        assert going.exists()
 
     @rule(amount=st.integers(0, 4), data=st.data())
     def change_capacity(self, amount: int, data: st.DataObject) -> None:

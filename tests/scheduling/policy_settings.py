@@ -29,6 +29,7 @@ SETTINGS: dict[str, list[Json]] = {
     "drf": [{}],
     "antman": [{}, {"patience": 1, "seed": 7}],
     "tiresias": [{}],
+    "preemptive": [{}, {"cloud": "paper"}, {"cloud": "cloud"}, {"cloud": "edge"}],
 }
 
 
@@ -44,3 +45,4 @@ each_auction = _rows(Objective.WELFARE)
 each_exact_auction = _rows(Objective.WELFARE, exact=True)
 """Those whose answer is the best schedule there is. Whole chunks are not: who states other chunks is rounded better."""
 each_planner = _rows(Objective.WEIGHTED_COMPLETION)
+each_queuer = _rows(Objective.COMPLETION)

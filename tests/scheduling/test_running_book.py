@@ -46,6 +46,7 @@ class LastComeFirst:
     objective = Objective.WEIGHTED_COMPLETION
     architectures = frozenset({Architecture.RING})
     binding = False
+    queues = False
     pause = 0
 
     def decide(self, bid: Bid, book: Book) -> Decision:

@@ -1,5 +1,6 @@
 """Small random clusters and bids, from a seed: what machines share is one of `KINDS`, in turn."""
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -58,7 +59,7 @@ def world(
     inventory = Inventory(
         resources=tuple(f"r{r}" for r in range(workers + pss)),
         servers=tuple(f"s{s}" for s in range(servers)),
-        cloud=(False,) * servers,
+        cloud=(*(False,) * (servers - 1), servers > 1 and seed % 2 == 1),
         capacity=capacity,
         workers=types[0],
         pss=types[1],
@@ -67,13 +68,17 @@ def world(
 
 
 def world_for(policy: Policy, seed: int) -> World:
-    """A world the policy can run in: where it refuses the one drawn, one in which workers and PSs share no server."""
-    drawn = world(seed, architectures=policy.architectures)
-    try:
-        policy.check(drawn.inventory)
-    except InvalidField:
-        drawn = world(seed, architectures=policy.architectures, kind="apart")
-        policy.check(drawn.inventory)
+    """A world the policy can run in.
+
+    Where it refuses the one drawn: one in which workers and PSs share no server, or no two types share a resource.
+    """
+    for kind in ("", "apart"):
+        drawn = world(seed, architectures=policy.architectures, kind=kind)
+        with suppress(InvalidField):
+            policy.check(drawn.inventory)
+            return drawn
+    drawn = world(seed, architectures=policy.architectures, kind="own")
+    policy.check(drawn.inventory)
     return drawn
 
 

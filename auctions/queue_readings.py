@@ -1,0 +1,111 @@
+"""What workers took from queues and will take as forecast, for charts and REST."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil, floor
+
+import numpy as np
+
+from auctions import book as books
+from auctions.layout import Layout
+from auctions.lock import moment_of
+from auctions.models import Bid, Market, Preemption, QueuedChunks, Segment
+from auctions.queue_rows import joined, taken
+from scheduling.arrays import Ints
+from scheduling.preemptive.crew import TICKS
+from scheduling.preemptive.record import Ran
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A worker busy with chunks of one bid from `start` to `end`, slots; of the future as forecast."""
+
+    sequence: int
+    server_id: int
+    machine_type_id: int
+    worker: int
+    """-1: in the cloud, a worker for each chunk."""
+    count: int
+    start: float
+    end: float
+
+    @property
+    def slots(self) -> range:
+        """Slots in some part of which it is busy."""
+        return range(floor(self.start), ceil(self.end))
+
+
+@dataclass(frozen=True)
+class Displacement:
+    """A worker left a chunk in the middle for a better one."""
+
+    at: float
+    """Slots."""
+    sequence: int
+    """Of the bid that was left."""
+    by: int
+    """Of the bid it was left for."""
+    server: str
+    worker: int
+
+
+def stretches(market: Market, *, start: int, end: int) -> tuple[Stretch, ...]:
+    """What workers do for any bid in slots [start, end), sorted by bid and place; empty where nobody queues."""
+    if not QueuedChunks.objects.filter(bid__market=market).exists():
+        return ()
+    past = Segment.objects.filter(queued__bid__market=market, start__lt=end * TICKS, end__gt=start * TICKS)
+    where = ("queued__server_id", "queued__machine_type_id", "queued__worker")
+    rows = [tuple(row) for row in past.values_list("queued__bid__sequence", *where, "start", "end", "count")]
+    book = books.peek(market, now=moment_of(market).now)
+    unwritten = list(book.running.ran)
+    if book.running.queues is not None:
+        unwritten.append(Ran(book.running.queues.planned(), (), {}))
+    rows += taken(unwritten, book.layout).segments
+    return tuple(
+        Stretch(bid, server, machine, worker, count, first / TICKS, last / TICKS)
+        for bid, server, machine, worker, first, last, count in joined(rows)
+        if first < end * TICKS and last > start * TICKS
+    )
+
+
+def stretches_of(bid: Bid) -> tuple[Stretch, ...]:
+    """What workers did and will do for one bid."""
+    if bid.start_slot is None or not bid.queued.exists():
+        return ()
+    end = bid.completion_slot if bid.completion_slot is not None else bid.market.now + 1
+    return tuple(s for s in stretches(bid.market, start=bid.start_slot, end=end) if s.sequence == bid.sequence)
+
+
+def busy(layout: Layout, found: Iterable[Stretch], *, start: int, end: int) -> Ints:
+    """Units in use in some part of each slot of [start, end), T x S x R."""
+    used = np.zeros((end - start, *layout.inventory.capacity.shape), dtype=np.int64)
+    workers = {
+        (s.server_id, s.machine_type_id, s.worker, slot, 0 if s.worker >= 0 else s.sequence): s.count
+        for s in found
+        for slot in s.slots
+        if start <= slot < end
+    }
+    for (server, machine, _, slot, _), count in workers.items():
+        if server in layout.server_ids and machine in layout.worker_ids:
+            demand = layout.inventory.worker_demand[layout.worker_ids.index(machine)]
+            used[slot - start, layout.server_ids.index(server)] += count * demand
+    return used
+
+
+def workers_by_slot(found: Sequence[Stretch]) -> tuple[int, Ints]:
+    """First slot, and how many workers are busy in some part of each slot from then on."""
+    if not found:
+        return 0, np.zeros(0, dtype=np.int64)
+    first, last = min(s.slots.start for s in found), max(s.slots.stop for s in found)
+    places = {(s.server_id, s.machine_type_id, s.worker, slot): s.count for s in found for slot in s.slots}
+    counts = np.zeros(last - first, dtype=np.int64)
+    for (*_, slot), count in places.items():
+        counts[slot - first] += count
+    return first, counts
+
+
+def displacements(bid: Bid) -> tuple[Displacement, ...]:
+    """When workers left chunks of the bid in the middle for others', in order of time."""
+    rows = Preemption.objects.filter(queued__bid=bid).order_by("at", "pk")
+    columns = ("at", "queued__bid__sequence", "by__bid__sequence", "queued__server__name", "queued__worker")
+    return tuple(Displacement(at / TICKS, *rest) for at, *rest in rows.values_list(*columns))

@@ -1,0 +1,111 @@
+"""The workers of a cluster one by one, and what a chunk of a job is to them."""
+
+from dataclasses import dataclass
+from math import ceil, floor
+
+import numpy as np
+
+from scheduling.arrays import Ints
+from scheduling.bid import Bid
+from scheduling.inventory import Inventory
+from scheduling.preemptive.kernel import NONE
+from scheduling.schedule import CLOUD, Chunks
+
+TICKS = 10**9
+"""Ticks in a slot: times within a slot are whole billionths of it."""
+LATEST = 1 << 60
+"""No time may be later, ticks."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What one chunk of a job is to workers, for as long as the job lives; times in ticks."""
+
+    worker: int
+    """Type of its workers; NONE if there are no such workers any more."""
+    each: int
+    """With communication (p0)."""
+    alone: int
+    """Without, where the whole job is in the cloud (p1)."""
+    rank: int
+    """D p0: the reciprocal of the average processing rate; less is first."""
+
+    @classmethod
+    def of(cls, bid: Bid, worker: int | None, each: int, ticks: int) -> "Task":
+        """With `each` ticks a chunk on workers of this type."""
+        transfer = 0 if worker is None else floor(bid.epochs * bid.minibatches * ticks * bid.transfer_time[worker])
+        return cls(NONE if worker is None else worker, each, max(1, each - transfer), rank=bid.chunks * each)
+
+
+class Crew:
+    """Workers of the edge, numbered by server, type and index; those of the cloud are only counted. Never changed.
+
+    Parameters
+    ----------
+    inventory
+        Workers of each type on each server: as many as its capacity has room for, types looked at one by one.
+    ticks
+        In a slot.
+    """
+
+    def __init__(self, inventory: Inventory, ticks: int) -> None:
+        self.inventory, self.ticks = inventory, ticks
+        self.count = machines(inventory.capacity, inventory.worker_demand)
+        """Workers of each type on each server, S x W."""
+        edge = np.where(np.array(inventory.cloud, dtype=np.bool_)[:, None], 0, self.count)
+        servers, types = np.indices(edge.shape)
+        self.server: Ints = np.repeat(servers.ravel(), edge.ravel())
+        self.type: Ints = np.repeat(types.ravel(), edge.ravel())
+        first = np.cumsum(edge.ravel()) - edge.ravel()
+        self.first: Ints = first.reshape(edge.shape)
+        """Number of the first worker of each type on each server, S x W."""
+        self.index: Ints = np.arange(len(self.server)) - np.repeat(first, edge.ravel())
+        self.pss: list[int] = machines(inventory.capacity, inventory.ps_demand).sum(axis=0).tolist()
+        """Parameter servers of each type."""
+        self._worker_types = [m for m in range(len(inventory.workers)) if self.count[:, m].any()]
+        self._ps_types = [p for p, number in enumerate(self.pss) if number]
+
+    def __len__(self) -> int:
+        return len(self.server)
+
+    def task(self, bid: Bid) -> Task | None:
+        """What a chunk of this job is, on machines of its ideal types; None if no server has such machines.
+
+        The worker type is the one with the least time for a mini-batch and its transfer, the PS type the one with the
+        least for an update, the first of equals. A type that needs longer than any horizon for a chunk is none.
+        """
+        steps = [(bid.worker_time[m] + bid.transfer_time[m], m) for m in self._worker_types]
+        updates = [(bid.ps_time[p], p) for p in self._ps_types]
+        if not steps or not updates:
+            return None
+        (step, worker), (update, _) = min(steps), min(updates)
+        each = max(1, ceil(bid.epochs * bid.minibatches * self.ticks * (step + update)))
+        return Task.of(bid, worker, each, self.ticks)
+
+    def ps_type(self, bid: Bid) -> int:
+        """The type of parameter server the job uses."""
+        return min(self._ps_types, key=lambda p: (bid.ps_time[p], p), default=0)
+
+    def has(self, server: int, type: int, index: int) -> bool:
+        """Whether there is such a worker; `CLOUD`: any, in the cloud."""
+        here = int(self.count[server, type])
+        return bool(here) if self.inventory.cloud[server] and index == CLOUD else 0 <= index < here
+
+    def number(self, c: Chunks) -> int | None:
+        """Number of the worker of these chunks; None if it is not there, or in the cloud."""
+        if self.inventory.cloud[c.server] or not 0 <= c.index < self.count[c.server, c.type]:
+            return None
+        return int(self.first[c.server, c.type]) + c.index
+
+    def where(self, number: int) -> tuple[int, int, int]:
+        """Server, type and index of a worker."""
+        return int(self.server[number]), int(self.type[number]), int(self.index[number])
+
+
+def machines(capacity: Ints, demands: Ints) -> Ints:
+    """Machines of each type that each server has room for, types looked at one by one, servers x types."""
+    number = np.zeros((len(capacity), len(demands)), dtype=np.int64)
+    for m, demand in enumerate(demands):
+        asked = demand > 0
+        number[:, m] = (capacity[:, asked] // demand[asked]).min(axis=1)
+    return number

@@ -1,0 +1,84 @@
+"""What is told of queues: what workers did, when jobs end, and what it takes to read queues back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from scheduling.bid import Bid
+from scheduling.schedule import Chunks
+
+
+@dataclass(frozen=True, order=True)
+class Segment:
+    """A worker processes chunks of one job from tick `start` to tick `end`; in the cloud `count` workers do."""
+
+    start: int
+    end: int
+    server: int
+    type: int
+    index: int
+    job: str
+    count: int = 1
+
+
+@dataclass(frozen=True, order=True)
+class Preemption:
+    """At tick `at` a worker left a chunk of `job` in the middle for one of `by`."""
+
+    at: int
+    server: int
+    type: int
+    index: int
+    job: str
+    by: str
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What workers did while slots passed."""
+
+    segments: tuple[Segment, ...]
+    preemptions: tuple[Preemption, ...]
+    completed: Mapping[str, int]
+    """Tick of completion of each job that was completed."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """First and last tick of a job, past or forecast."""
+
+    start: int
+    completion: int
+
+
+@dataclass(frozen=True)
+class Part:
+    """Chunks that joined one queue, as a record of the past has them."""
+
+    chunks: Chunks
+    each: int
+    """Ticks of each."""
+    worked: int
+    """Ticks done of them."""
+    since: int
+    """Slot in which they joined."""
+    last: bool
+    """The worker did nothing else since it last worked on them."""
+
+
+@dataclass(frozen=True)
+class Restored:
+    """A queued job as a record of the past has it."""
+
+    bid: Bid
+    order: int
+    type: int | None
+    """Of its workers; None if there are none any more."""
+    each: int
+    """Ticks of a chunk with communication."""
+    complete: int
+    """Chunks complete of those that were taken out of queues again."""
+    start: int | None
+    """Tick in which its first chunk was begun."""
+    completed_at: int
+    """Last tick in which anything of it was done, 0 if nothing was."""
+    parts: tuple[Part, ...]

@@ -1,0 +1,176 @@
+"""A market whose policy queues: workers take chunks in order of rank, and rows say all of it."""
+
+import pytest
+from django.contrib.auth.models import User
+
+from auctions import book, lane
+from auctions.audit import audit_market
+from auctions.book import rebuild
+from auctions.jobs import cancel_job
+from auctions.markets import open_market
+from auctions.models import Bid, BidState, Market, PlanChange, Preemption, QueuedChunks, Segment
+from auctions.policies import change_policy
+from auctions.queue_readings import displacements, stretches
+from auctions.readings import bars, machines, summary, utilisation
+from auctions.replay import replay_market
+from auctions.slots import pass_slots
+from auctions.submission import quote, submit_bid
+from cluster.guards import checked_change
+from cluster.models import Capacity, Server
+from scheduling.errors import InvalidField
+from scheduling.preemptive.crew import TICKS
+from tests.auctions.worlds import make_cluster, set_time
+
+
+@pytest.fixture
+def queued(db: None) -> Market:
+    """A market of one edge server with four workers, and a cloud that is not used."""
+    return open_market(make_cluster(servers=1, horizon=40), policy="preemptive", parameters={"cloud": "edge"})
+
+
+def send(market: Market, owner: User, *, epochs: int = 4, **more: object) -> Bid:
+    submitted = submit_bid(cluster=market.cluster, owner=owner, body={"model": "ResNet-50", "epochs": epochs, **more})
+    lane.drain(market.pk)
+    submitted.bid.refresh_from_db()
+    return submitted.bid
+
+
+def window(bid: Bid) -> tuple[str, int | None, int | None]:
+    bid.refresh_from_db()
+    return str(bid.state), bid.start_slot, bid.completion_slot
+
+
+def assert_clean(market: Market) -> None:
+    market.refresh_from_db()
+    assert {f.check: f.rows for f in audit_market(market) if not f.passed} == {}
+    assert replay_market(market).mismatches == ()
+
+
+def go_to(market: Market, slot: float) -> None:
+    set_time(market, slot * market.cluster.slot_seconds)
+    pass_slots(market.pk)
+
+
+def test_a_weight_need_not_be_said_and_nobody_pays(queued: Market, alice: User) -> None:
+    bid = send(queued, alice)
+    assert (bid.value, bid.payment) == (1.0, 0.0)
+    assert send(queued, alice, weight=5).value == 5.0
+    assert "Nobody pays here" in bid.decision.receipt
+    with pytest.raises(InvalidField, match="utility"):
+        send(queued, alice, utility={"form": "constant", "value": 3})
+    assert_clean(queued)
+
+
+def test_short_jobs_pass_long_ones_and_everybody_is_told(queued: Market, alice: User) -> None:
+    set_time(queued, 10.0)
+    long = send(queued, alice, epochs=30)
+    told = window(long)
+    go_to(queued, 3.5)
+    short = send(queued, alice, epochs=1)
+    assert window(short)[2] < window(long)[2]  # type: ignore[operator]
+    assert window(long)[2] > told[2]  # type: ignore[operator]
+    assert PlanChange.objects.filter(bid=long).count() == 2
+    go_to(queued, 60)
+    lost = displacements(long)
+    assert lost
+    assert {row.by for row in lost} == {short.sequence}
+    assert window(long)[0] == window(short)[0] == BidState.COMPLETED
+    assert_clean(queued)
+
+
+def test_segments_are_what_chunks_take_and_pages_read_them(queued: Market, alice: User) -> None:
+    set_time(queued, 10.0)
+    bid = send(queued, alice, epochs=7)
+    go_to(queued, 2.5)
+    assert Segment.objects.exists()
+    ahead = [s for s in stretches(queued, start=0, end=400) if s.end > 3]
+    assert ahead
+    shown = bars(queued, start=0, end=400, viewer=alice)
+    assert {bar.sequence for bar in shown} == {bid.sequence}
+    assert machines(bid).workers.max() >= 1
+    assert utilisation(queued, start=0, end=10).used.sum() > 0
+    assert summary(queued).utilisation > 0
+    assert summary(queued).price > 0
+    go_to(queued, 300)
+    total = sum(s.end - s.start for s in Segment.objects.all())
+    assert total == sum(row.count * row.each for row in QueuedChunks.objects.all())
+    assert -(-max(s.end for s in Segment.objects.all()) // TICKS) == window(bid)[2]
+    assert_clean(queued)
+
+
+def test_a_book_read_back_from_rows_is_the_one_in_memory(queued: Market, alice: User) -> None:
+    set_time(queued, 10.0)
+    for epochs in (9, 3, 12, 1):
+        send(queued, alice, epochs=epochs)
+    for slot in (1.5, 2.5, 4.5):
+        go_to(queued, slot)
+        queued.refresh_from_db()
+        kept = book.peek(queued, now=queued.now).running.queues
+        again = rebuild(queued, now=queued.now).running.queues
+        assert kept is not None
+        assert again is not None
+        assert again.planned() == kept.planned()
+        assert again.windows() == kept.windows()
+        book.forget()
+        send(queued, alice, epochs=2)
+    go_to(queued, 400)
+    assert_clean(queued)
+
+
+def test_a_cancelled_job_gives_its_place_to_others(queued: Market, alice: User) -> None:
+    set_time(queued, 10.0)
+    short, long = send(queued, alice, epochs=10), send(queued, alice, epochs=30)
+    told = window(long)
+    go_to(queued, 2.5)
+    cancel_job(short)
+    assert window(long)[2] < told[2]  # type: ignore[operator]
+    assert QueuedChunks.objects.filter(bid=short, until=None).count() == 0
+    go_to(queued, 400)
+    assert window(long)[0] == BidState.COMPLETED
+    assert_clean(queued)
+
+
+@pytest.mark.parametrize("rule", ["edge", "jobmax"])
+def test_chunks_on_a_server_taken_out_are_sent_elsewhere_or_wait(queued: Market, alice: User, rule: str) -> None:
+    change_policy(queued, name="preemptive", parameters={"cloud": rule}, by=None)
+    set_time(queued, 10.0)
+    bids = [send(queued, alice, epochs=epochs) for epochs in (8, 3, 5)]
+    go_to(queued, 2.5)
+    server = Server.objects.filter(cluster=queued.cluster).order_by("position").first()
+    assert server is not None
+    with checked_change(queued.cluster):
+        Capacity.objects.filter(server=server).update(amount=0)
+    assert QueuedChunks.objects.exclude(until=None).exists()
+    in_line = sum(window(bid)[2] is None for bid in bids)
+    # The cloud has eight workers, and each job four chunks.
+    assert in_line == (3 if rule == "edge" else 1)
+    book.forget()
+    go_to(queued, 5.5)
+    with checked_change(queued.cluster):
+        Capacity.objects.filter(server=server).update(amount=4)
+    go_to(queued, 600)
+    assert {window(bid)[0] for bid in bids} == {BidState.COMPLETED}
+    assert_clean(queued)
+
+
+def test_another_policy_waits_until_queues_are_empty(queued: Market, alice: User) -> None:
+    set_time(queued, 10.0)
+    send(queued, alice)
+    with pytest.raises(InvalidField, match="queues"):
+        change_policy(queued, name="fifo", parameters={}, by=None)
+    go_to(queued, 400)
+    change_policy(queued, name="fifo", parameters={}, by=None)
+    send(queued, alice, weight=1)
+    with pytest.raises(InvalidField, match="hold"):
+        change_policy(queued, name="preemptive", parameters={}, by=None)
+    assert_clean(queued)
+
+
+def test_a_quote_says_what_a_bid_would_get_and_changes_nothing(queued: Market, alice: User) -> None:
+    set_time(queued, 10.0)
+    send(queued, alice, epochs=9)
+    offered = quote(cluster=queued.cluster, body={"model": "ResNet-50", "epochs": 2})
+    assert offered.decision.admitted
+    assert not Preemption.objects.exists()
+    assert send(queued, alice, epochs=2).completion_slot == offered.decision.schedule.completion  # type: ignore[union-attr]
+    assert_clean(queued)

@@ -1,0 +1,141 @@
+"""Policies that queue: what workers do is what was dispatched, and forecasts come true."""
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+from hypothesis import given
+
+from scheduling.arrays import Json
+from scheduling.preemptive.crew import TICKS
+from scheduling.preemptive.queues import Queues
+from scheduling.registry import make_policy
+from scheduling.schedule import CLOUD
+from scheduling.simulation import Simulation
+from tests.scheduling.policy_settings import each_queuer
+from tests.scheduling.queue_record import joined, place, preemptions, segments
+from tests.scheduling.test_every_policy import quick, run, seeds
+from tests.scheduling.worlds import World
+
+
+def cancel_some(going: Simulation, seed: int) -> set[str]:
+    """Cancel about every third job that is in the book."""
+    rng = np.random.default_rng(seed)
+    gone = {name for name in sorted(going.book.jobs) if rng.random() < 0.3}
+    for name in sorted(gone):
+        going.cancel(name)
+    return gone
+
+
+@each_queuer
+@quick
+@given(seed=seeds)
+def test_every_chunk_is_processed_once_where_it_was_sent(name: str, parameters: Json, seed: int) -> None:
+    drawn, bids, going = run(make_policy(name, parameters), seed)
+    by_id, queues = {bid.id: bid for bid in bids}, Queues(drawn.inventory, now=0)
+    sent: Counter[tuple[str, tuple[int, int, int]]] = Counter()
+    for job, slot, chunks in joined(going):
+        bid = by_id[job]
+        task = queues.task(bid)
+        assert task is not None
+        assert chunks.type == task.worker
+        alone = chunks.index == CLOUD and chunks.count == bid.chunks
+        sent[job, place(chunks)] += chunks.count * (task.alone if alone else task.each)
+        first = (slot + bid.delay[chunks.server]) * TICKS
+        assert all(s.start >= first for s in segments(going) if (s.job, place(s)) == (job, place(chunks)))
+    done: Counter[tuple[str, tuple[int, int, int]]] = Counter()
+    for s in segments(going):
+        done[s.job, place(s)] += (s.end - s.start) * s.count
+    assert done == sent
+    chunk_counts: Counter[str] = Counter()
+    for job, _, chunks in joined(going):
+        chunk_counts[job] += chunks.count
+    assert chunk_counts == {job: by_id[job].chunks for job in going.done}
+
+
+@each_queuer
+@quick
+@given(seed=seeds)
+def test_no_worker_does_two_things_at_once(name: str, parameters: Json, seed: int) -> None:
+    drawn, _, going = run(make_policy(name, parameters), seed, until=6)
+    cancel_some(going, seed)
+    going.advance(400)
+    at: dict[tuple[int, int, int], list[tuple[int, int]]] = defaultdict(list)
+    for s in segments(going):
+        at[place(s)].append((s.start, s.end))
+    for (server, kind, index), rows in at.items():
+        if index != CLOUD:
+            assert index < Queues(drawn.inventory, now=0).crew.count[server, kind]
+            assert all(end <= start for (_, end), (start, _) in pairwise(sorted(rows)))
+    assert_cloud_within_capacity(going, drawn)
+
+
+def assert_cloud_within_capacity(going: Simulation, drawn: World) -> None:
+    steps: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    for s in segments(going):
+        if s.index == CLOUD:
+            steps[s.server, s.type] += [(s.start, s.count), (s.end, -s.count)]
+    for (server, kind), rows in steps.items():
+        most = Queues(drawn.inventory, now=0).crew.count[server, kind]
+        assert np.cumsum([count for _, count in sorted(rows)]).max() <= most
+
+
+@each_queuer
+@quick
+@given(seed=seeds)
+def test_completions_are_those_that_were_forecast_last(name: str, parameters: Json, seed: int) -> None:
+    _, _, going = run(make_policy(name, parameters), seed, until=6)
+    gone = cancel_some(going, seed)
+    going.advance(400)
+    assert not going.book.jobs
+    ends: dict[str, int] = {}
+    starts: dict[str, int] = {}
+    for s in segments(going):
+        ends[s.job] = max(ends.get(s.job, 0), s.end)
+        starts[s.job] = min(starts.get(s.job, s.start), s.start)
+    for job in going.done.values():
+        assert job.bid.id not in gone
+        assert job.completion == -(-ends[job.bid.id] // TICKS)
+        assert job.queued_from == starts[job.bid.id] // TICKS
+
+
+@each_queuer
+@quick
+@given(seed=seeds)
+def test_only_a_better_rank_preempts(name: str, parameters: Json, seed: int) -> None:
+    drawn, bids, going = run(make_policy(name, parameters), seed)
+    queues, by_id = Queues(drawn.inventory, now=0), {bid.id: bid for bid in bids}
+    for lost in preemptions(going):
+        assert queues.rank(by_id[lost.by])[0] < queues.rank(by_id[lost.job])[0]
+
+
+@each_queuer
+@quick
+@given(seed=seeds)
+def test_chunks_of_workers_that_are_gone_are_sent_elsewhere_with_their_old_rank(
+    name: str, parameters: Json, seed: int
+) -> None:
+    policy = make_policy(name, parameters)
+    drawn, _, going = run(policy, seed, until=4)
+    queues = going.book.queues
+    if queues is None:
+        return
+    kept = [s for s in range(len(drawn.inventory.servers)) if s != seed % len(drawn.inventory.servers)]
+    inventory = replace(
+        drawn.inventory,
+        servers=tuple(drawn.inventory.servers[s] for s in kept),
+        cloud=tuple(drawn.inventory.cloud[s] for s in kept),
+        capacity=drawn.inventory.capacity[kept],
+    )
+    where = [kept.index(s) if s in kept else None for s in range(len(drawn.inventory.servers))]
+    bids = {
+        job.bid.id: replace(job.bid, delay=tuple(job.bid.delay[s] for s in kept)) for job in going.book.jobs.values()
+    }
+    types = list(range(len(inventory.workers)))
+    new = queues.relaid(inventory, servers=where, types=types, bids=bids)
+    for job in queues.jobs:
+        assert new.order_of(job) == queues.order_of(job)
+        lost = sum(c.count for c in queues.left(job) if c.server not in kept)
+        assert new.waiting(bids[job]) == queues.waiting(going.book.jobs[job].bid) + lost
+        assert sum(c.count for c in new.left(job)) == sum(c.count for c in queues.left(job)) - lost
