@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks import elastic, weighted
+from benchmarks import elastic, preemptive, weighted
 from benchmarks.decision import Run, measure
 from benchmarks.setting import PAPER, Setting
 from benchmarks.twin import compare
@@ -45,6 +45,9 @@ def main() -> None:
         print(line, flush=True)
     print()
     for line in weighted.tables(quick=arguments.quick, seed=arguments.seed):
+        print(line, flush=True)
+    print()
+    for line in preemptive.tables(quick=arguments.quick, seed=arguments.seed):
         print(line, flush=True)
 
 

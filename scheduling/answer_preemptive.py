@@ -12,7 +12,7 @@ from scheduling.instance_preemptive import PreemptiveInstance, read_preemptive
 from scheduling.preemptive.dispatch import PLENTY, Dispatch, dispatch
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Ran
-from scheduling.schedule import CLOUD
+from scheduling.schedule import Chunks
 
 
 @dataclass(frozen=True)
@@ -40,18 +40,20 @@ def run(instance: PreemptiveInstance, rule: str, *, limited: bool = False) -> Co
     queues = Queues(instance.inventory, now=0, ticks=1)
     ran: list[Ran] = []
     found: dict[int, Dispatch | None] = {}
+    chunks: dict[int, tuple[Chunks, ...]] = {}
     done: dict[str, int] = {}
     for j in order:
         bid = instance.bids[j]
         ran.append(queues.advance(bid.arrival))
         done |= ran[-1].completed
-        room = _room(instance, j, found, done) if limited else None
+        room = _room(instance, j, chunks, done) if limited else None
         task = queues.task(bid)
         usable = task is not None and task.worker == instance.types[j]
         sent = dispatch(bid, queues, rule=rule, room=room) if usable else None
         found[j] = sent
         if sent is not None:
-            queues.push(bid, sent.chunks, now=bid.arrival)
+            sent.send(bid, queues)
+            chunks[j] = sent.chunks(queues)
     end = max((window.completion for window in queues.windows().values()), default=queues.now)
     ran.append(queues.advance(end))
     done |= ran[-1].completed
@@ -72,14 +74,16 @@ def to_document(instance: PreemptiveInstance, course: Course) -> Json:
                 "id": instance.ids[j],
                 "completion": _shown(end),
                 "jct": _shown(took),
-                "dispatch": [] if sent is None else [w if w == CLOUD else instance.numbers[w] for w in sent.order],
+                "dispatch": [] if sent is None else [instance.number(w) for w in sent.order.tolist()],
             }
         )
     preemptions = sum(len(ran.preemptions) for ran in course.ran)
     return {"jobs": rows, "total_jct": _shown(total), "preemptions": preemptions}
 
 
-def _room(instance: PreemptiveInstance, j: int, found: dict[int, Dispatch | None], done: dict[str, int]) -> Ints | None:
+def _room(
+    instance: PreemptiveInstance, j: int, chunks: dict[int, tuple[Chunks, ...]], done: dict[str, int]
+) -> Ints | None:
     """For how many chunks of job j each server has storage: what others sent there stays until they are complete."""
     size = instance.sizes[j]
     if instance.storage is None or not size:
@@ -89,9 +93,9 @@ def _room(instance: PreemptiveInstance, j: int, found: dict[int, Dispatch | None
         if limit is not None:
             taken = sum(
                 c.count * instance.sizes[i]
-                for i, sent in found.items()
-                if sent is not None and instance.bids[i].id not in done
-                for c in sent.chunks
+                for i, sent in chunks.items()
+                if instance.bids[i].id not in done
+                for c in sent
                 if c.server == s
             )
             room[s] = max(0, (limit - taken) // size)

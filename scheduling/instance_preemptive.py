@@ -11,6 +11,7 @@ from scheduling.bid import Bid
 from scheduling.errors import InvalidField
 from scheduling.fields import check_fraction, check_integer, check_list, check_object, shown
 from scheduling.inventory import Inventory, MachineType
+from scheduling.schedule import CLOUD
 from scheduling.utility import Constant
 
 MOST_MACHINES = 100_000
@@ -39,6 +40,10 @@ class PreemptiveInstance:
     """What each server can store; None where no server says."""
     sizes: tuple[Fraction, ...]
     """What a chunk of each job takes of that."""
+
+    def number(self, worker: int) -> int:
+        """The number in the file of a worker of queues; -1 for the cloud."""
+        return worker if worker == CLOUD else self.numbers[worker]
 
 
 @dataclass(frozen=True)

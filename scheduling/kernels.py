@@ -1,6 +1,7 @@
 """All kernels that are compiled."""
 
 from scheduling import elastic, planner, rigid
+from scheduling.preemptive import warming
 
 
 def warm_up() -> None:
@@ -8,3 +9,4 @@ def warm_up() -> None:
     rigid.warm_up()
     planner.warm_up()
     elastic.warm_up()
+    warming.warm_up()

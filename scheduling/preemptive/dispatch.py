@@ -19,13 +19,26 @@ PLENTY = 1 << 60
 class Dispatch:
     """Where a job's chunks go."""
 
-    chunks: tuple[Chunks, ...]
+    order: Ints
+    """Number of each chunk's worker (`Crew` says which), in the order of placing; CLOUD."""
+    away: tuple[Chunks, ...]
+    """Those in the cloud."""
     alone: bool
     """The whole job is in the cloud: without communication (zeta = 1)."""
-    order: tuple[int, ...]
-    """Number of each chunk's worker (`Crew` says which), in the order of placing; CLOUD."""
-    alpha: tuple[float, ...]
+    alpha: Floats
     """Least Q of each chunk in the order of placing (eq. 5), slots: the dual variable alpha."""
+
+    def send(self, bid: Bid, queues: Queues) -> None:
+        """Let the chunks join the queues they were chosen for."""
+        workers, counts = np.unique(self.order[self.order != CLOUD], return_counts=True)
+        queues.send(bid, workers, counts, self.away)
+
+    def chunks(self, queues: Queues) -> tuple[Chunks, ...]:
+        """The same by server, type and index."""
+        workers, counts = np.unique(self.order[self.order != CLOUD], return_counts=True)
+        crew = queues.crew
+        rows = zip(crew.server[workers], crew.type[workers], crew.index[workers], counts, strict=True)
+        return (*(Chunks(*(int(number) for number in row)) for row in rows), *self.away)
 
 
 @dataclass(frozen=True)
@@ -105,19 +118,13 @@ def dispatch(
         harm = _rounded(np.array((counts * edge.harm).sum() * task.each))
         if cloud.delay + task.alone <= estimate + harm:
             return _all_away(cloud, task, bid, count, queues, alone=True)
+    chosen[: count - away] = edge.workers[chosen[: count - away]]
     placed[count - away :] = away_key
-    numbers = edge.workers[chosen[: count - away]]
-    chunks = [
-        Chunks(int(queues.crew.server[w]), task.worker, int(queues.crew.index[w]), int(n))
-        for w, n in zip(*np.unique(numbers, return_counts=True), strict=True)
-    ]
-    if away and cloud is not None:
-        chunks.append(Chunks(cloud.server, task.worker, CLOUD, away))
     return Dispatch(
-        tuple(sorted(chunks)),
+        order=chosen,
+        away=(Chunks(cloud.server, task.worker, CLOUD, away),) if away and cloud is not None else (),
         alone=whole and away == count,
-        order=(*numbers.tolist(), *[CLOUD] * away),
-        alpha=tuple((placed / (bid.chunks * queues.ticks)).tolist()),
+        alpha=placed / (bid.chunks * queues.ticks),
     )
 
 
@@ -129,9 +136,12 @@ def _rounded(ticks: Floats) -> Floats:
 
 def _all_away(cloud: _Cloud, task: Task, bid: Bid, count: int, queues: Queues, *, alone: bool) -> Dispatch:
     key = cloud.delay + (task.alone if alone else task.each)
-    alpha = (key / (bid.chunks * queues.ticks),) * count
-    chunks = (Chunks(cloud.server, task.worker, CLOUD, count),)
-    return Dispatch(chunks, alone=alone, order=(CLOUD,) * count, alpha=alpha)
+    return Dispatch(
+        order=np.full(count, CLOUD),
+        away=(Chunks(cloud.server, task.worker, CLOUD, count),),
+        alone=alone,
+        alpha=np.full(count, key / (bid.chunks * queues.ticks)),
+    )
 
 
 def _cloud(bid: Bid, task: Task, queues: Queues, count: int) -> _Cloud | None:

@@ -63,6 +63,23 @@ def insert(worker: int, k: int, workers: Ints, blocks: Ints) -> None:
 
 
 @compiled
+def join(first: int, joining: Ints, block: Ints, workers: Ints, blocks: Ints, free: Mark) -> int:
+    """Put a block into the queue of each worker, rows `first` on of `joining` (worker, chunks, release).
+
+    `block` says what is the same of all. Returns the row at which to go on, once there are more unused blocks.
+    """
+    for i in range(first, len(joining)):
+        k = free[0]
+        if k == NONE:
+            return i
+        free[0] = blocks[k, NEXT]
+        blocks[k] = block
+        blocks[k, COUNT], blocks[k, RELEASE] = joining[i, 1], joining[i, 2]
+        insert(joining[i, 0], k, workers, blocks)
+    return len(joining)
+
+
+@compiled
 def _unlink(worker: int, before: int, k: int, workers: Ints, blocks: Ints, free: Mark) -> None:
     if before == NONE:
         workers[worker, HEAD] = blocks[k, NEXT]

@@ -135,8 +135,8 @@ class Preemptive:
             if found is None:
                 queues.take(bid.id)  # all or nothing: what could not end would hold up others
             else:
-                queues.push(bid, found.chunks, now=queues.now)
-                placed[bid.id] = found.chunks
+                found.send(bid, queues)
+                placed[bid.id] = found.chunks(queues)
         windows = queues.windows()
         return {name: _schedule(window, queues.ticks, placed.get(name, ())) for name, window in windows.items()}
 

@@ -55,17 +55,27 @@ class _State:
     def copy(self) -> "_State":
         return _State(self.workers.copy(), self.blocks.copy(), self.free.copy(), self.jobs.copy())
 
-    def unused(self) -> int:
-        """Take an unused block, making room for more if there is none."""
-        if self.free[0] == NONE:
-            size = len(self.blocks)
-            more = np.zeros((max(size, 64), kernel.BLOCK_COLUMNS), dtype=np.int64)
-            more[:, kernel.NEXT] = np.arange(size + 1, size + len(more) + 1)
-            more[-1, kernel.NEXT] = NONE
-            self.blocks, self.free[0] = np.concatenate([self.blocks, more]), size
-        k = int(self.free[0])
-        self.free[0] = self.blocks[k, kernel.NEXT]
-        return k
+    def grow(self) -> None:
+        """Make room for more blocks; there is no unused one."""
+        size = len(self.blocks)
+        more = np.zeros((max(size, 64), kernel.BLOCK_COLUMNS), dtype=np.int64)
+        more[:, kernel.NEXT] = np.arange(size + 1, size + len(more) + 1)
+        more[-1, kernel.NEXT] = NONE
+        self.blocks, self.free[0] = np.concatenate([self.blocks, more]), size
+
+    def join(self, joining: Ints, block: tuple[int, ...]) -> None:
+        """Put a block into the queues of workers, as in `kernel.join`."""
+        same, row = np.array(block, dtype=np.int64), 0
+        while (row := kernel.join(row, joining, same, self.workers, self.blocks, self.free)) < len(joining):
+            self.grow()
+
+    def block_of(self, worker: int, job: int) -> int:
+        """The last block of a job in a worker's queue; NONE if it has none there."""
+        found, k = NONE, int(self.workers[worker, HEAD])
+        while k != NONE:
+            found = k if self.blocks[k, JOB] == job else found
+            k = int(self.blocks[k, kernel.NEXT])
+        return found
 
 
 class Queues:
@@ -93,6 +103,8 @@ class Queues:
         self._away: list[_Away] = []
         self._next_order = 0
         self._windows: dict[str, Window] | None = None
+        self._asked: tuple[Bid, Task | None] | None = None
+        """The last newcomer that was asked for: it is dispatched, then sent."""
 
     @classmethod
     def restored(
@@ -115,6 +127,15 @@ class Queues:
         """The arrays, for kernels that only look."""
         return self._state
 
+    @property
+    def blocks(self) -> int:
+        """How many blocks of like chunks are in queues."""
+        state = self._state
+        unused, k = 0, int(state.free[0])
+        while k != NONE:
+            unused, k = unused + 1, int(state.blocks[k, kernel.NEXT])
+        return len(state.blocks) - unused
+
     def copy(self) -> "Queues":
         """Independent queues with the same contents."""
         other = object.__new__(Queues)
@@ -128,7 +149,11 @@ class Queues:
     def task(self, bid: Bid) -> Task | None:
         """What a chunk of this job is; None if no server has machines for it."""
         known = self._known.get(bid.id)
-        return self.crew.task(bid) if known is None else known.task
+        if known is not None:
+            return known.task
+        if self._asked is None or self._asked[0] is not bid:
+            self._asked = bid, self.crew.task(bid)
+        return self._asked[1]
 
     def rank(self, bid: Bid) -> tuple[int, int]:
         """Whose turn it is first: D p0 in ticks, then the order of joining."""
@@ -171,18 +196,35 @@ class Queues:
             If there are more chunks than wait, no such worker, or a time is beyond what can be counted.
         """
         chunks = tuple(chunks)
-        if now != self.now or sum(c.count for c in chunks) > self.waiting(bid):
-            raise SchedulingError(f"bid {bid.id} has {self.waiting(bid)} chunks to send in slot {self.now}")
-        task = self.task(bid)
-        if task is None:
-            raise SchedulingError(f"bid {bid.id} has no machines of types that any server has")
+        if now != self.now:
+            raise SchedulingError(f"these queues are at slot {self.now}, not {now}")
+        edge = [c for c in chunks if c.index != CLOUD]
+        numbers = [self.crew.number(c) for c in edge]
+        if None in numbers:
+            lost = edge[numbers.index(None)]
+            raise SchedulingError(f"there is no worker {lost.index} of type {lost.type} on server {lost.server}")
+        workers, counts = np.array(numbers, dtype=np.int64), np.array([c.count for c in edge], dtype=np.int64)
+        self.send(bid, workers, counts, [c for c in chunks if c.index == CLOUD])
+
+    def send(self, bid: Bid, workers: Ints, counts: Ints, away: Sequence[Chunks]) -> None:
+        """`push`, with the numbers of workers of the edge and how many chunks each takes, N of both."""
+        task, total = self.task(bid), int(counts.sum()) + sum(c.count for c in away)
+        if task is None or total > self.waiting(bid):
+            raise SchedulingError(f"bid {bid.id} has {self.waiting(bid)} chunks to send, not {total}")
+        last = (self.now + max(bid.delay, default=0)) * self.ticks + bid.chunks * task.each
+        if last > LATEST:
+            raise SchedulingError(
+                f"bid {bid.id}: {bid.chunks} chunks of {task.each} ticks end later than can be counted"
+            )
         known = self._known.get(bid.id) or self._meet(bid, task, self._next_order)
-        known = replace(known, waiting=known.waiting - sum(c.count for c in chunks))
-        for c in chunks:
-            whole = c.index == CLOUD and c.count == bid.chunks
-            each = task.alone if whole else task.each
-            self._send(known, c, each, release=(now + bid.delay[c.server]) * self.ticks)
-        self._known[bid.id] = known
+        self._known[bid.id] = known = replace(known, waiting=known.waiting - total)
+        ready = (self.now + np.array(bid.delay, dtype=np.int64)) * self.ticks
+        joining = np.column_stack([workers, counts, ready[self.crew.server[workers]]])
+        self._state.join(joining, self._block(known, task.each, left=task.each))
+        for c in away:
+            each = task.alone if c.count == bid.chunks else task.each
+            self._away.append(_Away(bid.id, c, int(ready[c.server]), each))
+        self._state.jobs[known.number, OPEN] += total
         self._windows = None
 
     def take(self, job: str) -> None:
@@ -306,17 +348,15 @@ class Queues:
 
     def _settle(self, name: str, block: Ints, worker: int | None, at: bool) -> None:
         """Put a block of another queue into a worker's, or let its chunks wait if there is no worker."""
-        known = self._known[name]
+        known, count = self._known[name], int(block[kernel.COUNT])
         if worker is None:
-            self._known[name] = replace(known, waiting=known.waiting + int(block[kernel.COUNT]))
+            self._known[name] = replace(known, waiting=known.waiting + count)
             return
-        k = self._state.unused()
-        self._state.blocks[k] = block
-        self._state.blocks[k, JOB] = known.number
-        kernel.insert(worker, k, self._state.workers, self._state.blocks)
-        self._state.jobs[known.number, OPEN] += block[kernel.COUNT]
+        joining = np.array([[worker, count, block[kernel.RELEASE]]], dtype=np.int64)
+        self._state.join(joining, (NONE, known.number, *block[kernel.COUNT :].tolist()))
+        self._state.jobs[known.number, OPEN] += count
         if at:
-            self._state.workers[worker, AT] = k
+            self._state.workers[worker, AT] = self._state.block_of(worker, known.number)
 
     def _meet(self, bid: Bid, task: Task, order: int) -> _Known:
         jobs = self._state.jobs
@@ -330,41 +370,34 @@ class Queues:
         self._next_order = max(self._next_order, order + 1)
         return known
 
-    def _send(self, known: _Known, c: Chunks, each: int, *, release: int, first: int | None = None) -> int | None:
-        """Put chunks into a queue or the cloud; the number of their block. `first`: ticks left of the first chunk."""
-        if release + c.count * each > LATEST:
-            raise SchedulingError(f"bid {known.bid.id}: {c.count} chunks of {each} ticks end later than can be counted")
-        self._state.jobs[known.number, OPEN] += c.count
-        if c.index == CLOUD:
-            self._away.append(_Away(known.bid.id, c, release, each))
-            return None
-        worker = self.crew.number(c)
-        if worker is None:
-            raise SchedulingError(f"there is no worker {c.index} of type {c.type} on server {c.server}")
-        k, chunks = self._state.unused(), known.bid.chunks
-        left = each if first is None else first
-        rank = known.task.rank
-        self._state.blocks[k] = (NONE, known.number, c.count, left, each, release, rank, chunks, known.order)
-        kernel.insert(worker, k, self._state.workers, self._state.blocks)
-        return k
+    def _block(self, known: _Known, each: int, *, left: int) -> tuple[int, ...]:
+        """A job's block, but for its count and release; `left`: ticks left of the first chunk."""
+        return (NONE, known.number, 0, left, each, 0, known.task.rank, known.bid.chunks, known.order)
 
     def _restore(self, job: Restored) -> None:
         known = self._meet(job.bid, Task.of(job.bid, job.type, job.each, self.ticks), job.order)
-        began = NONE if job.start is None else job.start
-        self._state.jobs[known.number] = (0, job.completed_at, began)
+        began, row = NONE if job.start is None else job.start, self._state.jobs
+        row[known.number] = (0, job.completed_at, began)
         for part in job.parts:
             c, release = part.chunks, (part.since + job.bid.delay[part.chunks.server]) * self.ticks
             left = c.count * part.each - part.worked
-            if left > 0 and c.index == CLOUD:
-                self._send(known, c, part.each, release=release)
-            elif left > 0:
-                count = -(-left // part.each)
-                first = left - (count - 1) * part.each
-                k = self._send(known, replace(c, count=count), part.each, release=release, first=first)
-                if part.last and first < part.each and (worker := self.crew.number(c)) is not None and k is not None:
-                    self._state.workers[worker, AT] = k
+            if left <= 0:
+                continue
+            if c.index == CLOUD:
+                row[known.number, OPEN] += c.count
+                self._away.append(_Away(job.bid.id, c, release, part.each))
+                continue
+            worker, count = self.crew.number(c), -(-left // part.each)
+            if worker is None:
+                raise SchedulingError(f"there is no worker {c.index} of type {c.type} on server {c.server}")
+            first = left - (count - 1) * part.each
+            joining = np.array([[worker, count, release]], dtype=np.int64)
+            self._state.join(joining, self._block(known, part.each, left=first))
+            row[known.number, OPEN] += count
+            if part.last and first < part.each:
+                self._state.workers[worker, AT] = self._state.block_of(worker, known.number)
         waiting = job.bid.chunks - job.complete - sum(part.chunks.count for part in job.parts)
-        if waiting or self._state.jobs[known.number, OPEN]:
+        if waiting or row[known.number, OPEN]:
             self._known[job.bid.id] = replace(known, waiting=waiting)
         else:
             del self._known[job.bid.id]  # complete, though its row may not say so yet

@@ -1,0 +1,44 @@
+"""Compiling the kernels of queues before anybody waits for them."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from scheduling.bid import Bid
+from scheduling.inventory import Inventory, MachineType
+from scheduling.preemptive.dispatch import dispatch
+from scheduling.preemptive.queues import Queues
+from scheduling.utility import Constant
+
+
+def warm_up() -> None:
+    """Compile, or load from disk, every kernel, by one small run."""
+    inventory = Inventory(
+        resources=("worker", "ps"),
+        servers=("edge",),
+        cloud=(False,),
+        capacity=np.array([[2, 2]], dtype=np.int64),
+        workers=(MachineType("worker", (1, 0), Fraction(1)),),
+        pss=(MachineType("ps", (0, 1), Fraction(1)),),
+    )
+    queues = Queues(inventory, now=0)
+    for name, chunks in (("long", 3), ("short", 2)):
+        bid = Bid(
+            id=name,
+            arrival=0,
+            epochs=1,
+            chunks=chunks,
+            minibatches=1,
+            worker_time=(Fraction(1),),
+            ps_time=(Fraction(1),),
+            transfer_time=(Fraction(1),),
+            delay=(0,),
+            utility=Constant(1.0),
+        )
+        sent = dispatch(bid, queues)
+        if sent is not None:
+            sent.send(bid, queues)
+    queues.congestion(2)
+    queues.windows()
+    queues.take("long")
+    queues.advance(9)
