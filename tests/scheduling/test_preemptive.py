@@ -1,5 +1,6 @@
 """Queues and dispatch against a slow twin in exact fractions, and on every shared instance."""
 
+from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 
 from scheduling.answer_preemptive import run, to_document
 from scheduling.instance_preemptive import read_preemptive
+from scheduling.preemptive.parameter_servers import Host, assign, runs
 from tests.scheduling.cases import load, preemptive_cases
 from tests.scheduling.twins.preemptive_exact import simulate
 
@@ -106,3 +108,37 @@ def test_alpha_is_the_least_q_of_each_chunk(path: Path) -> None:
         assert dispatched is not None
         expected = [float(Fraction(a)) for a in document["expected"]["event_paper"]["alpha"][str(name)]]
         assert sorted(a / instance.scale for a in dispatched.alpha) == pytest.approx(sorted(expected))
+
+
+@pytest.mark.parametrize("path", preemptive_cases(), ids=lambda path: path.stem)
+def test_no_parameter_server_is_shared_in_the_shared_instances(path: Path) -> None:
+    document = load(path)
+    instance = read_preemptive(document)
+    segments = [segment for ran in run(instance, "paper").ran for segment in ran.segments]
+    tenures = assign(
+        segments,
+        pss={s: len(row["pss"]) for s, row in enumerate(document["servers"])},
+        clouds=frozenset({len(document["servers"])} if document["cloud"] else ()),
+        order=[bid.id for bid in sorted(instance.bids, key=lambda bid: bid.arrival)],
+    )
+    counted = Counter(str(tenure.host) for tenure in tenures)
+    assert {host: counted[host] for host in Host} == document["expected"]["ps_repaired"]["stat"]
+
+
+def test_a_parameter_server_serves_one_job_at_a_time() -> None:
+    seed = fresh_seed()
+    rng = np.random.default_rng(seed)
+    for _ in range(300):
+        document = draw(rng)
+        instance = read_preemptive(document)
+        segments = [segment for ran in run(instance, "paper").ran for segment in ran.segments]
+        pss = {s: int(rng.integers(0, 3)) for s in range(len(document["servers"]))}
+        clouds = frozenset({len(pss)} if document["cloud"] else ())
+        order = [bid.id for bid in sorted(instance.bids, key=lambda bid: bid.arrival)]
+        whole = assign(segments, pss=pss, clouds=clouds, order=order)
+        for server, number in pss.items():
+            mine = [t for t in whole if t.server == server]
+            assert all(sum(t.start <= at < t.end for t in mine) <= number for at in {t.start for t in mine}), seed
+        assert {job: stretches for job, stretches in runs(segments).items() if stretches} == {
+            job: [(t.start, t.end) for t in whole if t.job == job] for job in {t.job for t in whole}
+        }

@@ -1,0 +1,117 @@
+"""Which parameter server a job has while it runs: A_ps, so that none is shared."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scheduling.preemptive.record import Segment
+
+
+class Host(StrEnum):
+    """Where a parameter server is, and why."""
+
+    EDGE = "edge"
+    CLOUD = "cloud"
+    """The whole job is in the cloud."""
+    FALLBACK = "fallback"
+    """No server of the edge had one free."""
+    NONE = "none"
+    """No server of the edge had one free, and there is no cloud: it runs without, which is a fault."""
+
+
+@dataclass(frozen=True, order=True)
+class Tenure:
+    """A job keeps one parameter server from tick `start` to tick `end`, through which it runs without a break."""
+
+    start: int
+    end: int
+    job: str
+    host: Host
+    server: int | None
+    """Of the edge; None elsewhere."""
+
+
+def runs(segments: Iterable[Segment]) -> dict[str, list[tuple[int, int]]]:
+    """Longest stretches in which at least one worker processes each job, from and to which tick, sorted."""
+    by_job: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for segment in sorted(segments):
+        stretches = by_job[segment.job]
+        if stretches and segment.start <= stretches[-1][1]:
+            stretches[-1] = (stretches[-1][0], max(stretches[-1][1], segment.end))
+        else:
+            stretches.append((segment.start, segment.end))
+    return by_job
+
+
+def assign(
+    segments: Sequence[Segment],
+    *,
+    pss: Mapping[int, int],
+    clouds: frozenset[int],
+    order: Sequence[str],
+    kept: Iterable[Tenure] = (),
+) -> tuple[Tenure, ...]:
+    """Give every job a parameter server for each stretch in which it runs.
+
+    Parameters
+    ----------
+    segments
+        What workers do.
+    pss
+        How many parameter servers of the jobs' type each server of the edge has.
+    clouds
+        Servers that are clouds, which always have one more.
+    order
+        Jobs that begin in the same tick are served in this order.
+    kept
+        Tenures that end where the first segments begin: who goes on then keeps its parameter server.
+
+    Returns
+    -------
+    tuple of Tenure
+        In order of time. A job keeps its parameter server while it runs; else it has a free one of the edge, where
+        most of its chunks are processed (the first of equals), else one of the cloud, else none.
+
+    References
+    ----------
+    Preemptive edge-cloud paper, Algorithm 5, which as printed shares parameter servers that are in use.
+    """
+    places: dict[str, Counter[int]] = defaultdict(Counter)
+    for segment in segments:
+        places[segment.job][segment.server] += (segment.end - segment.start) * segment.count
+    free, rank = dict(pss), {job: i for i, job in enumerate(order)}
+    going = {tenure.job: tenure for tenure in kept}
+    stretches = sorted(
+        (start, rank[job], end, job) for job, all_runs in runs(segments).items() for start, end in all_runs
+    )
+    busy = [t for t in going.values() if t.server is not None]
+    for tenure in busy:
+        free[tenure.server or 0] = free.get(tenure.server or 0, 0) - 1
+    found: list[Tenure] = []
+    for start, _, end, job in stretches:
+        before = going.get(job)
+        if before is not None and before.end == start:
+            tenure = Tenure(before.start, end, job, before.host, before.server)
+            busy = [t for t in busy if t.job != job] + [tenure] * (tenure.server is not None)
+        else:
+            for over in [t for t in busy if t.end <= start]:
+                free[over.server or 0] += 1
+            busy = [t for t in busy if t.end > start]
+            host, server = _host(places[job], free, clouds)
+            tenure = Tenure(start, end, job, host, server)
+            if server is not None:
+                free[server] -= 1
+                busy.append(tenure)
+        going.pop(job, None)
+        found.append(tenure)
+    return tuple(sorted(found))
+
+
+def _host(places: Counter[int], free: Mapping[int, int], clouds: frozenset[int]) -> tuple[Host, int | None]:
+    if places and set(places) <= clouds:
+        return Host.CLOUD, None
+    near = [server for server, number in free.items() if number > 0]
+    if near:
+        return Host.EDGE, max(near, key=lambda server: (places[server], -server))
+    return (Host.FALLBACK if clouds else Host.NONE), None
