@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.preemptive_quality import ratios
 from scheduling.answer_preemptive import run, to_document
 from scheduling.instance_preemptive import read_preemptive
 from scheduling.preemptive.parameter_servers import Host, assign, runs
 from tests.scheduling.cases import load, preemptive_cases
 from tests.scheduling.twins.preemptive_exact import simulate
+from tests.scheduling.twins.preemptive_milp import optimum
 
 EXAMPLES = 1000
 STORED = "event_paper_storage"
@@ -142,3 +144,18 @@ def test_a_parameter_server_serves_one_job_at_a_time() -> None:
         assert {job: stretches for job, stretches in runs(segments).items() if stretches} == {
             job: [(t.start, t.end) for t in whole if t.job == job] for job in {t.job for t in whole}
         }
+
+
+@pytest.mark.parametrize("path", preemptive_cases(), ids=lambda path: path.stem)
+def test_the_optimum_is_that_of_the_shared_instances(path: Path) -> None:
+    document = load(path)
+    expected = document["expected"].get("opt_no_migration")
+    if expected is not None:
+        assert optimum(document, 40) == pytest.approx(expected)
+
+
+def test_nothing_beats_the_optimum_and_jobmax_is_near_it() -> None:
+    seed = fresh_seed()
+    found = ratios(np.random.default_rng(seed), 15)
+    assert min(min(values) for values in found.values()) > 1 - 1e-6, seed
+    assert np.mean(found["jobmax"]) < 1.2, seed
