@@ -8,7 +8,9 @@ from scheduling.arrays import Json
 from scheduling.baselines.antman import AntMan
 from scheduling.baselines.drf import Drf
 from scheduling.baselines.fifo import Fifo
+from scheduling.baselines.srtf import Srtf
 from scheduling.baselines.tiresias import Tiresias
+from scheduling.baselines.tiresias_l import TiresiasL
 from scheduling.dps import Dps
 from scheduling.errors import InvalidField, UnknownPolicy
 from scheduling.fields import shown
@@ -26,6 +28,8 @@ POLICIES: Mapping[str, type[Any]] = {
     "antman": AntMan,
     "tiresias": Tiresias,
     "preemptive": Preemptive,
+    "srtf": Srtf,
+    "tiresias_l": TiresiasL,
 }
 
 

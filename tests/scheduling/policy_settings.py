@@ -29,6 +29,8 @@ SETTINGS: dict[str, list[Json]] = {
     "drf": [{}],
     "antman": [{}, {"patience": 1, "seed": 7}],
     "tiresias": [{}],
+    "srtf": [{}],
+    "tiresias_l": [{}, {"threshold": 2.0}],
     "preemptive": [{}, {"cloud": "paper"}, {"cloud": "cloud"}, {"cloud": "edge"}],
 }
 
