@@ -83,6 +83,20 @@ def edge_cloud_body(rng: np.random.Generator, machines: Machines) -> Json:
     }
 
 
+def queued_body(rng: np.random.Generator, machines: Machines) -> Json:
+    """A job of chunks of a few slots each, shorter than in the preemptive edge-cloud paper, which has days."""
+    return {
+        "epochs": int(rng.integers(2, 13)),
+        "chunks": int(rng.integers(5, 31)),
+        "minibatches": int(rng.integers(10, 59)),
+        "gradient_mb": round(float(rng.uniform(30, 575)), 1),
+        "worker_step_s": {
+            name: round(float(rng.uniform(0.001, 0.05)) * machines.slot_s, 3) for name in machines.workers
+        },
+        "ps_step_s": {name: round(float(rng.uniform(0.010, 0.100)), 4) for name in machines.pss},
+    }
+
+
 LONGEST_TARGET = 15
 """Slots until an OASiS job's target: 1 to 15."""
 

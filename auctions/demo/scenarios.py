@@ -8,7 +8,7 @@ import numpy as np
 
 from auctions.demo import jobs
 from auctions.demo.jobs import Draw, Machines, Offer
-from cluster.demo import edge_cloud_document, gpu_servers_document, two_pools_document
+from cluster.demo import edge_cloud_document, gpu_servers_document, queues_document, two_pools_document
 from scheduling.arrays import Json
 
 
@@ -65,4 +65,14 @@ WEIGHTED: Final = Scenario(
     bids_per_slot=0.8,
     worth={"weight": 500},
 )
-SCENARIOS: Final = (DPS, OASIS, WEIGHTED)
+QUEUES: Final = Scenario(
+    name="demo-preemptive",
+    title="Queues at the edge, and a cloud",
+    note="Jobs synthetic: drawn from a seed, shorter than in the preemptive edge-cloud paper.",
+    policy="preemptive",
+    document=queues_document,
+    body=jobs.queued_body,
+    bids_per_slot=1.2,
+    worth={},
+)
+SCENARIOS: Final = (DPS, OASIS, WEIGHTED, QUEUES)

@@ -54,6 +54,14 @@ def edge_cloud_document(
     }
 
 
+def queues_document(rng: np.random.Generator) -> Json:
+    """Edge servers and a cloud of three worker types, for jobs that share workers in queues."""
+    return edge_cloud_document(rng, name="demo-preemptive", types=3) | {
+        "title": "Queues at the edge, and a cloud: 12 servers",
+        "note": "Synthetic: drawn from a seed; upload delays are those of the preemptive edge-cloud paper.",
+    }
+
+
 def _machine_type(rng: np.random.Generator, name: str, *, low: int, high: int) -> Json:
     # One-hot: each type has places of its own (DPS, Section 3.1).
     return {"name": name, "bandwidth_mbps": int(rng.integers(low, high + 1)), "demand": {name: 1}}

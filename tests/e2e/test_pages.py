@@ -108,7 +108,7 @@ def test_no_page_keeps_anybody_out(window: Browser) -> None:
             assert window.barriers() == [], f"{name}, {theme}"
 
 
-@pytest.mark.parametrize("market", ["demo-oasis", "demo-weighted"])
+@pytest.mark.parametrize("market", ["demo-oasis", "demo-weighted", "demo-preemptive"])
 def test_every_kind_of_market_is_open_to_everybody(window: Browser, market: str) -> None:
     window.log_in("operator", PASSWORD)
     shown = {name: path for name, path in pictures.pages(window, market).items() if name not in ("markets", "bids")}
