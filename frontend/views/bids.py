@@ -12,13 +12,14 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from auctions import readings
+from auctions import queue_readings, readings
 from auctions.errors import WrongState
 from auctions.jobs import cancel_job, withdraw_bid
 from auctions.lock import moment_of
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Market
 from auctions.offers import policy_in_force
-from frontend import plans
+from cluster.models import MachineType, Server
+from frontend import plans, queues
 from frontend.access import market_named, timeline_of, viewer_of, visible_bids
 from frontend.figures import gantt
 from frontend.figures import machines as counts
@@ -206,6 +207,9 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "runs": counts.runs(held),
         "seen": look_of(bid, may_move=bool(steps)),
         "window": windows.pop() if len(windows) == 1 else None,
+        "queues": queues.places(bid),
+        "losses": queues.losses(bid, viewer_of(request)),
+        "late": queues.lateness(bid, steps),
         "can_withdraw": bid.state == BidState.SUBMITTED,
         "can_cancel": bid.state in (BidState.PLANNED, BidState.RUNNING),
     }
@@ -219,6 +223,9 @@ def _counts(bid: Bid) -> counts.Counts:
 def _spans(bid: Bid) -> list[gantt.Span]:
     held = Commitment.objects.filter(bid=bid).select_related("server", "machine_type")
     who = f"bid {bid.sequence}{': ' + bid.label if bid.label else ''}"
+    cluster = bid.market.cluster_id
+    names = dict(Server.objects.filter(cluster=cluster).values_list("pk", "name"))
+    types = dict(MachineType.objects.filter(cluster=cluster).values_list("pk", "name"))
     return [
         gantt.Span(
             group=f"{row.server.name} · {row.machine_type.name}",
@@ -232,4 +239,16 @@ def _spans(bid: Bid) -> list[gantt.Span]:
         )
         for row in held
         if row.end > row.start
+    ] + [
+        gantt.Span(
+            group=f"{names[s.server_id]} · {types[s.machine_type_id]}",
+            who=who,
+            state=bid.state,
+            machine=types[s.machine_type_id],
+            is_ps=False,
+            count=s.count,
+            start=s.start,
+            end=s.end,
+        )
+        for s in queue_readings.stretches_of(bid)
     ]

@@ -37,11 +37,16 @@ class Chart:
     """Values and labels to choose from, from the servers' names; none where there is nothing to choose."""
 
 
-def price_view(market: Market, choice: str) -> prices.PriceView:
-    """The future prices as chosen in the address: `both`, `server`, `type`, `server:NAME`, or the default."""
+def price_view(market: Market, choice: str, *, priced_only: bool = False) -> prices.PriceView:
+    """The future prices as chosen in the address: `both`, `server`, `type`, `server:NAME`, or the default.
+
+    `priced_only`: without what has no price in any slot, if anything has one.
+    """
     window = readings.utilisation(market, start=market.slot, end=market.slot + 1)
     read = readings.prices(market, start=window.now, end=window.now + market.cluster.horizon_slots)
     capacity = window.capacity
+    if priced_only and read.price.any():
+        capacity = capacity * (read.price.max(axis=0) > 0)
     choice = choice or prices.default_view(capacity)
     if choice == prices.BOTH:
         return prices.both(read.start, read.price, capacity, read.servers, read.resources)
@@ -117,6 +122,16 @@ def _tabulate_prices(market: Market, viewer: User, query: QueryDict) -> Table:
     return prices.table(price_view(market, query.get("prices", "")), timeline_of(market))
 
 
+def _draw_congestion(market: Market, viewer: User, query: QueryDict) -> Drawing:
+    choice = query.get("congestion", "")
+    view = price_view(market, choice, priced_only=True)
+    return prices.figure(view, timeline_of(market), key=f"congestion {choice}")
+
+
+def _tabulate_congestion(market: Market, viewer: User, query: QueryDict) -> Table:
+    return prices.table(price_view(market, query.get("congestion", ""), priced_only=True), timeline_of(market))
+
+
 def _draw_schedule(market: Market, viewer: User, query: QueryDict) -> Drawing:
     choice = query.get("schedule", "")
     held, now, window = spans(market, viewer, choice)
@@ -172,6 +187,14 @@ CHARTS: Final[Mapping[str, Chart]] = {
         "Show",
         _price_choices,
     ),
+    "congestion": Chart(
+        _draw_congestion,
+        _tabulate_congestion,
+        "Congestion: how many jobs a slot's delay of a worker would delay",
+        "Heat map of the congestion price of workers by server and type against future slots",
+        "Show",
+        _price_choices,
+    ),
     "schedule": Chart(
         _draw_schedule,
         _tabulate_schedule,
@@ -198,7 +221,7 @@ CHARTS: Final[Mapping[str, Chart]] = {
 SECTIONS: Final[Mapping[Objective, tuple[str, ...]]] = {
     Objective.WELFARE: ("prices", "schedule", "welfare"),
     Objective.WEIGHTED_COMPLETION: ("schedule", "flow", "prices"),
-    Objective.COMPLETION: ("schedule", "flow", "prices"),
+    Objective.COMPLETION: ("schedule", "congestion", "flow"),
 }
 """The charts of a market's overview, in order, by what its policy tries to make good."""
 

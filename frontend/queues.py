@@ -1,0 +1,68 @@
+"""What a bid's page says of queues: where its chunks are, who displaced them, and how far forecasts were off."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User
+
+from auctions.models import Bid, QueuedChunks
+from auctions.queue_readings import displacements
+from frontend.plans import Step
+from scheduling.schedule import CLOUD
+
+
+@dataclass(frozen=True)
+class Place:
+    """Chunks in one worker's queue, or in the cloud."""
+
+    server: str
+    machine: str
+    worker: str
+    count: int
+    since: int
+    """Slot in which they were sent."""
+    note: str
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Workers left chunks in the middle for those of one other job."""
+
+    first: float
+    """When that was the first time, slots."""
+    times: int
+    by: str
+
+
+def places(bid: Bid) -> list[Place]:
+    """Where its chunks were sent, oldest first."""
+    rows = QueuedChunks.objects.filter(bid=bid).select_related("server", "machine_type")
+    return [
+        Place(
+            server=row.server.name,
+            machine=row.machine_type.name,
+            worker="one each" if row.worker == CLOUD else f"number {row.worker + 1}",
+            count=row.count,
+            since=row.since,
+            note="" if row.until is None else f"taken out in slot {row.until}, {row.done} complete by then",
+        )
+        for row in rows
+    ]
+
+
+def losses(bid: Bid, viewer: User) -> list[Loss]:
+    """Who displaced its chunks, in order of the first time; other people's jobs are nameless."""
+    found: dict[int, list[float]] = {}
+    for row in displacements(bid):
+        found.setdefault(row.by, []).append(row.at)
+    mine = set(Bid.objects.filter(market=bid.market_id, owner=viewer.pk).values_list("sequence", flat=True))
+    return [
+        Loss(at[0], len(at), f"bid {by}" if viewer.is_staff or by in mine else "someone else's job")
+        for by, at in found.items()
+    ]
+
+
+def lateness(bid: Bid, steps: Sequence[Step]) -> int | None:
+    """Slots by which its completion is later than first forecast; None where nothing was."""
+    first = next((step.completion for step in steps if step.completion is not None), None)
+    return None if first is None or bid.completion_slot is None else bid.completion_slot - first
