@@ -1,6 +1,8 @@
 """The workers of a cluster one by one, and what a chunk of a job is to them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import ceil, floor
 
 import numpy as np
@@ -60,6 +62,8 @@ class Crew:
         self.first: Ints = first.reshape(edge.shape)
         """Number of the first worker of each type on each server, S x W."""
         self.index: Ints = np.arange(len(self.server)) - np.repeat(first, edge.ravel())
+        self.of_type: list[Ints] = [np.flatnonzero(self.type == m) for m in range(edge.shape[1])]
+        """Numbers of the workers of each type."""
         self.pss: list[int] = machines(inventory.capacity, inventory.ps_demand).sum(axis=0).tolist()
         """Parameter servers of each type."""
         self._worker_types = [m for m in range(len(inventory.workers)) if self.count[:, m].any()]
@@ -74,11 +78,10 @@ class Crew:
         The worker type is the one with the least time for a mini-batch and its transfer, the PS type the one with the
         least for an update, the first of equals. A type that needs longer than any horizon for a chunk is none.
         """
-        steps = [(bid.worker_time[m] + bid.transfer_time[m], m) for m in self._worker_types]
-        updates = [(bid.ps_time[p], p) for p in self._ps_types]
-        if not steps or not updates:
+        if not self._worker_types or not self._ps_types:
             return None
-        (step, worker), (update, _) = min(steps), min(updates)
+        step, worker = _least((bid.worker_time, bid.transfer_time), self._worker_types)
+        update, _ = _least((bid.ps_time,), self._ps_types)
         each = max(1, ceil(bid.epochs * bid.minibatches * self.ticks * (step + update)))
         return Task.of(bid, worker, each, self.ticks)
 
@@ -100,6 +103,14 @@ class Crew:
     def where(self, number: int) -> tuple[int, int, int]:
         """Server, type and index of a worker."""
         return int(self.server[number]), int(self.type[number]), int(self.index[number])
+
+
+def _least(times: Sequence[Sequence[Fraction]], among: Sequence[int]) -> tuple[Fraction, int]:
+    """The least sum of times and its index, the first of equals; exact sums are made only where doubles are near."""
+    rough = [sum([each[i].numerator / each[i].denominator for each in times]) for i in among]
+    limit = min(rough) * (1 + 1e-12)
+    near = [i for i, time in zip(among, rough, strict=True) if time <= limit]
+    return min((sum([each[i] for each in times[1:]], times[0][i]), i) for i in near)
 
 
 def machines(capacity: Ints, demands: Ints) -> Ints:

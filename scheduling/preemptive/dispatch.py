@@ -13,6 +13,7 @@ from scheduling.schedule import CLOUD, Chunks
 
 RULES = ("jobmax", "paper", "cloud", "edge")
 PLENTY = 1 << 60
+NOBODY: Ints = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,10 @@ class Dispatch:
 
     order: Ints
     """Number of each chunk's worker (`Crew` says which), in the order of placing; CLOUD."""
+    workers: Ints
+    """Numbers of the workers that take some, N, in order."""
+    counts: Ints
+    """How many each of them takes, N."""
     away: tuple[Chunks, ...]
     """Those in the cloud."""
     alone: bool
@@ -30,15 +35,12 @@ class Dispatch:
 
     def send(self, bid: Bid, queues: Queues) -> None:
         """Let the chunks join the queues they were chosen for."""
-        workers, counts = np.unique(self.order[self.order != CLOUD], return_counts=True)
-        queues.send(bid, workers, counts, self.away)
+        queues.send(bid, self.workers, self.counts, self.away)
 
     def chunks(self, queues: Queues) -> tuple[Chunks, ...]:
         """The same by server, type and index."""
-        workers, counts = np.unique(self.order[self.order != CLOUD], return_counts=True)
-        crew = queues.crew
-        rows = zip(crew.server[workers], crew.type[workers], crew.index[workers], counts, strict=True)
-        return (*(Chunks(*(int(number) for number in row)) for row in rows), *self.away)
+        pairs = zip(self.workers.tolist(), self.counts.tolist(), strict=True)
+        return (*(Chunks(*queues.crew.where(worker), count) for worker, count in pairs), *self.away)
 
 
 @dataclass(frozen=True)
@@ -99,20 +101,19 @@ def dispatch(
         return _all_away(cloud, task, bid, count, queues, alone=whole)
     edge = _edge(bid, task, queues)
     keys = edge.keys(task, bid.chunks)
-    space = np.full(len(queues.crew.inventory.servers), PLENTY) if room is None else room.astype(np.int64)
+    space = np.full(len(queues.crew.inventory.servers), PLENTY) if room is None else room.astype(np.int64, copy=True)
     server = queues.crew.server[edge.workers]
     if rule == "paper" and cloud is not None:
         best = keys[space[server] > 0].min(initial=np.inf)
         if cloud.delay + (task.alone if whole else task.each) < best:
             return _all_away(cloud, task, bid, count, queues, alone=whole)
-    chosen, placed = np.full(count, CLOUD), np.zeros(count)
+    chosen, placed, counts = np.full(count, CLOUD), np.zeros(count), np.zeros(len(keys), dtype=np.int64)
     away_key = np.inf if cloud is None else float(cloud.delay + task.each)
-    away = kernel.place(keys, task.each, count, server, space.copy(), away_key, chosen, placed)
+    away = kernel.place(keys, task.each, server, space, away_key, chosen, placed, counts)
     if away and cloud is None:
         return None
+    used = np.flatnonzero(counts)
     if rule == "jobmax" and cloud is not None and whole:
-        counts = np.bincount(chosen[: count - away], minlength=len(keys))
-        used = counts > 0
         ends = (edge.delay + edge.ahead + counts * task.each)[used]
         estimate = max(int(ends.max(initial=0)), cloud.delay + task.each if away else 0)
         harm = _rounded(np.array((counts * edge.harm).sum() * task.each))
@@ -122,6 +123,8 @@ def dispatch(
     placed[count - away :] = away_key
     return Dispatch(
         order=chosen,
+        workers=edge.workers[used],
+        counts=counts[used],
         away=(Chunks(cloud.server, task.worker, CLOUD, away),) if away and cloud is not None else (),
         alone=whole and away == count,
         alpha=placed / (bid.chunks * queues.ticks),
@@ -138,6 +141,8 @@ def _all_away(cloud: _Cloud, task: Task, bid: Bid, count: int, queues: Queues, *
     key = cloud.delay + (task.alone if alone else task.each)
     return Dispatch(
         order=np.full(count, CLOUD),
+        workers=NOBODY,
+        counts=NOBODY,
         away=(Chunks(cloud.server, task.worker, CLOUD, count),),
         alone=alone,
         alpha=np.full(count, key / (bid.chunks * queues.ticks)),
@@ -156,9 +161,9 @@ def _cloud(bid: Bid, task: Task, queues: Queues, count: int) -> _Cloud | None:
 
 
 def _edge(bid: Bid, task: Task, queues: Queues) -> _Edge:
-    workers = np.flatnonzero(queues.crew.type == task.worker)
+    workers = queues.crew.of_type[task.worker]
     delay = np.array(bid.delay, dtype=np.int64)[queues.crew.server[workers]] * queues.ticks
-    ahead, harm = np.zeros(len(workers), dtype=np.int64), np.zeros(len(workers))
+    ahead, harm = np.empty(len(workers), dtype=np.int64), np.empty(len(workers))
     state = queues.state
     at = queues.now * queues.ticks + delay
     kernel.outlooks(workers, at, task.rank, state.workers, state.blocks, ahead, harm)

@@ -185,7 +185,7 @@ def _gather(w: int, workers: Ints, blocks: Ints, rows: Ints, work: Ints) -> int:
     """Numbers of a worker's blocks, in order, and the ticks left of each; returns how many there are."""
     n, k = 0, workers[w, HEAD]
     while k != NONE:
-        rows[n], work[n] = k, left_of(blocks[k])
+        rows[n], work[n] = k, blocks[k, LEFT] + (blocks[k, COUNT] - 1) * blocks[k, EACH]
         n, k = n + 1, blocks[k, NEXT]
     return n
 
@@ -212,18 +212,18 @@ def _waiting(n: int, blocks: Ints, rows: Ints, work: Ints, above: int) -> float:
     """Sum of 1 / D over the chunks with work left whose rank is greater than `above`."""
     total = 0.0
     for i in range(n):
-        block = blocks[rows[i]]
-        if block[RANK] > above:
-            total += -(-work[i] // block[EACH]) / block[CHUNKS]
+        k = rows[i]
+        if work[i] > 0 and blocks[k, RANK] > above:
+            total += ((work[i] - 1) // blocks[k, EACH] + 1) / blocks[k, CHUNKS]
     return total
 
 
 @compiled
-def outlook(w: int, at: int, rank: int, workers: Ints, blocks: Ints, rows: Ints, work: Ints, harmed: Floats) -> int:
+def outlook(w: int, at: int, rank: int, workers: Ints, blocks: Ints, rows: Ints, work: Ints) -> tuple[int, float]:
     """What a newcomer of this rank finds at a worker at tick `at`, if nobody else comes.
 
-    Returns the ticks of work before it; `harmed[0]` becomes the sum of 1 / D over the chunks behind it. `rows` and
-    `work` are scratch, as long as there are blocks.
+    Returns the ticks of work before it, and the sum of 1 / D over the chunks behind it. `rows` and `work` are
+    scratch, as long as there are blocks.
     """
     n = _gather(w, workers, blocks, rows, work)
     _pass(workers[w, CLOCK], at, n, blocks, rows, work)
@@ -231,8 +231,7 @@ def outlook(w: int, at: int, rank: int, workers: Ints, blocks: Ints, rows: Ints,
     for i in range(n):
         if blocks[rows[i], RANK] <= rank:
             ahead += work[i]
-    harmed[0] = _waiting(n, blocks, rows, work, rank)
-    return ahead
+    return ahead, _waiting(n, blocks, rows, work, rank)
 
 
 @compiled
@@ -240,7 +239,7 @@ def outlooks(candidates: Ints, at: Ints, rank: int, workers: Ints, blocks: Ints,
     """`outlook` of every candidate, each at its own tick."""
     rows, work = np.empty(len(blocks), dtype=np.int64), np.empty(len(blocks), dtype=np.int64)
     for i in range(len(candidates)):
-        ahead[i] = outlook(candidates[i], at[i], rank, workers, blocks, rows, work, harm[i : i + 1])
+        ahead[i], harm[i] = outlook(candidates[i], at[i], rank, workers, blocks, rows, work)
 
 
 @compiled
@@ -264,7 +263,7 @@ def _sift(heap: Ints, n: int, at: int, key: Floats) -> None:
 
 @compiled
 def place(
-    key: Floats, each: int, chunks: int, server: Ints, room: Ints, cloud: float, chosen: Ints, keys: Floats
+    key: Floats, each: int, server: Ints, room: Ints, cloud: float, chosen: Ints, keys: Floats, counts: Ints
 ) -> int:
     """Give chunks one by one to the candidate of least key (D x Q of eq. 5, ticks), which then grows by `each`.
 
@@ -272,14 +271,16 @@ def place(
     ----------
     key
         Of each candidate for its first chunk, N; changed.
-    chunks
-        How many there are.
+    each
+        Ticks of a chunk.
     server, room
         Of each candidate its server, and of each server for how many chunks it has storage; `room` is changed.
     cloud
         Key of the cloud; where it is less than every candidate's, all that are left go there. Infinite: no cloud.
     chosen, keys
-        Results: the candidate of each chunk that was placed, and its key.
+        Results: the candidate of each chunk that was placed, and its key; one place for each chunk there is.
+    counts
+        Result: how many chunks each candidate has, N; zeros before.
 
     Returns
     -------
@@ -290,16 +291,17 @@ def place(
     heap = np.arange(n)
     for a in range(n // 2 - 1, -1, -1):
         _sift(heap, n, a, key)
-    for placed in range(chunks):
+    for placed in range(len(chosen)):
         while n > 0 and room[server[heap[0]]] < 1:
             n -= 1
             heap[0] = heap[n]
             if n > 0:
                 _sift(heap, n, 0, key)
         if n == 0 or cloud < key[heap[0]]:
-            return chunks - placed
+            return len(chosen) - placed
         i = heap[0]
         chosen[placed] = i
+        counts[i] += 1
         room[server[i]] -= 1
         keys[placed] = key[i]
         key[i] += each

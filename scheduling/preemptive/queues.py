@@ -51,9 +51,21 @@ class _State:
     free: Ints
     """The first unused block."""
     jobs: Ints
+    unused: list[int]
+    """Rows of `jobs`."""
 
     def copy(self) -> "_State":
-        return _State(self.workers.copy(), self.blocks.copy(), self.free.copy(), self.jobs.copy())
+        arrays = (self.workers.copy(), self.blocks.copy(), self.free.copy(), self.jobs.copy())
+        return _State(*arrays, list(self.unused))
+
+    def row(self) -> int:
+        """A row for a new job."""
+        if not self.unused:
+            size = len(self.jobs)
+            more = np.zeros((max(size, 16), kernel.JOB_COLUMNS), dtype=np.int64)
+            self.jobs = np.concatenate([self.jobs, more])
+            self.unused = list(range(size, len(self.jobs)))
+        return self.unused.pop()
 
     def grow(self) -> None:
         """Make room for more blocks; there is no unused one."""
@@ -98,7 +110,7 @@ class Queues:
         workers[:, CLOCK] = now * ticks
         blocks = np.zeros((0, kernel.BLOCK_COLUMNS), dtype=np.int64)
         jobs = np.zeros((0, kernel.JOB_COLUMNS), dtype=np.int64)
-        self._state = _State(workers, blocks, np.full(1, NONE, dtype=np.int64), jobs)
+        self._state = _State(workers, blocks, np.full(1, NONE, dtype=np.int64), jobs, unused=[])
         self._known: dict[str, _Known] = {}
         self._away: list[_Away] = []
         self._next_order = 0
@@ -219,7 +231,8 @@ class Queues:
         known = self._known.get(bid.id) or self._meet(bid, task, self._next_order)
         self._known[bid.id] = known = replace(known, waiting=known.waiting - total)
         ready = (self.now + np.array(bid.delay, dtype=np.int64)) * self.ticks
-        joining = np.column_stack([workers, counts, ready[self.crew.server[workers]]])
+        joining = np.empty((len(workers), 3), dtype=np.int64)
+        joining[:, 0], joining[:, 1], joining[:, 2] = workers, counts, ready[self.crew.server[workers]]
         self._state.join(joining, self._block(known, task.each, left=task.each))
         for c in away:
             each = task.alone if c.count == bid.chunks else task.each
@@ -254,7 +267,11 @@ class Queues:
     def drop(self, job: str) -> None:
         """Forget a job that is gone."""
         self.take(job)
-        self._known.pop(job, None)
+        if job in self._known:
+            self._forget(job)
+
+    def _forget(self, job: str) -> None:
+        self._state.unused.append(self._known.pop(job).number)
 
     def advance(self, now: int) -> Ran:
         """Let workers work up to slot `now`."""
@@ -269,7 +286,7 @@ class Queues:
         ]
         completed = {name: int(self._state.jobs[self._known[name].number, DONE]) for name in over}
         for name in over:
-            del self._known[name]
+            self._forget(name)
         self._away = [a for a in self._away if a.release + a.each > now * self.ticks]
         self._windows = None
         return Ran(tuple(sorted(segments)), tuple(sorted(preemptions)), completed)
@@ -359,12 +376,7 @@ class Queues:
             self._state.workers[worker, AT] = self._state.block_of(worker, known.number)
 
     def _meet(self, bid: Bid, task: Task, order: int) -> _Known:
-        jobs = self._state.jobs
-        number = len(jobs)
-        if len(self._known) < len(jobs):
-            number = min(set(range(len(jobs))) - {known.number for known in self._known.values()})
-        else:
-            self._state.jobs = np.concatenate([jobs, np.zeros((1, kernel.JOB_COLUMNS), dtype=np.int64)])
+        number = self._state.row()
         self._state.jobs[number] = (0, 0, NONE)
         known = self._known[bid.id] = _Known(bid, task, number, order, waiting=bid.chunks)
         self._next_order = max(self._next_order, order + 1)
@@ -400,7 +412,7 @@ class Queues:
         if waiting or row[known.number, OPEN]:
             self._known[job.bid.id] = replace(known, waiting=waiting)
         else:
-            del self._known[job.bid.id]  # complete, though its row may not say so yet
+            self._forget(job.bid.id)  # complete, though its row may not say so yet
 
     def _run(self, state: _State, to: int, *, keep: bool = True) -> tuple[list[Segment], list[Preemption]]:
         """Let the workers of a state work up to tick `to`; what they did, if it is to be kept."""
