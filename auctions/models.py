@@ -204,7 +204,10 @@ class QueuedChunks(models.Model):
     since = models.BigIntegerField(help_text="Slot in which they were sent.")
     order = models.PositiveBigIntegerField(help_text="Of the job among those ever queued: breaks ties of ranks.")
     each = models.BigIntegerField(help_text="Billionths of a slot that one of them takes there.")
-    rank = models.BigIntegerField(help_text="Of the job: chunks x billionths of a slot each with communication.")
+    rank = models.BigIntegerField(
+        help_text="Of the job: chunks x billionths of a slot each with communication, and the handicap."
+    )
+    handicap = models.BigIntegerField(default=0, help_text="What ageing added to the rank, in billionths of a slot.")
     until = models.BigIntegerField(null=True, help_text="Slot in which what was not complete was taken out again.")
     done = models.PositiveIntegerField(null=True, help_text="Chunks that were complete then.")
 

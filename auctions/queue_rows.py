@@ -115,6 +115,7 @@ def join(bid: Bid, chunks: Sequence[Chunks], queues: Queues, layout: Layout) -> 
             order=queues.order_of(name),
             each=task.alone if (c.index, c.count) == (CLOUD, whole) else task.each,
             rank=task.rank,
+            handicap=task.handicap,
         )
         for c in chunks
     )
@@ -188,7 +189,8 @@ def _job(core: CoreBid, rows: Sequence[Any], layout: Layout, latest: Mapping[tup
         bid=core,
         order=rows[0].order,
         type=types.get(rows[-1].machine_type_id),
-        each=rows[-1].rank // core.chunks,
+        each=(rows[-1].rank - rows[-1].handicap) // core.chunks,
+        handicap=rows[-1].handicap,
         complete=sum(row.done for row in rows if row.until is not None),
         start=min((row.began for row in rows if row.began is not None), default=None),
         completed_at=max((row.ended for row in rows if row.ended is not None), default=0),

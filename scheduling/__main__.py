@@ -73,6 +73,7 @@ def _options() -> argparse.ArgumentParser:
     decide.add_argument(
         "--storage", choices=("ignored", "limited"), help="preemptive, what servers can store; default: ignored"
     )
+    decide.add_argument("--ageing", metavar="NUMBER", help="preemptive, slots of rank per slot of arrival; default: 0")
     return parser
 
 

@@ -2,13 +2,16 @@
 
 from dataclasses import dataclass
 from fractions import Fraction
+from math import floor
 
 import numpy as np
 
 from scheduling.arrays import Ints, Json
 from scheduling.errors import InvalidField
 from scheduling.families import Options
+from scheduling.fields import check_fraction
 from scheduling.instance_preemptive import PreemptiveInstance, read_preemptive
+from scheduling.preemptive.crew import LATEST
 from scheduling.preemptive.dispatch import PLENTY, Dispatch, dispatch
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Ran
@@ -27,15 +30,20 @@ class Course:
 
 def answer(document: object, options: Options) -> Json:
     """Run the jobs of an instance; raises InvalidField naming a field or an option."""
-    options.only("preemptive", "policy", "cloud", "storage")
+    options.only("preemptive", "policy", "cloud", "storage", "ageing")
     if options.policy not in (None, "preemptive"):
         raise InvalidField("--policy", f"{options.policy} does not run preemptive instances")
     instance = read_preemptive(document)
-    return to_document(instance, run(instance, options.cloud or "jobmax", limited=options.storage == "limited"))
+    ageing = Fraction(0) if options.ageing is None else check_fraction("--ageing", options.ageing)
+    limited = options.storage == "limited"
+    return to_document(instance, run(instance, options.cloud or "jobmax", limited=limited, ageing=ageing))
 
 
-def run(instance: PreemptiveInstance, rule: str, *, limited: bool = False) -> Course:
-    """Dispatch jobs as they arrive and let all workers work to the end; `limited`: servers store what they can."""
+def run(instance: PreemptiveInstance, rule: str, *, limited: bool = False, ageing: Fraction = Fraction(0)) -> Course:
+    """Dispatch jobs as they arrive and let all workers work to the end.
+
+    `limited`: servers store what they can. `ageing`: rank added per slot of arrival, rounded down to a unit of time.
+    """
     order = sorted(range(len(instance.bids)), key=lambda j: instance.bids[j].arrival)
     queues = Queues(instance.inventory, now=0, ticks=1)
     ran: list[Ran] = []
@@ -49,7 +57,8 @@ def run(instance: PreemptiveInstance, rule: str, *, limited: bool = False) -> Co
         room = _room(instance, j, chunks, done) if limited else None
         task = queues.task(bid)
         usable = task is not None and task.worker == instance.types[j]
-        sent = dispatch(bid, queues, rule=rule, room=room) if usable else None
+        handicap = min(LATEST, floor(ageing * bid.arrival))
+        sent = dispatch(bid, queues, rule=rule, room=room, handicap=handicap) if usable else None
         found[j] = sent
         if sent is not None:
             sent.send(bid, queues)

@@ -25,6 +25,7 @@ class Options:
     mode: str | None = None
     cloud: str | None = None
     storage: str | None = None
+    ageing: str | None = None
 
     def only(self, family: str, *names: str) -> None:
         """Raise InvalidField if an option was given that is not one of these."""

@@ -155,7 +155,8 @@ class RunningBook:
         elif move.schedule.chunks:
             if self.queues is None:
                 self.queues = Queues(self.ledger.inventory, now=self.now)
-            self.queues.push(self.jobs[move.job].bid, move.schedule.chunks, now=self.now)
+            bid, schedule = self.jobs[move.job].bid, move.schedule
+            self.queues.push(bid, schedule.chunks, now=self.now, handicap=schedule.handicap)
 
 
 def _whole(job: Job) -> Schedule:

@@ -68,6 +68,8 @@ class Schedule:
     completion: int
     placements: tuple[Placement, ...]
     chunks: tuple[Chunks, ...] = ()
+    handicap: int = 0
+    """Added to a queued job's rank when its first chunks join queues, billionths of a slot."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "placements", tuple(sorted(self.placements)))
@@ -79,6 +81,8 @@ class Schedule:
         document: Json = {"start": self.start, "completion": self.completion, "placements": rows}
         if self.chunks:
             document["chunks"] = [[c.server, c.type, c.index, c.count] for c in self.chunks]
+        if self.handicap:
+            document["handicap"] = self.handicap
         return document
 
     @classmethod
@@ -89,4 +93,4 @@ class Schedule:
             for a, b, role, s, m, n in document["placements"]
         )
         chunks = tuple(Chunks(*row) for row in document.get("chunks", ()))
-        return cls(document["start"], document["completion"], placements, chunks)
+        return cls(document["start"], document["completion"], placements, chunks, document.get("handicap", 0))

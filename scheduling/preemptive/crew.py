@@ -30,13 +30,16 @@ class Task:
     alone: int
     """Without, where the whole job is in the cloud (p1)."""
     rank: int
-    """D p0: the reciprocal of the average processing rate; less is first."""
+    """D p0, the reciprocal of the average processing rate, and the handicap; less is first."""
+    handicap: int
+    """What ageing adds, so that those who came earlier are not passed for ever."""
 
     @classmethod
-    def of(cls, bid: Bid, worker: int | None, each: int, ticks: int) -> "Task":
+    def of(cls, bid: Bid, worker: int | None, each: int, ticks: int, handicap: int) -> "Task":
         """With `each` ticks a chunk on workers of this type."""
         transfer = 0 if worker is None else floor(bid.epochs * bid.minibatches * ticks * bid.transfer_time[worker])
-        return cls(NONE if worker is None else worker, each, max(1, each - transfer), rank=bid.chunks * each)
+        rank = bid.chunks * each + handicap
+        return cls(NONE if worker is None else worker, each, max(1, each - transfer), rank, handicap)
 
 
 class Crew:
@@ -72,7 +75,7 @@ class Crew:
     def __len__(self) -> int:
         return len(self.server)
 
-    def task(self, bid: Bid) -> Task | None:
+    def task(self, bid: Bid, handicap: int = 0) -> Task | None:
         """What a chunk of this job is, on machines of its ideal types; None if no server has such machines.
 
         The worker type is the one with the least time for a mini-batch and its transfer, the PS type the one with the
@@ -83,7 +86,7 @@ class Crew:
         step, worker = _least((bid.worker_time, bid.transfer_time), self._worker_types)
         update, _ = _least((bid.ps_time,), self._ps_types)
         each = max(1, ceil(bid.epochs * bid.minibatches * self.ticks * (step + update)))
-        return Task.of(bid, worker, each, self.ticks)
+        return Task.of(bid, worker, each, self.ticks, handicap)
 
     def ps_type(self, bid: Bid) -> int:
         """The type of parameter server the job uses."""

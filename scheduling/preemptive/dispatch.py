@@ -30,12 +30,14 @@ class Dispatch:
     """Those in the cloud."""
     alone: bool
     """The whole job is in the cloud: without communication (zeta = 1)."""
+    handicap: int
+    """As it was asked for, ticks."""
     alpha: Floats
     """Least Q of each chunk in the order of placing (eq. 5), slots: the dual variable alpha."""
 
     def send(self, bid: Bid, queues: Queues) -> None:
         """Let the chunks join the queues they were chosen for."""
-        queues.send(bid, self.workers, self.counts, self.away)
+        queues.send(bid, self.workers, self.counts, self.away, handicap=self.handicap)
 
     def chunks(self, queues: Queues) -> tuple[Chunks, ...]:
         """The same by server, type and index."""
@@ -64,7 +66,13 @@ class _Cloud:
 
 
 def dispatch(
-    bid: Bid, queues: Queues, *, rule: str = "jobmax", count: int | None = None, room: Ints | None = None
+    bid: Bid,
+    queues: Queues,
+    *,
+    rule: str = "jobmax",
+    count: int | None = None,
+    room: Ints | None = None,
+    handicap: int = 0,
 ) -> Dispatch | None:
     """Choose a worker for each chunk; nothing is changed.
 
@@ -81,6 +89,8 @@ def dispatch(
         Chunks to place; all of the job's by default.
     room
         For how many chunks each server has storage (Section VI), S; no limit by default.
+    handicap
+        Ticks added to the rank of a job that never joined a queue.
 
     Returns
     -------
@@ -91,7 +101,7 @@ def dispatch(
     ----------
     Preemptive edge-cloud paper, Algorithms 2 and 3. Each chunk is committed before the next is looked at.
     """
-    task = queues.task(bid)
+    task = queues.task(bid, handicap)
     if task is None or task.worker == kernel.NONE:
         return None
     count = bid.chunks if count is None else count
@@ -127,6 +137,7 @@ def dispatch(
         counts=counts[used],
         away=(Chunks(cloud.server, task.worker, CLOUD, away),) if away and cloud is not None else (),
         alone=whole and away == count,
+        handicap=task.handicap,
         alpha=placed / (bid.chunks * queues.ticks),
     )
 
@@ -145,6 +156,7 @@ def _all_away(cloud: _Cloud, task: Task, bid: Bid, count: int, queues: Queues, *
         counts=NOBODY,
         away=(Chunks(cloud.server, task.worker, CLOUD, count),),
         alone=alone,
+        handicap=task.handicap,
         alpha=np.full(count, key / (bid.chunks * queues.ticks)),
     )
 

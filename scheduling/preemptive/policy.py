@@ -12,11 +12,11 @@ from scheduling.errors import InvalidField
 from scheduling.inventory import Inventory
 from scheduling.parameters import check_parameters, parameter, parameters_to_json
 from scheduling.policy import Book, Cause, Job, Objective
-from scheduling.preemptive.crew import Task
-from scheduling.preemptive.dispatch import dispatch
+from scheduling.preemptive.crew import LATEST, Task
+from scheduling.preemptive.dispatch import Dispatch, dispatch
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Window
-from scheduling.schedule import CLOUD, Chunks, Schedule
+from scheduling.schedule import CLOUD, Schedule
 
 Forecasts = dict[str, Schedule]
 """Start and completion in slots, rounded down and up, and the chunks that join queues now; by the bid's id."""
@@ -36,6 +36,13 @@ class Preemptive:
         "Edge or cloud: jobmax compares when the whole job would end and what it would delay; paper lets the first "
         "chunk decide (Algorithm 2); cloud sends every job to the cloud, edge none.",
         choices=("jobmax", "paper", "cloud", "edge"),
+    )
+    ageing: float = parameter(
+        0.0,
+        "A job is passed by shorter ones only if they come soon: less than its own chunks x slots a chunk, divided by "
+        "this, after it. 0: by all of them (as in the paper).",
+        low=0,
+        high=1000,
     )
 
     name = "preemptive"
@@ -116,7 +123,7 @@ class Preemptive:
 
     def _can_run(self, bid: Bid, queues: Queues, book: Book) -> bool:
         """Whether some worker that the rule allows could process one of its chunks within the horizon."""
-        task = queues.task(bid)
+        task = queues.task(bid, self._handicap(bid, queues))
         if task is None or task.each > (book.ledger.end - book.now) * queues.ticks:
             return False
         hosts = np.flatnonzero(queues.crew.count[:, task.worker]).tolist()
@@ -127,18 +134,23 @@ class Preemptive:
 
     def _dispatch(self, bids: Iterable[Bid], queues: Queues) -> Forecasts:
         """Push the waiting chunks of jobs, in order of rank, and forecast all jobs none of whose chunks wait."""
-        placed = {}
-        for bid in sorted(bids, key=queues.rank):
+        placed: dict[str, Dispatch] = {}
+        for bid in sorted(bids, key=lambda bid: queues.rank(bid, self._handicap(bid, queues))):
             if not queues.has_ps(bid):
                 continue
-            found = dispatch(bid, queues, rule=self.cloud, count=queues.waiting(bid))
+            handicap = self._handicap(bid, queues)
+            found = dispatch(bid, queues, rule=self.cloud, count=queues.waiting(bid), handicap=handicap)
             if found is None:
                 queues.take(bid.id)  # all or nothing: what could not end would hold up others
             else:
                 found.send(bid, queues)
-                placed[bid.id] = found.chunks(queues)
+                placed[bid.id] = found
         windows = queues.windows()
-        return {name: _schedule(window, queues.ticks, placed.get(name, ())) for name, window in windows.items()}
+        return {name: _schedule(window, placed.get(name), queues) for name, window in windows.items()}
+
+    def _handicap(self, bid: Bid, queues: Queues) -> int:
+        """Rank added for coming late: D p0 + ageing x arrival orders two jobs as D p0 - ageing x time waited does."""
+        return min(LATEST, int(self.ageing * bid.arrival * queues.ticks))
 
 
 def _queues(book: Book) -> Queues:
@@ -146,8 +158,11 @@ def _queues(book: Book) -> Queues:
     return Queues(book.inventory, now=book.now) if book.queues is None else book.queues.copy()
 
 
-def _schedule(window: Window, ticks: int, chunks: tuple[Chunks, ...]) -> Schedule:
-    return Schedule(window.start // ticks, -(-window.completion // ticks), placements=(), chunks=chunks)
+def _schedule(window: Window, sent: Dispatch | None, queues: Queues) -> Schedule:
+    start, completion = window.start // queues.ticks, -(-window.completion // queues.ticks)
+    if sent is None:
+        return Schedule(start, completion, placements=())
+    return Schedule(start, completion, placements=(), chunks=sent.chunks(queues), handicap=sent.handicap)
 
 
 def _moves(jobs: Iterable[Job], forecasts: Forecasts) -> tuple[Move, ...]:

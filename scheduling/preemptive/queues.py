@@ -115,7 +115,7 @@ class Queues:
         self._away: list[_Away] = []
         self._next_order = 0
         self._windows: dict[str, Window] | None = None
-        self._asked: tuple[Bid, Task | None] | None = None
+        self._asked: tuple[Bid, int, Task | None] | None = None
         """The last newcomer that was asked for: it is dispatched, then sent."""
 
     @classmethod
@@ -158,18 +158,18 @@ class Queues:
         }
         return other
 
-    def task(self, bid: Bid) -> Task | None:
-        """What a chunk of this job is; None if no server has machines for it."""
+    def task(self, bid: Bid, handicap: int = 0) -> Task | None:
+        """What a chunk of this job is; None if no server has machines for it. Who joined keeps the handicap it had."""
         known = self._known.get(bid.id)
         if known is not None:
             return known.task
-        if self._asked is None or self._asked[0] is not bid:
-            self._asked = bid, self.crew.task(bid)
-        return self._asked[1]
+        if self._asked is None or self._asked[0] is not bid or self._asked[1] != handicap:
+            self._asked = bid, handicap, self.crew.task(bid, handicap)
+        return self._asked[2]
 
-    def rank(self, bid: Bid) -> tuple[int, int]:
-        """Whose turn it is first: D p0 in ticks, then the order of joining."""
-        known, task = self._known.get(bid.id), self.task(bid)
+    def rank(self, bid: Bid, handicap: int = 0) -> tuple[int, int]:
+        """Whose turn it is first: D p0 and the handicap in ticks, then the order of joining."""
+        known, task = self._known.get(bid.id), self.task(bid, handicap)
         return LATEST if task is None else task.rank, self._next_order if known is None else known.order
 
     def order_of(self, job: str) -> int:
@@ -197,7 +197,7 @@ class Queues:
         """Workers of a cloud server that are in use or spoken for."""
         return sum(a.chunks.count for a in self._away if (a.chunks.server, a.chunks.type) == (server, type))
 
-    def push(self, bid: Bid, chunks: Iterable[Chunks], *, now: int) -> None:
+    def push(self, bid: Bid, chunks: Iterable[Chunks], *, now: int, handicap: int = 0) -> None:
         """Let chunks of a job join queues now; each can be begun once it is uploaded.
 
         A job all of whose chunks go to the cloud together runs there without communication.
@@ -216,11 +216,11 @@ class Queues:
             lost = edge[numbers.index(None)]
             raise SchedulingError(f"there is no worker {lost.index} of type {lost.type} on server {lost.server}")
         workers, counts = np.array(numbers, dtype=np.int64), np.array([c.count for c in edge], dtype=np.int64)
-        self.send(bid, workers, counts, [c for c in chunks if c.index == CLOUD])
+        self.send(bid, workers, counts, [c for c in chunks if c.index == CLOUD], handicap=handicap)
 
-    def send(self, bid: Bid, workers: Ints, counts: Ints, away: Sequence[Chunks]) -> None:
+    def send(self, bid: Bid, workers: Ints, counts: Ints, away: Sequence[Chunks], *, handicap: int = 0) -> None:
         """`push`, with the numbers of workers of the edge and how many chunks each takes, N of both."""
-        task, total = self.task(bid), int(counts.sum()) + sum(c.count for c in away)
+        task, total = self.task(bid, handicap), int(counts.sum()) + sum(c.count for c in away)
         if task is None or total > self.waiting(bid):
             raise SchedulingError(f"bid {bid.id} has {self.waiting(bid)} chunks to send, not {total}")
         last = (self.now + max(bid.delay, default=0)) * self.ticks + bid.chunks * task.each
@@ -341,7 +341,7 @@ class Queues:
         new._next_order = self._next_order
         names = {known.number: name for name, known in self._known.items()}
         for name, known in self._known.items():
-            task = Task.of(bids[name], types[known.task.worker], known.task.each, self.ticks)
+            task = Task.of(bids[name], types[known.task.worker], known.task.each, self.ticks, known.task.handicap)
             met = new._meet(bids[name], task, known.order)
             new._state.jobs[met.number, [DONE, BEGUN]] = self._state.jobs[known.number, [DONE, BEGUN]]
             new._known[name] = replace(met, waiting=known.waiting)
@@ -387,7 +387,8 @@ class Queues:
         return (NONE, known.number, 0, left, each, 0, known.task.rank, known.bid.chunks, known.order)
 
     def _restore(self, job: Restored) -> None:
-        known = self._meet(job.bid, Task.of(job.bid, job.type, job.each, self.ticks), job.order)
+        task = Task.of(job.bid, job.type, job.each, self.ticks, job.handicap)
+        known = self._meet(job.bid, task, job.order)
         began, row = NONE if job.start is None else job.start, self._state.jobs
         row[known.number] = (0, job.completed_at, began)
         for part in job.parts:

@@ -75,6 +75,8 @@ class Restored:
     """Of its workers; None if there are none any more."""
     each: int
     """Ticks of a chunk with communication."""
+    handicap: int
+    """In ticks, as it joined."""
     complete: int
     """Chunks complete of those that were taken out of queues again."""
     start: int | None

@@ -174,3 +174,18 @@ def test_a_quote_says_what_a_bid_would_get_and_changes_nothing(queued: Market, a
     assert not Preemption.objects.exists()
     assert send(queued, alice, epochs=2).completion_slot == offered.decision.schedule.completion  # type: ignore[union-attr]
     assert_clean(queued)
+
+
+def test_ageing_outlives_a_restart_and_a_change_of_policy(db: None, alice: User) -> None:
+    cluster = make_cluster(servers=1, horizon=40)
+    market = open_market(cluster, policy="preemptive", parameters={"cloud": "edge", "ageing": 2.0})
+    go_to(market, 3)
+    first, second = send(market, alice, epochs=8), send(market, alice)
+    assert {row.handicap for row in QueuedChunks.objects.filter(bid__in=[first, second])} == {6 * TICKS}
+    book.forget()
+    go_to(market, 4)
+    change_policy(market, name="preemptive", parameters={"cloud": "edge"}, by=None)
+    third = send(market, alice)
+    assert QueuedChunks.objects.filter(bid=third).values_list("handicap", flat=True)[0] == 0
+    go_to(market, 40)
+    assert_clean(market)

@@ -31,7 +31,7 @@ SETTINGS: dict[str, list[Json]] = {
     "tiresias": [{}],
     "srtf": [{}],
     "tiresias_l": [{}, {"threshold": 2.0}],
-    "preemptive": [{}, {"cloud": "paper"}, {"cloud": "cloud"}, {"cloud": "edge"}],
+    "preemptive": [{}, {"cloud": "paper"}, {"cloud": "cloud"}, {"cloud": "edge"}, {"cloud": "edge", "ageing": 0.5}],
 }
 
 

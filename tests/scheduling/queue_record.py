@@ -63,6 +63,7 @@ def queues_from_record(going: Simulation, inventory: Inventory) -> Queues | None
                 order=now.order_of(name),
                 type=task.worker,
                 each=task.each,
+                handicap=task.handicap,
                 complete=0,
                 start=min((segment.start for segment in mine), default=None),
                 completed_at=max((segment.end for segment in mine), default=0),

@@ -56,9 +56,9 @@ def draw(rng: np.random.Generator) -> dict[str, Any]:
     return {"servers": servers, "cloud": bool(rng.random() < 0.8), "jobs": jobs}
 
 
-def outcome(document: dict[str, Any], rule: str, *, limited: bool = False) -> dict[str, Any]:
+def outcome(document: dict[str, Any], rule: str, *, limited: bool = False, ageing: int = 0) -> dict[str, Any]:
     instance = read_preemptive(document)
-    return to_document(instance, run(instance, rule, limited=limited))
+    return to_document(instance, run(instance, rule, limited=limited, ageing=Fraction(ageing)))
 
 
 def fresh_seed() -> int:
@@ -72,7 +72,9 @@ def test_blocks_and_heaps_are_the_exact_twin(rule: str) -> None:
     for example in range(EXAMPLES):
         document = draw(rng)
         limited = bool(rng.random() < 0.3)
-        twin, fast = simulate(document, rule, limited=limited), outcome(document, rule, limited=limited)
+        ageing = int(rng.choice([0, 0, 1, 3]))
+        twin = simulate(document, rule, limited=limited, ageing=ageing)
+        fast = outcome(document, rule, limited=limited, ageing=ageing)
         where = f"seed {seed}, example {example}"
         ends = {row["id"]: Fraction(row["completion"]) for row in fast["jobs"] if row["completion"] is not None}
         assert {row["id"]: row["dispatch"] for row in fast["jobs"]} == twin.dispatch, where
@@ -159,3 +161,15 @@ def test_nothing_beats_the_optimum_and_jobmax_is_near_it() -> None:
     found = ratios(np.random.default_rng(seed), 15)
     assert min(min(values) for values in found.values()) > 1 - 1e-6, seed
     assert np.mean(found["jobmax"]) < 1.2, seed
+
+
+@pytest.mark.parametrize("ageing", [0, 1])
+def test_with_ageing_a_long_job_is_passed_only_by_those_that_come_soon(ageing: int) -> None:
+    server = {"workers": [0], "pss": [0]}
+    times = {"p0": 10, "p1": 10, "D": 1, "delta": [0]}
+    long = times | {"id": "long", "r": 0, "p0": 20, "p1": 20}
+    short = [times | {"id": i, "r": 10 * i} for i in range(50)]
+    found = outcome({"servers": [server], "cloud": False, "jobs": [long, *short]}, "jobmax", ageing=ageing)
+    end = next(row["completion"] for row in found["jobs"] if row["id"] == "long")
+    # Of rank 20 it is passed by those of rank 10 that come before slot 10; without ageing by all 50.
+    assert end == (30 if ageing else 520)

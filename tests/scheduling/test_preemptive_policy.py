@@ -8,6 +8,7 @@ import numpy as np
 from hypothesis import given
 
 from scheduling.arrays import Json
+from scheduling.bid import Bid
 from scheduling.preemptive.crew import TICKS
 from scheduling.preemptive.queues import Queues
 from scheduling.registry import make_policy
@@ -106,12 +107,16 @@ def test_completions_are_those_that_were_forecast_last(name: str, parameters: Js
 def test_only_a_better_rank_preempts(name: str, parameters: Json, seed: int) -> None:
     drawn, bids, going = run(make_policy(name, parameters), seed)
     queues = Queues(drawn.inventory, now=0)
+
+    def rank(bid: Bid) -> int:
+        return queues.rank(bid, int(parameters.get("ageing", 0.0) * bid.arrival * TICKS))[0]
+
     order: dict[str, int] = {}
     by_id = {bid.id: bid for bid in bids}
     for job, _, _ in joined(going):
         order.setdefault(job, len(order))
     for lost in preemptions(going):
-        ahead, behind = ((queues.rank(by_id[name])[0], order[name]) for name in (lost.by, lost.job))
+        ahead, behind = ((rank(by_id[name]), order[name]) for name in (lost.by, lost.job))
         assert ahead < behind
 
 

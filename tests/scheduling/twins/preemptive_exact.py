@@ -51,7 +51,8 @@ def work(chunks: list[Chunk], start: Fraction, end: Fraction, last: Chunk | None
 
 
 class Cluster:
-    def __init__(self, document: dict[str, Any]) -> None:
+    def __init__(self, document: dict[str, Any], ageing: int) -> None:
+        self.ageing = ageing
         self.workers = [(s, kind) for s, row in enumerate(document["servers"]) for kind in row["workers"]]
         self.limits = [row.get("storage") for row in document["servers"]]
         self.jobs = {job["id"]: job for job in document["jobs"]}
@@ -75,6 +76,9 @@ class Cluster:
         known = [end for end in ends if end is not None]
         return max(known) if known and len(known) == len(ends) else None
 
+    def rank(self, job: dict[str, Any]) -> Fraction:
+        return number(job["D"]) * number(job["p0"]) + self.ageing * number(job["r"])
+
     def stored(self) -> list[Fraction]:
         """What is stored on each server: the chunks of every job that is not complete."""
         total = [Fraction(0)] * len(self.limits)
@@ -93,9 +97,9 @@ def number(value: Any) -> Fraction:
     return Fraction(str(value))
 
 
-def simulate(document: dict[str, Any], rule: str, *, limited: bool = False) -> Outcome:
-    """Run a document of the shared format; `limited`: servers store what they can."""
-    cluster = Cluster(document)
+def simulate(document: dict[str, Any], rule: str, *, limited: bool = False, ageing: int = 0) -> Outcome:
+    """Run a document of the shared format; `limited`: servers store what they can; `ageing`: added for coming late."""
+    cluster = Cluster(document, ageing)
     sent: dict[Any, list[int]] = {}
     alpha: dict[Any, list[Fraction]] = {}
     for job in sorted(document["jobs"], key=lambda job: number(job["r"])):
@@ -108,7 +112,7 @@ def simulate(document: dict[str, Any], rule: str, *, limited: bool = False) -> O
                 cluster.cloud[job["id"]] = cluster.now + number(job["delta_cloud"]) + (p1 if alone else p0)
             else:
                 release = cluster.now + number(job["delta"][cluster.workers[w][0]])
-                rank = job["D"] * p0
+                rank = cluster.rank(job)
                 cluster.chunks[w].append(Chunk(job["id"], p0, p0, release, rank, cluster.number))
                 cluster.number += 1
     cluster.advance(END)
@@ -128,8 +132,8 @@ def choose(cluster: Cluster, job: dict[str, Any], rule: str, *, limited: bool) -
         ahead = [copy(c) for c in cluster.chunks[w] if c.done is None]
         work(ahead, cluster.now, cluster.now + delay)
         ahead = [c for c in ahead if c.done is None]
-        before[w] = delay + sum(c.left for c in ahead if c.rank <= n * p0)
-        harm[w] = p0 * sum(Fraction(1, cluster.jobs[c.job]["D"]) for c in ahead if c.rank > n * p0)
+        before[w] = delay + sum(c.left for c in ahead if c.rank <= cluster.rank(job))
+        harm[w] = p0 * sum(Fraction(1, cluster.jobs[c.job]["D"]) for c in ahead if c.rank > cluster.rank(job))
 
     def greedy(*, first_alone: bool) -> Plan:
         q = {w: (before[w] + p0) / n + harm[w] for w in before}
