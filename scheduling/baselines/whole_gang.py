@@ -42,7 +42,8 @@ class WholeGangs(Baseline):
 
     def arrange(self, floor: Floor, cause: Cause | None) -> None:
         """Start jobs in order of key, in place of those with a greater one; none is stopped as only a slot passed."""
-        rows = ((task, whole_gang(task.job.bid, floor)) for task in floor.in_order)
+        tasks = [task for task in floor.waiting if _uploads(task)] if cause is Cause.SLOT else floor.in_order
+        rows = ((task, whole_gang(task.job.bid, floor)) for task in tasks)
         keyed = [(self.key(task, gang, floor), task, gang) for task, gang in rows if gang is not None]
         ranked = sorted(keyed, key=lambda row: row[0])
         for place, (key, task, gang) in enumerate(ranked):
@@ -55,3 +56,8 @@ class WholeGangs(Baseline):
     def can_run(self, bid: Bid, floor: Floor) -> bool:
         """Whether its gang could complete the job on the empty cluster."""
         return whole_gang(bid, floor) is not None
+
+
+def _uploads(task: Task) -> bool:
+    """Whether a server may have become usable to it now: else nothing has changed for it since the last event."""
+    return task.now <= task.job.bid.arrival + max(task.job.bid.delay, default=0)
