@@ -62,7 +62,8 @@ class RunningBook:
             ran = self.queues.advance(now)
             if set(ran.completed) != {job.bid.id for job in done if not job.held}:
                 raise ValueError(f"slot {now} found {sorted(ran.completed)} complete, which was not forecast")
-            self.ran.append(ran)
+            if ran.segments or ran.preemptions:
+                self.ran.append(ran)
         return done
 
     def catch_up_queues(self) -> None:

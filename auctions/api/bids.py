@@ -31,7 +31,17 @@ from auctions.api.examples import BIDS, BULK, examples
 from auctions.api.filters import BidPages, filtered, known_parameters
 from auctions.api.headers import idempotency_key, wait_s
 from auctions.api.problems import refuse
-from auctions.api.serializers import BidOut, BidPage, BulkOut, ChangesOut, MachinesOut, QuoteOut, ScheduleOut
+from auctions.api.serializers import (
+    BidOut,
+    BidPage,
+    BulkOut,
+    ChangesOut,
+    MachinesOut,
+    PreemptionsOut,
+    QuoteOut,
+    ScheduleOut,
+    SegmentsOut,
+)
 from auctions.jobs import cancel_job, withdraw_bid
 from auctions.models import Bid, BidState
 from cluster.models import Cluster
@@ -223,6 +233,34 @@ class BidMachines(ApiView):
         known_parameters(request)
         bid, found = _found(request, cluster, sequence)
         return Response({"results": documents.machines_of(bid, found)})
+
+
+class BidSegments(ApiView):
+    """When workers process chunks of one bid."""
+
+    @describe("Read segments", {200: SegmentsOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_segments")
+    def get(self, request: Request, cluster: str, sequence: int) -> Response:
+        """What workers took from their queues, and will take as forecast; empty where jobs book slots."""
+        known_parameters(request)
+        bid, found = _found(request, cluster, sequence)
+        return Response({"results": documents.segments_of(bid, found)})
+
+
+class BidPreemptions(ApiView):
+    """Who displaced chunks of one bid."""
+
+    @describe(
+        "Read preemptions", {200: PreemptionsOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_preemptions"
+    )
+    def get(self, request: Request, cluster: str, sequence: int) -> Response:
+        """Each time a worker left a chunk in the middle for another job's."""
+        known_parameters(request)
+        bid, found = _found(request, cluster, sequence)
+        visible = Bid.objects.filter(market=bid.market)
+        if not request.user.is_staff:
+            visible = visible.filter(owner=request.user.pk)
+        mine = set(visible.values_list("sequence", flat=True))
+        return Response({"results": documents.preemptions_of(bid, found, mine)})
 
 
 class Withdraw(ApiView):

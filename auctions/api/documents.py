@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from auctions import readings
+from auctions import queue_readings, readings
 from auctions.layout import Layout, layouts
-from auctions.models import Bid, Commitment, DecisionRecord, PlanChange
+from auctions.models import Bid, Commitment, DecisionRecord, PlanChange, QueuedChunks
 from auctions.submission import Quote
 from cluster.clock import instant_of_slot
-from cluster.models import Cluster
+from cluster.models import Cluster, MachineType, Server
 from cluster.units import seconds
 from scheduling.arrays import Json
 from scheduling.decision import Decision, parse
-from scheduling.schedule import Role
+from scheduling.schedule import CLOUD, Role
 
 
 def brief(bid: Bid, cluster: Cluster) -> Json:
@@ -58,7 +58,9 @@ def schedule_of(bid: Bid, cluster: Cluster) -> Json | None:
         for r in rows
         if r.end > r.start
     ]
-    return _schedule(cluster, bid.start_slot, bid.completion_slot, placements)
+    queued = QueuedChunks.objects.filter(bid=bid, until=None).select_related("server", "machine_type")
+    chunks = [_chunks(r.server.name, r.machine_type.name, r.worker, r.count) for r in queued]
+    return _schedule(cluster, bid.start_slot, bid.completion_slot, placements, chunks)
 
 
 def changes_of(bid: Bid, cluster: Cluster) -> list[Json]:
@@ -83,6 +85,34 @@ def machines_of(bid: Bid, cluster: Cluster) -> list[Json]:
         {**slot_times(cluster, "start", slot), "workers": workers, "pss": pss}
         for slot, (workers, pss) in rows
         if workers or pss
+    ]
+
+
+def segments_of(bid: Bid, cluster: Cluster) -> list[Json]:
+    """When workers were at work on a queued job's chunks, and will be as forecast."""
+    names = dict(Server.objects.filter(cluster=cluster).values_list("pk", "name"))
+    types = dict(MachineType.objects.filter(cluster=cluster).values_list("pk", "name"))
+    found = sorted(queue_readings.stretches_of(bid), key=lambda s: (s.start, s.server_id, s.machine_type_id, s.worker))
+    return [
+        {
+            **_chunks(names[s.server_id], types[s.machine_type_id], s.worker, s.count),
+            "start_s": s.start * cluster.slot_seconds,
+            "end_s": s.end * cluster.slot_seconds,
+        }
+        for s in found
+    ]
+
+
+def preemptions_of(bid: Bid, cluster: Cluster, visible: set[int]) -> list[Json]:
+    """When workers left chunks of a job in the middle for another's; its number only if it is among the visible."""
+    return [
+        {
+            "at_s": row.at * cluster.slot_seconds,
+            "server": row.server,
+            "worker": row.worker + 1,
+            "by": row.by if row.by in visible else None,
+        }
+        for row in queue_readings.displacements(bid)
     ]
 
 
@@ -137,14 +167,24 @@ def _granted(decision: Decision, cluster: Cluster, layout: Layout) -> Json | Non
         )
         for p in schedule.placements
     ]
-    return _schedule(cluster, schedule.start, schedule.completion, placements)
+    chunks = [
+        _chunks(inventory.servers[c.server], inventory.workers[c.type].name, c.index, c.count) for c in schedule.chunks
+    ]
+    return _schedule(cluster, schedule.start, schedule.completion, placements, chunks)
 
 
-def _schedule(cluster: Cluster, start: int, completion: int | None, placements: list[Json]) -> Json:
+def _chunks(server: str, machine_type: str, worker: int, count: int) -> Json:
+    """Workers by number from 1 on; none in the cloud, where each chunk has one of its own."""
+    worker_number = None if worker == CLOUD else worker + 1
+    return {"server": server, "machine_type": machine_type, "worker": worker_number, "count": count}
+
+
+def _schedule(cluster: Cluster, start: int, completion: int | None, placements: list[Json], chunks: list[Json]) -> Json:
     return {
         **slot_times(cluster, "start", start),
         **slot_times(cluster, "completion", completion),
         "placements": placements,
+        "chunks": chunks,
     }
 
 

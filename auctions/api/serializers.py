@@ -55,6 +55,32 @@ class PlacementOut(Document):
     end_slot, end_s, end_at = _slot("First no longer held"), _s("Ends"), _at("Ends")
 
 
+class ChunksOut(Document):
+    server = serializers.CharField(help_text="Name of the server.")
+    machine_type = serializers.CharField(help_text="Name of the worker's type.")
+    worker = serializers.IntegerField(allow_null=True, help_text="Its number there, from 1; null: each has its own.")
+    count = serializers.IntegerField(help_text="Data chunks in its queue; of a segment, workers side by side.")
+
+
+class SegmentOut(ChunksOut):
+    start_s, end_s = _s("Begun"), _s("Left or complete")
+
+
+class SegmentsOut(Document):
+    results = SegmentOut(many=True, help_text="In order of time; those after now are forecast.")
+
+
+class PreemptionOut(Document):
+    at_s = _s("Left in the middle")
+    server = serializers.CharField(help_text="Name of the server.")
+    worker = serializers.IntegerField(help_text="Its number there, from 1.")
+    by = serializers.IntegerField(allow_null=True, help_text="Number of the bid it was left for; null: not yours.")
+
+
+class PreemptionsOut(Document):
+    results = PreemptionOut(many=True, help_text="In order of time.")
+
+
 class ScheduleOut(Document):
     start_slot, start_s, start_at = _slot("Start"), _s("Start"), _at("Start")
     completion_slot, completion_s = _slot("Complete; null while paused", null=True), _s("Complete", null=True)
@@ -62,6 +88,7 @@ class ScheduleOut(Document):
     placements = PlacementOut(
         many=True, help_text="What is held, where and when; an elastic job holds different machines in other slots."
     )
+    chunks = ChunksOut(many=True, help_text="Under a policy that queues: where data chunks were sent.")
 
 
 class ChangeOut(Document):

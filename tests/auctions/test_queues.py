@@ -189,3 +189,27 @@ def test_ageing_outlives_a_restart_and_a_change_of_policy(db: None, alice: User)
     assert QueuedChunks.objects.filter(bid=third).values_list("handicap", flat=True)[0] == 0
     go_to(market, 40)
     assert_clean(market)
+
+
+def test_another_process_catches_up_with_queues(queued: Market, alice: User) -> None:
+    set_time(queued, 10.0)
+    send(queued, alice, epochs=20)
+    here = book.peek(queued, now=1)
+    book.forget()
+    send(queued, alice, epochs=3)
+    go_to(queued, 2.5)
+    send(queued, alice, epochs=1)
+    queued.refresh_from_db()
+    book.forget()
+    book.keep(queued, here)
+    caught = book.take(queued, now=3)
+    fresh = rebuild(queued, now=3)
+    assert caught.running.ran == []
+    assert caught.running.jobs == fresh.running.jobs
+    assert caught.running.queues is not None
+    assert fresh.running.queues is not None
+    assert caught.running.queues.planned() == fresh.running.queues.planned()
+    book.keep(queued, caught)
+    send(queued, alice, epochs=2)
+    go_to(queued, 400)
+    assert_clean(queued)

@@ -31,6 +31,8 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "bids_schedule": OF_THE_BID,
     "bids_changes": OF_THE_BID,
     "bids_machines": OF_THE_BID,
+    "bids_segments": OF_THE_BID,
+    "bids_preemptions": OF_THE_BID,
     "bids_cancel": OF_THE_BID,
     "bids_withdraw": OF_THE_BID,
 }
