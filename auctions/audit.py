@@ -31,6 +31,7 @@ CHECKS: dict[str, Check] = {
     "admitted jobs get their whole work": audit_schedules.work_done,
     "workers did what a replay finds": audit_queues.segments_match,
     "no worker does two things at once": audit_queues.one_thing_at_a_time,
+    "no parameter server is shared": audit_queues.no_ps_is_shared,
     "queued chunks are processed whole": audit_queues.chunks_complete,
     "replay gives every receipt byte for byte": audit_schedules.replays,
 }

@@ -5,10 +5,25 @@ from itertools import pairwise
 
 from django.db.models import F, Q, Sum
 
-from auctions.models import ADMITTED, Bid, BidState, Market, QueuedChunks, Segment
+from auctions import tenures
+from auctions.layout import Layout
+from auctions.models import (
+    ADMITTED,
+    Bid,
+    BidState,
+    Event,
+    EventKind,
+    Market,
+    PsHost,
+    QueuedChunks,
+    Segment,
+    Tenure,
+)
 from auctions.queue_rows import recorded
 from auctions.replay import runs_by_replay
-from scheduling.preemptive.crew import TICKS
+from scheduling.preemptive.crew import TICKS, machines
+from scheduling.preemptive.parameter_servers import runs
+from scheduling.preemptive.record import Segment as Work
 from scheduling.schedule import CLOUD
 
 
@@ -37,6 +52,26 @@ def one_thing_at_a_time(market: Market) -> list[str]:
         for (_, end), (start, _) in pairwise(sorted(segments))
         if start < end
     ]
+
+
+def no_ps_is_shared(market: Market) -> list[str]:
+    """No two jobs have the same parameter server at once, and every job has one all the time that it runs."""
+    most: dict[tuple[int, int], int] = defaultdict(int)
+    for event in Event.objects.filter(market=market, kind__in=(EventKind.OPENED, EventKind.INVENTORY)):
+        layout = Layout.from_json(event.payload)
+        count = machines(layout.inventory.capacity, layout.inventory.ps_demand)
+        for s, server in enumerate(layout.server_ids):
+            for p, machine in enumerate(layout.ps_ids):
+                most[server, machine] = max(most[server, machine], int(count[s, p]))
+    problems = tenures.shared(market, most)
+    ran = runs(Work(start, end, 0, 0, 0, str(bid)) for bid, _, _, _, start, end, _ in recorded(market.pk).segments)
+    rows = list(Tenure.objects.filter(bid__market=market).select_related("bid"))
+    served = runs(Work(row.start, row.end, 0, 0, 0, str(row.bid.sequence)) for row in rows)
+    problems += [
+        f"bid {r.bid.sequence} had no parameter server from {r.start} on" for r in rows if r.host == PsHost.NONE
+    ]
+    wrong = sorted(int(bid) for bid in {*ran, *served} if ran.get(bid, []) != served.get(bid, []))
+    return problems + [f"bid {bid} has a parameter server at other times than it runs" for bid in wrong]
 
 
 def chunks_complete(market: Market) -> list[str]:

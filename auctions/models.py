@@ -259,6 +259,38 @@ class Preemption(models.Model):
         return f"{self.queued} left at {self.at} for {self.by.bid}"
 
 
+class PsHost(models.TextChoices):
+    """Where the parameter server of a queued job is."""
+
+    EDGE = "edge", "Edge"
+    CLOUD = "cloud", "Cloud, as the whole job"
+    FALLBACK = "fallback", "Cloud, as none of the edge was free"
+    NONE = "none", "None was free"
+
+
+class Tenure(models.Model):
+    """A parameter server kept for a queued job while it runs without a break, in billionths of a slot."""
+
+    bid = models.ForeignKey(Bid, models.PROTECT, related_name="tenures")
+    host = models.CharField(max_length=8, choices=PsHost)
+    server = models.ForeignKey(Server, models.PROTECT, null=True, related_name="tenures", help_text="Of the edge.")
+    machine_type = models.ForeignKey(MachineType, models.PROTECT, related_name="tenures")
+    start = models.BigIntegerField()
+    end = models.BigIntegerField(help_text="Grows while the job runs on.")
+
+    class Meta:
+        ordering = ["start", "bid"]
+        constraints = [
+            CheckConstraint(condition=Q(end__gt=F("start")), name="tenure_forward"),
+            CheckConstraint(condition=Q(host__in=PsHost.values), name="tenure_host_known"),
+            CheckConstraint(condition=Q(host=PsHost.EDGE) ^ Q(server__isnull=True), name="tenure_server_at_edge"),
+        ]
+        indexes = [Index(fields=["end"], name="tenure_by_end")]
+
+    def __str__(self) -> str:
+        return f"parameter server of {self.bid} from {self.start} to {self.end}"
+
+
 class PlanChange(models.Model):
     """One step of a plan that is no promise: from this event on the job was to start and complete then."""
 

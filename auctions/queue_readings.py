@@ -9,8 +9,9 @@ import numpy as np
 from auctions import book as books
 from auctions.layout import Layout
 from auctions.lock import moment_of
-from auctions.models import Bid, Market, Preemption, QueuedChunks, Segment
+from auctions.models import Bid, Market, Preemption, QueuedChunks, Segment, Tenure
 from auctions.queue_rows import joined, taken
+from cluster.models import Server, ServerKind
 from scheduling.arrays import Ints
 from scheduling.preemptive.crew import TICKS
 from scheduling.preemptive.record import Ran
@@ -102,6 +103,18 @@ def workers_by_slot(found: Sequence[Stretch]) -> tuple[int, Ints]:
     for (*_, slot), count in places.items():
         counts[slot - first] += count
     return first, counts
+
+
+def tenures(market: Market, *, start: int, end: int) -> tuple[Stretch, ...]:
+    """Parameter servers that queued jobs had in slots [start, end); those of the cloud on its first server."""
+    rows = Tenure.objects.filter(bid__market=market, start__lt=end * TICKS, end__gt=start * TICKS)
+    cloud = Server.objects.filter(cluster=market.cluster_id, kind=ServerKind.CLOUD).order_by("position").first()
+    columns = rows.values_list("bid__sequence", "server_id", "machine_type_id", "start", "end")
+    return tuple(
+        Stretch(bid, server if server is not None else cloud.pk, machine, 0, 1, first / TICKS, last / TICKS)
+        for bid, server, machine, first, last in columns
+        if server is not None or cloud is not None
+    )
 
 
 def displacements(bid: Bid) -> tuple[Displacement, ...]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db.models import F, Max, Min, QuerySet, Sum
 
+from auctions import tenures
 from auctions.layout import Layout
 from auctions.models import Bid, BidState, Preemption, QueuedChunks, Segment
 from scheduling.bid import Bid as CoreBid
@@ -86,6 +87,7 @@ def keep(running: RunningBook, layout: Layout, market_id: int) -> None:
     if not names:
         return
     rows = _open_rows(names, layout, market_id)
+    tenures.keep([segment for some in ran for segment in some.segments], layout, market_id)
     Segment.objects.bulk_create(
         Segment(queued_id=rows[s.job, s.server, s.type, s.index], count=s.count, start=s.start, end=s.end)
         for some in ran

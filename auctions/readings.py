@@ -141,7 +141,11 @@ def machines(bid: Bid) -> Machines:
     queued = queue_readings.stretches_of(bid)
     if queued:
         first, busy = queue_readings.workers_by_slot(queued)
-        return Machines(start=first, workers=busy, pss=np.zeros(len(busy), dtype=np.int64))
+        pss = np.zeros(len(busy), dtype=np.int64)
+        for s in queue_readings.tenures(bid.market, start=first, end=first + len(busy)):
+            if s.sequence == bid.sequence:
+                pss[s.slots.start - first : s.slots.stop - first] = 1
+        return Machines(start=first, workers=busy, pss=pss)
     rows = Commitment.objects.filter(bid=bid, end__gt=F("start"))
     held = list(rows.values_list("machine_type__role", "count", "start", "end"))
     start, end = min((row[2] for row in held), default=0), max((row[3] for row in held), default=0)
@@ -300,25 +304,29 @@ def bars(market: Market, *, start: int, end: int, viewer: User | None) -> tuple[
 
 def _queued_bars(market: Market, *, start: int, end: int) -> list[tuple[Any, ...]]:
     """The same columns of what workers take from queues."""
-    found = queue_readings.stretches(market, start=start, end=end)
-    if not found:
+    workers = queue_readings.stretches(market, start=start, end=end)
+    if not workers:
         return []
-    bids = Bid.objects.filter(market=market, sequence__in={s.sequence for s in found})
+    found = [(s, MachineRole.WORKER) for s in workers]
+    found += [(s, MachineRole.PS) for s in queue_readings.tenures(market, start=start, end=end)]
+    bids = Bid.objects.filter(market=market, sequence__in={s.sequence for s, _ in found})
     known = {row[0]: row for row in bids.values_list("sequence", "label", "owner_id", "state")}
     servers = {row.pk: row for row in Server.objects.filter(cluster=market.cluster)}
     types = dict(MachineType.objects.filter(cluster=market.cluster).values_list("pk", "name"))
-    found = tuple(sorted(found, key=lambda s: (servers[s.server_id].position, s.server_id, s.worker, s.start)))
+    found.sort(
+        key=lambda row: (servers[row[0].server_id].position, row[0].server_id, row[1], row[0].worker, row[0].start)
+    )
     return [
         (
             *known[s.sequence],
             servers[s.server_id].name,
             types[s.machine_type_id],
-            MachineRole.WORKER,
+            role,
             s.count,
             s.start,
             s.end,
         )
-        for s in found
+        for s, role in found
     ]
 
 

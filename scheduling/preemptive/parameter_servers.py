@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from scheduling.preemptive.record import Segment
@@ -85,7 +85,10 @@ def assign(
     stretches = sorted(
         (start, rank[job], end, job) for job, all_runs in runs(segments).items() for start, end in all_runs
     )
-    busy = [t for t in going.values() if t.server is not None]
+    # Who goes on keeps its own through that stretch, so nobody who begins in the same tick can have it.
+    firsts = {job: (start, end) for start, _, end, job in reversed(stretches)}
+    through = [replace(t, end=firsts[t.job][1]) for t in going.values() if firsts.get(t.job, (0,))[0] == t.end]
+    busy = [t for t in through if t.server is not None]
     for tenure in busy:
         free[tenure.server or 0] = free.get(tenure.server or 0, 0) - 1
     found: list[Tenure] = []
