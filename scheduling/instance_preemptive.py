@@ -108,10 +108,10 @@ def _times(field: str, job: Json, servers: int, *, cloud: bool) -> _Times:
             raise InvalidField(f"{field}.delta_cloud", "missing")
         times.append(check_fraction(f"{field}.delta_cloud", job["delta_cloud"]))
     slow, fast = _processing(field, job)
-    if fast > slow:
-        raise InvalidField(f"{field}.p1", f"expected at most p0 = {slow}, got {shown(fast)}")
     if slow <= 0:
         raise InvalidField(f"{field}.p0", "expected more than 0, got 0")
+    if fast > slow:
+        raise InvalidField(f"{field}.p1", f"expected at most p0 = {slow}, got {shown(fast)}")
     return _Times(check_fraction(f"{field}.r", job["r"]), slow, fast, tuple(times))
 
 

@@ -15,7 +15,7 @@ from scheduling.schedule import CLOUD, Chunks
 
 TICKS = 10**9
 """Ticks in a slot: times within a slot are whole billionths of it."""
-LATEST = 1 << 60
+LATEST = 1 << 61
 """No time may be later, ticks."""
 
 

@@ -32,7 +32,7 @@ WORKER, WHO, FROM, TO = range(4)
 SEGMENT_COLUMNS = 4
 
 NONE = -1
-FAR = 1 << 61
+FAR = 1 << 62
 """Later than every tick."""
 
 

@@ -18,6 +18,8 @@ from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Window
 from scheduling.schedule import CLOUD, Schedule
 
+FURTHEST = LATEST // 2
+"""No job may need more of one worker, ticks: some could never be counted beside others."""
 Forecasts = dict[str, Schedule]
 """Start and completion in slots, rounded down and up, and the chunks that join queues now; by the bid's id."""
 
@@ -124,7 +126,7 @@ class Preemptive:
     def _can_run(self, bid: Bid, queues: Queues, book: Book) -> bool:
         """Whether some worker that the rule allows could process one of its chunks within the horizon."""
         task = queues.task(bid, self._handicap(bid, queues))
-        if task is None or task.each > (book.ledger.end - book.now) * queues.ticks:
+        if task is None or task.each > (book.ledger.end - book.now) * queues.ticks or bid.chunks * task.each > FURTHEST:
             return False
         hosts = np.flatnonzero(queues.crew.count[:, task.worker]).tolist()
         return any(not book.inventory.cloud[s] or self._fits_cloud(bid, queues, s, task) for s in hosts)
@@ -136,9 +138,10 @@ class Preemptive:
         """Push the waiting chunks of jobs, in order of rank, and forecast all jobs none of whose chunks wait."""
         placed: dict[str, Dispatch] = {}
         for bid in sorted(bids, key=lambda bid: queues.rank(bid, self._handicap(bid, queues))):
-            if not queues.has_ps(bid):
-                continue
             handicap = self._handicap(bid, queues)
+            task = queues.task(bid, handicap)
+            if task is None or not queues.has_ps(bid) or not queues.can_count(bid, task):
+                continue
             found = dispatch(bid, queues, rule=self.cloud, count=queues.waiting(bid), handicap=handicap)
             if found is None:
                 queues.take(bid.id)  # all or nothing: what could not end would hold up others

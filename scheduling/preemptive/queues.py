@@ -114,6 +114,8 @@ class Queues:
         self._known: dict[str, _Known] = {}
         self._away: list[_Away] = []
         self._next_order = 0
+        self._work = 0
+        """Ticks of all chunks of all jobs that are not complete."""
         self._windows: dict[str, Window] | None = None
         self._asked: tuple[Bid, int, Task | None] | None = None
         """The last newcomer that was asked for: it is dispatched, then sent."""
@@ -193,6 +195,11 @@ class Queues:
         in_use = sum(self.crew.ps_type(known.bid) == mine for known in self._known.values())
         return in_use < int(self.crew.pss[mine])
 
+    def can_count(self, bid: Bid, task: Task) -> bool:
+        """Whether times can be counted if the job joins, even if one worker processes all chunks there are."""
+        mine = 0 if bid.id in self._known else bid.chunks * task.each
+        return (self.now + max(bid.delay, default=0)) * self.ticks + self._work + mine <= LATEST
+
     def away(self, server: int, type: int) -> int:
         """Workers of a cloud server that are in use or spoken for."""
         return sum(a.chunks.count for a in self._away if (a.chunks.server, a.chunks.type) == (server, type))
@@ -223,10 +230,10 @@ class Queues:
         task, total = self.task(bid, handicap), int(counts.sum()) + sum(c.count for c in away)
         if task is None or total > self.waiting(bid):
             raise SchedulingError(f"bid {bid.id} has {self.waiting(bid)} chunks to send, not {total}")
-        last = (self.now + max(bid.delay, default=0)) * self.ticks + bid.chunks * task.each
-        if last > LATEST:
+        if not self.can_count(bid, task):
             raise SchedulingError(
-                f"bid {bid.id}: {bid.chunks} chunks of {task.each} ticks end later than can be counted"
+                f"bid {bid.id}: {bid.chunks} chunks of {task.each} ticks after those that wait end later than can be "
+                "counted"
             )
         known = self._known.get(bid.id) or self._meet(bid, task, self._next_order)
         self._known[bid.id] = known = replace(known, waiting=known.waiting - total)
@@ -271,7 +278,9 @@ class Queues:
             self._forget(job)
 
     def _forget(self, job: str) -> None:
-        self._state.unused.append(self._known.pop(job).number)
+        known = self._known.pop(job)
+        self._work -= known.bid.chunks * known.task.each
+        self._state.unused.append(known.number)
 
     def advance(self, now: int) -> Ran:
         """Let workers work up to slot `now`."""
@@ -378,6 +387,7 @@ class Queues:
     def _meet(self, bid: Bid, task: Task, order: int) -> _Known:
         number = self._state.row()
         self._state.jobs[number] = (0, 0, NONE)
+        self._work += bid.chunks * task.each
         known = self._known[bid.id] = _Known(bid, task, number, order, waiting=bid.chunks)
         self._next_order = max(self._next_order, order + 1)
         return known

@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from dataclasses import replace
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -9,11 +10,16 @@ from hypothesis import given
 
 from scheduling.arrays import Json
 from scheduling.bid import Bid
+from scheduling.inventory import Inventory, MachineType
+from scheduling.ledger import Ledger
+from scheduling.policy import Cause
 from scheduling.preemptive.crew import TICKS
 from scheduling.preemptive.queues import Queues
 from scheduling.registry import make_policy
+from scheduling.running_book import RunningBook
 from scheduling.schedule import CLOUD
 from scheduling.simulation import Simulation
+from scheduling.utility import Constant
 from tests.scheduling.policy_settings import each_queuer
 from tests.scheduling.queue_record import joined, place, preemptions, segments
 from tests.scheduling.test_every_policy import quick, run, seeds
@@ -149,3 +155,20 @@ def test_chunks_of_workers_that_are_gone_are_sent_elsewhere_with_their_old_rank(
         lost = sum(c.count for c in queues.left(job) if c.server not in kept)
         assert new.waiting(bids[job]) == queues.waiting(going.book.jobs[job].bid) + lost
         assert sum(c.count for c in new.left(job)) == sum(c.count for c in queues.left(job)) - lost
+
+
+def test_what_could_not_be_counted_waits_in_line() -> None:
+    """Jobs of 10,000 chunks of 9,999 slots: 23 of them end before the last tick there is a number for."""
+    machines = (MachineType("worker", (1, 0), Fraction(1)),), (MachineType("ps", (0, 1), Fraction(1)),)
+    inventory = Inventory(("worker", "ps"), ("s",), (False,), np.array([[1, 99]], dtype=np.int64), *machines)
+    policy, book = make_policy("preemptive", {}), RunningBook(Ledger(inventory, start=0, slots=10_000))
+    admitted = []
+    for i in range(25):
+        bid = Bid(str(i), 0, 1, 10_000, 1, (Fraction(9999),), (Fraction(0),), (Fraction(0),), (0,), Constant(1.0))
+        admitted.append(policy.decide(bid, book.view()))
+        book.take_in(bid, admitted[-1], bound=False)
+    assert [decision.admitted for decision in admitted] == [True] * 25
+    assert [decision.schedule is None for decision in admitted] == [False] * 23 + [True] * 2
+    book.end("0")
+    book.apply(policy.plan(book.view(), Cause.ENDED))
+    assert [name for name, job in book.jobs.items() if job.completion is None] == ["24"]
