@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import ceil, floor
 
 import numpy as np
+from django.contrib.auth.models import User
 
 from auctions import book as books
 from auctions.layout import Layout
@@ -42,10 +43,8 @@ class Displacement:
 
     at: float
     """Slots."""
-    sequence: int
-    """Of the bid that was left."""
-    by: int
-    """Of the bid it was left for."""
+    by: int | None
+    """Of the bid it was left for; None where that is someone else's."""
     server: str
     worker: int
 
@@ -117,8 +116,11 @@ def tenures(market: Market, *, start: int, end: int) -> tuple[Stretch, ...]:
     )
 
 
-def displacements(bid: Bid) -> tuple[Displacement, ...]:
-    """When workers left chunks of the bid in the middle for others', in order of time."""
+def displacements(bid: Bid, viewer: User) -> tuple[Displacement, ...]:
+    """When workers left chunks of the bid in the middle for others', in order of time; only operators see whose."""
     rows = Preemption.objects.filter(queued__bid=bid).order_by("at", "pk")
-    columns = ("at", "queued__bid__sequence", "by__bid__sequence", "queued__server__name", "queued__worker")
-    return tuple(Displacement(at / TICKS, *rest) for at, *rest in rows.values_list(*columns))
+    columns = ("at", "by__bid__sequence", "by__bid__owner_id", "queued__server__name", "queued__worker")
+    return tuple(
+        Displacement(at / TICKS, by if viewer.is_staff or owner == viewer.pk else None, server, worker)
+        for at, by, owner, server, worker in rows.values_list(*columns)
+    )

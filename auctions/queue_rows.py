@@ -37,9 +37,6 @@ class Runs:
     preemptions: tuple[tuple[int, int, int, int, int, int], ...] = ()
     """Tick, bid (sequence) that was left, bid it was left for, server, machine type, worker; sorted."""
 
-    def __add__(self, other: "Runs") -> "Runs":
-        return Runs(joined(self.segments + other.segments), tuple(sorted(self.preemptions + other.preemptions)))
-
 
 def joined(segments: Iterable[tuple[int, int, int, int, int, int, int]]) -> tuple[Any, ...]:
     """Segments sorted, each joined with the next where one goes on as the other."""
@@ -55,18 +52,25 @@ def joined(segments: Iterable[tuple[int, int, int, int, int, int, int]]) -> tupl
 
 def taken(ran: Iterable[Ran], layout: Layout) -> Runs:
     """What was taken from queues under a layout."""
-    runs = Runs()
-    for some in ran:
-        segments = tuple(
-            (int(s.job), layout.server_ids[s.server], layout.worker_ids[s.type], s.index, s.start, s.end, s.count)
-            for s in some.segments
-        )
-        left = tuple(
-            (p.at, int(p.job), int(p.by), layout.server_ids[p.server], layout.worker_ids[p.type], p.index)
-            for p in some.preemptions
-        )
-        runs += Runs(segments, left)
-    return runs
+    segments = (
+        (int(s.job), layout.server_ids[s.server], layout.worker_ids[s.type], s.index, s.start, s.end, s.count)
+        for some in ran
+        for s in some.segments
+    )
+    left = (
+        (p.at, int(p.job), int(p.by), layout.server_ids[p.server], layout.worker_ids[p.type], p.index)
+        for some in ran
+        for p in some.preemptions
+    )
+    return Runs(joined(segments), tuple(sorted(left)))
+
+
+def together(parts: Sequence[Runs]) -> Runs:
+    """All of them as one."""
+    return Runs(
+        joined(row for part in parts for row in part.segments),
+        tuple(sorted(row for part in parts for row in part.preemptions)),
+    )
 
 
 def recorded(market_id: int) -> Runs:
@@ -76,7 +80,7 @@ def recorded(market_id: int) -> Runs:
     rows = segments.values_list("queued__bid__sequence", *where, "start", "end", "count")
     left = Preemption.objects.filter(queued__bid__market_id=market_id)
     lost = left.values_list("at", "queued__bid__sequence", "by__bid__sequence", *where)
-    return Runs(tuple(rows), tuple(lost)) + Runs()
+    return Runs(joined(rows), tuple(sorted(lost)))
 
 
 def keep(running: RunningBook, layout: Layout, market_id: int) -> None:

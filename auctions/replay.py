@@ -7,7 +7,7 @@ from auctions import plans
 from auctions.book import LiveBook
 from auctions.layout import Layout
 from auctions.models import Bid, DecisionRecord, Event, EventKind, Market
-from auctions.queue_rows import Runs, taken
+from auctions.queue_rows import Runs, taken, together
 from scheduling.bid import Bid as CoreBid
 from scheduling.decision import Decision, Move, canonical
 from scheduling.ledger import Ledger
@@ -91,7 +91,7 @@ def runs_by_replay(market: Market) -> Runs:
     state = _Replaying(bids, priced=False)
     for event in Event.objects.filter(market=market).order_by("version").iterator(chunk_size=500):
         state.apply(event)
-    return state.runs
+    return together(state.runs)
 
 
 def kept_by_replay(market: Market) -> dict[int, tuple[int, list[object], list[object]]]:
@@ -121,8 +121,8 @@ class _Replaying:
     def __init__(self, bids: dict[int, Bid], *, priced: bool) -> None:
         self._bids, self._priced = bids, priced
         self._offers = {str(bid.sequence): bid.offer for bid in bids.values()}
-        self.runs = Runs()
-        """What workers have taken from queues so far."""
+        self.runs: list[Runs] = []
+        """What workers have taken from queues so far, step by step."""
         self._opening: Event | None = None
         self._book: LiveBook | None = None
 
@@ -132,7 +132,7 @@ class _Replaying:
             raise ValueError("something happened before the market opened")
         if now > self._book.running.now:
             self._book.advance(now)
-            self.runs += taken(self._book.running.ran, self._book.layout)
+            self.runs.append(taken(self._book.running.ran, self._book.layout))
             self._book.running.ran.clear()
         return self._book
 

@@ -26,7 +26,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Loss:
-    """Workers left chunks in the middle for those of one other job."""
+    """Workers left chunks in the middle for those of one other job, or of all that are someone else's."""
 
     first: float
     """When that was the first time, slots."""
@@ -52,14 +52,10 @@ def places(bid: Bid) -> list[Place]:
 
 def losses(bid: Bid, viewer: User) -> list[Loss]:
     """Who displaced its chunks, in order of the first time; other people's jobs are nameless."""
-    found: dict[int, list[float]] = {}
-    for row in displacements(bid):
+    found: dict[int | None, list[float]] = {}
+    for row in displacements(bid, viewer):
         found.setdefault(row.by, []).append(row.at)
-    mine = set(Bid.objects.filter(market=bid.market_id, owner=viewer.pk).values_list("sequence", flat=True))
-    return [
-        Loss(at[0], len(at), f"bid {by}" if viewer.is_staff or by in mine else "someone else's job")
-        for by, at in found.items()
-    ]
+    return [Loss(at[0], len(at), "others' jobs" if by is None else f"bid {by}") for by, at in found.items()]
 
 
 def lateness(bid: Bid, steps: Sequence[Step]) -> int | None:

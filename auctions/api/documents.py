@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from django.contrib.auth.models import User
+
 from auctions import queue_readings, readings
 from auctions.layout import Layout, layouts
 from auctions.models import Bid, Commitment, DecisionRecord, PlanChange, QueuedChunks
@@ -103,16 +105,16 @@ def segments_of(bid: Bid, cluster: Cluster) -> list[Json]:
     ]
 
 
-def preemptions_of(bid: Bid, cluster: Cluster, visible: set[int]) -> list[Json]:
-    """When workers left chunks of a job in the middle for another's; its number only if it is among the visible."""
+def preemptions_of(bid: Bid, cluster: Cluster, viewer: User) -> list[Json]:
+    """When workers left chunks of a job in the middle for another's."""
     return [
         {
             "at_s": row.at * cluster.slot_seconds,
             "server": row.server,
             "worker": row.worker + 1,
-            "by": row.by if row.by in visible else None,
+            "by": row.by,
         }
-        for row in queue_readings.displacements(bid)
+        for row in queue_readings.displacements(bid, viewer)
     ]
 
 
