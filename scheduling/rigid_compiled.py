@@ -1,49 +1,23 @@
 """How rigid kernels are compiled, and the heap of servers they share. Private: arrays only, modified in place."""
 
-from collections.abc import Callable
-from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar, cast
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from scheduling.arrays import Ints
+from scheduling.compiled import Compiler
 
 Counts = NDArray[np.int32]
 Flags = NDArray[np.bool_]
-F = TypeVar("F", bound=Callable[..., Any])
 SAFE = 1 << 62
 """Machine integers stay below this."""
 MACHINES = 1 << 24
 """More machines on one server than this are counted as this many."""
 
 
-def _stamp() -> str:
-    digest = sha256()
-    for path in sorted(Path(__file__).parent.glob("rigid_*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-STAMP = _stamp()
-"""Part of the name under which machine code is kept: numba itself notices only that the caller's own file changed."""
-
-
-NO_DOOR: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-
-
-def kernel(function: F) -> F:
-    """Compile what Python calls; the machine code is kept on disk, and other threads run meanwhile."""
-    function.__qualname__ += f"_{STAMP}"
-    return cast(F, njit(cache=True, nogil=True)(function))
-
-
-def inner(function: F) -> F:
-    """Compile what only kernels call: without the door for Python, which takes a third of the time to build."""
-    function.__qualname__ += f"_{STAMP}"
-    return cast(F, njit(cache=True, nogil=True, **NO_DOOR)(function))
+_COMPILER = Compiler(Path(__file__).parent, "rigid_*.py")
+kernel, inner = _COMPILER.kernel, _COMPILER.inner
 
 
 @inner

@@ -1,20 +1,17 @@
 """Workers' queues, compiled: like chunks of a job on a worker are one block; times are whole ticks.
 
 A worker's blocks are a linked list in order of rank. A worker always processes the first block that is released
-(highest average processing rate first), and leaves it in the middle of a chunk for a better one. Everything is in
-this one file, so that numba notices when machine code kept on disk is old.
+(highest average processing rate first), and leaves it in the middle of a chunk for a better one.
 """
 
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from pathlib import Path
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from scheduling.arrays import Floats, Ints
+from scheduling.compiled import Compiler
 
-F = TypeVar("F", bound=Callable[..., Any])
 Mark = NDArray[np.int64]
 """One number that a kernel counts up."""
 
@@ -36,9 +33,7 @@ FAR = 1 << 62
 """Later than every tick."""
 
 
-def compiled(function: F) -> F:
-    """Compile a function; the machine code is kept on disk, and other threads run meanwhile."""
-    return cast(F, njit(cache=True, nogil=True)(function))
+compiled = Compiler(Path(__file__).parent, "kernel.py").kernel
 
 
 @compiled

@@ -85,7 +85,7 @@ def run(root: Path) -> list[str]:
 def test_machine_code_is_kept_and_made_anew_when_any_rigid_module_changes(tmp_path: Path) -> None:
     package = tmp_path / "scheduling"
     package.mkdir()
-    for name in ("__init__.py", "arrays.py", "rigid_compiled.py"):
+    for name in ("__init__.py", "arrays.py", "compiled.py", "rigid_compiled.py"):
         shutil.copy(Path(scheduling.__file__).parent / name, package / name)
     (package / "rigid_caller.py").write_text(CALLER)
     (package / "rigid_small.py").write_text(SMALL.format(answer=1))

@@ -1,0 +1,1 @@
+"""Parallel split learning: a helper for each client, and the order of the passes on each helper."""

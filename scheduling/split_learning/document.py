@@ -1,0 +1,162 @@
+"""Instances and plans as JSON: the format of instance files, uploads and the command line."""
+
+from math import ceil, floor
+
+import numpy as np
+
+from scheduling.arrays import Ints, Json
+from scheduling.errors import InvalidField
+from scheduling.fields import check_fraction, check_integer, check_list, check_object, shown
+from scheduling.split_learning.instance import LARGEST_SLOTS, MOST_CLIENTS, MOST_HELPERS, TIMES, Instance
+from scheduling.split_learning.plan import Plan
+
+GIGABYTE = 10**9
+_PARTS = ("tail_forward", "head_backward")
+"""l and l', which may be there beside or instead of their sum, the gap."""
+
+
+def read_split_learning(document: object) -> Instance:
+    """Read an instance, bare or under `instance`; raises InvalidField naming the field.
+
+    Memory in GB (10^9 bytes): a demand is rounded up and a capacity down to whole bytes.
+    """
+    if isinstance(document, dict) and "instance" in document:
+        document = document["instance"]
+    root = check_object(
+        "",
+        document,
+        required=("helpers", "clients", "release", "forward", "backward", "tail"),
+        optional=("name", "note", "paper", "expected", "slot_ms", "gap", *_PARTS, "meta"),
+    )
+    helpers = [
+        check_object(f"helpers[{i}]", row, required=("memory_gb",), optional=("name", "switch"))
+        for i, row in enumerate(check_list("helpers", root["helpers"]))
+    ]
+    clients = [
+        check_object(f"clients[{j}]", row, required=("demand_gb",), optional=("name",))
+        for j, row in enumerate(check_list("clients", root["clients"]))
+    ]
+    for name, rows, most in (("helpers", helpers, MOST_HELPERS), ("clients", clients, MOST_CLIENTS)):
+        if not 1 <= len(rows) <= most:
+            raise InvalidField(name, f"expected 1 to {most}, got {len(rows)}")
+    names = (_names("helper", helpers), _names("client", clients))
+    times = {name: _matrix(name, root[name], names) for name in TIMES if name != "gap"}
+    times["gap"] = _gap(root, names)
+    return Instance(
+        **times,
+        demand=_memory("clients", "demand_gb", clients, names[1]),
+        capacity=_memory("helpers", "memory_gb", helpers, names[0]),
+        switch=np.array(
+            [
+                check_integer(f"helpers[{i}].switch", row.get("switch", 0), high=LARGEST_SLOTS)
+                for i, row in enumerate(helpers)
+            ],
+            dtype=np.int64,
+        ),
+        helpers=names[0],
+        clients=names[1],
+        slot_ms=check_integer("slot_ms", root.get("slot_ms", 1), low=1, high=10**9),
+    )
+
+
+def plan_document(plan: Plan, lower_bound: int) -> Json:
+    """The result format of instance files; helpers and clients by number."""
+    rows = [
+        {
+            "client": j,
+            "helper": i,
+            "forward": [list(piece) for piece in plan.forward[j]],
+            "backward": [list(piece) for piece in plan.backward[j]],
+        }
+        for j, i in enumerate(plan.assignment.tolist())
+    ]
+    return {
+        "makespan": plan.makespan,
+        "lower_bound": lower_bound,
+        "assignment": plan.assignment.tolist(),
+        "schedule": rows,
+    }
+
+
+def instance_document(instance: Instance) -> Json:
+    """The instance in the format `read_split_learning` reads."""
+    return {
+        "slot_ms": instance.slot_ms,
+        "helpers": [
+            {"name": name, "memory_gb": _gigabytes(capacity), "switch": switch}
+            for name, capacity, switch in zip(
+                instance.helpers, instance.capacity.tolist(), instance.switch.tolist(), strict=True
+            )
+        ],
+        "clients": [
+            {"name": name, "demand_gb": _gigabytes(demand)}
+            for name, demand in zip(instance.clients, instance.demand.tolist(), strict=True)
+        ],
+        **{name: getattr(instance, name).tolist() for name in TIMES},
+    }
+
+
+def _gigabytes(amount: int) -> str:
+    """Exact, as a decimal."""
+    whole, rest = divmod(amount, GIGABYTE)
+    return f"{whole}.{rest:09d}".rstrip("0").rstrip(".")
+
+
+def _names(kind: str, rows: list[Json]) -> tuple[str, ...]:
+    found = []
+    for n, row in enumerate(rows):
+        name = row.get("name", f"{kind}-{n + 1}")
+        if not isinstance(name, str) or not 1 <= len(name) <= 100:
+            raise InvalidField(f"{kind}s[{n}].name", f"expected 1 to 100 characters, got {shown(name)}")
+        found.append(name)
+    return tuple(found)
+
+
+def _memory(name: str, key: str, rows: list[Json], who: tuple[str, ...]) -> Ints:
+    """Bytes."""
+    found = []
+    for n, row in enumerate(rows):
+        try:
+            amount = check_fraction(f"{name}[{n}].{key}", row[key]) * GIGABYTE
+        except InvalidField as error:
+            raise InvalidField(error.field, f"{error.problem} ({who[n]})") from None
+        if amount > 10**17:
+            raise InvalidField(f"{name}[{n}].{key}", f"expected at most {10**8}, got {shown(row[key])} ({who[n]})")
+        found.append(ceil(amount) if key == "demand_gb" else floor(amount))
+    return np.array(found, dtype=np.int64)
+
+
+def _gap(root: Json, names: tuple[tuple[str, ...], tuple[str, ...]]) -> Ints:
+    """Slots between a forward pass and the backward one: given, or the sum of its two parts; if both, they agree."""
+    there = [name for name in _PARTS if name in root]
+    if len(there) == 1:
+        missing = next(name for name in _PARTS if name not in root)
+        raise InvalidField(missing, f"missing beside {there[0]}")
+    if not there:
+        if "gap" not in root:
+            raise InvalidField("gap", "missing")
+        return _matrix("gap", root["gap"], names)
+    parts = sum((_matrix(name, root[name], names) for name in _PARTS), np.zeros((), dtype=np.int64))
+    if "gap" in root:
+        wrong = np.argwhere(_matrix("gap", root["gap"], names) != parts)
+        if len(wrong):
+            i, j = (int(x) for x in wrong[0])
+            raise InvalidField(f"gap[{i}][{j}]", f"expected {' + '.join(_PARTS)} = {parts[i, j]}")
+    return np.asarray(parts, dtype=np.int64)
+
+
+def _matrix(name: str, rows: object, names: tuple[tuple[str, ...], tuple[str, ...]]) -> Ints:
+    """Slots, helpers x clients."""
+    helpers, clients = names
+    found = np.empty((len(helpers), len(clients)), dtype=np.int64)
+    for i, row in enumerate(check_list(name, rows, length=len(helpers))):
+        cells = check_list(f"{name}[{i}]", row, length=len(clients))
+        for j, cell in enumerate(cells):
+            if isinstance(cell, bool) or not isinstance(cell, int) or not 0 <= cell <= LARGEST_SLOTS:
+                raise InvalidField(
+                    f"{name}[{i}][{j}]",
+                    f"expected 0 to {LARGEST_SLOTS} whole slots, got {shown(cell)} (helper {helpers[i]}, client"
+                    f" {clients[j]})",
+                )
+            found[i, j] = cell
+    return found

@@ -1,0 +1,48 @@
+"""The one interface of methods: steps that each tell a better plan or a better bound."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from scheduling.errors import SchedulingError
+from scheduling.split_learning.instance import Instance
+from scheduling.split_learning.plan import Plan
+
+Left = Callable[[], float]
+"""Seconds that are left of the budget; the core has no clock of its own."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is known by now."""
+
+    lower_bound: int
+    """No plan ends earlier, slots."""
+    plan: Plan | None
+    """The best so far; None while there is none."""
+    note: str = ""
+    """What was done last, for people."""
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the plan is proven to be the best there is."""
+        return self.plan is not None and self.plan.makespan <= self.lower_bound
+
+    @property
+    def gap(self) -> float | None:
+        """By how much of the bound the plan may be too long; None without a plan."""
+        return None if self.plan is None else self.plan.makespan / max(1, self.lower_bound) - 1
+
+
+class Method(Protocol):
+    """Yields steps, bounds never falling and makespans never rising; ends when done or when no time is left."""
+
+    def __call__(self, instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator[Step]:
+        """At least one step; NoPlan where memory allows none, in words that name a client."""
+        ...
+
+
+class NoPlan(SchedulingError):
+    """Clients cannot be divided among helpers within memory, or the method found no way."""
