@@ -1,0 +1,213 @@
+"""Backward passes when helpers and forward passes are decided (P_b, Problem 3): three ways to fill the free slots."""
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.arrays import Ints
+from scheduling.split_learning.instance import Instance
+from scheduling.split_learning.plan import Pieces, Plan, merged
+
+
+class Pass(NamedTuple):
+    """A backward pass on its helper, in slots."""
+
+    ready: int
+    """The first free slot when it is at the helper, counted."""
+    there: int
+    """The slot at which it is at the helper, for ties."""
+    slots: int
+    tail: int
+    """From its end to the end of the client's batch."""
+    client: int
+
+
+class Free:
+    """The slots of a helper that forward passes leave, counted from 0 as if there were no others.
+
+    An optimal schedule of eligible slots is one of these counted slots: which slots are taken moves every end by as
+    much whoever has it.
+    """
+
+    def __init__(self, taken: Pieces) -> None:
+        self._starts = [start for start, _ in taken]
+        self._lost = [0]
+        """Slots taken by the first k pieces."""
+        for start, end in taken:
+            self._lost.append(self._lost[-1] + end - start)
+        self._cuts = [start - lost for start, lost in zip(self._starts, self._lost, strict=False)]
+        self._ends = [end for _, end in taken]
+
+    def count(self, slot: int) -> int:
+        """How many free slots come before this one: the number of the first that is not before it."""
+        k = bisect_right(self._starts, slot)
+        lost = self._lost[k]
+        if k and slot < self._ends[k - 1]:
+            lost -= self._ends[k - 1] - slot
+        return slot - lost
+
+    def slots(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """The real slots of counted slots [start, end), piece by piece."""
+        k = bisect_right(self._cuts, start)
+        while start < end:
+            until = min(end, self._cuts[k]) if k < len(self._cuts) else end
+            yield start + self._lost[k], until + self._lost[k]
+            start, k = until, k + 1
+
+    def window(self, start: int) -> int:
+        """How many counted slots follow this one, itself included, without a break; -1 if without end."""
+        k = bisect_right(self._cuts, start)
+        return self._cuts[k] - start if k < len(self._cuts) else -1
+
+
+Way = Callable[[Sequence[Pass], Free], Iterator[tuple[int, int, int]]]
+"""Yields (client, start, end) in counted slots."""
+
+
+def backward_passes(instance: Instance, assignment: Ints, forward: tuple[Pieces, ...], way: Way) -> tuple[Pieces, ...]:
+    """When each client's backward pass runs, J, all helpers by this way. A pass of 0 slots has no pieces.
+
+    A pass is at its helper l + l' after its forward pass is complete: the printed release c^f + l + l' counts l twice,
+    as c^f contains it (13). Slots in which the helper runs forward passes are not eligible, which the text says (22)
+    and its Algorithm 2 forgets. Nothing waits for the last forward pass, as (21) would have it.
+    """
+    found: list[Pieces] = [()] * len(assignment)
+    for passes, free in _by_helper(instance, assignment, forward):
+        for client, pieces in _timed(way, passes, free).items():
+            found[client] = pieces
+    return tuple(found)
+
+
+def cheapest_backward(instance: Instance, assignment: Ints, forward: tuple[Pieces, ...]) -> tuple[Pieces, ...]:
+    """When each client's backward pass runs, J, where switching costs (Section VI).
+
+    Each helper has the better of the preemptive optimum, its pieces charged, and of passes that are not interrupted.
+    Optimal where switching costs nothing; otherwise neither of the two need be.
+    """
+    found: list[Pieces] = [()] * len(assignment)
+    for passes, free in _by_helper(instance, assignment, forward):
+        twice = 2 * int(instance.switch[assignment[passes[0].client]])
+        ways = [_timed(largest_tail_first, passes, free)]
+        if twice:
+            ways.append(_timed(one_at_a_time, passes, free))
+        best = min(ways, key=lambda timed: _cost(passes, timed, twice))
+        for client, pieces in best.items():
+            found[client] = pieces
+    return tuple(found)
+
+
+def largest_tail_first(passes: Sequence[Pass], free: Free) -> Iterator[tuple[int, int, int]]:
+    """Run, of the passes that are there, the one with the largest tail, then who came first, then by client.
+
+    Optimal for P_b, like Algorithm 2: every cost is the end plus a tail (Jackson's rule, preemptive). O(n log n).
+    """
+    coming = sorted(passes, reverse=True)
+    able: list[tuple[int, int, int]] = []
+    left = {job.client: job.slots for job in passes}
+    now = 0
+    while coming or able:
+        if not able:
+            now = max(now, coming[-1].ready)
+        while coming and coming[-1].ready <= now:
+            job = coming.pop()
+            heappush(able, (-job.tail, job.there, job.client))
+        client = able[0][2]
+        until = now + left[client]
+        if coming:
+            until = min(until, coming[-1].ready)
+        yield client, now, until
+        left[client] -= until - now
+        now = until
+        if not left[client]:
+            heappop(able)
+
+
+def by_blocks(passes: Sequence[Pass], free: Free) -> Iterator[tuple[int, int, int]]:
+    """Algorithm 2, the recursion over blocks of Baker, Lawler, Lenstra and Rinnooy Kan (1983). O(n^2).
+
+    In each block the pass with the least cost at its end (26) runs only when no other of the block is there; of equals
+    the one that came last. The others decompose into smaller blocks. Optimal for P_b (Theorem 2).
+    """
+    order = sorted(passes)
+    stack = list(_blocks(order))
+    while stack:
+        members, start, end = stack.pop()
+        last = min(members, key=lambda job: (job.tail, -job.ready, -job.client))
+        now = start
+        for inner, begins, ends in _blocks([job for job in members if job is not last]):
+            if now < begins:
+                yield last.client, now, begins
+            stack.append((inner, begins, ends))
+            now = ends
+        if now < end:
+            yield last.client, now, end
+
+
+def one_at_a_time(passes: Sequence[Pass], free: Free) -> Iterator[tuple[int, int, int]]:
+    """Never interrupt: of the passes that are there and fit before a forward pass, run the one with the largest tail.
+
+    Of equals who came first, then by client. If none fits it waits. A heuristic. O(n^2).
+    """
+    waiting = sorted(passes, key=lambda job: (-job.tail, job.there, job.client))
+    now = 0
+    while waiting:
+        room = free.window(now)
+        able = [job for job in waiting if job.ready <= now and (room < 0 or job.slots <= room)]
+        if able:
+            waiting.remove(able[0])
+            yield able[0].client, now, now + able[0].slots
+            now += able[0].slots
+            continue
+        next_one = min((job.ready for job in waiting if job.ready > now), default=None)
+        if room >= 0:
+            next_one = now + room if next_one is None else min(next_one, now + room)
+        if next_one is None:
+            raise AssertionError("a pass that is there fits where no forward pass follows")
+        now = next_one
+
+
+def _blocks(order: Sequence[Pass]) -> Iterator[tuple[list[Pass], int, int]]:
+    """Stretches without idle slots of passes in the order of arrival, with their members."""
+    members: list[Pass] = []
+    start = end = 0
+    for job in order:
+        if members and job.ready >= end:
+            yield members, start, end
+            members = []
+        if not members:
+            start = end = job.ready
+        members.append(job)
+        end += job.slots
+    if members:
+        yield members, start, end
+
+
+def _by_helper(instance: Instance, assignment: Ints, forward: tuple[Pieces, ...]) -> Iterator[tuple[list[Pass], Free]]:
+    """What each helper has to do, and when it is free; passes of 0 slots are left out, and helpers without any."""
+    clients = np.arange(len(assignment))
+    # Plan knows when a forward pass is complete, switching included; its backward passes are not decided yet.
+    nothing: tuple[Pieces, ...] = ((),) * len(assignment)
+    there = Plan(instance, assignment, forward, nothing, clients, clients, preemptive=True).released.tolist()
+    for i in range(len(instance.helpers)):
+        members = np.flatnonzero(assignment == i).tolist()
+        slots, tail = instance.backward[i].tolist(), instance.tail[i].tolist()
+        free = Free(merged([piece for j in members for piece in forward[j]]))
+        passes = [Pass(free.count(there[j]), there[j], slots[j], tail[j], j) for j in members if slots[j]]
+        if passes:
+            yield passes, free
+
+
+def _timed(way: Way, passes: Sequence[Pass], free: Free) -> dict[int, Pieces]:
+    """Real slots by client."""
+    rows: dict[int, list[tuple[int, int]]] = {job.client: [] for job in passes}
+    for client, start, end in way(passes, free):
+        rows[client] += free.slots(start, end)
+    return {client: merged(pieces) for client, pieces in rows.items()}
+
+
+def _cost(passes: Sequence[Pass], timed: dict[int, Pieces], twice: int) -> int:
+    """When the last of the clients is over."""
+    return max(timed[job.client][-1][1] + twice * len(timed[job.client]) + job.tail for job in passes)
