@@ -19,7 +19,10 @@ from auctions.demo.jobs import Offer
 from auctions.demo.run import DemoError, Stream, Tally
 from auctions.demo.scenarios import DPS, SCENARIOS, Scenario
 from auctions.models import Bid, Market
+from cluster.traces.philly import read
+from cluster.traces.records import Malformed, TraceJob
 from scheduling import kernels
+from scheduling.errors import InvalidField
 from scheduling.policy import Objective
 from scheduling.registry import POLICIES
 
@@ -144,9 +147,9 @@ class Command(BaseCommand):
         # The market's clock began with the trace's first row.
         with trace.open(newline="", encoding="utf-8", errors="replace") as lines:
             for row in self._rows(lines):
-                if isinstance(row, philly.Malformed):
+                if isinstance(row, Malformed):
                     malformed += 1
-                    self.stdout.write(f"{trace.name} line {row.line} is no job: {row.why}")
+                    self.stdout.write(f"{trace.name} line {row.line} is no job: {row.field}: {row.message}")
                     continue
                 offer = philly.offer(row, machines, seed=seed, name=_slug(trace), from_s=0.0)
                 if offer.key not in done:
@@ -159,10 +162,10 @@ class Command(BaseCommand):
         with trace.open(newline="", encoding="utf-8", errors="replace") as lines:
             next(self._rows(lines), None)
 
-    def _rows(self, lines: Iterator[str]) -> Iterator[philly.Row | philly.Malformed]:
+    def _rows(self, lines: Iterator[str]) -> Iterator[TraceJob | Malformed]:
         try:
-            yield from philly.read(lines)
-        except ValueError as error:
+            yield from read(lines)
+        except InvalidField as error:
             raise DemoError(f"The trace cannot be read: {error}") from None
 
     def _greet(

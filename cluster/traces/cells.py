@@ -1,0 +1,83 @@
+"""Cells of delimited text: one line is one row, so that a stray quotation mark cannot swallow the lines after it."""
+
+import csv
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
+
+from cluster.traces.records import LARGEST_SECONDS, LARGEST_STEPS, Malformed, malformed
+from scheduling.errors import InvalidField
+from scheduling.fields import check_integer, check_number, shown
+
+Read = TypeVar("Read")
+UNREADABLE = "\ufffd"
+"""What stands in decoded text for bytes that are no UTF-8."""
+
+
+def heading(lines: Iterator[str], columns: tuple[str, ...]) -> None:
+    """Take the heading; raises InvalidField if it is not this one."""
+    got = split(next(lines, ""), ",")
+    if got != list(columns):
+        raise InvalidField(
+            "heading", f"expected the columns {', '.join(columns)}; the file has {', '.join(got)[:200] or 'none'}"
+        )
+
+
+def split(line: str, delimiter: str) -> list[str]:
+    """The cells of one line.
+
+    Raises
+    ------
+    InvalidField
+        If it has bytes that are no UTF-8, or quotation marks that do not close.
+    """
+    if UNREADABLE in line:
+        raise InvalidField("line", "expected UTF-8 text")
+    text = line.rstrip("\r\n")
+    if delimiter == "\t" or '"' not in text:
+        return text.split(delimiter) if text else []
+    try:
+        return next(csv.reader([text], delimiter=delimiter, strict=True))
+    except csv.Error as error:
+        raise InvalidField("line", f"expected comma-separated cells: {error}") from None
+
+
+def each(
+    lines: Iterable[str], read: Callable[[int, list[str]], Iterable[Read]], *, first: int, delimiter: str = ","
+) -> Iterator[Read | Malformed]:
+    """What `read` makes of each line's number and cells, or what is wrong with it; `first` is the first number."""
+    for number, line in enumerate(lines, first):
+        try:
+            yield from list(read(number, split(line, delimiter)))
+        except InvalidField as error:
+            yield malformed(number, error)
+
+
+def expect(cells: list[str], count: int) -> None:
+    """Check how many cells there are."""
+    if len(cells) != count:
+        raise InvalidField("line", f"expected {count} cells, got {len(cells)}")
+
+
+def real(field: str, text: str, *, low: float = 0.0, high: float = LARGEST_SECONDS) -> float:
+    """A finite number in `[low, high]`."""
+    try:
+        number = float(text)
+    except ValueError:
+        raise InvalidField(field, f"expected a number, got {shown(text)}") from None
+    return check_number(field, number, low=low, high=high)
+
+
+def positive(field: str, text: str, *, high: float = LARGEST_SECONDS) -> float:
+    """A finite number above 0."""
+    number = real(field, text, high=high)
+    if number == 0:
+        raise InvalidField(field, f"expected more than 0, got {shown(text)}")
+    return number
+
+
+def whole(field: str, text: str, *, low: int = 0, high: int = LARGEST_STEPS) -> int:
+    """A whole number in `[low, high]`, also where it is written as 4.0."""
+    number = real(field, text, low=-LARGEST_STEPS, high=float(LARGEST_STEPS))
+    if number != int(number):
+        raise InvalidField(field, f"expected a whole number, got {shown(text)}")
+    return check_integer(field, int(number), low=low, high=high)

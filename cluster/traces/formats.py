@@ -1,0 +1,133 @@
+"""The one list of formats: a new one is one module and one line here."""
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from cluster.traces import gavel, helios, pai, philly, shockwave, sia, tiresias
+from cluster.traces.cells import split
+from cluster.traces.records import Machine, Malformed, Quota, Reader, Record, StepTime, TraceJob
+from scheduling.errors import InvalidField, SchedulingError
+
+One = TypeVar("One", TraceJob, Machine, Quota, StepTime)
+
+
+@dataclass(frozen=True)
+class Format:
+    """A kind of file: what its lines are, and how its first line is known."""
+
+    title: str
+    record: type[Record]
+    read: Reader
+    knows: Callable[[str], bool]
+    """Whether a file's first line is of this format."""
+
+
+class UnknownFormat(SchedulingError):
+    """A file whose first line is of no format."""
+
+
+@dataclass(frozen=True)
+class Trace(Generic[One]):
+    """All that a file says; every line is a record or malformed."""
+
+    format: str
+    """As in `FORMATS`."""
+    source: str
+    """The file's name."""
+    sha256: str
+    """Of its bytes, hex."""
+    rows: tuple[One, ...]
+    malformed: tuple[Malformed, ...]
+
+
+def _columns(*headings: tuple[str, ...]) -> Callable[[str], bool]:
+    return lambda line: tuple(_cells(line, ",")) in headings
+
+
+def _tabs(*counts: int) -> Callable[[str], bool]:
+    return lambda line: len(_cells(line, "\t")) in counts
+
+
+def _is_machine(line: str) -> bool:
+    cells = _cells(line, ",")
+    return len(cells) == len(pai.COLUMNS) and all(cell.isdecimal() for cell in cells[2:])
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    try:
+        return split(line, delimiter)
+    except InvalidField:
+        return []
+
+
+FORMATS: Mapping[str, Format] = {
+    "philly": Format("Microsoft Philly, CSV slice", TraceJob, philly.read, _columns(philly.COLUMNS)),
+    "gavel": Format("Gavel", TraceJob, gavel.read, _tabs(gavel.PHYSICAL, gavel.DRAWN)),
+    "shockwave": Format("Shockwave", TraceJob, shockwave.read, _tabs(shockwave.CELLS)),
+    "tiresias": Format("Tiresias, jobs", TraceJob, tiresias.read, _columns(tiresias.JOB_COLUMNS)),
+    "tiresias_cluster": Format("Tiresias, cluster", Machine, tiresias.read_cluster, _columns(tiresias.CLUSTER_COLUMNS)),
+    "pai": Format("Alibaba PAI 2020, machines", Machine, pai.read, _is_machine),
+    "helios": Format(
+        "Helios, quotas of tenants", Quota, helios.read, lambda line: helios.recognises(_cells(line, ","))
+    ),
+    "sia": Format("Sia and Pollux, step times", StepTime, sia.read, _columns(sia.PLACEMENTS, sia.SCALABILITY)),
+}
+
+
+def recognise(first_line: str) -> str:
+    """The name of the format of a file with this first line; no two know the same line.
+
+    Raises
+    ------
+    UnknownFormat
+        If it is of none; the message lists those there are.
+    """
+    for name, one in FORMATS.items():
+        if one.knows(first_line):
+            return name
+    known = ", ".join(f"{name} ({one.title})" for name, one in FORMATS.items())
+    raise UnknownFormat(f"the first line is of no known format; known: {known}")
+
+
+def read_trace(lines: Iterable[str], kind: type[One], *, source: str = "", sha256: str = "") -> Trace[One]:
+    """Read a whole trace of records of this kind, whatever its format.
+
+    Raises
+    ------
+    UnknownFormat
+        If it is of no format with such records.
+    """
+    text = list(lines)
+    name = recognise(text[0] if text else "")
+    if FORMATS[name].record is not kind:
+        raise UnknownFormat(f"expected records of {kind.__name__}, the file is {FORMATS[name].title}")
+    rows: list[One] = []
+    malformed: list[Malformed] = []
+    for row in FORMATS[name].read(text):
+        if isinstance(row, Malformed):
+            malformed.append(row)
+        elif isinstance(row, kind):
+            rows.append(row)
+        else:
+            raise TypeError(f"the reader of {name} gave {row!r}")
+    return Trace(name, source, sha256, tuple(rows), tuple(malformed))
+
+
+def open_trace(path: Path, kind: type[One]) -> Trace[One]:
+    """Read a file; bytes that are no UTF-8 make their line malformed.
+
+    Raises
+    ------
+    OSError
+        If it cannot be read.
+    UnknownFormat
+        As `read_trace`.
+    """
+    content = path.read_bytes()
+    lines = content.decode("utf-8-sig", errors="replace").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return read_trace(lines, kind, source=path.name, sha256=hashlib.sha256(content).hexdigest())

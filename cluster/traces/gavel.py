@@ -1,0 +1,83 @@
+"""Gavel's traces (tab-separated, no heading), and its measured throughputs.
+
+A line has 10 cells as run on a physical cluster, or 7 as drawn with the arrivals, sizes and durations of Philly. Its
+length is in mini-batches: how long that takes is measured for each GPU type, model and number of GPUs.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+
+from cluster.traces.cells import each, positive, real, whole
+from cluster.traces.records import LARGEST_GPUS, LARGEST_STEPS, Malformed, TraceJob
+from scheduling.errors import InvalidField
+from scheduling.fields import check_number, check_object
+
+PHYSICAL, DRAWN = 10, 7
+"""Cells of a line."""
+
+Throughputs = Mapping[str, Mapping[tuple[str, int], float]]
+"""Mini-batches a second of (model with batch size, GPUs) alone on each GPU type; 0 where it does not fit its memory."""
+
+
+def read(lines: Iterable[str]) -> Iterator[TraceJob | Malformed]:
+    """Every row as a job; arrivals count from 0 as they stand."""
+    return each(lines, _job, first=1, delimiter="\t")
+
+
+def throughputs(text: str) -> Throughputs:
+    """Read `physical_cluster_throughputs.json`: GPU type -> ('model', GPUs) -> mini-batches a second without others.
+
+    Raises
+    ------
+    InvalidField
+        If it is no JSON of that shape.
+    """
+    try:
+        document = json.loads(text)
+    except ValueError as error:
+        raise InvalidField("throughputs", f"expected JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise InvalidField("throughputs", "expected an object")
+    return {
+        gpu: {_key(f"{gpu}.{name}", name): _alone(f"{gpu}.{name}", row) for name, row in rows.items()}
+        for gpu, rows in document.items()
+    }
+
+
+def _job(line: int, cells: list[str]) -> Iterator[TraceJob]:
+    if len(cells) == PHYSICAL:
+        steps, gpus, arrival = cells[5], cells[6], cells[9]
+        weight: float | None = positive("priority_weight", cells[7])
+        slo: float | None = real("SLO", cells[8], low=-1.0)
+    elif len(cells) == DRAWN:
+        steps, arrival, gpus = cells[4], cells[5], cells[6]
+        weight = slo = None
+    else:
+        raise InvalidField("line", f"expected {PHYSICAL} or {DRAWN} cells, got {len(cells)}")
+    yield TraceJob(
+        line,
+        real("arrival_time", arrival),
+        whole("scale_factor", gpus, low=1, high=LARGEST_GPUS),
+        model=_model(cells[0]),
+        steps=whole("total_steps", steps, low=1, high=LARGEST_STEPS),
+        weight=weight,
+        slo=slo if slo is not None and slo > 0 else None,
+    )
+
+
+def _model(text: str) -> str:
+    if not text.strip():
+        raise InvalidField("job_type", "expected the name of a model")
+    return text
+
+
+def _key(where: str, name: str) -> tuple[str, int]:
+    model, comma, gpus = name.strip("()").rpartition(", ")
+    if not comma or not gpus.isdigit():
+        raise InvalidField(where, "expected ('model', number of GPUs)")
+    return model.strip("'"), int(gpus)
+
+
+def _alone(where: str, row: object) -> float:
+    found = check_object(where, row, required=["null"], optional=row if isinstance(row, dict) else ())
+    return check_number(f"{where}.null", found["null"], high=1e9)

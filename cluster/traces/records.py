@@ -1,0 +1,102 @@
+"""What a line of a trace says, whatever its format: a job, a machine, a quota, a step time; or why it says nothing."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from scheduling.errors import InvalidField
+
+LARGEST_GPUS = 10_000
+"""Of one job: as many data chunks as a bid may have."""
+LARGEST_SECONDS = 1e9
+LARGEST_STEPS = 10**12
+
+
+@dataclass(frozen=True)
+class Malformed:
+    """A line that is no record, and why: `field` is the column that is wrong, or `line` if it cannot be told apart."""
+
+    line: int
+    """Counted from 1, the heading included."""
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.field}: {self.message}"
+
+
+@dataclass(frozen=True)
+class TraceJob:
+    """A training job that was submitted to a cluster. None, or empty text, where the format does not say."""
+
+    line: int
+    submitted_s: float
+    """Seconds after the first job of the trace."""
+    gpus: int
+    duration_s: float | None = None
+    """Run time on those GPUs, without waiting."""
+    tenant: str = ""
+    """Who shares a quota: a virtual cluster."""
+    model: str = ""
+    """With its batch size, where that is part of the name."""
+    steps: int | None = None
+    """Mini-batches in all."""
+    weight: float | None = None
+    """Priority."""
+    slo: float | None = None
+    """Deadline, as a multiple of the run time."""
+    mode: str = ""
+    """How the batch size changes in training: static, accordion or gns."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Servers of a cluster that are alike."""
+
+    line: int
+    name: str
+    gpu_type: str
+    """CPU where it has no GPUs; empty where the format does not say."""
+    cpus: int
+    memory_gb: int
+    gpus: int
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Quota:
+    """GPUs that a tenant had on a day."""
+
+    line: int
+    day: str
+    """ISO date."""
+    tenant: str
+    gpus: int
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """One measured configuration of data-parallel training (all-reduce)."""
+
+    line: int
+    placement: tuple[int, ...]
+    """GPUs on each node."""
+    batch: int
+    """Samples on each GPU."""
+    step_s: float
+    """One mini-batch, synchronisation included."""
+    sync_s: float
+    """Of that, the all-reduce of gradients."""
+
+
+Record: TypeAlias = TraceJob | Machine | Quota | StepTime
+Reader: TypeAlias = Callable[[Iterable[str]], Iterator[Record | Malformed]]
+"""Every line after the heading, in order, as records or as what is wrong with it.
+
+Raises `InvalidField` naming the columns if the heading is another format's.
+"""
+
+
+def malformed(line: int, error: InvalidField) -> Malformed:
+    """A line that a check refused."""
+    return Malformed(line, error.field, error.problem)
