@@ -18,12 +18,13 @@ from auctions import queue_rows
 from auctions.layout import Holding, Layout, align
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market, PolicyVersion
 from auctions.offers import core_bid
-from scheduling.arrays import Json
+from scheduling.arrays import Ints, Json
 from scheduling.bid import Bid as CoreBid
 from scheduling.decision import Decision, Move, parse
 from scheduling.errors import SchedulingError
 from scheduling.ledger import Ledger
 from scheduling.policy import HISTORY, Book, Job, Policy
+from scheduling.preemptive.use import slots_of, units_in_use
 from scheduling.registry import POLICIES, make_policy
 from scheduling.running_book import RunningBook
 from scheduling.schedule import Schedule
@@ -94,6 +95,19 @@ class LiveBook:
         """Free what a job holds from now on; one that is over by now holds nothing."""
         if job_id in self.running.jobs:
             self.running.end(job_id)
+
+    def used(self) -> Ints:
+        """Units in use from now on, T x S x R: held, or by workers that take chunks from queues, as forecast.
+
+        What workers do in a slot that has begun no longer changes, so of its first slot this is a fact.
+        """
+        held, queues, inventory = self.ledger.used, self.running.queues, self.layout.inventory
+        if queues is None:
+            return held
+        busy = slots_of(queues.planned(), queues.ticks)
+        start, end = self.ledger.start, self.ledger.end
+        servers = len(inventory.servers)
+        return held + units_in_use(busy, inventory.worker_demand, servers=servers, start=start, end=end)
 
     def slots_to_keep(self, *, last: int) -> range:
         """The slots whose prices and use are kept when slots up to `last` begin."""

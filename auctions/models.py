@@ -368,7 +368,11 @@ class Event(models.Model):
 
 
 class SlotPrice(models.Model):
-    """Posted prices of a slot as they stood when it began, and how full it was: the past of the charts."""
+    """Posted prices of a slot as they stood when it began, and how full it was: the past of the charts.
+
+    Under a policy that queues, workers are in use that are busy in some part of the slot; see `Tenure` for their
+    parameter servers.
+    """
 
     market = models.ForeignKey(Market, models.PROTECT, related_name="slot_prices")
     slot = models.BigIntegerField()

@@ -1,5 +1,6 @@
 """What workers took from queues and will take as forecast, for charts and REST."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import ceil, floor
@@ -16,6 +17,7 @@ from cluster.models import Server, ServerKind
 from scheduling.arrays import Ints
 from scheduling.preemptive.crew import TICKS
 from scheduling.preemptive.record import Ran
+from scheduling.preemptive.use import units_in_use
 
 
 @dataclass(frozen=True)
@@ -77,19 +79,44 @@ def stretches_of(bid: Bid) -> tuple[Stretch, ...]:
 
 
 def busy(layout: Layout, found: Iterable[Stretch], *, start: int, end: int) -> Ints:
-    """Units in use in some part of each slot of [start, end), T x S x R."""
-    used = np.zeros((end - start, *layout.inventory.capacity.shape), dtype=np.int64)
-    workers = {
-        (s.server_id, s.machine_type_id, s.worker, slot, 0 if s.worker >= 0 else s.sequence): s.count
+    """Units in use by workers in some part of each slot of [start, end), T x S x R."""
+    servers = {key: i for i, key in enumerate(layout.server_ids)}
+    types = {key: i for i, key in enumerate(layout.worker_ids)}
+    known = (
+        (servers[s.server_id], types[s.machine_type_id], s.worker, s.count, s.slots)
         for s in found
-        for slot in s.slots
-        if start <= slot < end
-    }
-    for (server, machine, _, slot, _), count in workers.items():
-        if server in layout.server_ids and machine in layout.worker_ids:
-            demand = layout.inventory.worker_demand[layout.worker_ids.index(machine)]
-            used[slot - start, layout.server_ids.index(server)] += count * demand
+        if s.server_id in servers and s.machine_type_id in types
+    )
+    return units_in_use(known, layout.inventory.worker_demand, servers=len(servers), start=start, end=end)
+
+
+def pss_busy(market: Market, layout: Layout, *, start: int, end: int) -> Ints:
+    """Units in use by parameter servers of the edge in slots [start, end) that have passed, T x S x R.
+
+    At the busiest instant of each slot: which of a server's was a job's is not kept. The cloud always has one more.
+    """
+    used = np.zeros((end - start, *layout.inventory.capacity.shape), dtype=np.int64)
+    rows = Tenure.objects.filter(bid__market=market, start__lt=end * TICKS, end__gt=start * TICKS)
+    steps: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    for server, machine, first, last in rows.values_list("server_id", "machine_type_id", "start", "end"):
+        if server in layout.server_ids and machine in layout.ps_ids:
+            place = layout.server_ids.index(server), layout.ps_ids.index(machine)
+            steps[place] += [(first, 1), (last, -1)]
+    for (s, p), changes in steps.items():
+        used[:, s] += _peaks(sorted(changes), start=start, end=end)[:, None] * layout.inventory.ps_demand[p]
     return used
+
+
+def _peaks(changes: Iterable[tuple[int, int]], *, start: int, end: int) -> Ints:
+    """The most in use at once in each slot of [start, end); `changes` of how many from which tick on, in order."""
+    peaks = np.zeros(end - start, dtype=np.int64)
+    number, since = 0, start * TICKS
+    for at, change in changes:
+        first, last = max(start, since // TICKS) - start, min(end, -(-at // TICKS)) - start
+        if since < at and first < last:
+            np.maximum(peaks[first:last], number, out=peaks[first:last])
+        number, since = number + change, max(at, since)
+    return peaks
 
 
 def workers_by_slot(found: Sequence[Stretch]) -> tuple[int, Ints]:

@@ -347,7 +347,10 @@ def _units(market: Market, layout: Layout, *, start: int, end: int) -> Ints:
     holdings = [Holding(*row) for row in rows.values_list("server_id", "machine_type_id", "count", "start", "end")]
     queued = queue_readings.stretches(market, start=start, end=end)
     units: Ints = units_held(layout, holdings, start=start, end=end)
-    return units + queue_readings.busy(layout, queued, start=start, end=end)
+    if queued:
+        units += queue_readings.busy(layout, queued, start=start, end=end)
+        units += queue_readings.pss_busy(market, layout, start=start, end=end)
+    return units
 
 
 def _mean_share(used: Ints, capacity: Ints) -> float:

@@ -105,7 +105,7 @@ def kept_by_replay(market: Market) -> dict[int, tuple[int, list[object], list[ob
             book = state.at(event.payload["from"])
             rows = book.slots_to_keep(last=event.payload["to"])
             if rows:
-                prices, used, start = book.policy.prices(book.view()), book.ledger.used, book.ledger.start
+                prices, used, start = book.policy.prices(book.view()), book.used(), book.ledger.start
                 for slot in rows:
                     kept[slot] = (inventory_version, prices[slot - start].tolist(), used[slot - start].tolist())
         elif event.kind in (EventKind.OPENED, EventKind.INVENTORY):

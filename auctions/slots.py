@@ -64,7 +64,7 @@ def _keep_prices(market: Market, book: LiveBook, *, last: int) -> None:
         return
     view = book.view()
     start = view.ledger.start
-    prices, used = book.policy.prices(view), view.ledger.used
+    prices, used = book.policy.prices(view), book.used()
     SlotPrice.objects.bulk_create(
         SlotPrice(
             market=market,

@@ -1,14 +1,32 @@
 """What a bid's page says of queues: where its chunks are, who displaced them, and how far forecasts were off."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from django.contrib.auth.models import User
 
 from auctions.models import Bid, QueuedChunks
-from auctions.queue_readings import displacements
+from auctions.queue_readings import Displacement, Stretch, displacements
+from cluster.models import MachineType, Server
+from frontend.figures.base import Table
+from frontend.figures.timeline import TimeLine
 from frontend.plans import Step
 from scheduling.schedule import CLOUD
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names of rows by key."""
+
+    servers: dict[int, str]
+    machines: dict[int, str]
+
+    @classmethod
+    def of(cls, cluster_id: int) -> "Names":
+        """Those of a cluster."""
+        servers = Server.objects.filter(cluster=cluster_id)
+        machines = MachineType.objects.filter(cluster=cluster_id)
+        return cls(dict(servers.values_list("pk", "name")), dict(machines.values_list("pk", "name")))
 
 
 @dataclass(frozen=True)
@@ -56,6 +74,30 @@ def losses(bid: Bid, viewer: User) -> list[Loss]:
     for row in displacements(bid, viewer):
         found.setdefault(row.by, []).append(row.at)
     return [Loss(at[0], len(at), "others' jobs" if by is None else f"bid {by}") for by, at in found.items()]
+
+
+def segments_table(found: Iterable[Stretch], names: Names, line: TimeLine) -> Table:
+    """When workers were, are and will be at work on a job's chunks; no worker number in the cloud."""
+    rows = (
+        (
+            names.servers[s.server_id],
+            names.machines[s.machine_type_id],
+            "" if s.worker == CLOUD else s.worker + 1,
+            s.count,
+            s.start,
+            line.date(s.start),
+            s.end,
+            line.date(s.end),
+        )
+        for s in sorted(found, key=lambda s: (s.start, s.server_id, s.machine_type_id, s.worker))
+    )
+    return Table(("server", "machine", "worker", "count", "from_slot", "from_utc", "to_slot", "to_utc"), rows)
+
+
+def preemptions_table(found: Iterable[Displacement], line: TimeLine) -> Table:
+    """Each time a worker left a chunk of a job in the middle; who for is empty where that is someone else's."""
+    rows = ((row.at, line.date(row.at), row.server, row.worker + 1, "" if row.by is None else row.by) for row in found)
+    return Table(("at_slot", "at_utc", "server", "worker", "by_bid"), rows)
 
 
 def lateness(bid: Bid, steps: Sequence[Step]) -> int | None:

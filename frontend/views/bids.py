@@ -18,7 +18,6 @@ from auctions.jobs import cancel_job, withdraw_bid
 from auctions.lock import moment_of
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Market
 from auctions.offers import policy_in_force
-from cluster.models import MachineType, Server
 from frontend import plans, queues
 from frontend.access import market_named, timeline_of, viewer_of, visible_bids
 from frontend.figures import gantt
@@ -146,6 +145,26 @@ def changes_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 
 @login_required
+@require_safe
+def segments_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """When workers process chunks of the bid's job, past and as forecast."""
+    market, bid = _own(request, name, number)
+    found = queue_readings.stretches_of(bid)
+    table = queues.segments_table(found, queues.Names.of(market.cluster_id), timeline_of(market))
+    return csv_response(table, f"{name}-bid-{number}-segments.csv")
+
+
+@login_required
+@require_safe
+def preemptions_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """When workers left chunks of the bid's job in the middle for another's."""
+    market, bid = _own(request, name, number)
+    found = queue_readings.displacements(bid, viewer_of(request))
+    table = queues.preemptions_table(found, timeline_of(market))
+    return csv_response(table, f"{name}-bid-{number}-preemptions.csv")
+
+
+@login_required
 @require_POST
 def withdraw(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Take back a bid that waits."""
@@ -223,9 +242,7 @@ def _counts(bid: Bid) -> counts.Counts:
 def _spans(bid: Bid) -> list[gantt.Span]:
     held = Commitment.objects.filter(bid=bid).select_related("server", "machine_type")
     who = f"bid {bid.sequence}{': ' + bid.label if bid.label else ''}"
-    cluster = bid.market.cluster_id
-    names = dict(Server.objects.filter(cluster=cluster).values_list("pk", "name"))
-    types = dict(MachineType.objects.filter(cluster=cluster).values_list("pk", "name"))
+    names = queues.Names.of(bid.market.cluster_id)
     return [
         gantt.Span(
             group=f"{row.server.name} · {row.machine_type.name}",
@@ -241,10 +258,10 @@ def _spans(bid: Bid) -> list[gantt.Span]:
         if row.end > row.start
     ] + [
         gantt.Span(
-            group=f"{names[s.server_id]} · {types[s.machine_type_id]}",
+            group=f"{names.servers[s.server_id]} · {names.machines[s.machine_type_id]}",
             who=who,
             state=bid.state,
-            machine=types[s.machine_type_id],
+            machine=names.machines[s.machine_type_id],
             is_ps=False,
             count=s.count,
             start=s.start,

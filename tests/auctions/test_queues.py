@@ -8,7 +8,7 @@ from auctions.audit import audit_market
 from auctions.book import rebuild
 from auctions.jobs import cancel_job
 from auctions.markets import open_market
-from auctions.models import Bid, BidState, Market, PlanChange, Preemption, QueuedChunks, Segment
+from auctions.models import Bid, BidState, Market, PlanChange, Preemption, QueuedChunks, Segment, SlotPrice
 from auctions.policies import change_policy
 from auctions.queue_readings import displacements, stretches
 from auctions.readings import bars, machines, summary, utilisation
@@ -221,4 +221,35 @@ def test_another_process_catches_up_with_queues(queued: Market, alice: User) -> 
     book.keep(queued, caught)
     send(queued, alice, epochs=2)
     go_to(queued, 400)
+    assert_clean(queued)
+
+
+def test_a_slot_is_kept_with_the_workers_busy_in_it(queued: Market, alice: User) -> None:
+    set_time(queued, 10.0)
+    send(queued, alice, epochs=3)
+    send(queued, alice, epochs=1)
+    for slot in (1.5, 2.5, 6.5, 300):
+        go_to(queued, slot)
+    kept = {row.slot: row.used[0] for row in SlotPrice.objects.filter(market=queued)}
+    ran = list(Segment.objects.values_list("queued__worker", "start", "end"))
+    for slot, (gpus, pss) in kept.items():
+        at_work = {worker for worker, start, end in ran if start < (slot + 1) * TICKS and end > slot * TICKS}
+        assert (gpus, pss) == (len(at_work), 0)
+    assert 0 < max(gpus for gpus, _ in kept.values()) <= 4
+    told = utilisation(queued, start=1, end=2).used[0, 0].tolist()
+    assert told == [4, 1]
+    assert_clean(queued)
+    SlotPrice.objects.filter(slot=1).update(used=[[0, 0], [0, 0]])
+    assert {f.check for f in audit_market(queued) if not f.passed} == {"slots are kept as they began"}
+
+
+def test_the_cloud_is_as_busy_as_it_has_chunks(queued: Market, alice: User) -> None:
+    change_policy(queued, name="preemptive", parameters={"cloud": "cloud"}, by=None)
+    set_time(queued, 10.0)
+    send(queued, alice, epochs=3)
+    send(queued, alice, epochs=3)
+    used = utilisation(queued, start=0, end=20).used
+    assert used[:, 1, 0].max() == 8
+    assert used[:, 0].sum() == 0
+    go_to(queued, 30)
     assert_clean(queued)

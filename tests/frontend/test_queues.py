@@ -1,0 +1,65 @@
+"""Pages of a market that queues."""
+
+import csv
+from collections.abc import Sequence
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from auctions import lane
+from auctions.markets import open_market
+from auctions.models import Bid, Market
+from auctions.slots import pass_slots
+from auctions.submission import submit_bid
+from tests.auctions.worlds import make_cluster, set_time
+
+HOME = "/markets/queues/"
+
+
+@pytest.fixture
+def queues(db: None) -> Market:
+    """A market of one edge server with four workers, and a cloud that is not used."""
+    return open_market(make_cluster("queues", servers=1, horizon=40), policy="preemptive", parameters={"cloud": "edge"})
+
+
+def send(market: Market, owner: User, epochs: int, **more: object) -> Bid:
+    bid = submit_bid(cluster=market.cluster, owner=owner, body={"model": "ResNet-50", "epochs": epochs, **more}).bid
+    lane.drain(market.pk)
+    return bid
+
+
+def go_to(market: Market, slot: float) -> None:
+    set_time(market, slot * market.cluster.slot_seconds)
+    pass_slots(market.pk)
+
+
+def rows_of(client: Client, path: str) -> Sequence[dict[str, str]]:
+    answer = client.get(f"{HOME}{path}")
+    assert answer.headers["Content-Type"].startswith("text/csv")
+    return list(csv.DictReader(answer.text.splitlines()))
+
+
+def test_segments_and_preemptions_of_a_bid_are_tables(
+    queues: Market, alice: User, as_alice: Client, as_bob: Client
+) -> None:
+    set_time(queues, 10.0)
+    send(queues, alice, 30)
+    go_to(queues, 3.5)
+    send(queues, User.objects.get(username="bob"), 1)
+    page = as_alice.get(f"{HOME}bids/1/").text
+    assert "bids/1/segments.csv" in page
+    assert "bids/1/preemptions.csv" not in page, "nobody has displaced it yet"
+    go_to(queues, 20)
+    assert "bids/1/preemptions.csv" in as_alice.get(f"{HOME}bids/1/").text
+    segments = rows_of(as_alice, "bids/1/segments.csv")
+    assert {row["server"] for row in segments} == {"edge-0"}
+    assert {row["worker"] for row in segments} == {"1", "2", "3", "4"}
+    # 4 chunks of 30 epochs of 10 mini-batches of 10.16 s in slots of 100 s
+    total = sum(float(row["to_slot"]) - float(row["from_slot"]) for row in segments)
+    assert total == pytest.approx(4 * 30 * 10 * 10.16 / 100)
+    lost = rows_of(as_alice, "bids/1/preemptions.csv")
+    assert [(row["at_slot"], row["by_bid"]) for row in lost] == [("4.0", "")] * 4
+    assert [row["worker"] for row in lost] == ["1", "2", "3", "4"]
+    for part in ("segments.csv", "preemptions.csv"):
+        assert as_bob.get(f"{HOME}bids/1/{part}").status_code == 404
