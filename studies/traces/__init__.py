@@ -1,0 +1,1 @@
+"""Rows of public traces as bids and inventories of the core."""

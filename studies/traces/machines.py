@@ -1,0 +1,75 @@
+"""Inventories for replays: as many GPUs as asked for, or the machines that a trace lists."""
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+
+from cluster.traces.records import Machine
+from scheduling.errors import InvalidField
+from scheduling.inventory import Inventory, MachineType
+
+LINK_MBPS = Fraction(10_000)
+"""Of a worker and of a parameter server: one PS serves as many workers as have to reach it over the network."""
+
+
+def gpu_cluster(gpus: int, *, per_server: int = 8, apart: bool = False) -> Inventory:
+    """Servers that are alike, of `per_server` GPUs each (the last has what is left): one worker a GPU.
+
+    There is room for one parameter server a GPU, so that they are never scarce: beside the GPUs, or with `apart` on as
+    many servers of their own, as OASiS wants it.
+
+    Raises
+    ------
+    InvalidField
+        If there is not at least one GPU, and one for each server.
+    """
+    for name, number in (("gpus", gpus), ("per_server", per_server)):
+        if number < 1:
+            raise InvalidField(name, f"expected at least 1, got {number}")
+    full, rest = divmod(gpus, per_server)
+    sizes = [per_server] * full + ([rest] if rest else [])
+    rows = [(size, 0 if apart else size) for size in sizes] + [(0, size) for size in sizes if apart]
+    return Inventory(
+        resources=("gpu", "ps"),
+        servers=tuple(f"server-{s}" for s in range(len(rows))),
+        cloud=(False,) * len(rows),
+        capacity=np.array(rows, dtype=np.int64),
+        workers=(MachineType("gpu", (1, 0), LINK_MBPS),),
+        pss=(MachineType("ps", (0, 1), LINK_MBPS),),
+    )
+
+
+def machine_cluster(machines: Iterable[Machine]) -> Inventory:
+    """The machines of a trace: a worker type for each GPU type, which takes a GPU and its share of cores and memory.
+
+    The share is that of the machine of this type which has least of it for each GPU, rounded down. A parameter server
+    takes one core and 1 GB wherever there is room; machines without GPUs host nothing else.
+
+    Raises
+    ------
+    InvalidField
+        If no machine has a GPU.
+    """
+    rows = [row for row in machines for _ in range(row.count)]
+    kinds = sorted({row.gpu_type or "gpu" for row in rows if row.gpus})
+    if not kinds:
+        raise InvalidField("machines", "expected at least one with GPUs")
+    capacity = np.zeros((len(rows), len(kinds) + 2), dtype=np.int64)
+    for s, row in enumerate(rows):
+        capacity[s, -2:] = row.cpus, row.memory_gb
+        if row.gpus:
+            capacity[s, kinds.index(row.gpu_type or "gpu")] = row.gpus
+    workers = []
+    for k, kind in enumerate(kinds):
+        having = capacity[capacity[:, k] > 0]
+        share = (having[:, -2:] // having[:, k, None]).min(axis=0).tolist()
+        workers.append(MachineType(kind, (*(int(j == k) for j in range(len(kinds))), *share), LINK_MBPS))
+    return Inventory(
+        resources=(*(f"gpu-{kind}" for kind in kinds), "vcpu", "memory_gb"),
+        servers=tuple(f"{row.name}-{i}" for i, row in enumerate(rows)),
+        cloud=(False,) * len(rows),
+        capacity=capacity,
+        workers=tuple(workers),
+        pss=(MachineType("ps", (*[0] * len(kinds), 1, 1), LINK_MBPS),),
+    )
