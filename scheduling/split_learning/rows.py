@@ -1,0 +1,96 @@
+"""Integer programmes row by row, solved by HiGHS."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from math import ceil, inf, isfinite
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.sparse import csr_array
+
+from scheduling.arrays import Floats
+from scheduling.errors import SchedulingError
+
+NEAR = 1e-6
+"""By how much a bound of the solver may be off."""
+
+
+class SolverFailed(SchedulingError):
+    """The solver stopped for a reason that is neither the optimum, infeasibility nor the limit of time."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What the solver found."""
+
+    values: Floats | None
+    """Of each column; None if nothing was found."""
+    bound: float
+    """No solution costs less; inf if there is none at all."""
+    optimal: bool
+
+    @property
+    def feasible(self) -> bool:
+        """Whether there may be a solution."""
+        return self.bound < inf
+
+    @property
+    def whole_bound(self) -> int:
+        """The bound where costs are whole numbers, 0 or more; 0 while there is none."""
+        return ceil(self.bound - NEAR) if isfinite(self.bound) else 0
+
+
+class Rows:
+    """Columns with costs and ranges, and rows with ranges."""
+
+    def __init__(self) -> None:
+        self._cost: list[float] = []
+        self._low: list[float] = []
+        self._high: list[float] = []
+        self._whole: list[int] = []
+        self._columns: list[int] = []
+        self._values: list[float] = []
+        self._starts = [0]
+        self._least: list[float] = []
+        self._most: list[float] = []
+
+    @property
+    def columns(self) -> int:
+        """How many there are."""
+        return len(self._cost)
+
+    def column(self, low: float = 0.0, high: float = 1.0, *, cost: float = 0.0, whole: bool = True) -> int:
+        """Add a column and return its number."""
+        self._cost.append(cost)
+        self._low.append(low)
+        self._high.append(high)
+        self._whole.append(int(whole))
+        return len(self._cost) - 1
+
+    def row(self, terms: Iterable[tuple[int, float]], low: float = -inf, high: float = inf) -> None:
+        """Add low <= sum of value x column <= high; terms of one column add up."""
+        for column, value in terms:
+            self._columns.append(column)
+            self._values.append(value)
+        self._starts.append(len(self._columns))
+        self._least.append(low)
+        self._most.append(high)
+
+    def solve(self, seconds: float) -> Solution:
+        """Minimise the cost, to optimality or for so many seconds; raises SolverFailed."""
+        matrix = csr_array((self._values, self._columns, self._starts), shape=(len(self._least), self.columns))
+        matrix.sum_duplicates()
+        result = milp(
+            np.array(self._cost),
+            integrality=np.array(self._whole),
+            bounds=Bounds(np.array(self._low), np.array(self._high)),
+            constraints=LinearConstraint(matrix, np.array(self._least), np.array(self._most)),
+            options={"mip_rel_gap": 0.0, "time_limit": max(0.0, seconds)},
+        )
+        if result.status == 2:
+            return Solution(None, inf, optimal=True)
+        if result.status not in (0, 1):
+            raise SolverFailed(f"HiGHS: {result.message}")
+        values = None if result.x is None else np.asarray(result.x, dtype=np.float64)
+        bound = result.mip_dual_bound
+        return Solution(values, -inf if bound is None else float(bound), optimal=result.status == 0)

@@ -1,0 +1,108 @@
+"""The integer programme against brute force, with and without costs of switching."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from scheduling.split_learning.check import violations
+from scheduling.split_learning.first_come import longest_path
+from scheduling.split_learning.ilp import TooLarge, ilp
+from scheduling.split_learning.instance import Instance
+from scheduling.split_learning.method import NoPlan, Step
+from scheduling.split_learning.rows import Rows, Solution
+from tests.scheduling.split_learning.twins.optimum import least_makespan
+from tests.scheduling.split_learning.worlds import draw, results, shared
+
+
+def run(instance: Instance, seconds: float = float("inf")) -> list[Step]:
+    return list(ilp(instance, left=lambda: seconds, rng=np.random.default_rng(0)))
+
+
+@pytest.mark.parametrize("switch", [0, 1, 2])
+def test_it_finds_the_optimum_of_brute_force(switch: int) -> None:
+    rng = np.random.default_rng(switch)
+    solved = 0
+    for _ in range(40):
+        helpers = int(rng.integers(1, 3))
+        instance = draw(rng, clients=int(rng.integers(1, 4)), helpers=helpers, longest=4, switch=switch)
+        least = least_makespan(instance)
+        assert least is not None
+        *_, last = steps = run(instance)
+        assert last.plan is not None
+        assert violations(last.plan) == []
+        assert last.lower_bound == last.plan.makespan == least
+        solved += len(steps) == 2 and least > longest_path(instance)
+    assert solved > 2
+
+
+def test_interrupting_is_worth_its_cost_or_not() -> None:
+    one = np.ones((1, 2), dtype=np.int64)
+    instance = Instance(
+        release=np.array([[0, 2]]),
+        forward=np.array([[6, 1]]),
+        gap=np.array([[0, 9]]),
+        backward=one,
+        tail=np.array([[6, 1]]),
+        demand=one[0],
+        capacity=np.array([2]),
+        switch=np.array([0]),
+        helpers=("helper",),
+        clients=("long", "urgent"),
+        slot_ms=1,
+    )
+    for switch, interruptions in ((0, 1), (2, 0)):
+        plan = run(replace(instance, switch=np.array([switch])))[-1].plan
+        assert plan is not None
+        assert plan.interruptions == interruptions
+
+
+def test_it_proves_a_shared_instance() -> None:
+    name = "vgg19-s1-j10-i2-seed1"
+    *_, last = run(shared(name), 30)
+    assert last.optimal
+    assert last.lower_bound == int(results()[name]["best_makespan"])
+
+
+def test_it_says_what_is_too_large_before_it_begins() -> None:
+    with pytest.raises(TooLarge, match=r"100 clients, 10 helpers and \d+ slots make .* programme of \d+ columns"):
+        run(shared("resnet101-s1-j100-i10-seed1"))
+
+
+def test_it_names_a_client_where_memory_allows_no_assignment() -> None:
+    instance = draw(np.random.default_rng(3), clients=3, helpers=2)
+    instance = replace(instance, demand=np.array([2, 2, 2]), capacity=np.array([3, 3]))
+    with pytest.raises(NoPlan, match=r"no assignment .* client client-2 needs 2 bytes"):
+        run(instance)
+
+
+def test_it_finds_an_assignment_where_the_order_of_clients_finds_none() -> None:
+    instance = draw(np.random.default_rng(4), clients=3, helpers=2, longest=3)
+    instance = replace(instance, demand=np.array([2, 2, 4]), capacity=np.array([4, 4]))
+    first, last = run(instance)
+    assert first.plan is None
+    assert last.plan is not None
+    assert last.optimal
+    assert last.lower_bound == least_makespan(instance)
+
+
+def test_without_time_it_keeps_the_simple_plan() -> None:
+    instance = shared("resnet101-s1-j10-i5-seed2")
+    first, last = run(instance, 0.0)
+    assert first.plan is not None
+    assert last.plan is not None
+    assert last.plan.makespan == first.plan.makespan
+    assert not last.optimal
+
+
+def test_rows_are_solved_as_written() -> None:
+    rows = Rows()
+    a, b = rows.column(0, 5, cost=-1), rows.column(0, 5, cost=-1.5, whole=False)
+    rows.row([(a, 1), (b, 1), (a, 1)], high=7.5)
+    answer = rows.solve(float("inf"))
+    assert answer.optimal
+    assert answer.values is not None
+    assert answer.values.tolist() == pytest.approx([1, 5])
+    assert answer.bound == pytest.approx(-8.5)
+    rows.row([(a, 1)], low=6)
+    assert rows.solve(1.0) == Solution(None, float("inf"), optimal=True)
