@@ -9,10 +9,10 @@ import numpy as np
 
 from benchmarks import elastic, preemptive, weighted
 from benchmarks.decision import Run, measure
-from benchmarks.setting import PAPER, Setting
 from benchmarks.twin import compare
 from scheduling.dps import Dps
 from scheduling.kernels import warm_up
+from studies.workloads.dps import PAPER, Setting
 
 MEDIAN_MS, P99_MS, SATURATED_P99_MS = 10.0, 60.0, 250.0
 """What one decision at the paper's scale may take on one core."""

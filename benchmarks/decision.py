@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.setting import Setting, draw_bid, draw_inventory
 from scheduling.arrays import Floats
 from scheduling.dps import Dps
 from scheduling.ledger import Ledger
 from scheduling.policy import HISTORY, Book
+from studies.workloads.dps import Setting, draw_bid, draw_inventory
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.setting import Setting, draw_bid, draw_inventory
 from scheduling.dps import Dps
 from scheduling.ledger import Ledger
 from scheduling.policy import HISTORY, Book
 from scheduling.posted_price import Posted, profitable, worth
 from scheduling.rigid import RigidMarket, warm_up
+from studies.workloads.dps import Setting, draw_bid, draw_inventory
 
 PAST = 100
 """Bids from which the printed etas come."""

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks.setting import SMALL, Setting, draw_bid, draw_inventory
 from scheduling.ledger import Ledger
 from scheduling.prices import printed_prices
 from scheduling.rigid import RigidMarket
+from studies.workloads.dps import SMALL, Setting, draw_bid, draw_inventory
 from tests.scheduling.twins import dps_printed
 
 SIZES = (SMALL, replace(SMALL, servers=12, slots=60, chunks=(4, 12), epochs=(4, 12)))

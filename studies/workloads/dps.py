@@ -1,4 +1,9 @@
-"""The DPS paper's simulation settings (Section 6), drawn from a seed."""
+"""Servers, a cloud and jobs by the simulation settings of the DPS paper (Section 6.1), from a seed.
+
+Where the paper leaves a choice: a server has 1 to 5 workers and 1 to 3 parameter servers *of each type* and the cloud
+100 and 50; jobs arrive evenly over a share of the slots. Update times are milliseconds, computing times slots of an
+hour, 1 MB is 8 Mbit. Every job can run on the cloud, though not each is complete by the end.
+"""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -6,30 +11,57 @@ from fractions import Fraction
 import numpy as np
 
 from scheduling.bid import Bid
+from scheduling.errors import InvalidField
 from scheduling.inventory import Inventory, MachineType
-from scheduling.utility import Sigmoid
+from scheduling.utility import Inverse, Linear, Sigmoid, Utility
 
 SLOT_SECONDS = 3600
 MILLION = 10**6
+UTILITIES = ("sigmoid", "linear", "inverse")
 
 
 @dataclass(frozen=True)
 class Setting:
     """How large a market is; the rest are the paper's ranges."""
 
-    servers: int
+    servers: int = 300
     """Edge servers; one cloud comes on top."""
-    slots: int
+    slots: int = 150
+    jobs: int = 100
+    arrivals: float = 0.5
+    """They arrive evenly over this share of the slots."""
+    utility: str = "sigmoid"
+    """`sigmoid`, `linear` or `inverse`: the three of Section 6.2.2."""
     types: int = 5
     """Worker types, and as many PS types."""
     chunks: tuple[int, int] = (27, 115)
     epochs: tuple[int, int] = (20, 60)
     minibatches: tuple[int, int] = (10, 58)
 
+    def __post_init__(self) -> None:
+        if self.utility not in UTILITIES:
+            raise InvalidField("utility", f"expected one of {', '.join(UTILITIES)}, got {self.utility!r}")
 
-PAPER = Setting(servers=300, slots=150)
+
+PAPER = Setting()
 SMALL = Setting(servers=6, slots=30, types=2, chunks=(2, 6), epochs=(2, 6), minibatches=(5, 20))
 """Small enough for the literal twin of the paper's Algorithms 2 to 4."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A market whose last server is the cloud, and the jobs that come, in order of arrival."""
+
+    inventory: Inventory
+    bids: tuple[Bid, ...]
+
+
+def draw(setting: Setting, rng: np.random.Generator) -> Workload:
+    """Draw servers and jobs; slots are numbered from 0."""
+    inventory = draw_inventory(setting, rng)
+    arrivals = np.sort(rng.integers(0, max(1, int(setting.slots * setting.arrivals)), setting.jobs)).tolist()
+    bids = (draw_bid(setting, inventory, rng, name=str(i), arrival=slot) for i, slot in enumerate(arrivals))
+    return Workload(inventory, tuple(bids))
 
 
 def draw_inventory(setting: Setting, rng: np.random.Generator) -> Inventory:
@@ -57,21 +89,36 @@ def draw_inventory(setting: Setting, rng: np.random.Generator) -> Inventory:
 
 
 def draw_bid(setting: Setting, inventory: Inventory, rng: np.random.Generator, *, name: str, arrival: int) -> Bid:
-    """One job worth 100 k / (1 + e^(0.02 t)), k in 1..5; delays are 1..4 slots at the edge and 10..15 to the cloud."""
+    """One job; delays are 1 to 4 slots at the edge and 10 to 15 to the cloud.
+
+    Worth 100 k / (1 + e^(0.02 t)), k of 1 to 5; or a T - b t, a of 10 to 20, b of 1 to 5; or a E D M (T - t) / t,
+    a of 1 to 5 (Section 6.2.2).
+    """
     gradient_mb = int(rng.integers(30, 576))
     update_ms = [int(x) for x in rng.integers(10, 101, len(inventory.pss))]
+    epochs, chunks, minibatches = (
+        _between(rng, limits) for limits in (setting.epochs, setting.chunks, setting.minibatches)
+    )
     return Bid(
         id=name,
         arrival=arrival,
-        epochs=_between(rng, setting.epochs),
-        chunks=_between(rng, setting.chunks),
-        minibatches=_between(rng, setting.minibatches),
+        epochs=epochs,
+        chunks=chunks,
+        minibatches=minibatches,
         worker_time=tuple(Fraction(int(x), MILLION) for x in rng.integers(1_000, 50_001, len(inventory.workers))),
         ps_time=tuple(Fraction(x, 1000 * SLOT_SECONDS) for x in update_ms),
         transfer_time=tuple(16 * gradient_mb / m.bandwidth_mbps / SLOT_SECONDS for m in inventory.workers),
         delay=tuple(int(rng.integers(10, 16) if cloud else rng.integers(1, 5)) for cloud in inventory.cloud),
-        utility=Sigmoid(100.0 * int(rng.integers(1, 6)), 0.02, 0.0),
+        utility=_draw_utility(setting, rng, work=epochs * chunks * minibatches),
     )
+
+
+def _draw_utility(setting: Setting, rng: np.random.Generator, *, work: int) -> Utility:
+    if setting.utility == "sigmoid":
+        return Sigmoid(100.0 * int(rng.integers(1, 6)), 0.02, 0.0)
+    if setting.utility == "linear":
+        return Linear(c=float(rng.uniform(10, 20)) * setting.slots, b=float(rng.uniform(1, 5)))
+    return Inverse(a=float(rng.uniform(1, 5)), work=float(work), T=float(setting.slots))
 
 
 def _between(rng: np.random.Generator, limits: tuple[int, int]) -> int:
