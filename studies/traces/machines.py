@@ -11,13 +11,15 @@ from scheduling.inventory import Inventory, MachineType
 
 LINK_MBPS = Fraction(10_000)
 """Of a worker and of a parameter server: one PS serves as many workers as have to reach it over the network."""
+PSS = 12
+"""Parameter servers for each GPU: 96 a server, as in `studies/workloads/preemptive.py`. Jobs in queues keep theirs."""
 
 
 def gpu_cluster(gpus: int, *, per_server: int = 8, apart: bool = False) -> Inventory:
     """Servers that are alike, of `per_server` GPUs each (the last has what is left): one worker a GPU.
 
-    There is room for one parameter server a GPU, so that they are never scarce: beside the GPUs, or with `apart` on as
-    many servers of their own, as OASiS wants it.
+    Parameter servers are hardly ever scarce. They are beside the GPUs, or with `apart` on as many servers of their own,
+    as OASiS wants it.
 
     Raises
     ------
@@ -29,7 +31,7 @@ def gpu_cluster(gpus: int, *, per_server: int = 8, apart: bool = False) -> Inven
             raise InvalidField(name, f"expected at least 1, got {number}")
     full, rest = divmod(gpus, per_server)
     sizes = [per_server] * full + ([rest] if rest else [])
-    rows = [(size, 0 if apart else size) for size in sizes] + [(0, size) for size in sizes if apart]
+    rows = [(size, 0 if apart else PSS * size) for size in sizes] + [(0, PSS * size) for size in sizes if apart]
     return Inventory(
         resources=("gpu", "ps"),
         servers=tuple(f"server-{s}" for s in range(len(rows))),

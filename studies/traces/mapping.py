@@ -84,8 +84,10 @@ class TracedBids:
     """Seconds after the first job, by the bid's id."""
     tenants: Mapping[str, str]
     """By the bid's id; empty where the trace knows none."""
+    runs_s: Mapping[str, float]
+    """Run time of each on its own GPUs, alone."""
     targets_s: Mapping[str, float]
-    """Seconds after the first job by which each was to be complete: synthetic, but for an SLO of the trace."""
+    """Seconds after the first job by which each is to be complete, whole slots: synthetic, but for a trace's SLO."""
     synthetic: tuple[str, ...]
     """What was drawn from the generator."""
     declared: tuple[str, ...]
@@ -123,6 +125,7 @@ def to_bids(jobs: Iterable[TraceJob], inventory: Inventory, rules: Rules, rng: n
         bids=tuple(one.bid for _, one in made),
         submitted_s={one.bid.id: job.submitted_s - first for job, one in made},
         tenants={one.bid.id: job.tenant for job, one in made},
+        runs_s={one.bid.id: one.run_s for _, one in made},
         targets_s={one.bid.id: one.target_s for _, one in made},
         synthetic=(*SYNTHETIC, *(("epochs",) if rules.epochs[0] < rules.epochs[1] else ())),
         declared=tuple(sorted(declared - ({"epochs"} if rules.epochs[0] < rules.epochs[1] else set()))),
@@ -142,6 +145,7 @@ class _Draw:
 @dataclass(frozen=True)
 class _Made:
     bid: Bid
+    run_s: float
     target_s: float
     declared_step: bool
 
@@ -164,9 +168,10 @@ def _make(job: TraceJob, inventory: Inventory, rules: Rules, draw: _Draw, *, sin
     epochs = max(1, min(draw.epochs, int(batches / chunks)))
     minibatches = max(1, round(batches / (epochs * chunks)))
     run_s = float(epochs * chunks * minibatches * step / job.gpus)
-    target_s = job.submitted_s - since + run_s * draw.stretch
     sync, ring = slots(profile.sync_s, rules.slot_s), rules.architecture is Architecture.RING
     arrival = slots_up(job.submitted_s - since, rules.slot_s)
+    # Whole slots, and one more: no job misses its target by rounding alone.
+    target = 1 + slots_up(job.submitted_s - since + run_s * draw.stretch, rules.slot_s)
     bid = Bid(
         id=str(job.line),
         arrival=arrival,
@@ -184,13 +189,12 @@ def _make(job: TraceJob, inventory: Inventory, rules: Rules, draw: _Draw, *, sin
         utility=Sigmoid(
             g1=draw.rate * run_s * job.gpus / SECONDS_PER_HOUR,
             g2=draw.decay * rules.slot_s / SECONDS_PER_HOUR,
-            # Whole slots: no job misses its target by rounding alone.
-            g3=float(max(1, slots_up(target_s, rules.slot_s) + 1 - arrival)),
+            g3=float(target - arrival),
         ),
         architecture=rules.architecture,
         reduce_time=sync if ring else Fraction(0),
     )
-    return _Made(bid, target_s, declared)
+    return _Made(bid, run_s, float(target * rules.slot_s), declared)
 
 
 def _profile(job: TraceJob, rules: Rules) -> tuple[Profile, bool]:

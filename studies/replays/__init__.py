@@ -1,0 +1,1 @@
+"""Bids of a trace under a policy, and what came of it."""

@@ -1,0 +1,242 @@
+"""A replay counts every job, measures what can be checked by hand, and gives the same outcome each time."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from cluster.demo.gpu_servers import gpu_servers_document
+from cluster.documents import import_cluster
+from cluster.traces.formats import open_trace
+from cluster.traces.records import TraceJob
+from scheduling.baselines.fifo import Fifo
+from scheduling.bid import Architecture
+from scheduling.decision import canonical
+from scheduling.dps import Dps
+from scheduling.errors import InvalidField
+from scheduling.ledger import Ledger
+from scheduling.policy import Policy
+from scheduling.registry import POLICIES, make_policy
+from scheduling.running_book import RunningBook
+from scheduling.simulation import Simulation
+from studies.replays.outcome import Conservation, NotConserved, jain, outcome_of
+from studies.replays.replay import Plan, Replayed, horizon_for, replay
+from studies.traces.machines import gpu_cluster
+from studies.traces.mapping import Rules, TracedBids, to_bids
+from tests import traces
+
+SLOT_S = 600
+
+
+def bids_of(jobs: Sequence[TraceJob], *, gpus: int = 1, apart: bool = False, slot_s: int = SLOT_S) -> TracedBids:
+    return to_bids(jobs, gpu_cluster(gpus, apart=apart), Rules(slot_s=slot_s), np.random.default_rng(1))
+
+
+def replayed(
+    jobs: Sequence[TraceJob], policy: Policy, *, gpus: int = 1, apart: bool = False, slot_s: int = SLOT_S
+) -> Replayed:
+    traced = bids_of(jobs, gpus=gpus, apart=apart, slot_s=slot_s)
+    plan = Plan(slot_s, horizon_for(traced, slot_s=slot_s))
+    return replay(traced, policy, gpu_cluster(gpus, apart=apart), plan)
+
+
+def two_jobs() -> list[TraceJob]:
+    """Both need the one GPU for two slots, a little less for what rounding adds."""
+    return [
+        TraceJob(2, 0.0, 1, duration_s=1190.0, tenant="a"),
+        TraceJob(3, 300.0, 1, duration_s=1190.0, tenant="b"),
+    ]
+
+
+def test_two_jobs_in_line_are_measured_as_by_hand() -> None:
+    outcome = replayed(two_jobs(), Fifo()).outcome
+    assert outcome.jobs == Conservation(submitted=2, done=2, rejected=0, running=0, waiting=0, later=0)
+    # In slots [0, 2) and [2, 4): complete after 1200 s and 2400 s, the second one submitted at 300 s.
+    assert outcome.makespan_s == 2400
+    assert outcome.jct_s == (1200 + 2100) / 2
+    assert outcome.jct_p95_s == pytest.approx(1200 + 0.95 * 900)
+    assert outcome.utilisation["gpu"] == 1.0
+    assert outcome.revenue == 0
+    assert outcome.utility == outcome.welfare > 0
+    assert outcome.acceptance == 1.0
+    assert (outcome.preemptions, outcome.rescalings) == (0, 0)
+    assert outcome.tenants["a"].slowdown == pytest.approx(1200 / 1190, rel=1e-3)
+    assert outcome.tenants["b"].slowdown == pytest.approx(2100 / 1190, rel=1e-3)
+    assert outcome.fairness == pytest.approx(jain([1200, 2100]), rel=1e-6)
+
+
+def test_a_job_stopped_for_a_shorter_one_is_a_preemption() -> None:
+    jobs = [TraceJob(2, 0.0, 1, duration_s=6000.0), TraceJob(3, 600.0, 1, duration_s=590.0)]
+    outcome = replayed(jobs, make_policy("srtf", {})).outcome
+    assert outcome.jobs.done == 2
+    assert outcome.preemptions == 1
+    assert replayed(jobs, Fifo()).outcome.preemptions == 0
+
+
+def test_a_chunk_left_in_the_middle_is_a_preemption() -> None:
+    jobs = [TraceJob(2, 0.0, 1, duration_s=6000.0), TraceJob(3, 600.0, 1, duration_s=590.0)]
+    outcome = replayed(jobs, make_policy("preemptive", {})).outcome
+    assert outcome.jobs.done == 2
+    assert outcome.preemptions == 1
+    assert 0.9 < outcome.utilisation["gpu"] <= 1
+
+
+def test_bidders_keep_what_they_do_not_pay() -> None:
+    rows = open_trace(traces.PHILLY_DAY, TraceJob).rows[:150]
+    outcome = replayed(rows, Dps(), gpus=4).outcome
+    assert outcome.revenue > 0
+    assert outcome.utility == pytest.approx(outcome.welfare - outcome.revenue)
+    assert 0 < outcome.jobs.rejected < 150
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_conserves_the_jobs_of_every_trace(name: str) -> None:
+    policy, apart = make_policy(name, {}), name == "oasis"
+    files = [traces.PHILLY_DAY, traces.PHILLY_VC, *traces.SHOCKWAVE[:1], traces.ROOT / "tiresias" / "60_job.csv"]
+    for path in files:
+        rows = open_trace(path, TraceJob).rows[:25]
+        outcome = replayed(rows, policy, gpus=32, apart=apart, slot_s=3600).outcome
+        assert outcome.jobs.submitted == 25
+        assert outcome.jobs.done + outcome.jobs.rejected == 25
+        assert sum(row.submitted for row in outcome.tenants.values()) == 25
+        assert all(0 <= share <= 1 for share in outcome.utilisation.values())
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_same_run_gives_the_same_outcome(name: str) -> None:
+    rows = open_trace(traces.PHILLY_DAY, TraceJob).rows[:40]
+    first, second = (replayed(rows, make_policy(name, {}), gpus=8, apart=name == "oasis").outcome for _ in range(2))
+    assert canonical(first.to_json()) == canonical(second.to_json())
+
+
+def test_jobs_that_are_left_are_running_or_waiting_and_those_to_come_are_later() -> None:
+    traced = bids_of([*two_jobs(), TraceJob(4, 9e5, 1, duration_s=60.0)])
+    run = Simulation(Fifo(), RunningBook(Ledger(gpu_cluster(1), start=0, slots=10)))
+    for bid in traced.bids[:2]:
+        run.advance(bid.arrival)
+        run.arrive(bid)
+    outcome = outcome_of(run, traced, slot_s=SLOT_S)
+    assert outcome.jobs == Conservation(submitted=2, done=0, rejected=0, running=1, waiting=1, later=1)
+    assert (outcome.jct_s, outcome.makespan_s, outcome.timeliness_s, outcome.fairness) == (None, None, None, None)
+    assert outcome.on_time == 0
+
+
+def test_a_lost_job_is_an_error() -> None:
+    traced = bids_of(two_jobs())
+    run = Simulation(Fifo(), RunningBook(Ledger(gpu_cluster(1), start=0, slots=10)))
+    run.arrive(traced.bids[0])
+    del run.book.jobs["2"]
+    with pytest.raises(NotConserved, match="2"):
+        outcome_of(run, traced, slot_s=SLOT_S)
+    run.decisions *= 2
+    with pytest.raises(NotConserved, match="twice"):
+        outcome_of(run, traced, slot_s=SLOT_S)
+    with pytest.raises(NotConserved, match="3 submitted"):
+        Conservation(submitted=3, done=1, rejected=1, running=0, waiting=0, later=0)
+
+
+def test_an_empty_trace_has_no_means() -> None:
+    found = replayed([], Fifo())
+    assert found.outcome.jobs.submitted == 0
+    assert found.outcome.acceptance is None
+    assert found.timing.jobs_per_cpu_s is None
+    json.dumps(found.timing.to_json(), allow_nan=False)
+
+
+def test_a_policy_that_cannot_run_the_jobs_is_refused() -> None:
+    traced = bids_of(two_jobs())
+    ring = replace(traced, bids=tuple(replace(bid, architecture=Architecture.RING) for bid in traced.bids))
+    with pytest.raises(InvalidField, match="ring"):
+        replay(ring, Dps(), gpu_cluster(1), Plan(SLOT_S, 10))
+    with pytest.raises(InvalidField, match="apart"):
+        replay(traced, make_policy("oasis", {}), gpu_cluster(1), Plan(SLOT_S, 10))
+    with pytest.raises(InvalidField, match="horizon"):
+        Plan(SLOT_S, 0)
+
+
+def test_progress_is_told_for_each_bid() -> None:
+    told: list[tuple[int, int]] = []
+    traced = bids_of(two_jobs())
+    replay(traced, Fifo(), gpu_cluster(1), Plan(SLOT_S, 10), progress=lambda done, all_: told.append((done, all_)))
+    assert told == [(1, 2), (2, 2)]
+
+
+def command(*arguments: str) -> tuple[str, str]:
+    out, err = StringIO(), StringIO()
+    call_command("replay", *arguments, stdout=out, stderr=err)
+    return out.getvalue(), err.getvalue()
+
+
+def test_the_command_prints_a_table_that_says_what_is_synthetic() -> None:
+    out, err = command(str(traces.PHILLY_DAY), "--gpus", "16", "--jobs", "30")
+    assert "30 = 30 done + 0 rejected + 0 running + 0 waiting" in out
+    assert "values synthetic, arrivals/sizes real (seed 1)" in out
+    assert err == ""
+
+
+def test_the_document_is_the_same_but_for_the_timing() -> None:
+    arguments = (str(traces.PHILLY_DAY), "--gpus", "16", "--jobs", "30", "--policy", "dps", "--json")
+    first, second = (json.loads(command(*arguments)[0]) for _ in range(2))
+    assert first.pop("timing").keys() == second.pop("timing").keys()
+    assert first == second
+    assert first["trace"]["sha256"] == open_trace(traces.PHILLY_DAY, TraceJob).sha256
+    assert first["policy"]["name"] == "dps"
+    assert first["synthetic"] == ["value", "decay", "target"]
+
+
+def test_the_command_tells_malformed_lines_and_parameters_reach_the_policy(tmp_path: Path) -> None:
+    path = tmp_path / "small.csv"
+    path.write_text("timestamp,duration,num_gpus,gpu_time,cluster\nx\n2017-10-01 00:00:00,60.0,1,60.0,a\n")
+    out, err = command(str(path), "--gpus", "1", "--set", "blocking=false", "--json")
+    assert "small.csv line 2: line: expected 5 cells, got 1" in err
+    document = json.loads(out)
+    assert document["policy"]["parameters"]["blocking"] is False
+    assert [row["line"] for row in document["malformed"]] == [2]
+
+
+def test_gavels_trace_needs_its_throughputs() -> None:
+    path, table = traces.gavel("artifact_evaluation"), traces.ROOT / "gavel" / "physical_cluster_throughputs.json"
+    out, err = command(str(path), "--gpus", "16", "--json")
+    assert len(json.loads(out)["refused"]) == err.count("no measured step time") == 15
+    out, err = command(str(path), "--gpus", "16", "--throughputs", str(table), "--json")
+    assert json.loads(out)["outcome"]["jobs"]["done"] == 15
+    assert err == ""
+
+
+@pytest.mark.django_db
+def test_a_cluster_of_the_installation_gives_servers_slots_and_horizon() -> None:
+    import_cluster(gpu_servers_document(np.random.default_rng(1), name="lab"))
+    out, _ = command(str(traces.PHILLY_DAY), "--cluster", "lab", "--jobs", "30", "--json")
+    document = json.loads(out)
+    assert document["plan"]["slot_s"] == 3600
+    assert document["outcome"]["jobs"]["submitted"] == 30
+    assert set(document["outcome"]["utilisation"]) == {"gpu", "vcpu", "bandwidth"}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("nowhere.csv", "--gpus", "1"), "nowhere.csv"),
+        ((str(traces.ROOT / "README.md"), "--gpus", "1"), "no known format"),
+        ((str(traces.PHILLY_DAY), "--gpus", "0"), "gpus"),
+        ((str(traces.PHILLY_DAY), "--gpus", "1", "--policy", "best"), "unknown policy"),
+        ((str(traces.PHILLY_DAY), "--gpus", "1", "--set", "blocking"), "NAME=VALUE"),
+        ((str(traces.PHILLY_DAY), "--gpus", "1", "--set", "blocking=maybe"), "blocking"),
+        ((str(traces.PHILLY_DAY), "--gpus", "1", "--slot", "0"), "slot_s"),
+        ((str(traces.PHILLY_DAY), "--gpus", "1", "--policy", "oasis"), "apart"),
+        ((str(traces.PHILLY_DAY), "--cluster", "nowhere"), "nowhere"),
+    ],
+)
+def test_wrong_input_is_told_in_one_line(arguments: tuple[Any, ...], word: str) -> None:
+    with pytest.raises(CommandError, match=word) as caught:
+        command(*arguments)
+    assert caught.value.returncode == 2
+    assert "\n" not in str(caught.value)
