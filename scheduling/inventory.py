@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 
@@ -58,16 +59,18 @@ class Inventory:
         if machine.bandwidth_mbps <= 0:
             raise InvalidField(f"{where}.bandwidth_mbps", f"expected more than 0, got {machine.bandwidth_mbps}")
 
-    @property
+    @cached_property
     def worker_demand(self) -> Ints:
-        """Demand of every worker type, W x R."""
+        """Demand of every worker type, W x R, read-only."""
         return _demand(self.workers, len(self.resources))
 
-    @property
+    @cached_property
     def ps_demand(self) -> Ints:
-        """Demand of every PS type, P x R."""
+        """Demand of every PS type, P x R, read-only."""
         return _demand(self.pss, len(self.resources))
 
 
 def _demand(types: tuple[MachineType, ...], resources: int) -> Ints:
-    return np.array([machine.demand for machine in types], dtype=np.int64).reshape(len(types), resources)
+    demand = np.array([machine.demand for machine in types], dtype=np.int64).reshape(len(types), resources)
+    demand.flags.writeable = False
+    return demand

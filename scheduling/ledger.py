@@ -20,7 +20,14 @@ class Ledger:
     def __init__(self, inventory: Inventory, *, start: int, slots: int) -> None:
         self.inventory = inventory
         self.start = start
-        self._used: Ints = np.zeros((slots, *inventory.capacity.shape), dtype=np.int64)
+        self._rows: Ints = np.zeros((slots, *inventory.capacity.shape), dtype=np.int64)
+        """The horizon is a window of these, which moves on as slots pass; none beyond it was ever written."""
+        self._first = 0
+        self._used = self._rows
+        self.last_start = start
+        """No use begins after this slot: from there on ever less is in use."""
+        self.last_end = start
+        """Nothing is in use from this slot on."""
         self.version = 0
         """Goes up whenever the ledger moves."""
         self.derived: dict[str, object] = {}
@@ -41,7 +48,8 @@ class Ledger:
     def copy(self) -> "Ledger":
         """An independent ledger with the same contents."""
         other = Ledger(self.inventory, start=self.start, slots=0)
-        other._used = self._used.copy()
+        other._rows = other._used = self._used.copy()
+        other.last_start, other.last_end = self.last_start, self.last_end
         return other
 
     def commit(self, schedule: Schedule) -> None:
@@ -72,8 +80,7 @@ class Ledger:
         """Let slots pass: the horizon now starts at `slot`, with as many slots as before."""
         passed = min(max(slot - self.start, 0), len(self._used))
         if passed:
-            fresh = np.zeros((passed, *self._used.shape[1:]), dtype=np.int64)
-            self._used = np.concatenate([self._used[passed:], fresh])
+            self._move_window(passed)
             self.version += 1
         self.start = max(slot, self.start)
 
@@ -83,8 +90,21 @@ class Ledger:
             rest = tuple(_clip(schedule.placements, self.start))
             self.commit(Schedule(start=schedule.start, completion=schedule.completion, placements=rest))
 
+    def _move_window(self, passed: int) -> None:
+        slots = len(self._used)
+        self._first += passed
+        if self._first + slots > len(self._rows):
+            # With a quarter to spare, a slot that passes copies but a few.
+            rows = np.zeros((slots + slots // 4 + 1, *self._used.shape[1:]), dtype=np.int64)
+            rows[: slots - passed] = self._used[passed:]
+            self._rows, self._first = rows, 0
+        self._used = self._rows[self._first : self._first + slots]
+
     def _add(self, placements: tuple[Placement, ...], *, sign: int) -> None:
         self.version += 1
+        if sign > 0:
+            self.last_start = max(self.last_start, *(p.start for p in placements), self.start)
+            self.last_end = max(self.last_end, *(p.end for p in placements), self.start)
         for p in placements:
             demand = np.array(p.machine(self.inventory).demand, dtype=np.int64)
             self._used[p.start - self.start : p.end - self.start, p.server] += sign * p.count * demand

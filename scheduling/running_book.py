@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from scheduling.arrays import Floats
 from scheduling.bid import Bid
 from scheduling.decision import Decision, Move
 from scheduling.ledger import Ledger
@@ -34,6 +35,8 @@ class RunningBook:
     """None until a job's chunks join a queue."""
     ran: list[Ran] = field(default_factory=list)
     """What workers took from queues since somebody last emptied this list."""
+    _past: Floats | None = field(default=None, init=False, repr=False, compare=False)
+    """The history as an array, until a bid is added."""
 
     @property
     def now(self) -> int:
@@ -42,9 +45,12 @@ class RunningBook:
 
     def view(self) -> Book:
         """What a policy may look at."""
-        past = np.array(self.history, dtype=np.float64).reshape(len(self.history), len(self.ledger.inventory.resources))
+        if self._past is None:
+            shape = (len(self.history), len(self.ledger.inventory.resources))
+            self._past = np.array(self.history, dtype=np.float64).reshape(shape)
+            self._past.flags.writeable = False
         jobs = tuple(self.jobs.values())
-        return Book(self.now, self.ledger, history=past, decided=self.decided, jobs=jobs, queues=self.queues)
+        return Book(self.now, self.ledger, history=self._past, decided=self.decided, jobs=jobs, queues=self.queues)
 
     def advance(self, now: int) -> tuple[Job, ...]:
         """Let slots pass up to `now`; returns the jobs that are over by then, which leave the book.
@@ -89,6 +95,7 @@ class RunningBook:
             self.jobs.pop(bid.id, None)
             raise
         self.history.append(decision.density)
+        self._past = None
         self.decided += 1
 
     def apply(self, moves: Iterable[Move]) -> None:

@@ -1,6 +1,7 @@
 """How far machines bring a job: exact progress of any schedule, rigid, ring or elastic."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
@@ -41,6 +42,31 @@ def iteration_time(bid: Bid, machines: Iterable[Placement]) -> Fraction | None:
     return step + max(bid.ps_time[p.type] for p in pss) + transfer
 
 
+@dataclass(frozen=True)
+class Stretch:
+    """A time in which a job holds the same machines."""
+
+    start: int
+    end: int
+    workers: int
+    lost: int
+    """Slots at its beginning in which nothing is done."""
+    step: Fraction | None
+    """Slots in which every worker does one mini-batch; None if it cannot work."""
+
+
+def stretches(bid: Bid, placements: Iterable[Placement], *, pause: int = 0) -> tuple[Stretch, ...]:
+    """How a job works on all it holds, in order; parameters as of `work_done`."""
+    rows = (
+        (start, end, machines, sum(p.count for p in machines if p.role is Role.WORKER))
+        for start, end, machines in constellations(placements)
+    )
+    return tuple(
+        Stretch(start, end, workers, pause if number else 0, iteration_time(bid, machines))
+        for number, (start, end, machines, workers) in enumerate(rows)
+    )
+
+
 def work_done(bid: Bid, placements: Iterable[Placement], *, until: int, pause: int = 0) -> Fraction:
     """Mini-batches done in slots before `until`, exact; at most `bid.work`.
 
@@ -54,18 +80,19 @@ def work_done(bid: Bid, placements: Iterable[Placement], *, until: int, pause: i
         Slots at the beginning of every constellation of machines but the first in which nothing is done: what it
         costs to stop, move and resume.
     """
+    return done_in(bid, stretches(bid, placements, pause=pause), until=until)
+
+
+def done_in(bid: Bid, times: Iterable[Stretch], *, until: int) -> Fraction:
+    """Mini-batches done in slots before `until`, exact; at most `bid.work`."""
     done = Fraction(0)
-    for number, (start, end, machines) in enumerate(constellations(placements)):
-        end = min(end, until)
-        useful = end - start - (pause if number else 0)
-        if useful <= 0:
+    for one in times:
+        useful = min(one.end, until) - one.start - one.lost
+        if useful <= 0 or one.step is None:
             continue
-        step = iteration_time(bid, machines)
-        if step is None:
-            continue
-        if step == 0:
+        if one.step == 0:
             return Fraction(bid.work)
-        done += useful * sum(p.count for p in machines if p.role is Role.WORKER) / step
+        done += useful * one.workers / one.step
     return min(done, Fraction(bid.work))
 
 

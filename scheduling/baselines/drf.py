@@ -165,7 +165,7 @@ def _start(floor: Floor, task: Task, wanted: dict[Task, Gang], *, shrink: bool) 
     started = started or any(floor.start(task, gang) for gang in _fewer(wanted[task]))
     for other, before in reversed(shrunk):
         after = floor.stop(other)
-        floor.resume(other, before if not started or floor.has_room(before[0]) else after)
+        floor.resume(other, before if not started or floor.has_room(before.hold) else after)
 
 
 def _grow(floor: Floor, task: Task, gang: Gang) -> None:
@@ -173,7 +173,7 @@ def _grow(floor: Floor, task: Task, gang: Gang) -> None:
     current = task.workers
     before = floor.stop(task)
     grown = any(floor.start(task, more) for more in _fewer(gang, above=current))
-    if grown and task.completion is not None and before[1] is not None and task.completion < before[1]:
+    if grown and task.completion is not None and before.completion is not None and task.completion < before.completion:
         return
     if grown:
         floor.stop(task)

@@ -1,44 +1,53 @@
 """The jobs of a book while a plan for them is made: who holds what from now on, and what that changes."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from scheduling.baselines.gang import Gang, find_place
+from scheduling.baselines.hold import NOTHING, Hold
+from scheduling.baselines.memory import Known, Memory
 from scheduling.baselines.room import Room
 from scheduling.decision import Move
 from scheduling.policy import Book, Job
 from scheduling.schedule import Placement, Role, Schedule
-from scheduling.work import Machines, work_done
+from scheduling.work import Machines, done_in
 
 
-@dataclass(eq=False)
+class Stopped(NamedTuple):
+    """What a task held before it was stopped."""
+
+    hold: Hold
+    completion: int | None
+
+
 class Task:
     """A job that may be moved, and what it holds from now on as the plan stands."""
 
-    job: Job
-    now: int
-    pause: int
-    held: tuple[Placement, ...]
-    completion: int | None
+    def __init__(self, known: Known, *, now: int) -> None:
+        self.known = known
+        self.job = known.job
+        self.now = now
+        self.hold = known.hold
+        self.completion = known.job.completion
 
-    @classmethod
-    def of(cls, job: Job, *, now: int, pause: int) -> "Task":
-        """As the book has it."""
-        return cls(job, now, pause, _future(job, now), job.completion)
+    @property
+    def held(self) -> tuple[Placement, ...]:
+        """What it holds from now on, sorted."""
+        return self.hold.since(self.now)
 
     @property
     def running(self) -> bool:
         """Whether it holds something."""
-        return bool(self.held)
+        return self.hold.lasts(self.now)
 
     @property
     def workers(self) -> int:
         """How many it holds."""
-        return sum(p.count for p in self.held if p.role is Role.WORKER)
+        return sum(p.count for p in self.hold.placements if p.role is Role.WORKER and p.end > self.now)
 
     @cached_property
     def past(self) -> tuple[Placement, ...]:
@@ -48,24 +57,29 @@ class Task:
     @cached_property
     def left(self) -> Fraction:
         """Mini-batches still to do, exact."""
-        return self.job.bid.work - work_done(self.job.bid, self.past, until=self.now, pause=self.pause)
+        return self.job.bid.work - done_in(self.job.bid, self.known.stretches, until=self.now)
 
     def lost(self, machines: Machines | None = None) -> int:
         """Slots in which nothing is done: a pause where it ran before, but not on these machines until now."""
+        if not self.known.pause:
+            return 0
         last = _machines(p for p in self.past if p.end == self.now)
-        return 0 if not self.past or last == machines else self.pause
+        return 0 if not self.past or last == machines else self.known.pause
 
     @property
     def schedule(self) -> Schedule | None:
-        """What it holds from now on."""
-        if self.completion is None or not self.held:
+        """What it holds from now on, as a plan."""
+        if self.completion is None or not self.running:
             return None
-        return Schedule(start=min(p.start for p in self.held), completion=self.completion, placements=self.held)
+        held = self.held
+        return Schedule(start=min(p.start for p in held), completion=self.completion, placements=held)
 
     @property
     def moved(self) -> bool:
         """Whether that differs from what it held."""
-        return (self.held, self.completion) != (_future(self.job, self.now), self.job.completion)
+        if self.hold is self.known.hold:
+            return False
+        return (self.held, self.completion) != (self.known.hold.since(self.now), self.job.completion)
 
 
 class Floor:
@@ -76,11 +90,13 @@ class Floor:
         self.inventory = book.inventory
         self.room = Room.of(book.ledger)
         self.slots = self.room.slots
+        self.memory = Memory.of(book.ledger)
         jobs = [*book.jobs] if new is None else [*book.jobs, new]
-        self.tasks = [Task.of(job, now=book.now, pause=pause) for job in jobs if not job.bound]
-        for task in self.tasks:
-            # Another policy may have planned ahead: here a job runs now, or waits.
-            if task.held and all(p.start > book.now for p in task.held):
+        free = (job for job in jobs if not job.bound)
+        self.tasks = [Task(known, now=book.now) for known in self.memory.recall(free, pause=pause)]
+        # Another policy may have planned ahead: here a job runs now, or waits.
+        for task in self.tasks if not self.room.falling else ():
+            if task.running and all(p.start > book.now for p in task.held):
                 self.stop(task)
 
     @property
@@ -95,6 +111,8 @@ class Floor:
 
     def start(self, task: Task, gang: Gang) -> bool:
         """Run a task that holds nothing as this gang from now to its end, if there is a place."""
+        if not self._may_fit(gang):
+            return False
         usable = np.array(task.job.bid.delay) + task.job.bid.arrival <= self.now
         machines = find_place(gang, self.room, task.left, usable=usable, lost=task.lost())
         if machines is None:
@@ -106,28 +124,25 @@ class Floor:
         """Run a task that holds nothing on these machines, which have the room, from now to its end."""
         spread = len({server for _, server, _, _ in machines}) > 1
         end = self.now + task.lost(machines) + gang.duration(task.left, spread=spread)
-        task.held = tuple(sorted(Placement(self.now, end, *machine) for machine in machines))
+        task.hold = Hold(tuple(sorted(Placement(self.now, end, *machine) for machine in machines)))
         task.completion = end
-        self.room.take(task.held)
+        self.room.take(task.hold)
 
-    def stop(self, task: Task) -> tuple[tuple[Placement, ...], int | None]:
+    def stop(self, task: Task) -> Stopped:
         """Take all it holds from a task; returns that, for `resume`."""
-        before = (task.held, task.completion)
-        self.room.give(task.held)
-        task.held, task.completion = (), None
+        before = Stopped(task.hold, task.completion)
+        self.room.give(task.hold)
+        task.hold, task.completion = NOTHING, None
         return before
 
-    def resume(self, task: Task, before: tuple[tuple[Placement, ...], int | None]) -> None:
+    def resume(self, task: Task, before: Stopped) -> None:
         """Undo `stop`."""
-        task.held, task.completion = before
-        self.room.take(task.held)
+        task.hold, task.completion = before
+        self.room.take(task.hold)
 
-    def has_room(self, placements: Iterable[Placement]) -> bool:
+    def has_room(self, hold: Hold) -> bool:
         """Whether machines held from now on would fit; they end together."""
-        placements = tuple(placements)
-        free = self.room.free(max(p.end for p in placements) - self.now)
-        for p in placements:
-            free[p.server] -= p.count * np.array(p.machine(self.inventory).demand, dtype=np.int64)
+        free = self.room.free(hold.last_end - self.now) - hold.units(self.inventory, self.now)
         return bool((free >= 0).all())
 
     def start_instead(self, task: Task, gang: Gang, victims: Iterable[Task]) -> bool:
@@ -138,23 +153,33 @@ class Floor:
         """
         if self.start(task, gang):
             return True
+        victims = list(victims)
+        if not self._may_fit(gang, victims):
+            return False
         stopped = []
         for victim in victims:
             stopped.append((victim, self.stop(victim)))
             if self.start(task, gang):
                 break
         for victim, before in reversed(stopped):
-            if not task.running or self.has_room(before[0]):
+            if not task.running or self.has_room(before.hold):
                 self.resume(victim, before)
         return task.running
+
+    def _may_fit(self, gang: Gang, victims: Sequence[Task] = ()) -> bool:
+        """Whether all servers together have the units, with those of victims: quick to ask, and mostly they do not."""
+        idle = self.room.idle
+        least = self.memory.least_units(gang)
+        if all(idle[r] >= units for r, units in least):
+            return True
+        if not victims:
+            return False
+        taken = [victim.hold.total(self.inventory, self.now) for victim in victims]
+        return all(idle[r] + sum(units[r] for units in taken) >= asked for r, asked in least)
 
     def moves(self) -> tuple[Move, ...]:
         """What changes, in order of admission."""
         return tuple(Move(task.job.bid.id, task.schedule) for task in self.tasks if task.moved)
-
-
-def _future(job: Job, now: int) -> tuple[Placement, ...]:
-    return tuple(sorted(p.since(now) for p in job.held if p.end > now))
 
 
 def _machines(placements: Iterable[Placement]) -> Machines:

@@ -142,6 +142,8 @@ def _spread(gang: Gang, inventory: Inventory, free: Ints) -> Machines | None:
         room[host] = 0
     left = gang.count - beside
     for server in np.argsort(-room, kind="stable"):
+        if not left:
+            break
         number = min(left, int(room[server]))
         if number:
             rows.append((Role.WORKER, int(server), gang.worker, number))

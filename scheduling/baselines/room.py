@@ -1,33 +1,44 @@
 """What is free from now on, while a plan is made."""
 
-from collections.abc import Iterable
-
 import numpy as np
 
 from scheduling.arrays import Ints
+from scheduling.baselines.hold import Hold
 from scheduling.inventory import Inventory
 from scheduling.ledger import Ledger
-from scheduling.schedule import Placement
 
 
 class Room:
     """A scratch copy of a ledger's future, only as long as something is in use there."""
 
-    def __init__(self, inventory: Inventory, *, now: int, slots: int, used: Ints | None = None) -> None:
+    def __init__(
+        self, inventory: Inventory, *, now: int, slots: int, used: Ints | None = None, falling: bool = False
+    ) -> None:
         self.inventory = inventory
         self.now = now
         self.slots = slots
         """Of the horizon, from now on."""
+        self.falling = falling
+        """Whether nothing in use begins later: the most is in use now, and only the first slot is kept."""
         self._used: Ints = np.zeros((0, *inventory.capacity.shape), dtype=np.int64) if used is None else used.copy()
-        self._peak: Ints = np.maximum.accumulate(self._used)
+        self._peak: Ints = self._used if falling else np.maximum.accumulate(self._used)
         """The most in use from now up to and including each slot."""
+        self._idle: list[int] | None = None
 
     @classmethod
     def of(cls, ledger: Ledger) -> "Room":
         """What a ledger has free."""
-        busy = np.flatnonzero(ledger.used.any(axis=(1, 2)))
-        last = int(busy[-1]) + 1 if len(busy) else 0
-        return cls(ledger.inventory, now=ledger.start, slots=ledger.end - ledger.start, used=ledger.used[:last])
+        falling = ledger.last_start <= ledger.start < ledger.end
+        last = 1 if falling else max(0, ledger.last_end - ledger.start)
+        slots = ledger.end - ledger.start
+        return cls(ledger.inventory, now=ledger.start, slots=slots, used=ledger.used[:last], falling=falling)
+
+    @property
+    def idle(self) -> list[int]:
+        """Units that are free now, of all servers together, R numbers."""
+        if self._idle is None:
+            self._idle = self.free(1).sum(axis=0).tolist()
+        return self._idle
 
     def free(self, slots: int) -> Ints:
         """Units that are free in each of the next `slots` slots (1 or more), S x R; a copy."""
@@ -36,16 +47,20 @@ class Room:
         least: Ints = self.inventory.capacity - self._peak[min(slots, len(self._peak)) - 1]
         return least
 
-    def take(self, placements: Iterable[Placement]) -> None:
+    def take(self, hold: Hold) -> None:
         """Use machines, from now on."""
-        self._add(placements, 1)
+        self._add(hold, 1)
 
-    def give(self, placements: Iterable[Placement]) -> None:
+    def give(self, hold: Hold) -> None:
         """Give machines back, from now on."""
-        self._add(placements, -1)
+        self._add(hold, -1)
 
-    def _add(self, placements: Iterable[Placement], sign: int) -> None:
-        placements = tuple(placements)
+    def _add(self, hold: Hold, sign: int) -> None:
+        self._idle = None
+        if self.falling:
+            self._used[0] += sign * hold.units(self.inventory, self.now)
+            return
+        placements = hold.since(self.now)
         longest = max((p.end - self.now for p in placements), default=0)
         if longest > len(self._used):
             more = ((0, longest - len(self._used)), (0, 0), (0, 0))
@@ -53,6 +68,6 @@ class Room:
             self._peak = np.pad(self._peak, more, mode="edge") if len(self._peak) else np.zeros_like(self._used)
         for p in placements:
             demand = np.array(p.machine(self.inventory).demand, dtype=np.int64)
-            self._used[max(p.start - self.now, 0) : p.end - self.now, p.server] += sign * p.count * demand
+            self._used[p.start - self.now : p.end - self.now, p.server] += sign * p.count * demand
         for server in {p.server for p in placements}:
             self._peak[:, server] = np.maximum.accumulate(self._used[:, server])

@@ -1,11 +1,10 @@
 """SRTF: the least remaining service first, with preemption of whole jobs."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 from scheduling.baselines.floor import Floor, Task
 from scheduling.baselines.gang import Gang
-from scheduling.baselines.whole_gang import WholeGangs
+from scheduling.baselines.whole_gang import Key, WholeGangs
 
 
 @dataclass(frozen=True)
@@ -27,6 +26,7 @@ class Srtf(WholeGangs):
     name = "srtf"
     title = "SRTF: jobs with the least left to do first, whole jobs preempted for shorter ones, nobody pays"
 
-    def key(self, task: Task, gang: Gang, floor: Floor) -> tuple[Fraction, ...]:
-        """Worker-slots left."""
-        return (task.left * gang.pace(spread=False),)
+    def key(self, task: Task, gang: Gang, floor: Floor) -> Key:
+        """Worker-slots left: as a double, which is quick to compare, and exact."""
+        left = task.left * gang.pace(spread=False)
+        return (float(left), left)

@@ -1,13 +1,11 @@
 """Tiresias-L: the least attained service first, in a few queues."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 
 from scheduling.baselines.floor import Floor, Task
 from scheduling.baselines.gang import Gang
-from scheduling.baselines.whole_gang import WholeGangs
+from scheduling.baselines.whole_gang import Key, WholeGangs
 from scheduling.parameters import check_parameters, parameter
-from scheduling.schedule import Role
 
 
 @dataclass(frozen=True)
@@ -32,9 +30,9 @@ class TiresiasL(WholeGangs):
     def __post_init__(self) -> None:
         check_parameters(self)
 
-    def key(self, task: Task, gang: Gang, floor: Floor) -> tuple[Fraction, ...]:
+    def key(self, task: Task, gang: Gang, floor: Floor) -> Key:
         """Queue, then first start."""
-        attained = sum(p.count * (p.end - p.start) for p in task.past if p.role is Role.WORKER)
+        past = [one for one in task.known.stretches if one.start < floor.now]
+        attained = sum(one.workers * (min(one.end, floor.now) - one.start) for one in past)
         queue = sum(attained >= times * self.threshold for times in (1, 10))
-        began = min((p.start for p in task.past), default=None)
-        return (Fraction(queue), Fraction(began is None), Fraction(0 if began is None else began))
+        return (queue, 0, past[0].start) if past else (queue, 1, 0)

@@ -1,6 +1,5 @@
 """Gangs of as many workers as a job can use: what SRTF and Tiresias-L run, all or nothing."""
 
-from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -9,9 +8,13 @@ import numpy as np
 from scheduling.baselines.baseline import Baseline
 from scheduling.baselines.floor import Floor, Task
 from scheduling.baselines.gang import Gang, find_place, ideal_gang
+from scheduling.baselines.memory import Known, Memory
 from scheduling.baselines.room import Room
 from scheduling.bid import Bid
-from scheduling.policy import Cause
+from scheduling.decision import Move
+from scheduling.policy import Book, Cause
+
+Key = tuple[float | Fraction, ...]
 
 
 def whole_gang(bid: Bid, floor: Floor) -> Gang | None:
@@ -19,6 +22,13 @@ def whole_gang(bid: Bid, floor: Floor) -> Gang | None:
 
     g is halved (rounded down) while so many could not complete the job there within the horizon; None if one cannot.
     """
+    kept = floor.memory.whole.get(bid.id)
+    if kept is None or kept[0] is not bid:
+        kept = floor.memory.whole[bid.id] = bid, _whole_gang(bid, floor)
+    return kept[1]
+
+
+def _whole_gang(bid: Bid, floor: Floor) -> Gang | None:
     gang = ideal_gang(bid, floor.inventory, 1)
     if gang is None:
         return None
@@ -36,28 +46,47 @@ def whole_gang(bid: Bid, floor: Floor) -> Gang | None:
 class WholeGangs(Baseline):
     """A baseline that orders jobs by a key and runs the first, in gangs of all the workers they can use."""
 
-    def key(self, task: Task, gang: Gang, floor: Floor) -> tuple[Fraction, ...]:
-        """The least is first; equals in order of arrival."""
+    def key(self, task: Task, gang: Gang, floor: Floor) -> Key:
+        """The least is first; equals in order of arrival. It does not change while a job holds nothing."""
         raise NotImplementedError
+
+    def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
+        """Who runs from now on, where that changes."""
+        if cause is Cause.SLOT and book.ledger.last_start <= book.now:
+            known = Memory.of(book.ledger).recall(book.jobs, pause=self.pause)
+            if not any(_uploads(job, book.now) and not job.hold.lasts(book.now) for job in known):
+                return ()
+        return super().plan(book, cause)
 
     def arrange(self, floor: Floor, cause: Cause | None) -> None:
         """Start jobs in order of key, in place of those with a greater one; none is stopped as only a slot passed."""
-        tasks = [task for task in floor.waiting if _uploads(task)] if cause is Cause.SLOT else floor.in_order
+        only_a_slot = cause is Cause.SLOT
+        tasks = floor.in_order
+        if only_a_slot:
+            tasks = [task for task in tasks if not task.running and _uploads(task.known, floor.now)]
         rows = ((task, whole_gang(task.job.bid, floor)) for task in tasks)
-        keyed = [(self.key(task, gang, floor), task, gang) for task, gang in rows if gang is not None]
+        keyed = [(self._key(task, gang, floor), task, gang) for task, gang in rows if gang is not None]
         ranked = sorted(keyed, key=lambda row: row[0])
-        for place, (key, task, gang) in enumerate(ranked):
-            if task.running:
-                continue
-            worse = (other for rank, other, _ in reversed(ranked[place + 1 :]) if rank > key and other.running)
-            victims: Iterable[Task] = () if cause is Cause.SLOT else worse
-            floor.start_instead(task, gang, victims)
+        # Who starts below was passed already, so no other can become a victim.
+        running = [(key, task) for key, task, _ in reversed(ranked) if task.running]
+        for key, task, gang in ranked:
+            if not task.running:
+                worse = [other for rank, other in running if rank > key and other.running]
+                floor.start_instead(task, gang, () if only_a_slot else worse)
+
+    def _key(self, task: Task, gang: Gang, floor: Floor) -> Key:
+        if task.running:
+            return self.key(task, gang, floor)
+        kept = task.known.key
+        if kept is None or kept[0] is not self:
+            kept = task.known.key = self, self.key(task, gang, floor)
+        return kept[1]
 
     def can_run(self, bid: Bid, floor: Floor) -> bool:
         """Whether its gang could complete the job on the empty cluster."""
         return whole_gang(bid, floor) is not None
 
 
-def _uploads(task: Task) -> bool:
+def _uploads(known: Known, now: int) -> bool:
     """Whether a server may have become usable to it now: else nothing has changed for it since the last event."""
-    return task.now <= task.job.bid.arrival + max(task.job.bid.delay, default=0)
+    return now <= known.uploaded

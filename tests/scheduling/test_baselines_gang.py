@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.baselines.gang import Gang, find_place, fixed_gang, ideal_gang
+from scheduling.baselines.hold import Hold
 from scheduling.baselines.room import Room
 from scheduling.bid import Architecture
 from scheduling.ledger import Ledger
@@ -121,11 +122,11 @@ def test_room_is_what_a_ledger_has_free_in_every_slot_of_a_window(seed: int) -> 
     for _ in range(6):
         if held and rng.random() < 0.4:
             gone = held.pop()
-            room.give([gone])
+            room.give(Hold((gone,)))
             ledger.release(Schedule(3, 11, (gone,)), from_slot=3)
         else:
             held.append(drawn())
-            room.take(held[-1:])
+            room.take(Hold((held[-1],)))
             ledger.commit(Schedule(3, 11, tuple(held[-1:])))
         for slots in range(1, 9):
             assert (room.free(slots) == ledger.inventory.capacity - ledger.used[:slots].max(axis=0)).all()

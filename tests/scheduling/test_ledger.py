@@ -61,6 +61,27 @@ def test_slots_pass_and_the_horizon_keeps_its_length() -> None:
     assert not book.used.any()
 
 
+@settings(deadline=None)
+@given(rows=st.lists(st.tuples(schedules, st.integers(0, 4)), max_size=40))
+def test_however_many_slots_pass_it_shows_what_is_held_and_until_when(rows: list[tuple[Schedule, int]]) -> None:
+    book, kept = ledger(), []
+    for row, passed in rows:
+        p = row.placements[0]
+        later = held(start=p.start + book.start, end=p.end + book.start, server=p.server, count=p.count, role=p.role)
+        try:
+            book.commit(later)
+            kept.append(later.placements[0])
+        except (OverCapacity, OutsideHorizon):
+            pass
+        book.advance(book.start + passed)
+        for t in range(book.start, book.end):
+            busy = [p for p in kept if p.start <= t < p.end]
+            assert book.used[t - book.start].sum() == sum(p.count for p in busy)
+        rest = [p for p in kept if p.end > book.start]
+        assert all(p.start <= book.last_start and p.end <= book.last_end for p in rest)
+        assert (book.copy().last_start, book.copy().last_end) == (book.last_start, book.last_end)
+
+
 def test_what_it_shows_cannot_be_written() -> None:
     with pytest.raises(ValueError, match="read-only"):
         ledger().used[0, 0, 0] = 1

@@ -1,0 +1,83 @@
+"""What baselines keep warm about the jobs of one ledger between events: derived data, never part of the book."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+from scheduling.baselines.gang import Gang
+from scheduling.baselines.hold import Hold
+from scheduling.bid import Bid
+from scheduling.inventory import Inventory
+from scheduling.ledger import Ledger
+from scheduling.policy import Job
+from scheduling.work import Stretch, stretches
+
+
+@dataclass(eq=False)
+class Known:
+    """What follows from a job as the book has it, which is a new object whenever it is moved."""
+
+    job: Job
+    pause: int
+    key: tuple[object, tuple[float | Fraction, ...]] | None = None
+    """Of a job that holds nothing, and the policy whose key it is."""
+
+    @cached_property
+    def hold(self) -> Hold:
+        """All it holds, past and future."""
+        return Hold(self.job.held)
+
+    @cached_property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """How it works on that, in order."""
+        return stretches(self.job.bid, self.job.held, pause=self.pause)
+
+    @cached_property
+    def uploaded(self) -> int:
+        """The slot in which the last server is usable to it."""
+        return self.job.bid.arrival + max(self.job.bid.delay, default=0)
+
+
+@dataclass
+class Memory:
+    """About the jobs asked for last, and gangs."""
+
+    inventory: Inventory
+    slots: int
+    jobs: dict[str, Known] = field(default_factory=dict)
+    whole: dict[str, tuple[Bid, Gang | None]] = field(default_factory=dict)
+    """Whole gangs, by the bid's id."""
+    least: dict[tuple[int, int | None, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> "Memory":
+        """The one kept beside a ledger."""
+        kept, slots = ledger.derived.get("baselines"), ledger.end - ledger.start
+        if not isinstance(kept, Memory) or kept.inventory is not ledger.inventory or kept.slots != slots:
+            kept = ledger.derived["baselines"] = Memory(ledger.inventory, slots)
+        return kept
+
+    def recall(self, jobs: Iterable[Job], *, pause: int) -> list[Known]:
+        """What is known of these jobs; others are forgotten."""
+        rows = []
+        for job in jobs:
+            known = self.jobs.get(job.bid.id)
+            if known is None or known.job is not job or known.pause != pause:
+                known = Known(job, pause)
+            rows.append(known)
+        self.jobs = {known.job.bid.id: known for known in rows}
+        if len(self.whole) > 2 * len(rows) + 100:
+            self.whole = {name: gang for name, gang in self.whole.items() if name in self.jobs}
+        return rows
+
+    def least_units(self, gang: Gang) -> tuple[tuple[int, int], ...]:
+        """Resources that a gang takes wherever it runs, and units of each: its workers and one PS."""
+        of = (gang.worker, gang.ps, gang.count)
+        rows = self.least.get(of)
+        if rows is None:
+            units = gang.count * self.inventory.worker_demand[gang.worker]
+            if gang.ps is not None:
+                units = units + self.inventory.ps_demand[gang.ps]
+            rows = self.least[of] = tuple((r, n) for r, n in enumerate(units.tolist()) if n)
+        return rows

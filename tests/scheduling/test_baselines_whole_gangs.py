@@ -1,0 +1,96 @@
+"""SRTF and Tiresias-L: who runs when, and that what they remember changes nothing."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.baselines.srtf import Srtf
+from scheduling.baselines.tiresias_l import TiresiasL
+from scheduling.bid import Architecture, Bid
+from scheduling.decision import canonical
+from scheduling.errors import OverCapacity
+from scheduling.inventory import Inventory
+from scheduling.ledger import Ledger
+from scheduling.policy import Policy
+from scheduling.running_book import RunningBook
+from scheduling.schedule import Placement, Role, Schedule
+from scheduling.simulation import Simulation
+from tests.scheduling.gpu_cluster import completions, job, run, slots_of
+from tests.scheduling.twins.whole_gangs_slow import SlowWholeGangs, srtf_key, tiresias_l_key
+from tests.scheduling.worlds import SLOTS, world
+
+PAIRS: list[tuple[Policy, Policy]] = [
+    (Srtf(), SlowWholeGangs("srtf", srtf_key)),
+    (TiresiasL(threshold=3.0), SlowWholeGangs("tiresias_l", tiresias_l_key(3.0))),
+]
+
+
+def test_a_job_runs_on_all_the_workers_it_can_use() -> None:
+    # 6 worker-slots: as 3 workers it is complete after 2 slots, as its 3 chunks are all it can use.
+    going = run(Srtf(), [job("a", 1, 6, workers=3)], 5)
+    assert {p.count for p in going.done["a"].held} == {3}
+    assert completions(going) == {"a": 2}
+
+
+def test_the_least_worker_slots_left_come_first_and_a_stopped_job_loses_nothing() -> None:
+    # `wide` has 6 worker-slots left when `short` comes with 4, and goes on where it was when that is complete.
+    going = run(Srtf(), [job("wide", 1, 8, workers=2), job("short", 1, 4, at=1)], 2)
+    assert completions(going) == {"short": 5, "wide": 8}
+    assert slots_of(going, "wide") == [0, 5, 6, 7]
+
+
+def test_a_job_that_has_had_its_share_gives_way_to_one_that_has_had_none() -> None:
+    # Nobody looks before `last` comes: by then `old` has had 3 worker-slots, is in the second queue and stays there.
+    going = run(TiresiasL(threshold=2.0), [job("old", 1, 6), job("new", 1, 1, at=1), job("last", 1, 3, at=3)], 1)
+    assert completions(going) == {"new": 4, "last": 7, "old": 10}
+    # In one queue, who began first goes on.
+    going = run(TiresiasL(threshold=9.0), [job("old", 1, 6), job("new", 1, 1, at=1), job("last", 1, 3, at=3)], 1)
+    assert completions(going) == {"old": 6, "new": 7, "last": 10}
+
+
+@pytest.mark.parametrize(("quick", "slow"), PAIRS, ids=lambda policy: policy.name)
+@settings(max_examples=60, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_what_it_remembers_changes_no_byte(quick: Policy, slow: Policy, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    drawn = world(seed, bids=14, servers=int(rng.integers(1, 4)), architectures=frozenset(Architecture))
+    arrivals = np.sort(rng.integers(0, 9, len(drawn.bids))).tolist()
+    bids = [replace(bid, arrival=slot) for bid, slot in zip(drawn.bids, arrivals, strict=True)]
+    others = _reserve(drawn.inventory, rng) if rng.random() < 0.5 else []
+    cancelled = int(rng.integers(0, 20))
+    here, there = (_run(policy, bids, drawn.inventory, others, cancelled) for policy in (quick, slow))
+    assert [canonical(d.to_json()) for d in here.decisions] == [canonical(d.to_json()) for d in there.decisions]
+    assert here.moves == there.moves
+    assert here.done == there.done
+
+
+def _reserve(inventory: Inventory, rng: np.random.Generator) -> list[Placement]:
+    """What others hold now, or from a later slot on."""
+    starts = rng.integers(0, SLOTS - 1, 4).tolist()
+    servers = rng.integers(0, len(inventory.servers), 4).tolist()
+    return [Placement(start, SLOTS, Role.WORKER, server, 0, 1) for start, server in zip(starts, servers, strict=True)]
+
+
+def _run(
+    policy: Policy, bids: Sequence[Bid], inventory: Inventory, others: Sequence[Placement], cancelled: int
+) -> Simulation:
+    """Bids arrive, slots pass, and in one of them the first job in the book is cancelled."""
+    ledger = Ledger(inventory, start=0, slots=SLOTS)
+    for one in others:
+        try:
+            ledger.commit(Schedule(one.start, one.end, (one,)))
+        except OverCapacity:
+            continue
+    going = Simulation(policy, RunningBook(ledger))
+    waiting = list(bids)
+    for slot in range(120):
+        going.advance(slot)
+        while waiting and waiting[0].arrival == slot:
+            going.arrive(waiting.pop(0))
+        if slot == cancelled and going.book.jobs:
+            going.cancel(next(iter(going.book.jobs)))
+    return going
