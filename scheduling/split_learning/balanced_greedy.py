@@ -46,3 +46,12 @@ def no_room(instance: Instance, j: int, room: Ints) -> NoPlan:
         f"client {instance.clients[j]} needs {instance.demand[j]} bytes, and after the {j} clients before it no helper"
         f" has more than {room[most]} left ({instance.helpers[most]})"
     )
+
+
+def nowhere(instance: Instance) -> NoPlan:
+    """What to say when it is proven that memory allows no assignment."""
+    try:
+        balanced(instance)
+    except NoPlan as error:
+        return NoPlan(f"no assignment of clients to helpers is within memory; in the order of clients, {error}")
+    raise AssertionError("balanced-greedy found an assignment where there is none")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from scheduling.arrays import Floats
-from scheduling.split_learning.balanced_greedy import balanced
+from scheduling.split_learning.balanced_greedy import balanced, nowhere
 from scheduling.split_learning.first_come import first_come, longest_path
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import Left, NoPlan, Step
@@ -38,17 +38,7 @@ def ilp(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator
     anything that ends later than one that is known, its makespan takes the place of T.
     """
     least = longest_path(instance)
-    why = ""
-    best: Plan | None = None
-    try:
-        assignment = balanced(instance)
-    except NoPlan as error:
-        why = str(error)
-    else:
-        simple = [first_come(instance, assignment)]
-        if not instance.switch.any():
-            simple.append(largest_path_first(instance, assignment))
-        best = min(simple, key=lambda plan: plan.makespan)
+    best = _simple(instance)
     programme = _Programme(instance, instance.horizon if best is None else best.makespan)
     yield Step(least, best, "balanced-greedy" if best else "no plan yet")
     if best is not None and best.makespan <= least:
@@ -56,11 +46,23 @@ def ilp(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator
     programme.write()
     answer = programme.rows.solve(left())
     if not answer.feasible:
-        raise NoPlan(f"no assignment of clients to helpers is within memory; in the order of clients, {why}")
+        raise nowhere(instance)
     if answer.values is not None:
         found = programme.plan(answer.values)
         best = found if best is None or found.makespan < best.makespan else best
     yield Step(max(least, answer.whole_bound), best, "integer programme" if answer.optimal else "no time left")
+
+
+def _simple(instance: Instance) -> Plan | None:
+    """A plan made in no time, whose makespan limits the programme; None if balanced-greedy finds no assignment."""
+    try:
+        assignment = balanced(instance)
+    except NoPlan:
+        return None
+    served = first_come(instance, assignment)
+    if instance.switch.any():
+        return served
+    return min(served, largest_path_first(instance, assignment), key=lambda plan: plan.makespan)
 
 
 class _Programme:
