@@ -6,8 +6,9 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from scheduling.baselines.gang import Gang, find_place
+from scheduling.baselines.gang import Gang, find_place, room_for
 from scheduling.baselines.hold import NOTHING, Hold
 from scheduling.baselines.memory import Known, Memory
 from scheduling.baselines.room import Room
@@ -58,6 +59,11 @@ class Task:
     def left(self) -> Fraction:
         """Mini-batches still to do, exact."""
         return self.job.bid.work - done_in(self.job.bid, self.known.stretches, until=self.now)
+
+    @cached_property
+    def usable(self) -> NDArray[np.bool_]:
+        """Servers to which its upload has ended, S flags."""
+        return np.array(self.job.bid.delay) + self.job.bid.arrival <= self.now
 
     def lost(self, machines: Machines | None = None) -> int:
         """Slots in which nothing is done: a pause where it ran before, but not on these machines until now."""
@@ -113,8 +119,7 @@ class Floor:
         """Run a task that holds nothing as this gang from now to its end, if there is a place."""
         if not self._may_fit(gang):
             return False
-        usable = np.array(task.job.bid.delay) + task.job.bid.arrival <= self.now
-        machines = find_place(gang, self.room, task.left, usable=usable, lost=task.lost())
+        machines = find_place(gang, self.room, task.left, usable=task.usable, lost=task.lost())
         if machines is None:
             return False
         self.put(task, machines, gang)
@@ -154,7 +159,7 @@ class Floor:
         if self.start(task, gang):
             return True
         victims = list(victims)
-        if not self._may_fit(gang, victims):
+        if not self._may_fit_instead(task, gang, victims):
             return False
         stopped = []
         for victim in victims:
@@ -166,16 +171,21 @@ class Floor:
                 self.resume(victim, before)
         return task.running
 
-    def _may_fit(self, gang: Gang, victims: Sequence[Task] = ()) -> bool:
-        """Whether all servers together have the units, with those of victims: quick to ask, and mostly they do not."""
+    def _may_fit(self, gang: Gang, taken: Sequence[list[int]] = ()) -> bool:
+        """Whether all servers together have the units, with those taken: quick to ask, and mostly they do not."""
         idle = self.room.idle
         least = self.memory.least_units(gang)
-        if all(idle[r] >= units for r, units in least):
-            return True
-        if not victims:
+        return all(idle[r] >= units or idle[r] + sum(t[r] for t in taken) >= units for r, units in least)
+
+    def _may_fit_instead(self, task: Task, gang: Gang, victims: Sequence[Task]) -> bool:
+        """Whether servers usable to it have room for the workers if all victims were stopped: more could not help."""
+        if not victims or not self._may_fit(gang, [v.hold.total(self.inventory, self.now) for v in victims]):
             return False
-        taken = [victim.hold.total(self.inventory, self.now) for victim in victims]
-        return all(idle[r] + sum(units[r] for units in taken) >= asked for r, asked in least)
+        free = self.room.free(1)
+        for victim in victims:
+            free += victim.hold.units(self.inventory, self.now)
+        free[~task.usable] = 0
+        return int(room_for(free, self.inventory.worker_demand[gang.worker]).sum()) >= gang.count
 
     def moves(self) -> tuple[Move, ...]:
         """What changes, in order of admission."""

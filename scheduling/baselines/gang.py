@@ -126,7 +126,7 @@ def _together(gang: Gang, inventory: Inventory, free: Ints) -> Machines | None:
 
 
 def _spread(gang: Gang, inventory: Inventory, free: Ints) -> Machines | None:
-    room = _fit(free, inventory.worker_demand[gang.worker])
+    room = room_for(free, inventory.worker_demand[gang.worker])
     if room.sum() < gang.count:
         return None
     rows: list[tuple[Role, int, int, int]] = []
@@ -156,7 +156,7 @@ def _host(gang: Gang, ps: int, inventory: Inventory, free: Ints, room: Ints) -> 
     elsewhere = room.sum() - room
     for pss, fewest, most in _pss_beside(gang, ps, inventory):
         rest = free - pss * inventory.ps_demand[ps]
-        beside = np.minimum(_fit(rest, inventory.worker_demand[gang.worker]), most)
+        beside = np.minimum(room_for(rest, inventory.worker_demand[gang.worker]), most)
         fits = (rest >= 0).all(axis=1) & (beside >= fewest) & (elsewhere + beside >= gang.count)
         if fits.any():
             server = int(np.where(fits, beside, -1).argmax())
@@ -175,7 +175,7 @@ def _pss_beside(gang: Gang, ps: int, inventory: Inventory) -> Iterator[tuple[int
         most = fewest - 1
 
 
-def _fit(free: Ints, demand: Ints) -> Ints:
+def room_for(free: Ints, demand: Ints) -> Ints:
     """How many machines of one type each server has room for, S numbers."""
     asked = demand > 0
     fit: Ints = np.maximum(0, (free[:, asked] // demand[asked]).min(axis=1))
