@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from auctions import audit_history, audit_queues, audit_rows, audit_schedules
+from auctions import audit_history, audit_queues, audit_rows, audit_schedules, storage
 from auctions.models import Market
 
 Check = Callable[[Market], list[str]]
@@ -33,6 +33,7 @@ CHECKS: dict[str, Check] = {
     "no worker does two things at once": audit_queues.one_thing_at_a_time,
     "no parameter server is shared": audit_queues.no_ps_is_shared,
     "queued chunks are processed whole": audit_queues.chunks_complete,
+    "no server stores more than it can": storage.storage_kept,
     "replay gives every receipt byte for byte": audit_schedules.replays,
 }
 

@@ -59,6 +59,7 @@ class Layout:
             "horizon": self.horizon,
             "slot_seconds": self.slot_seconds,
             "delays_s": list(self.delays_s),
+            "storage": list(inventory.storage),
             "server_ids": list(self.server_ids),
             "resource_ids": list(self.resource_ids),
             "worker_ids": list(self.worker_ids),
@@ -76,6 +77,7 @@ class Layout:
             capacity=np.array(document["capacity"], dtype=np.int64).reshape(shape),
             workers=tuple(_type_from_json(m) for m in document["workers"]),
             pss=tuple(_type_from_json(m) for m in document["pss"]),
+            storage=tuple(document.get("storage", ())),  # events recorded before storage was known say nothing
         )
         return cls(
             inventory=inventory,

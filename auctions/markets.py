@@ -14,6 +14,7 @@ from auctions.lock import Happening, Moment, lock, locked_market, moment_of, rec
 from auctions.models import Bid, Certificate, Commitment, Event, EventKind, Market, PolicyVersion, SlotPrice
 from auctions.policies import add_version
 from auctions.slots import caught_up
+from auctions.storage import storage_problems
 from cluster.facts import inventory_of
 from cluster.models import Cluster
 from scheduling.arrays import Json
@@ -84,6 +85,7 @@ def inventory_problems(cluster: Cluster, inventory: Inventory) -> list[str]:
             f"The slot length cannot change from {old.slot_seconds} s to {new.slot_seconds} s:"
             " recorded bids and schedules count in slots."
         )
+    problems += storage_problems(market, new, now=moment.now)
     return problems + _broken_promises(market, new, old, now=moment.now, all_stay=policy.binding)
 
 

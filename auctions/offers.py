@@ -36,7 +36,7 @@ SMALLEST_ZERO_S: Final = 0.001
 LARGEST_LABEL: Final = 120
 COUNTS: Final = {"epochs": LARGEST_EPOCHS, "chunks": LARGEST_CHUNKS, "minibatches": LARGEST_MINIBATCHES}
 PROFILE_KEYS: Final = ("chunks", "minibatches", "gradient_mb", "worker_step_s", "ps_step_s")
-OPTIONAL_KEYS: Final = ("label", "model", "upload_delay_s", "start_after_s", "architecture")
+OPTIONAL_KEYS: Final = ("label", "model", "upload_delay_s", "start_after_s", "architecture", "chunk_mb")
 RING_KEYS: Final = ("reduce_step_s",)
 NOT_FOR: Final = {Architecture.PS: RING_KEYS, Architecture.RING: ("ps_step_s",)}
 """Keys that say nothing about a job of this architecture."""
@@ -99,6 +99,7 @@ def resolve(body: Json, cluster: Cluster, layout: Layout, policy: type[Any] | No
             raise InvalidField(key, "missing; give it, or a model whose profile has it")
     checks = _checks(full, layout)
     wanted = [*COUNTS, *(key for key in keys if key not in COUNTS), "upload_delay_s", "start_after_s", worth]
+    wanted += [key for key in ("chunk_mb",) if key in body]
     return {"architecture": str(architecture), **_checked({key: checks[key] for key in wanted})}
 
 
@@ -135,6 +136,7 @@ def _checks(full: Json, layout: Layout) -> dict[str, Callable[[], Any]]:
         "reduce_step_s": lambda: _number("reduce_step_s", full["reduce_step_s"], LARGEST_SECONDS),
         "upload_delay_s": lambda: _by_name("upload_delay_s", full, layout.inventory.servers),
         "start_after_s": lambda: _number("start_after_s", full["start_after_s"], LARGEST_SECONDS),
+        "chunk_mb": lambda: _number("chunk_mb", full["chunk_mb"], LARGEST_MB),
         "utility": lambda: _check_utility(full["utility"], layout.slot_seconds),
         "weight": lambda: _check_weight(full["weight"]),
     }
@@ -200,9 +202,10 @@ def core_bid(offer: Json, layout: Layout, *, bid_id: str, arrival: int) -> Bid:
             for name, default in zip(inventory.servers, layout.delays_s, strict=True)
         ),
         utility=utility_from_json(_core_worth(offer, slot_s)),
-        # Offers stored before rings were known say neither.
+        # Offers stored before rings and storage were known say none of these.
         architecture=Architecture(offer.get("architecture", Architecture.PS)),
         reduce_time=units.slots(offer.get("reduce_step_s", 0), slot_s),
+        chunk_size=units.bytes_up(offer.get("chunk_mb", 0)),
     )
 
 

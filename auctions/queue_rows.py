@@ -148,7 +148,9 @@ def lose(queues: Queues, layout: Layout, market_id: int, *, now: int) -> None:
 def _close(found: QuerySet[QueuedChunks], *, now: int) -> None:
     rows: list[Any] = list(found.filter(until=None).annotate(worked=_WORKED))
     for row in rows:
-        row.until, row.done = now, min(row.count, (row.worked or 0) // row.each)
+        done = min(row.count, (row.worked or 0) // row.each)
+        # Side by side in the cloud they are complete all at once.
+        row.until, row.done = now, done if row.worker != CLOUD or done == row.count else 0
     QueuedChunks.objects.bulk_update(rows, ["until", "done"])
 
 
@@ -201,7 +203,14 @@ def _job(core: CoreBid, rows: Sequence[Any], layout: Layout, latest: Mapping[tup
         start=min((row.began for row in rows if row.began is not None), default=None),
         completed_at=max((row.ended for row in rows if row.ended is not None), default=0),
         parts=parts,
+        stored=_stored(rows, servers),
     )
+
+
+def _stored(rows: Sequence[QueuedChunks], servers: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
+    """Servers by position, and how many of a job's chunks each stores: of those taken out again the complete ones."""
+    kept = ((row.server_id, row.count if row.until is None else row.done or 0) for row in rows)
+    return tuple((servers[key], count) for key, count in kept if count and key in servers)
 
 
 def _open_rows(names: Iterable[str], layout: Layout, market_id: int) -> dict[Place, int]:

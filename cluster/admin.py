@@ -228,7 +228,7 @@ class CapacityInline(PartInline):
 class ServerAdmin(PositionedAdmin):
     """Servers with their capacities."""
 
-    list_display = ["name", "kind", "cluster", "upload_delay_s", "has", "position"]
+    list_display = ["name", "kind", "cluster", "upload_delay_s", "storage_mb", "has", "position"]
     list_filter = ["cluster", "kind"]
     search_fields = ["name"]
     inlines = [CapacityInline]

@@ -97,11 +97,14 @@ def _machine_type(field: str, value: object, resources: list[str]) -> Json:
 
 
 def _server(field: str, value: object, resources: list[str]) -> Json:
-    row = check_object(field, value, required=["name", "capacity"], optional=["kind", "upload_delay_s"])
+    row = check_object(field, value, required=["name", "capacity"], optional=["kind", "upload_delay_s", "storage_mb"])
     return {
         "name": _name(f"{field}.name", row["name"]),
         "kind": _choice(f"{field}.kind", row.get("kind", "edge"), ServerKind.values),
         "upload_delay_s": _number(f"{field}.upload_delay_s", row.get("upload_delay_s", 0), high=LARGEST_SECONDS),
+        "storage_mb": _number(f"{field}.storage_mb", row["storage_mb"], high=LARGEST_MB)
+        if "storage_mb" in row
+        else None,
         "capacity": _amounts(f"{field}.capacity", row["capacity"], resources, low=0),
     }
 

@@ -47,6 +47,7 @@ def export_cluster(cluster: Cluster) -> Json:
                 "name": server.name,
                 "kind": str(server.kind),
                 "upload_delay_s": server.upload_delay_s,
+                **({} if server.storage_mb is None else {"storage_mb": server.storage_mb}),
                 "capacity": _amounts(server.capacities.all()),
             }
             for server in cluster.servers.prefetch_related("capacities__resource")
@@ -155,7 +156,7 @@ def _store_rows(cluster: Cluster, facts: Json) -> None:
         for row in facts[key]
         for name, amount in row["demand"].items()
     )
-    servers = _match(Server, {"cluster": cluster}, _placed(facts["servers"], ["kind", "upload_delay_s"]))
+    servers = _match(Server, {"cluster": cluster}, _placed(facts["servers"], ["kind", "upload_delay_s", "storage_mb"]))
     Capacity.objects.filter(server__cluster=cluster).delete()
     Capacity.objects.bulk_create(
         Capacity(server=servers[row["name"]], resource=resources[name], amount=amount)

@@ -6,6 +6,7 @@ import numpy as np
 
 from cluster.models import Capacity, Cluster, Demand, MachineRole, Resource, Server, ServerKind
 from cluster.models import MachineType as MachineTypeRow
+from cluster.units import bytes_down
 from scheduling.errors import InvalidField
 from scheduling.inventory import Inventory, MachineType
 
@@ -54,4 +55,11 @@ def inventory_of(cluster: Cluster) -> Inventory:
         capacity=capacity,
         workers=of_role(MachineRole.WORKER),
         pss=of_role(MachineRole.PS),
+        storage=_storage(servers),
     )
+
+
+def _storage(servers: list[Server]) -> tuple[int | None, ...]:
+    """What each server can store, bytes; empty if none has a limit."""
+    limits = tuple(None if s.storage_mb is None else bytes_down(s.storage_mb) for s in servers)
+    return limits if any(limit is not None for limit in limits) else ()

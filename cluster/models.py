@@ -182,12 +182,22 @@ class Server(models.Model):
         validators=_at_most(LARGEST_SECONDS),
         help_text="Seconds to upload a job's data, unless the bid says otherwise.",
     )
+    storage_mb = models.FloatField(
+        null=True,
+        blank=True,
+        validators=_at_most(LARGEST_MB),
+        help_text="MB it can store of jobs' data, where the market's policy looks at that; empty: without limit.",
+    )
     position = models.PositiveIntegerField(default=0)
 
     class Meta:
         ordering = ["position", "pk"]
         constraints = [
             UniqueConstraint(fields=["cluster", "name"], name="server_name_once"),
+            CheckConstraint(
+                condition=Q(storage_mb__isnull=True) | Q(storage_mb__gte=0, storage_mb__lte=LARGEST_MB),
+                name="server_storage_not_negative",
+            ),
             CheckConstraint(
                 condition=Q(upload_delay_s__gte=0, upload_delay_s__lte=LARGEST_SECONDS),
                 name="server_delay_not_negative",

@@ -8,6 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 
 MBIT_PER_MB = 8
+BYTES_PER_MB = 10**6
 
 Number = int | float | Decimal | Fraction
 
@@ -30,6 +31,21 @@ def slots_up(seconds: Number, slot_seconds: int) -> int:
 def transfer_slots(megabytes: Number, bandwidth_mbps: Number, slot_seconds: int) -> Fraction:
     """Slots to push gradients and pull parameters of that size, once each (DPS, eq. 1: 2 m / b)."""
     return 2 * MBIT_PER_MB * exact(megabytes) / exact(bandwidth_mbps) / slot_seconds
+
+
+def bytes_up(megabytes: Number) -> int:
+    """Whole bytes that so many MB take: rounded up."""
+    return math.ceil(exact(megabytes) * BYTES_PER_MB)
+
+
+def bytes_down(megabytes: Number) -> int:
+    """Whole bytes there are in so many MB: rounded down."""
+    return math.floor(exact(megabytes) * BYTES_PER_MB)
+
+
+def mb_of(count: int) -> float:
+    """Bytes in MB."""
+    return count / BYTES_PER_MB
 
 
 def seconds(count: int, slot_seconds: int) -> int:

@@ -26,6 +26,7 @@ COVERED: Final = (
     "chunks",
     "minibatches",
     "gradient_mb",
+    "chunk_mb",
     "start_after_s",
     "utility",
     "weight",
@@ -92,6 +93,12 @@ class BidForm(forms.Form):
     gradient_mb = forms.FloatField(
         required=False, min_value=0, label="Gradient size", help_text="MB; empty: the model's."
     )
+    chunk_mb = forms.FloatField(
+        required=False,
+        min_value=0,
+        label="Size of a chunk",
+        help_text="MB, kept on the server it is sent to until the job is complete; empty: 0.",
+    )
     more = forms.CharField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
@@ -107,6 +114,8 @@ class BidForm(forms.Form):
             del self.fields[name]
         if len(policy.architectures) == 1:
             del self.fields["architecture"], self.fields["reduce_step_s"]
+        if not policy.queues:
+            del self.fields["chunk_mb"]
         names = list(ModelProfile.objects.filter(cluster=cluster).values_list("name", flat=True))
         choice = self.fields["model"]
         assert isinstance(choice, forms.ChoiceField)  # noqa: S101 (tells mypy what the class body says)
@@ -137,7 +146,8 @@ class BidForm(forms.Form):
             raise forms.ValidationError(f"Not JSON: {error}") from None
         if not isinstance(more, dict):
             raise forms.ValidationError("Expected an object, such as {}")
-        taken = sorted(set(more) & set(COVERED))
+        covered = set(COVERED) if "chunk_mb" in self.fields else set(COVERED) - {"chunk_mb"}
+        taken = sorted(set(more) & covered)
         if taken:
             raise forms.ValidationError(f"The form has its own field for {', '.join(taken)}.")
         return more
@@ -146,7 +156,8 @@ class BidForm(forms.Form):
         """The bid as the API takes it."""
         data = self.cleaned_data
         body: Json = {key: data[key] for key in ("label", "model", "epochs") if data[key]}
-        body |= {key: data[key] for key in ("chunks", "minibatches", "gradient_mb") if data[key] is not None}
+        numbers = ("chunks", "minibatches", "gradient_mb", "chunk_mb")
+        body |= {key: data[key] for key in numbers if data.get(key) is not None}
         if data["start_after_h"]:
             body["start_after_s"] = data["start_after_h"] * HOUR_S
         if "architecture" in data:

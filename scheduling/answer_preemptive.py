@@ -4,18 +4,15 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
 
-import numpy as np
-
-from scheduling.arrays import Ints, Json
+from scheduling.arrays import Json
 from scheduling.errors import InvalidField
 from scheduling.families import Options
 from scheduling.fields import check_fraction
 from scheduling.instance_preemptive import PreemptiveInstance, read_preemptive
 from scheduling.preemptive.crew import LATEST
-from scheduling.preemptive.dispatch import PLENTY, Dispatch, dispatch
+from scheduling.preemptive.dispatch import Dispatch, dispatch
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Ran
-from scheduling.schedule import Chunks
 
 
 @dataclass(frozen=True)
@@ -48,13 +45,12 @@ def run(instance: PreemptiveInstance, rule: str, *, limited: bool = False, agein
     queues = Queues(instance.inventory, now=0, ticks=1)
     ran: list[Ran] = []
     found: dict[int, Dispatch | None] = {}
-    chunks: dict[int, tuple[Chunks, ...]] = {}
     done: dict[str, int] = {}
     for j in order:
         bid = instance.bids[j]
         ran.append(queues.advance(bid.arrival))
         done |= ran[-1].completed
-        room = _room(instance, j, chunks, done) if limited else None
+        room = queues.room(bid) if limited else None
         task = queues.task(bid)
         usable = task is not None and task.worker == instance.types[j]
         handicap = min(LATEST, floor(ageing * bid.arrival))
@@ -62,7 +58,6 @@ def run(instance: PreemptiveInstance, rule: str, *, limited: bool = False, agein
         found[j] = sent
         if sent is not None:
             sent.send(bid, queues)
-            chunks[j] = sent.chunks(queues)
     end = max((window.completion for window in queues.windows().values()), default=queues.now)
     ran.append(queues.advance(end))
     done |= ran[-1].completed
@@ -88,27 +83,6 @@ def to_document(instance: PreemptiveInstance, course: Course) -> Json:
         )
     preemptions = sum(len(ran.preemptions) for ran in course.ran)
     return {"jobs": rows, "total_jct": _shown(total), "preemptions": preemptions}
-
-
-def _room(
-    instance: PreemptiveInstance, j: int, chunks: dict[int, tuple[Chunks, ...]], done: dict[str, int]
-) -> Ints | None:
-    """For how many chunks of job j each server has storage: what others sent there stays until they are complete."""
-    size = instance.sizes[j]
-    if instance.storage is None or not size:
-        return None
-    room = np.full(len(instance.inventory.servers), PLENTY, dtype=np.int64)
-    for s, limit in enumerate(instance.storage):
-        if limit is not None:
-            taken = sum(
-                c.count * instance.sizes[i]
-                for i, sent in chunks.items()
-                if instance.bids[i].id not in done
-                for c in sent
-                if c.server == s
-            )
-            room[s] = max(0, (limit - taken) // size)
-    return room
 
 
 def _shown(number: Fraction | None) -> int | str | None:

@@ -48,6 +48,8 @@ class Bid:
     architecture: Architecture = Architecture.PS
     reduce_time: Fraction = Fraction(0)
     """Slots to reduce one mini-batch's gradients at a worker of a ring."""
+    chunk_size: int = 0
+    """What the data of a chunk takes of a server's storage, in its unit."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "chunks", "minibatches"):
@@ -59,6 +61,8 @@ class Bid:
                     raise InvalidField(f"{name}[{i}]", f"expected at least 0, got {number}")
         if self.reduce_time < 0:
             raise InvalidField("reduce_time", f"expected at least 0, got {self.reduce_time}")
+        if self.chunk_size < 0:
+            raise InvalidField("chunk_size", f"expected at least 0, got {self.chunk_size}")
 
     @property
     def work(self) -> int:
@@ -80,6 +84,7 @@ class Bid:
             "utility": self.utility.to_json(),
             "architecture": str(self.architecture),
             "reduce_time": str(self.reduce_time),
+            "chunk_size": self.chunk_size,
         }
 
     @classmethod
@@ -96,7 +101,8 @@ class Bid:
             transfer_time=tuple(Fraction(x) for x in document["transfer_time"]),
             delay=tuple(document["delay"]),
             utility=utility_from_json(document["utility"]),
-            # Bids stored before rings were known have neither.
+            # Bids stored before rings and storage were known have none of these.
             architecture=Architecture(document.get("architecture", Architecture.PS)),
             reduce_time=Fraction(document.get("reduce_time", 0)),
+            chunk_size=document.get("chunk_size", 0),
         )

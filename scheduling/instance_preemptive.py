@@ -1,6 +1,6 @@
 """Instance files of preemptive edge-cloud scheduling: workers on servers, a cloud, jobs of like chunks."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import lcm
 
@@ -36,10 +36,6 @@ class PreemptiveInstance:
     numbers: tuple[int, ...]
     """The number in the file of each worker of the edge, in the order in which queues number them."""
     scale: int
-    storage: tuple[Fraction | None, ...] | None
-    """What each server can store; None where no server says."""
-    sizes: tuple[Fraction, ...]
-    """What a chunk of each job takes of that."""
 
     def number(self, worker: int) -> int:
         """The number in the file of a worker of queues; -1 for the cloud."""
@@ -83,21 +79,30 @@ def read_preemptive(document: object) -> PreemptiveInstance:
     types = [check_integer(f"jobs[{j}].worker_type", job.get("worker_type", 0), high=99) for j, job in enumerate(jobs)]
     machines, numbers = _machines(rows, max(types, default=0) + 1)
     chunks = [check_integer(f"jobs[{j}].D", job["D"], low=1, high=10**6) for j, job in enumerate(jobs)]
-    inventory = _inventory(machines, sum(chunks), cloud=root["cloud"])
-    limits = [
-        None if "storage" not in row else check_fraction(f"servers[{s}].storage", row["storage"])
-        for s, row in enumerate(rows)
-    ]
+    storage, sizes = _storage(rows, jobs)
+    inventory = _inventory(machines, sum(chunks), cloud=root["cloud"], storage=storage)
     return PreemptiveInstance(
         inventory=inventory,
-        bids=tuple(_bid(f"#{j}", t, chunks[j], types[j], machines.shape[1], scale) for j, t in enumerate(times)),
+        bids=tuple(
+            replace(_bid(f"#{j}", t, chunks[j], types[j], machines.shape[1], scale), chunk_size=sizes[j])
+            for j, t in enumerate(times)
+        ),
         ids=tuple(_id(f"jobs[{j}].id", job["id"]) for j, job in enumerate(jobs)),
         types=tuple(types),
         numbers=numbers,
         scale=scale,
-        storage=tuple(limits) if any(limit is not None for limit in limits) else None,
-        sizes=tuple(check_fraction(f"jobs[{j}].chunk_size", job.get("chunk_size", 0)) for j, job in enumerate(jobs)),
     )
+
+
+def _storage(rows: list[Json], jobs: list[Json]) -> tuple[list[int | None], list[int]]:
+    """What each server can store, and what a chunk of each job takes of that, in the common denominator of all."""
+    limits = [
+        check_fraction(f"servers[{s}].storage", row["storage"]) if "storage" in row else None
+        for s, row in enumerate(rows)
+    ]
+    sizes = [check_fraction(f"jobs[{j}].chunk_size", job.get("chunk_size", 0)) for j, job in enumerate(jobs)]
+    unit = lcm(*(number.denominator for number in (*limits, *sizes) if number is not None))
+    return [None if limit is None else int(limit * unit) for limit in limits], [int(size * unit) for size in sizes]
 
 
 def _times(field: str, job: Json, servers: int, *, cloud: bool) -> _Times:
@@ -144,7 +149,7 @@ def _machines(rows: list[Json], types: int) -> tuple[Ints, tuple[int, ...]]:
     return machines, tuple(number for _, _, number in sorted(listed))
 
 
-def _inventory(machines: Ints, chunks: int, *, cloud: bool) -> Inventory:
+def _inventory(machines: Ints, chunks: int, *, cloud: bool, storage: list[int | None]) -> Inventory:
     """Each type's workers are a resource of their own; PSs are not counted here: the decisions ignore them."""
     servers, types = machines.shape
     capacity = np.hstack([machines, np.full((servers, 1), max(1, chunks))])
@@ -159,6 +164,7 @@ def _inventory(machines: Ints, chunks: int, *, cloud: bool) -> Inventory:
         capacity=capacity,
         workers=tuple(MachineType(f"w{m}", tuple(units[m].tolist()), Fraction(1)) for m in range(types)),
         pss=(MachineType("ps", tuple(units[types].tolist()), Fraction(1)),),
+        storage=(*storage, *[None] * cloud),
     )
 
 

@@ -37,6 +37,9 @@ class Inventory:
     capacity: Ints = field(repr=False)
     workers: tuple[MachineType, ...]
     pss: tuple[MachineType, ...]
+    storage: tuple[int | None, ...] = ()
+    """What each server can store of data chunks, in one unit for all (bytes in live clusters); None: as much as is
+    sent there. Empty if that is so of all of them."""
 
     def __post_init__(self) -> None:
         shape = (len(self.servers), len(self.resources))
@@ -46,6 +49,11 @@ class Inventory:
             raise InvalidField("capacity", "expected non-negative 64-bit integers")
         if len(self.cloud) != len(self.servers):
             raise InvalidField("cloud", f"expected {len(self.servers)} flags, got {len(self.cloud)}")
+        if self.storage and len(self.storage) != len(self.servers):
+            raise InvalidField("storage", f"expected {len(self.servers)} numbers, got {len(self.storage)}")
+        for s, limit in enumerate(self.storage):
+            if limit is not None and limit < 0:
+                raise InvalidField(f"storage[{s}]", f"expected at least 0, got {limit}")
         for kind, types in (("workers", self.workers), ("pss", self.pss)):
             for i, machine in enumerate(types):
                 self._check_type(f"{kind}[{i}]", machine)

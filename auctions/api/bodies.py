@@ -104,6 +104,12 @@ class BidIn(Document):
         required=False,
         help_text="Do not start before this many seconds after submission.",
     )
+    chunk_mb = serializers.FloatField(
+        min_value=0,
+        max_value=LARGEST_MB,
+        required=False,
+        help_text="What the data of a chunk takes of a server's storage until the job is complete, MB; 0 if not given.",
+    )
     architecture = serializers.ChoiceField(
         [(str(a), a.name) for a in Architecture],
         required=False,

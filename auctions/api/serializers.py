@@ -204,6 +204,9 @@ class ServerOut(Document):
     name = serializers.CharField(help_text="Key of upload_delay_s.")
     kind = serializers.CharField(help_text="edge or cloud.")
     upload_delay_s = serializers.FloatField(help_text="Seconds to upload a job's data.")
+    storage_mb = serializers.FloatField(
+        allow_null=True, help_text="MB it can store of jobs' data; null: without limit."
+    )
 
 
 class ClusterOut(ClusterBrief):

@@ -112,7 +112,10 @@ class OneCluster(ApiView):
                 "machine_types": [
                     {"name": m.name, "role": m.role, "bandwidth_mbps": float(m.bandwidth_mbps)} for m in types
                 ],
-                "servers": [{"name": s.name, "kind": s.kind, "upload_delay_s": s.upload_delay_s} for s in servers],
+                "servers": [
+                    {"name": s.name, "kind": s.kind, "upload_delay_s": s.upload_delay_s, "storage_mb": s.storage_mb}
+                    for s in servers
+                ],
                 "models": list(ModelProfile.objects.filter(cluster=found).values_list("name", flat=True)),
                 **_asked(found),
             }

@@ -9,10 +9,10 @@ from scheduling.bid import Bid
 from scheduling.preemptive import kernel
 from scheduling.preemptive.crew import Task
 from scheduling.preemptive.queues import Queues
+from scheduling.preemptive.storage import PLENTY
 from scheduling.schedule import CLOUD, Chunks
 
 RULES = ("jobmax", "paper", "cloud", "edge")
-PLENTY = 1 << 60
 NOBODY: Ints = np.zeros(0, dtype=np.int64)
 
 
@@ -106,7 +106,7 @@ def dispatch(
         return None
     count = bid.chunks if count is None else count
     whole = count == bid.chunks
-    cloud = None if rule == "edge" else _cloud(bid, task, queues, count)
+    cloud = None if rule == "edge" else _cloud(bid, task, queues, count, room)
     if rule == "cloud" and cloud is not None:
         return _all_away(cloud, task, bid, count, queues, alone=whole)
     edge = _edge(bid, task, queues)
@@ -161,12 +161,14 @@ def _all_away(cloud: _Cloud, task: Task, bid: Bid, count: int, queues: Queues, *
     )
 
 
-def _cloud(bid: Bid, task: Task, queues: Queues, count: int) -> _Cloud | None:
-    """The nearest cloud server with a worker for each of so many chunks, the first of equals."""
+def _cloud(bid: Bid, task: Task, queues: Queues, count: int, room: Ints | None) -> _Cloud | None:
+    """The nearest cloud server with a worker and storage for each of so many chunks, the first of equals."""
     near = [
         (bid.delay[s], s)
         for s, cloud in enumerate(queues.crew.inventory.cloud)
-        if cloud and queues.crew.count[s, task.worker] - queues.away(s, task.worker) >= count
+        if cloud
+        and queues.crew.count[s, task.worker] - queues.away(s, task.worker) >= count
+        and (room is None or room[s] >= count)
     ]
     delay, server = min(near, default=(0, None))
     return None if server is None else _Cloud(server, delay * queues.ticks)

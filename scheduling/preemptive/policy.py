@@ -16,10 +16,13 @@ from scheduling.preemptive.crew import LATEST, Task
 from scheduling.preemptive.dispatch import Dispatch, dispatch
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Window
+from scheduling.preemptive.storage import fits
 from scheduling.schedule import CLOUD, Schedule
 
 FURTHEST = LATEST // 2
 """No job may need more of one worker, ticks: some could never be counted beside others."""
+_NO_WORKER = "No server has a worker and a parameter server of types that could process one of its chunks in {} slots."
+_NO_STORAGE = "Even empty, the servers whose workers could process its chunks have no storage for all of them."
 Forecasts = dict[str, Schedule]
 """Start and completion in slots, rounded down and up, and the chunks that join queues now; by the bid's id."""
 
@@ -47,6 +50,13 @@ class Preemptive:
         high=1000,
     )
 
+    storage: str = parameter(
+        "ignored",
+        "limited: chunks only go where the server has storage for them, which they take until their job is complete "
+        "(Section VI); ignored: what servers can store does not matter.",
+        choices=("ignored", "limited"),
+    )
+
     name = "preemptive"
     title = "Preemptive: short jobs pass long ones on every worker, edge or cloud, nobody pays"
     objective = Objective.COMPLETION
@@ -62,7 +72,9 @@ class Preemptive:
         """Send the job's chunks to queues, or into line while no parameter server is free; never reject for a price."""
         queues = _queues(book)
         if not self._can_run(bid, queues, book):
-            return _impossible(bid, book)
+            return _impossible(bid, book, why=_NO_WORKER.format(book.ledger.end - book.now))
+        if not self._can_be_stored(bid, queues):
+            return _impossible(bid, book, why=_NO_STORAGE)
         forecasts = self._dispatch([bid], queues)
         mine = forecasts.pop(bid.id, None)
         value = bid.utility.value if mine is None else bid.utility.at(mine.completion - bid.arrival)
@@ -76,7 +88,7 @@ class Preemptive:
             payoff=value,
             schedule=mine,
             reason=None,
-            explanation=_explain(mine, bid, later=len(moves)),
+            explanation=self._explain(mine, bid, later=len(moves)),
             counter=None,
             ceiling=bid.utility.value,
             density=(0.0,) * len(book.inventory.resources),
@@ -131,6 +143,30 @@ class Preemptive:
         hosts = np.flatnonzero(queues.crew.count[:, task.worker]).tolist()
         return any(not book.inventory.cloud[s] or self._fits_cloud(bid, queues, s, task) for s in hosts)
 
+    def _can_be_stored(self, bid: Bid, queues: Queues) -> bool:
+        """Whether all of its chunks could be stored if nobody else's were."""
+        task = queues.task(bid, self._handicap(bid, queues))
+        if task is None or self.storage == "ignored":
+            return True
+        inventory = queues.crew.inventory
+        hosts = np.flatnonzero(queues.crew.count[:, task.worker]).tolist()
+        edge = [s for s in hosts if not inventory.cloud[s]]
+        clouds = [s for s in hosts if inventory.cloud[s] and self._fits_cloud(bid, queues, s, task)]
+        return fits(inventory, bid.chunk_size, bid.chunks, edge=edge, clouds=clouds)
+
+    def _explain(self, mine: Schedule | None, bid: Bid, *, later: int) -> str:
+        if mine is None:
+            stored = self.storage == "limited" and bid.chunk_size > 0
+            wanted = "a worker, storage and a parameter server" if stored else "a worker and a parameter server"
+            return f"Admitted: it is in line until {wanted} for it are free. Nobody pays here."
+        others = (
+            "" if not later else " One job is delayed by it." if later == 1 else f" {later} jobs are delayed by it."
+        )
+        return (
+            f"Admitted: its {bid.chunks} chunks go to {_where(mine)}. If no shorter job comes, the first is begun in "
+            f"slot {mine.start} and the last is complete by slot {mine.completion}.{others} Nobody pays here."
+        )
+
     def _fits_cloud(self, bid: Bid, queues: Queues, server: int, task: Task) -> bool:
         return self.cloud != "edge" and bool(queues.crew.count[server, task.worker] >= bid.chunks)
 
@@ -142,7 +178,9 @@ class Preemptive:
             task = queues.task(bid, handicap)
             if task is None or not queues.has_ps(bid) or not queues.can_count(bid, task):
                 continue
-            found = dispatch(bid, queues, rule=self.cloud, count=queues.waiting(bid), handicap=handicap)
+            room = queues.room(bid) if self.storage == "limited" else None
+            count = queues.waiting(bid)
+            found = dispatch(bid, queues, rule=self.cloud, count=count, room=room, handicap=handicap)
             if found is None:
                 queues.take(bid.id)  # all or nothing: what could not end would hold up others
             else:
@@ -180,16 +218,6 @@ def _differs(job: Job, forecast: Schedule) -> bool:
     return bool(forecast.chunks) or (job.start, job.completion) != (forecast.start, forecast.completion)
 
 
-def _explain(mine: Schedule | None, bid: Bid, *, later: int) -> str:
-    if mine is None:
-        return "Admitted: it is in line until a worker and a parameter server for it are free. Nobody pays here."
-    others = "" if not later else " One job is delayed by it." if later == 1 else f" {later} jobs are delayed by it."
-    return (
-        f"Admitted: its {bid.chunks} chunks go to {_where(mine)}. If no shorter job comes, the first is begun in slot "
-        f"{mine.start} and the last is complete by slot {mine.completion}.{others} Nobody pays here."
-    )
-
-
 def _where(mine: Schedule) -> str:
     edge = sum(c.index != CLOUD for c in mine.chunks)
     away = sum(c.count for c in mine.chunks if c.index == CLOUD)
@@ -197,7 +225,7 @@ def _where(mine: Schedule) -> str:
     return " and ".join(parts)
 
 
-def _impossible(bid: Bid, book: Book) -> Decision:
+def _impossible(bid: Bid, book: Book, *, why: str) -> Decision:
     return Decision(
         bid_id=bid.id,
         slot=book.now,
@@ -207,8 +235,7 @@ def _impossible(bid: Bid, book: Book) -> Decision:
         payoff=0.0,
         schedule=None,
         reason=Reason.IMPOSSIBLE,
-        explanation="No server has a worker and a parameter server of types that could process one of its chunks in "
-        f"{book.ledger.end - book.now} slots.",
+        explanation=why,
         counter=None,
         ceiling=0.0,
         density=(0.0,) * len(book.inventory.resources),

@@ -13,6 +13,7 @@ from scheduling.preemptive import kernel
 from scheduling.preemptive.crew import LATEST, TICKS, Crew, Task
 from scheduling.preemptive.kernel import AT, BEGUN, CLOCK, DONE, FAR, HEAD, JOB, NONE, OPEN
 from scheduling.preemptive.record import Preemption, Ran, Restored, Segment, Window
+from scheduling.preemptive.storage import Stored, room
 from scheduling.schedule import CLOUD, Chunks
 
 ROOM = 1024
@@ -116,6 +117,7 @@ class Queues:
         self._next_order = 0
         self._work = 0
         """Ticks of all chunks of all jobs that are not complete."""
+        self._stored = Stored(len(inventory.servers))
         self._windows: dict[str, Window] | None = None
         self._asked: tuple[Bid, int, Task | None] | None = None
         """The last newcomer that was asked for: it is dispatched, then sent."""
@@ -157,6 +159,7 @@ class Queues:
             "_state": self._state.copy(),
             "_known": dict(self._known),
             "_away": list(self._away),
+            "_stored": self._stored.copy(),
         }
         return other
 
@@ -204,6 +207,15 @@ class Queues:
         """Workers of a cloud server that are in use or spoken for."""
         return sum(a.chunks.count for a in self._away if (a.chunks.server, a.chunks.type) == (server, type))
 
+    @property
+    def stored(self) -> tuple[int, ...]:
+        """What each server stores: chunks that were sent there, until their whole job is complete; S."""
+        return self._stored.total
+
+    def room(self, bid: Bid) -> Ints | None:
+        """For how many more chunks of the job each server has storage, S; None if nothing limits them."""
+        return room(self.crew.inventory.storage, self.stored, bid.chunk_size)
+
     def push(self, bid: Bid, chunks: Iterable[Chunks], *, now: int, handicap: int = 0) -> None:
         """Let chunks of a job join queues now; each can be begun once it is uploaded.
 
@@ -245,6 +257,11 @@ class Queues:
             each = task.alone if c.count == bid.chunks else task.each
             self._away.append(_Away(bid.id, c, int(ready[c.server]), each))
         self._state.jobs[known.number, OPEN] += total
+        if bid.chunk_size:
+            for server, count in zip(self.crew.server[workers].tolist(), counts.tolist(), strict=True):
+                self._stored.add(bid.id, server, count, size=bid.chunk_size)
+            for c in away:
+                self._stored.add(bid.id, c.server, c.count, size=bid.chunk_size)
         self._windows = None
 
     def take(self, job: str) -> None:
@@ -255,7 +272,11 @@ class Queues:
         taken = np.zeros((len(self._state.blocks), 2), dtype=np.int64)
         state = self._state
         found = kernel.remove(known.number, state.workers, state.blocks, state.free, taken)
-        left = int(taken[:found, 1].sum()) + sum(a.chunks.count for a in self._away if a.name == job)
+        gone = [(a.chunks.server, a.chunks.count) for a in self._away if a.name == job]
+        gone += [(int(self.crew.server[w]), count) for w, count in taken[:found].tolist()]
+        left = sum(count for _, count in gone)
+        for server, count in gone:
+            self._stored.add(job, server, -count, size=known.bid.chunk_size)
         self._away = [a for a in self._away if a.name != job]
         state.jobs[known.number, OPEN] -= left
         self._known[job] = replace(known, waiting=known.waiting + left)
@@ -279,6 +300,7 @@ class Queues:
 
     def _forget(self, job: str) -> None:
         known = self._known.pop(job)
+        self._stored.forget(job, size=known.bid.chunk_size)
         self._work -= known.bid.chunks * known.task.each
         self._state.unused.append(known.number)
 
@@ -354,19 +376,25 @@ class Queues:
             met = new._meet(bids[name], task, known.order)
             new._state.jobs[met.number, [DONE, BEGUN]] = self._state.jobs[known.number, [DONE, BEGUN]]
             new._known[name] = replace(met, waiting=known.waiting)
+            for old, count in self._stored.of(name).items():
+                if (server := servers[old]) is not None:
+                    new._stored.add(name, server, count, size=known.bid.chunk_size)
         for w in range(len(self.crew)):
             s, m, k = servers[self.crew.server[w]], types[self.crew.type[w]], int(self._state.workers[w, HEAD])
             to = None if s is None or m is None else new.crew.number(Chunks(s, m, int(self.crew.index[w]), 1))
             while k != NONE:
-                new._settle(
-                    names[int(self._state.blocks[k, JOB])], self._state.blocks[k], to, self._state.workers[w, AT] == k
-                )
+                name, block = names[int(self._state.blocks[k, JOB])], self._state.blocks[k]
+                new._settle(name, block, to, self._state.workers[w, AT] == k)
+                if to is None and s is not None:
+                    new._stored.add(name, s, -int(block[kernel.COUNT]), size=new._known[name].bid.chunk_size)
                 k = int(self._state.blocks[k, kernel.NEXT])
         for away in self._away:
             s, m = servers[away.chunks.server], types[away.chunks.type]
-            if s is None or m is None or not inventory.cloud[s]:
+            if s is None or m is None or not inventory.cloud[s] or not new.crew.has(s, m, CLOUD):
                 known = new._known[away.name]
                 new._known[away.name] = replace(known, waiting=known.waiting + away.chunks.count)
+                if s is not None:
+                    new._stored.add(away.name, s, -away.chunks.count, size=known.bid.chunk_size)
             else:
                 new._away.append(replace(away, chunks=replace(away.chunks, server=s, type=m)))
                 new._state.jobs[new._known[away.name].number, OPEN] += away.chunks.count
@@ -401,6 +429,8 @@ class Queues:
         known = self._meet(job.bid, task, job.order)
         began, row = NONE if job.start is None else job.start, self._state.jobs
         row[known.number] = (0, job.completed_at, began)
+        for server, count in job.stored:
+            self._stored.add(job.bid.id, server, count, size=job.bid.chunk_size)
         for part in job.parts:
             c, release = part.chunks, (part.since + job.bid.delay[part.chunks.server]) * self.ticks
             left = c.count * part.each - part.worked

@@ -84,3 +84,5 @@ class Restored:
     completed_at: int
     """Last tick in which anything of it was done, 0 if nothing was."""
     parts: tuple[Part, ...]
+    stored: tuple[tuple[int, int], ...] = ()
+    """Servers, and how many of its chunks each stores: those in queues and the complete ones."""

@@ -57,6 +57,7 @@ def documents(draw: st.DrawFn) -> dict[str, Any]:
                 "name": name,
                 "kind": draw(st.sampled_from(["edge", "cloud"])),
                 "upload_delay_s": draw(SECONDS),
+                **({"storage_mb": draw(st.floats(0, 1e9))} if draw(st.booleans()) else {}),
                 "capacity": draw(named(resources, st.integers(0, 10**6))),
             }
             for name in some()

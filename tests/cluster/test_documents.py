@@ -69,6 +69,8 @@ WRONG: dict[str, tuple[list[Any], Any]] = {
     "worker_types[0].demand.gold": (["worker_types", 0, "demand", "gold"], 1),
     "servers[2].capacity.worker-1": (["servers", 2, "capacity", "worker-1"], -1),
     "servers[0].kind": (["servers", 0, "kind"], "moon"),
+    "servers[1].storage_mb": (["servers", 1, "storage_mb"], None),
+    "servers[0].storage_mb": (["servers", 0, "storage_mb"], -0.5),
     "servers[0].upload_delay_s": (["servers", 0, "upload_delay_s"], float("inf")),
     "models[0].worker_step_s.ps-1": (["models", 0, "worker_step_s", "ps-1"], 1.0),
     "models[0].chunks": (["models", 0, "chunks"], 1e3),

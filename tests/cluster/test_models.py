@@ -48,6 +48,8 @@ def test_no_row_holds_a_number_that_is_not_finite_and_positive(
         (MachineType, {"bandwidth_mbps": 0}),
         (MachineType, {"role": "manager"}),
         (Server, {"kind": "moon"}),
+        (Server, {"storage_mb": -1.0}),
+        (Server, {"storage_mb": float("inf")}),
     ],
 )
 def test_the_database_holds_the_rules(lab: Cluster, model: type[Model], changes: dict[str, Any]) -> None:

@@ -63,3 +63,17 @@ def test_segments_and_preemptions_of_a_bid_are_tables(
     assert [row["worker"] for row in lost] == ["1", "2", "3", "4"]
     for part in ("segments.csv", "preemptions.csv"):
         assert as_bob.get(f"{HOME}bids/1/{part}").status_code == 404
+
+
+def test_the_form_asks_for_the_size_of_a_chunk_where_jobs_queue(queues: Market, alice: User, as_alice: Client) -> None:
+    open_market(make_cluster("slots"), policy="fifo")
+    assert "chunk_mb" not in as_alice.get("/markets/slots/submit/").text
+    typed = {"model": "ResNet-50", "epochs": "2", "weight": "1", "chunk_mb": "2.5"}
+    wrong = as_alice.post(f"{HOME}quote/", {**typed, "chunk_mb": "2e9"}).json()["errors"]
+    assert list(wrong) == ["chunk_mb"]
+    as_alice.post(f"{HOME}submit/", typed)
+    lane.drain(queues.pk)
+    bid = Bid.objects.get()
+    assert bid.body["chunk_mb"] == 2.5
+    assert "takes 2.5 MB" in as_alice.get(f"{HOME}bids/1/").text
+    assert as_alice.get(f"{HOME}submit/", {"from": "1"}).context["form"]["chunk_mb"].value() == 2.5

@@ -10,7 +10,10 @@ from rest_framework.test import APIClient
 from auctions import lane
 from auctions.markets import open_market
 from auctions.models import Market
+from auctions.policies import change_policy
 from auctions.slots import pass_slots
+from cluster.guards import checked_change
+from cluster.models import Server
 from tests.auctions.worlds import make_cluster, make_user, set_time
 
 BIDS = "/api/v1/clusters/queues/bids"
@@ -62,3 +65,21 @@ def test_segments_and_preemptions_are_told_and_others_stay_nameless(
     assert lost
     assert {row["by"] for row in lost} == {None}, (short, shorter)
     assert alices.get(f"{BIDS}/{short}/segments").status_code == 404
+
+
+def test_what_servers_store_and_chunks_take_is_told(alices: APIClient, queues: Market) -> None:
+    set_time(queues, 10.0)
+    change_policy(queues, name="preemptive", parameters={"cloud": "edge", "storage": "limited"}, by=None)
+    with checked_change(queues.cluster):
+        Server.objects.filter(cluster=queues.cluster, name="edge-0").update(storage_mb=7.5)
+    servers = alices.get("/api/v1/clusters/queues").json()["servers"]
+    assert [(row["name"], row["storage_mb"]) for row in servers] == [("edge-0", 7.5), ("cloud", None)]
+    ask = {"model": "ResNet-50", "epochs": 4, "chunk_mb": 1.5}
+    told = alices.post("/api/v1/clusters/queues/quotes", ask, format="json").json()
+    assert sum(row["count"] for row in told["schedule"]["chunks"]) == 4
+    too_large = alices.post("/api/v1/clusters/queues/quotes", {**ask, "chunk_mb": 1.9}, format="json").json()
+    assert (too_large["admitted"], too_large["reason"]) == (False, "impossible")
+    answer = alices.post(BIDS, {**ask, "chunk_mb": -1}, format="json")
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (400, "chunk_mb")
+    stored = alices.post(BIDS, ask, format="json").json()
+    assert stored["body"]["chunk_mb"] == 1.5
