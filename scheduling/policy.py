@@ -90,6 +90,8 @@ class Book:
     """Admitted and not over by `now`, in order of admission."""
     queues: Queues | None = None
     """Data chunks in workers' queues; None where no job is in one. To be read, never moved, by a policy."""
+    line: tuple[Job, ...] | None = None
+    """Of `jobs`, those that may be moved and hold nothing from now on, by arrival, then admission; None: not known."""
 
     @property
     def inventory(self) -> Inventory:

@@ -17,6 +17,7 @@ from scheduling.policy import HISTORY, Book, Job
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Ran
 from scheduling.schedule import Schedule
+from scheduling.standing import Standing
 
 
 @dataclass
@@ -37,6 +38,8 @@ class RunningBook:
     """What workers took from queues since somebody last emptied this list."""
     _past: Floats | None = field(default=None, init=False, repr=False, compare=False)
     """The history as an array, until a bid is added."""
+    _kept: tuple[dict[str, Job], Standing] | None = field(default=None, init=False, repr=False, compare=False)
+    """The jobs that `_standing` is of, and it."""
 
     @property
     def now(self) -> int:
@@ -49,8 +52,15 @@ class RunningBook:
             shape = (len(self.history), len(self.ledger.inventory.resources))
             self._past = np.array(self.history, dtype=np.float64).reshape(shape)
             self._past.flags.writeable = False
-        jobs = tuple(self.jobs.values())
-        return Book(self.now, self.ledger, history=self._past, decided=self.decided, jobs=jobs, queues=self.queues)
+        return Book(
+            self.now,
+            self.ledger,
+            history=self._past,
+            decided=self.decided,
+            jobs=tuple(self.jobs.values()),
+            queues=self.queues,
+            line=self._standing.line(),
+        )
 
     def advance(self, now: int) -> tuple[Job, ...]:
         """Let slots pass up to `now`; returns the jobs that are over by then, which leave the book.
@@ -61,9 +71,9 @@ class RunningBook:
             If a queued job was not forecast to be complete when it is: the policy is wrong.
         """
         self.ledger.advance(now)
-        done = tuple(job for job in self.jobs.values() if job.is_over(now))
+        done = self._standing.over(now)
         for job in done:
-            del self.jobs[job.bid.id]
+            self._take_out(job.bid.id)
         if self.queues is not None:
             ran = self.queues.advance(now)
             if set(ran.completed) != {job.bid.id for job in done if not job.held}:
@@ -87,12 +97,13 @@ class RunningBook:
         """
         moves = self._allowed(decision.moves)
         if decision.admitted:
-            self.jobs[bid.id] = Job(bid, held=(), completion=None, bound=bound)
+            self._put(Job(bid, held=(), completion=None, bound=bound))
             moves += (Move(bid.id, decision.schedule),)
         try:
             self._make(moves)
         except Exception:  # whatever it was: undone, and passed on
-            self.jobs.pop(bid.id, None)
+            if decision.admitted:
+                self._take_out(bid.id)
             raise
         self.history.append(decision.density)
         self._past = None
@@ -112,7 +123,7 @@ class RunningBook:
 
     def end(self, job_id: str) -> Job:
         """Take a job out of the book; what it held from now on is free again, and its chunks leave their queues."""
-        job = self.jobs.pop(job_id)
+        job = self._take_out(job_id)
         if self.queues is not None:
             self.queues.drop(job_id)
         self.ledger.release(_whole(job), from_slot=self.now)
@@ -154,7 +165,21 @@ class RunningBook:
             raise
         for move in moves:
             self._queue(move)
-            self.jobs[move.job] = self.jobs[move.job].after(move, now=self.now)
+            self._put(self.jobs[move.job].after(move, now=self.now))
+
+    @property
+    def _standing(self) -> Standing:
+        if self._kept is None or self._kept[0] is not self.jobs:
+            self._kept = self.jobs, Standing(self.jobs.values())
+        return self._kept[1]
+
+    def _put(self, job: Job) -> None:
+        self._standing.put(job)
+        self.jobs[job.bid.id] = job
+
+    def _take_out(self, name: str) -> Job:
+        self._standing.drop(name)
+        return self.jobs.pop(name)
 
     def _queue(self, move: Move) -> None:
         if move.schedule is None:

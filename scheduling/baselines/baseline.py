@@ -6,7 +6,7 @@ import numpy as np
 
 from scheduling.arrays import Floats, Json
 from scheduling.baselines.floor import Floor
-from scheduling.baselines.gang import Gang, fixed_gang
+from scheduling.baselines.gang import Gang
 from scheduling.bid import Architecture, Bid
 from scheduling.consumption import consumptions
 from scheduling.decision import Decision, Move, Reason
@@ -49,7 +49,8 @@ class Baseline:
         if not self.can_run(bid, floor):
             return _impossible(bid, book, density)
         self.arrange(floor, None)
-        schedule = floor.tasks[-1].schedule
+        schedule = floor.newcomer.schedule
+        place, waiting = (0, 0) if schedule is not None else floor.place()
         value = bid.utility.value if schedule is None else bid.utility.at(schedule.completion - bid.arrival)
         return Decision(
             bid_id=bid.id,
@@ -60,7 +61,7 @@ class Baseline:
             payoff=value,
             schedule=schedule,
             reason=None,
-            explanation=_explain(schedule, waiting=len(floor.waiting), place=_place(floor)),
+            explanation=_explain(schedule, waiting=waiting, place=place),
             counter=None,
             ceiling=bid.utility.value,
             density=density,
@@ -97,16 +98,11 @@ class FixedGangs(Baseline):
 
     def gang(self, bid: Bid, floor: Floor) -> Gang | None:
         """The job's gang; None if it is impossible."""
-        return fixed_gang(bid, floor.inventory, slots=floor.slots, seed=self.seed)
+        return floor.memory.fixed_gang(bid, seed=self.seed)
 
     def can_run(self, bid: Bid, floor: Floor) -> bool:
         """Whether its gang, halved as needed, could complete the job on the empty cluster."""
         return self.gang(bid, floor) is not None
-
-
-def _place(floor: Floor) -> int:
-    waiting = floor.waiting
-    return waiting.index(floor.tasks[-1]) + 1 if floor.tasks[-1] in waiting else 0
 
 
 def _explain(schedule: Schedule | None, *, waiting: int, place: int) -> str:

@@ -1,8 +1,9 @@
 """The jobs of a book while a plan for them is made: who holds what from now on, and what that changes."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
+from itertools import chain, islice
 from typing import NamedTuple
 
 import numpy as np
@@ -97,13 +98,52 @@ class Floor:
         self.room = Room.of(book.ledger)
         self.slots = self.room.slots
         self.memory = Memory.of(book.ledger)
-        jobs = [*book.jobs] if new is None else [*book.jobs, new]
-        free = (job for job in jobs if not job.bound)
-        self.tasks = [Task(known, now=book.now) for known in self.memory.recall(free, pause=pause)]
+        self._pause = pause
+        self._jobs = book.jobs
+        self._new = new
+        last = book.line[-1].bid.arrival if book.line else book.now
+        known = self.room.falling and (new is None or new.bid.arrival >= last)
+        self._line = book.line if known else None
+        """Jobs that hold nothing, but the new one, which comes after them; None if all tasks have to be looked at."""
+        self._met: dict[str, Task] = {}
         # Another policy may have planned ahead: here a job runs now, or waits.
         for task in self.tasks if not self.room.falling else ():
             if task.running and all(p.start > book.now for p in task.held):
                 self.stop(task)
+
+    @cached_property
+    def tasks(self) -> list[Task]:
+        """All, in order of admission."""
+        jobs = self._jobs if self._new is None else (*self._jobs, self._new)
+        free = (job for job in jobs if not job.bound)
+        rows = self.memory.recall(free, pause=self._pause)
+        return [self._met.get(known.job.bid.id) or Task(known, now=self.now) for known in rows]
+
+    @property
+    def newcomer(self) -> Task:
+        """The task of the new job."""
+        if self._new is None:
+            raise ValueError("no job is new here")
+        return self.tasks[-1] if self._looked_at_all else self._meet(self._new)
+
+    def in_line(self) -> Iterator[Task]:
+        """`waiting`, one by one, where nothing but what it yields is started: those not looked at cost nothing."""
+        if self._line is None or self._looked_at_all:
+            yield from self.waiting
+            return
+        for job in self._line if self._new is None else (*self._line, self._new):
+            task = self._meet(job)
+            if not task.running:
+                yield task
+
+    def place(self) -> tuple[int, int]:
+        """Place of the newcomer among those that wait, 0 if it runs; and how many wait."""
+        newcomer = self.newcomer
+        if self._looked_at_all:
+            waiting = self.waiting
+            return (0 if newcomer.running else waiting.index(newcomer) + 1), len(waiting)
+        left = len(self._line or ()) + 1 - sum(task.running for task in self._met.values())
+        return (0 if newcomer.running else left), left
 
     @property
     def waiting(self) -> list[Task]:
@@ -189,7 +229,27 @@ class Floor:
 
     def moves(self) -> tuple[Move, ...]:
         """What changes, in order of admission."""
-        return tuple(Move(task.job.bid.id, task.schedule) for task in self.tasks if task.moved)
+        return tuple(Move(task.job.bid.id, task.schedule) for task in self._changed())
+
+    @property
+    def _looked_at_all(self) -> bool:
+        return self._line is None or "tasks" in self.__dict__
+
+    def _changed(self) -> list[Task]:
+        if self._looked_at_all:
+            return [task for task in self.tasks if task.moved]
+        moved = {name: task for name, task in self._met.items() if task.moved}
+        if len(moved) < 2:
+            return [*moved.values()]
+        jobs = chain(self._jobs, () if self._new is None else (self._new,))
+        return [*islice((moved[job.bid.id] for job in jobs if job.bid.id in moved), len(moved))]
+
+    def _meet(self, job: Job) -> Task:
+        """The task of a job that holds nothing, before `tasks` are looked at."""
+        task = self._met.get(job.bid.id)
+        if task is None:
+            task = self._met[job.bid.id] = Task(Known(job, self._pause), now=self.now)
+        return task
 
 
 def _machines(placements: Iterable[Placement]) -> Machines:

@@ -5,13 +5,16 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
-from scheduling.baselines.gang import Gang
+from scheduling.baselines.gang import Gang, fixed_gang
 from scheduling.baselines.hold import Hold
 from scheduling.bid import Bid
 from scheduling.inventory import Inventory
 from scheduling.ledger import Ledger
 from scheduling.policy import Job
 from scheduling.work import Stretch, stretches
+
+MOST_GANGS = 20_000
+"""Fixed gangs that are remembered of one ledger."""
 
 
 @dataclass(eq=False)
@@ -48,6 +51,8 @@ class Memory:
     jobs: dict[str, Known] = field(default_factory=dict)
     whole: dict[str, tuple[Bid, Gang | None]] = field(default_factory=dict)
     """Whole gangs, by the bid's id."""
+    fixed: dict[str, tuple[Bid, int, Gang | None]] = field(default_factory=dict)
+    """Fixed gangs with their seed, by the bid's id; those looked at last."""
     least: dict[tuple[int, int | None, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     @classmethod
@@ -70,6 +75,16 @@ class Memory:
         if len(self.whole) > 2 * len(rows) + 100:
             self.whole = {name: gang for name, gang in self.whole.items() if name in self.jobs}
         return rows
+
+    def fixed_gang(self, bid: Bid, *, seed: int) -> Gang | None:
+        """`gang.fixed_gang`, remembered."""
+        kept = self.fixed.pop(bid.id, None)
+        if kept is None or kept[0] is not bid or kept[1] != seed:
+            kept = bid, seed, fixed_gang(bid, self.inventory, slots=self.slots, seed=seed)
+        self.fixed[bid.id] = kept
+        if len(self.fixed) > MOST_GANGS:
+            self.fixed.pop(next(iter(self.fixed)), None)
+        return kept[2]
 
     def least_units(self, gang: Gang) -> tuple[tuple[int, int], ...]:
         """Resources that a gang takes wherever it runs, and units of each: its workers and one PS."""

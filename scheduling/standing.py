@@ -1,0 +1,70 @@
+"""Who of a book's jobs waits and who may end, kept as jobs come and go, so that no event has to look at all of them."""
+
+from collections.abc import Iterable
+
+from scheduling.policy import Job
+
+
+class Standing:
+    """Jobs of a book by where they stand. It follows from the book's jobs, which stay the truth."""
+
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._rank: dict[str, int] = {}
+        """Order of admission."""
+        self._admitted = 0
+        self._line: dict[str, Job] = {}
+        """May be moved and hold nothing from now on, in order of arrival, then of admission."""
+        self._last = (0, 0)
+        """Arrival and rank that no job of the line lies beyond."""
+        self._planned: dict[str, Job] = {}
+        """Have a completion."""
+        self._odd: set[str] = set()
+        """Have one that they do not hold machines until: only time tells whether they hold something."""
+        for job in jobs:
+            self.put(job)
+
+    def put(self, job: Job) -> None:
+        """A job as it stands now: a new one, or instead of what it was."""
+        name = job.bid.id
+        if name not in self._rank:
+            self._rank[name] = self._admitted
+            self._admitted += 1
+        _keep(self._planned, job, belongs=job.completion is not None)
+        if job.completion is not None and job.held and max(p.end for p in job.held) < job.completion:
+            self._odd.add(name)
+        else:
+            self._odd.discard(name)
+        waits = not job.bound and (not job.held or job.completion is None)
+        comes = self._key(job)
+        disordered = waits and name not in self._line and comes < self._last
+        _keep(self._line, job, belongs=waits)
+        if waits:
+            self._last = max(self._last, comes)
+        if disordered:
+            self._line = {other.bid.id: other for other in sorted(self._line.values(), key=self._key)}
+
+    def drop(self, name: str) -> None:
+        """A job that leaves the book."""
+        del self._rank[name]
+        self._line.pop(name, None)
+        self._planned.pop(name, None)
+        self._odd.discard(name)
+
+    def over(self, now: int) -> tuple[Job, ...]:
+        """Jobs that are over by `now`, in order of admission."""
+        done = [job for job in self._planned.values() if job.is_over(now)]
+        return tuple(sorted(done, key=lambda job: self._rank[job.bid.id]))
+
+    def line(self) -> tuple[Job, ...] | None:
+        """`Book.line`."""
+        return None if self._odd else tuple(self._line.values())
+
+    def _key(self, job: Job) -> tuple[int, int]:
+        return job.bid.arrival, self._rank[job.bid.id]
+
+
+def _keep(jobs: dict[str, Job], job: Job, *, belongs: bool) -> None:
+    if belongs:
+        jobs[job.bid.id] = job
+    else:
+        jobs.pop(job.bid.id, None)
