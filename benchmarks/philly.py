@@ -54,7 +54,8 @@ def measure(cut: Slice, policy: str, *, folder: Path, seed: int) -> Replayed:
 def table(*, folder: Path, quick: bool, seed: int) -> Iterator[str]:
     """One line a run: what was decided in a second of the processor, and how long decisions took by the clock."""
     yield "replays of Philly, slots of 10 minutes; values synthetic, arrivals/sizes real"
-    yield f"{'slice':>5} {'jobs':>6} {'GPUs':>5} {'policy':>6} {'jobs/CPU-s':>11} {'p50 ms':>7} {'p95 ms':>7} {'p99 ms':>7}"
+    quantiles = f"{'p50 ms':>7} {'p95 ms':>7} {'p99 ms':>7}"
+    yield f"{'slice':>5} {'jobs':>6} {'GPUs':>5} {'policy':>6} {'jobs/CPU-s':>11} {quantiles}"
     if not folder.is_dir():
         yield f"not measured: no traces in {folder.name}; --traces says where they are"
         return
