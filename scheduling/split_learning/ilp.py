@@ -1,13 +1,16 @@
 """Problem 1 as an integer programme over slots, for tiny instances: what the paper gives to a solver."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
 
-from scheduling.arrays import Floats
-from scheduling.split_learning.balanced_greedy import balanced, nowhere
+from scheduling.arrays import Floats, Ints
+from scheduling.split_learning.balanced_greedy import balanced, no_room, nowhere
 from scheduling.split_learning.first_come import first_come, longest_path
-from scheduling.split_learning.instance import Instance
+from scheduling.split_learning.forward_first import forward_first
+from scheduling.split_learning.helper import span
+from scheduling.split_learning.instance import TIMES, Instance
 from scheduling.split_learning.method import Left, NoPlan, Step
 from scheduling.split_learning.plan import Plan, by_priority, end_of, largest_path_first, merged
 from scheduling.split_learning.rows import Rows
@@ -40,7 +43,7 @@ def ilp(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator
     least = longest_path(instance)
     best = _simple(instance)
     programme = _Programme(instance, instance.horizon if best is None else best.makespan)
-    yield Step(least, best, "balanced-greedy" if best else "no plan yet")
+    yield Step(least, best, "simple plans" if best else "no plan yet")
     if best is not None and best.makespan <= least:
         return
     programme.write()
@@ -54,15 +57,38 @@ def ilp(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator
 
 
 def _simple(instance: Instance) -> Plan | None:
-    """A plan made in no time, whose makespan limits the programme; None if balanced-greedy finds no assignment."""
-    try:
-        assignment = balanced(instance)
-    except NoPlan:
-        return None
-    served = first_come(instance, assignment)
-    if instance.switch.any():
-        return served
-    return min(served, largest_path_first(instance, assignment), key=lambda plan: plan.makespan)
+    """The best of some plans made in no time, whose makespan limits the programme; None if no assignment is found."""
+    plans = []
+    for choose in (balanced, _inserted):
+        with suppress(NoPlan):
+            assignment = choose(instance)
+            plans.append(first_come(instance, assignment))
+            plans.append(forward_first(instance, assignment))
+            if not instance.switch.any():
+                plans.append(largest_path_first(instance, assignment))
+    return min(plans, key=lambda plan: plan.makespan, default=None)
+
+
+def _inserted(instance: Instance) -> Ints:
+    """Helper of each client, J: the client with the longest path first, each where the makespan grows least."""
+    flat = instance.uninterrupted()
+    times = [getattr(flat, name) for name in TIMES]
+    room = instance.capacity.copy()
+    members = np.zeros(instance.release.shape, dtype=np.int64)
+    count = [0] * len(room)
+    assignment = np.empty(len(instance.clients), dtype=np.int64)
+    for j in np.argsort(-instance.path.min(axis=0), kind="stable"):
+        spans = {}
+        for i in np.flatnonzero(room >= instance.demand[j]).tolist():
+            members[i, count[i]] = j
+            spans[i] = span(members[i], count[i] + 1, *(time[i] for time in times))
+        if not spans:
+            raise no_room(instance, int(j), room)
+        best = min(spans, key=lambda i: spans[i])
+        assignment[j] = best
+        room[best] -= instance.demand[j]
+        count[best] += 1
+    return assignment
 
 
 class _Programme:
@@ -159,18 +185,28 @@ class _Programme:
         over: dict[int, list[tuple[int, int]]] = {}
         rows.row([(self.makespan, 1), *((self.y[i, j], -int(self.instance.path[i, j])) for i in mine)], low=0)
         for i in mine:
-            _, forward, gap, backward, tail = self.times[i][j]
+            release, forward, gap, backward, tail = self.times[i][j]
             before = self.x[0, i, j]
+            done = self._done(i, j)
             for t, column in self.x[1, i, j].items():
                 over.setdefault(t, []).append((column, -(t + 1 + tail)))
                 if forward:
-                    done = [(x, 1) for s, x in before.items() if s < t - gap]
-                    rows.row([*done, (column, -forward)], low=0)
+                    rows.row(
+                        [(done[min(t - gap - 1, len(done) - 1 + release) - release], 1), (column, -forward)], low=0
+                    )
             if not backward:
                 for t, column in before.items():
                     over.setdefault(t, []).append((column, -(t + 1 + gap + tail)))
         for terms in over.values():
             rows.row([(self.makespan, 1), *terms], low=0)
+
+    def _done(self, i: int, j: int) -> list[int]:
+        """Columns that count a forward pass's slots up to each of its window, so that rows have few terms."""
+        done: list[int] = []
+        for column in self.x[0, i, j].values():
+            done.append(self.rows.column(0, self.times[i][j][1], whole=False))
+            self.rows.row([(done[-1], 1), (column, -1), *([(done[-2], -1)] if len(done) > 1 else [])], 0, 0)
+        return done
 
     def _charged(self, j: int, mine: list[int]) -> None:
         """(2), (8) and (9) with 2 mu for each piece (Section VI); the backward pass is there at slot `there`."""
