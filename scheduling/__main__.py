@@ -6,20 +6,23 @@ import sys
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
+from time import perf_counter
 from typing import NoReturn
 
-from scheduling import answer_dps, answer_oasis, answer_preemptive, answer_weighted
+from scheduling import answer_dps, answer_oasis, answer_preemptive, answer_split_learning, answer_weighted
 from scheduling.errors import InvalidField, SchedulingError
 from scheduling.families import Family, Options, family_of
 from scheduling.instance import parse_document
 from scheduling.preemptive.dispatch import RULES
 from scheduling.registry import POLICIES
+from scheduling.split_learning.methods import METHODS
 
 FAMILIES = (
     Family("DPS", "worker_types", answer_dps.answer),
     Family("OASiS", "worker_servers", answer_oasis.answer),
     Family("weighted completion", "arch", answer_weighted.answer),
     Family("preemptive", "cloud", answer_preemptive.answer),
+    Family("split learning", "helpers", answer_split_learning.answering(perf_counter)),
 )
 LARGEST_FILE = 100_000_000
 """Bytes."""
@@ -74,6 +77,9 @@ def _options() -> argparse.ArgumentParser:
         "--storage", choices=("ignored", "limited"), help="preemptive, what servers can store; default: ignored"
     )
     decide.add_argument("--ageing", metavar="NUMBER", help="preemptive, slots of rank per slot of arrival; default: 0")
+    decide.add_argument("--method", choices=tuple(METHODS), help="split learning; default: exact")
+    decide.add_argument("--seconds", metavar="NUMBER", help="split learning, time it may take; default: 10")
+    decide.add_argument("--seed", metavar="NUMBER", help="split learning, of what is drawn; default: 0")
     return parser
 
 

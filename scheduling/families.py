@@ -26,6 +26,9 @@ class Options:
     cloud: str | None = None
     storage: str | None = None
     ageing: str | None = None
+    method: str | None = None
+    seconds: str | None = None
+    seed: str | None = None
 
     def only(self, family: str, *names: str) -> None:
         """Raise InvalidField if an option was given that is not one of these."""

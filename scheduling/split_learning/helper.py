@@ -20,12 +20,14 @@ def run(
     ended_forward: Ints,
     ended_backward: Ints,
     rows: Ints,
+    preemptive: bool,
 ) -> int:
     """Run n clients: of the passes that are there the greatest key, then who came first, then forward, then client.
 
-    Fills the slots at which passes are complete. A pass of 0 slots is complete when it is there. Where `rows` has rows,
-    and 4 n are enough, it is filled with (client, 0 forward or 1 backward, start, end) in order of time. Returns how
-    many of them. Times in slots, arrays of n.
+    One that arrives interrupts a pass with a smaller key, if `preemptive`. Fills the slots at which passes are
+    complete. A pass of 0 slots is complete when it is there. Where `rows` has rows, and 4 n are enough, it is filled
+    with (client, 0 forward or 1 backward, start, end) in order of time. Returns how many of them. Times in slots,
+    arrays of n.
     """
     n = len(release)
     left = np.empty(2 * n, np.int64)
@@ -44,7 +46,7 @@ def run(
         if ready[best] > now:
             now = int(ready[best])
             continue
-        end = _until(best, left, ready, key, now)
+        end = _until(best, left, ready, key, now) if preemptive else now + left[best]
         if len(rows) and end > now:
             count = _write(rows, count, best % n, best // n, now, end)
         left[best] -= end - now
@@ -114,7 +116,7 @@ def span(members: Ints, count: int, release: Ints, forward: Ints, gap: Ints, bac
         times[5, x] = tail[j]
     ended = np.empty((2, count), np.int64)
     unwritten = np.empty((0, 4), np.int64)
-    run(times[0], times[1], times[2], times[3], times[4], times[5], ended[0], ended[1], unwritten)
+    run(times[0], times[1], times[2], times[3], times[4], times[5], ended[0], ended[1], unwritten, True)
     worst = 0
     for x in range(count):
         worst = max(worst, int(ended[1, x] + times[5, x]))

@@ -79,8 +79,10 @@ def end_of(row: Pieces) -> int:
     return row[-1][1] if row else 0
 
 
-def by_priority(instance: Instance, assignment: Ints, key_forward: Ints, key_backward: Ints) -> Plan:
-    """The preemptive plan that static priorities give, where interruptions cost nothing; keys and assignment J."""
+def by_priority(
+    instance: Instance, assignment: Ints, key_forward: Ints, key_backward: Ints, *, preemptive: bool = True
+) -> Plan:
+    """The plan that static priorities give, where switching costs nothing; keys and assignment J."""
     passes: tuple[list[Pieces], list[Pieces]] = ([()] * len(assignment), [()] * len(assignment))
     for i in range(len(instance.helpers)):
         members = np.flatnonzero(assignment == i)
@@ -90,10 +92,10 @@ def by_priority(instance: Instance, assignment: Ints, key_forward: Ints, key_bac
             getattr(instance, name)[i, members] for name in ("release", "forward", "gap", "backward")
         )
         keys = key_forward[members], key_backward[members]
-        count = run(release, forward, gap, backward, *keys, ended[0], ended[1], rows)
+        count = run(release, forward, gap, backward, *keys, ended[0], ended[1], rows, preemptive)
         for client, kind, start, end in rows[:count].tolist():
             passes[kind][members[client]] += ((start, end),)
-    return Plan(instance, assignment, tuple(passes[0]), tuple(passes[1]), key_forward, key_backward, preemptive=True)
+    return Plan(instance, assignment, tuple(passes[0]), tuple(passes[1]), key_forward, key_backward, preemptive)
 
 
 def largest_path_first(instance: Instance, assignment: Ints) -> Plan:

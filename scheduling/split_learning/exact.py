@@ -1,0 +1,275 @@
+"""The exact method: bounds and plans that meet.
+
+Bounds: the longest unavoidable path, then the linear program over assignments, then its integer version in which each
+helper's clients are looked at exactly and sets that one helper cannot do in time are forbidden. Plans: insertion,
+the rounded linear program, descent towards the bound, and what the integer version finds.
+"""
+
+from collections.abc import Iterator
+from math import ceil
+
+import numpy as np
+
+from scheduling.arrays import Floats, Ints
+from scheduling.split_learning.descent import descend, excess, shake
+from scheduling.split_learning.insertion import insert, orders
+from scheduling.split_learning.instance import TIMES, Instance
+from scheduling.split_learning.method import Left, NoPlan, Step
+from scheduling.split_learning.one_helper import Order, cover, in_time, too_much
+from scheduling.split_learning.plan import Plan, by_priority, largest_path_first
+from scheduling.split_learning.relaxation import TOLERANCE, Cut, Relaxation
+from scheduling.split_learning.state import State, assigned, nobody
+from scheduling.split_learning.switching import charged
+
+WORK = 200_000
+"""Schedules of a helper that one descent may try."""
+FIRST_SLICE = 0.1
+"""Seconds that search and integer program have in turn at first."""
+SLICES_GROW = 1.5
+NEARLY = 1.03
+"""An assignment within this factor of the best is worth exact orders."""
+CUTS_EACH = 3
+"""Ways to look for too many clients on a helper."""
+ASK_LONGER = 8
+"""The first slices of the integer program are longer: it often is done at once."""
+PATIENCE = 100
+"""Descents that may find nothing better before the walk goes on from where it is."""
+ROUNDED = 0.999
+"""A client of whom a helper has this much in the linear program goes there whole."""
+
+
+class Exact:
+    """Holds the best plan and the best bound of one instance while they approach each other."""
+
+    def __init__(self, instance: Instance, *, left: Left, rng: np.random.Generator) -> None:
+        self.asked = instance
+        self.instance = instance.uninterrupted()
+        self.left = left
+        self.rng = rng
+        self.relaxation = Relaxation(self.instance)
+        self.low = self.relaxation.path_bound()
+        self.plan: Plan | None = None
+        self._state: State | None = None
+        self._walker: State | None = None
+        self._target = 0
+        self._stuck = 0
+        self._cuts: list[tuple[int, Cut]] = []
+        """Sets of clients that some helpers cannot do by a makespan, and so not by an earlier one."""
+
+    def steps(self) -> Iterator[Step]:
+        """Until the plan is optimal or time is up; raises NoPlan where clients do not fit together."""
+        self._insert()
+        if self._state is None:
+            self._from_whole()
+        yield self._step("insertion")
+        if self._open:
+            yield from self._bound()
+        seconds, asked = FIRST_SLICE, 0
+        while self._open:
+            yield from self._search(seconds, first=asked == 0)
+            asked += 1
+            if self._open:
+                yield from self._ask(self._question(asked), seconds * (ASK_LONGER if asked <= 3 else 1))
+            seconds *= SLICES_GROW
+        yield self._step("done")
+
+    @property
+    def best(self) -> int:
+        """Slots of the best plan."""
+        if self.plan is None:
+            raise RuntimeError("no plan yet")
+        return self.plan.makespan
+
+    @property
+    def _open(self) -> bool:
+        return self.low < self.best and self.left() > 0
+
+    def _step(self, note: str) -> Step:
+        return Step(min(self.low, self.best), self.plan, note)
+
+    def _insert(self) -> None:
+        everyone = np.arange(len(self.instance.clients))
+        empty = nobody(self.instance)
+        for order in orders(empty, everyone):
+            state = empty.copy()
+            if insert(state, order):
+                self._offer(state)
+
+    def _from_whole(self) -> None:
+        """Memory is too tight for insertion: ask the solver for any assignment."""
+        path = int(np.where(self.instance.fits, self.instance.path, 0).max())
+        found = self.relaxation.whole(self.instance.horizon + path, [], max(1.0, self.left()))
+        if found is None:
+            raise NoPlan("memory of the helpers is too small for the clients together, however they are divided")
+        if isinstance(found, bool):
+            raise NoPlan("no division of the clients among the helpers within memory was found in time")
+        self._offer(assigned(self.instance, found))
+
+    def _offer(self, state: State) -> bool:
+        """Take a better assignment; whether it is."""
+        return self._keep(largest_path_first(self.instance, state.assignment.copy()), state)
+
+    def _keep(self, plan: Plan, state: State) -> bool:
+        plan = charged(plan, self.asked)
+        if self.plan is not None and plan.makespan >= self.plan.makespan:
+            return False
+        self.plan, self._state = plan, state.copy()
+        return True
+
+    def _bound(self) -> Iterator[Step]:
+        """Bisect for the least makespan the linear program allows; first whether anything better is possible at all."""
+        high = self.best - 1
+        middle = high
+        while self._open and self.low <= high:
+            solved = self.relaxation.least(self.low, middle)
+            if solved is None:
+                self.low = middle + 1
+            else:
+                self.low = max(self.low, ceil(solved.span - TOLERANCE * middle))
+                high = middle - 1
+                self._round(solved.share)
+            yield self._step("linear program")
+            high = min(high, self.best - 1)
+            middle = (self.low + high) // 2
+
+    def _round(self, share: Floats) -> None:
+        """Clients that the linear program gives whole to one helper go there; the others are inserted."""
+        most = share.argmax(axis=0)
+        whole = share.max(axis=0) >= ROUNDED
+        state = assigned(self.instance, np.where(whole, most, -1))
+        rest = np.flatnonzero(~whole)
+        for order in orders(state, rest):
+            attempt = state.copy()
+            if insert(attempt, order):
+                self._offer(attempt)
+                break
+
+    def _search(self, seconds: float, *, first: bool) -> Iterator[Step]:
+        """Walk: shake, descend towards a target, and stay where the helpers' excess over it is no larger.
+
+        The target is the bound, or where the walk is stuck another makespan that would be better than the best.
+        """
+        until = self.left() - seconds
+        if first:
+            self._walk_anew(self.low)
+            yield self._step("descent")
+        while not first and self._open and self.left() > until:
+            walker, target = self._walker, self._target
+            if walker is None or not self.low <= target < self.best:
+                self._walk_anew(int(self.rng.integers(self.low, self.best)))
+                continue
+            state = walker.copy()
+            shake(state, self.best, 2 + self._stuck % 4, self.rng)
+            descend(state, target, WORK, int(self.rng.integers(1 << 30)))
+            if self._better(state):
+                yield self._step("descent")
+            change = excess(state, target) - excess(walker, target)
+            self._stuck = 0 if change < 0 else self._stuck + 1
+            if change <= 0:
+                self._walker = state
+            if self._stuck == PATIENCE:
+                self._walker, self._stuck = None, 0
+
+    def _walk_anew(self, target: int) -> None:
+        """Begin at the best assignment, towards another target."""
+        if self._state is None:
+            return
+        self._walker, self._target, self._stuck = self._state.copy(), target, 0
+        descend(self._walker, target, WORK)
+        self._better(self._walker)
+
+    def _better(self, state: State) -> bool:
+        return self._offer(state) or self._polish(state)
+
+    def _polish(self, state: State) -> bool:
+        """Whether exact orders on the helpers make an assignment better than the best."""
+        if state.makespan > self.best * NEARLY:
+            return False
+        certain, cuts = self._look_at(state.assignment, min(state.makespan, self.best - 1), learn=False)
+        return certain and not cuts
+
+    def _question(self, asked: int) -> int:
+        """Which makespan to ask the integer program for: the bound, and at times one less than the best."""
+        return self.best - 1 if asked % 4 == 0 else self.low
+
+    def _ask(self, makespan: int, seconds: float) -> Iterator[Step]:
+        """Look for a plan that ends by then, or later ones where there is none, until nothing came of it for a time."""
+        until = self.left() - seconds
+        while self._open and self.left() > until:
+            known = [cut for at, cut in self._cuts if at >= makespan]
+            found = self.relaxation.whole(makespan, known, min(self.left(), self.left() - until))
+            if found is None:
+                self.low = max(self.low, makespan + 1)
+                makespan, until = self.low, self.left() - seconds
+                yield self._step("integer program")
+                continue
+            if isinstance(found, bool):
+                return
+            if self._mend(found, makespan):
+                yield self._step("integer program, mended")
+            if self.relaxation.add_broken(found, makespan):
+                continue
+            certain, cuts = self._look_at(found, makespan)
+            self._cuts += [(makespan, cut) for cut in cuts]
+            if not cuts:
+                if certain:
+                    yield self._step("integer program")
+                return
+
+    def _mend(self, assignment: Ints, makespan: int) -> bool:
+        """Whether a few moves make an assignment that some helpers cannot do one that is better than the best."""
+        state = assigned(self.instance, assignment)
+        descend(state, makespan, WORK // 10)
+        return self._better(state)
+
+    def _look_at(self, assignment: Ints, makespan: int, *, learn: bool = True) -> tuple[bool, list[Cut]]:
+        """Whether helpers' answers are certain, and which sets of clients no helper like this one can do in time."""
+        certain = True
+        cuts: list[Cut] = []
+        due = np.zeros(len(assignment), dtype=np.int64)
+        for i in range(len(self.instance.helpers)):
+            members = np.flatnonzero(assignment == i)
+            if not len(members):
+                continue
+            answer = in_time(self.instance, i, members, makespan)
+            if isinstance(answer, Order):
+                due[members] = answer.forward
+            elif answer is False:
+                if not learn:
+                    return False, cuts
+                cuts += self._cuts_for(i, members, makespan)
+            else:
+                certain = False
+        if certain and not cuts:
+            tail = self.instance.tail[assignment, np.arange(len(assignment))]
+            plan = by_priority(self.instance, assignment, -due, tail - makespan)
+            self._keep(plan, assigned(self.instance, assignment))
+        return certain, cuts
+
+    def _cuts_for(self, i: int, members: Ints, makespan: int) -> Iterator[Cut]:
+        """Some ways in which a helper has too many of its clients, each as few of them as are too many."""
+        found: set[tuple[int, ...]] = set()
+        for attempt in range(CUTS_EACH):
+            few = members
+            for j in members if attempt == 0 else self.rng.permutation(members):
+                fewer = few[few != j]
+                if len(fewer) and too_much(self.instance, i, fewer, makespan):
+                    few = fewer
+            if tuple(few) in found:
+                continue
+            found.add(tuple(few))
+            yield self._cut(i, few, makespan)
+
+    def _cut(self, i: int, few: Ints, makespan: int) -> Cut:
+        """Too few clients made as many as it holds for, and all helpers that are no faster for any of them."""
+        path = self.instance.path[i]
+        hard = np.argsort(-path, kind="stable")
+        wide = cover(self.instance, i, few, hard[path[hard] <= makespan], makespan)
+        times = [getattr(self.instance, name)[:, wide] for name in TIMES]
+        no_faster = np.all([(time >= time[i]).all(axis=1) for time in times], axis=0)
+        return np.flatnonzero(no_faster), wide, len(few) - 1
+
+
+def exact(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator[Step]:
+    """Bounds and plans of an instance until they meet or no time is left; raises NoPlan."""
+    yield from Exact(instance, left=left, rng=rng).steps()

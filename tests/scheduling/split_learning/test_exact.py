@@ -1,0 +1,196 @@
+"""The exact method against brute force on tiny instances, and against what is proven of the shared ones."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from scheduling.__main__ import main
+from scheduling.split_learning.check import violations
+from scheduling.split_learning.instance import Instance
+from scheduling.split_learning.method import NoPlan, Step
+from scheduling.split_learning.methods import METHODS, last_step
+from scheduling.split_learning.one_helper import Order, cover, in_time, too_much
+from scheduling.split_learning.plan import by_priority
+from scheduling.split_learning.relaxation import Relaxation
+from tests.scheduling.split_learning.twins.optimum import least_makespan, least_of_one
+from tests.scheduling.split_learning.worlds import draw, path_of, results, shared
+
+
+def asked(times: int) -> Callable[[], float]:
+    """A budget that counts how often it is looked at, so that a slow machine has as much."""
+    left = [times]
+
+    def seconds() -> float:
+        left[0] -= 1
+        return max(0.0, left[0] * 0.01)
+
+    return seconds
+
+
+def all_steps(instance: Instance, name: str = "exact", times: int = 2000) -> list[Step]:
+    steps: list[Step] = []
+    last_step(instance, name, left=asked(times), seed=1, seen=steps.append)
+    return steps
+
+
+def fresh() -> tuple[np.random.Generator, int]:
+    seed = int(np.random.default_rng().integers(1 << 32))
+    return np.random.default_rng(seed), seed
+
+
+def test_exact_is_the_least_of_all_plans() -> None:
+    rng, seed = fresh()
+    for _ in range(60):
+        helpers = int(rng.integers(1, 4))
+        instance = draw(rng, clients=int(rng.integers(1, 4)), helpers=helpers, longest=4)
+        last = all_steps(instance)[-1]
+        assert last.plan is not None
+        assert violations(last.plan) == [], seed
+        assert last.optimal, seed
+        assert last.plan.makespan == least_makespan(instance), seed
+
+
+def test_bounds_hold_where_switching_costs() -> None:
+    rng, seed = fresh()
+    for _ in range(40):
+        instance = draw(rng, clients=int(rng.integers(1, 4)), helpers=2, longest=4, switch=int(rng.integers(1, 3)))
+        steps = all_steps(instance, times=60)
+        least = least_makespan(instance)
+        assert least is not None
+        for step in steps:
+            assert step.plan is not None
+            assert violations(step.plan) == [], seed
+            assert step.lower_bound <= least <= step.plan.makespan, seed
+
+
+def test_one_helper_is_done_in_time_exactly_when_it_can_be() -> None:
+    rng, seed = fresh()
+    for _ in range(150):
+        count = int(rng.integers(1, 4))
+        instance = draw(rng, clients=count, helpers=1, longest=6)
+        everyone = np.arange(count)
+        least = least_of_one(instance, 0, tuple(range(count)))
+        order = in_time(instance, 0, everyone, least)
+        assert isinstance(order, Order), seed
+        tail = instance.tail[0]
+        plan = by_priority(instance, np.zeros(count, dtype=np.int64), -order.forward, tail - least)
+        assert plan.makespan == least, seed
+        assert in_time(instance, 0, everyone, least - 1) is False, seed
+
+
+def test_covers_hold() -> None:
+    rng, seed = fresh()
+    for _ in range(60):
+        instance = draw(rng, clients=5, helpers=1, longest=4)
+        makespan = int(rng.integers(instance.path.max(), instance.horizon + 1))
+        few = rng.choice(5, 2, replace=False)
+        if not too_much(instance, 0, few, makespan):
+            continue
+        wide = cover(instance, 0, few, np.arange(5), makespan)
+        assert set(few) <= set(wide.tolist())
+        for j in wide:
+            for k in wide:
+                if j < k:
+                    assert least_of_one(instance, 0, (int(j), int(k))) > makespan, seed
+
+
+def test_the_linear_program_is_never_above_the_optimum() -> None:
+    rng, seed = fresh()
+    for _ in range(60):
+        instance = draw(rng, clients=3, helpers=2, longest=4)
+        least = least_makespan(instance)
+        assert least is not None
+        relaxation = Relaxation(instance)
+        low = relaxation.path_bound()
+        assert low <= least, seed
+        for makespan in range(least, least + 3):
+            solved = relaxation.least(low, makespan)
+            assert solved is not None, seed
+            assert solved.span <= least + 1e-6, seed
+
+
+@pytest.mark.parametrize("name", [name for name in results() if not name.startswith("stress")])
+def test_instances_of_the_papers_shapes(name: str) -> None:
+    known = results()[name]
+    steps = all_steps(shared(name), times=150)
+    for before, after in pairwise(steps):
+        assert before.lower_bound <= after.lower_bound
+        assert before.plan is not None
+        assert after.plan is not None
+        assert after.plan.makespan <= before.plan.makespan
+    last = steps[-1]
+    assert last.plan is not None
+    assert violations(last.plan) == []
+    assert last.lower_bound <= int(known["best_makespan"])
+    assert last.plan.makespan >= int(known["lower_bound"])
+    assert last.plan.makespan <= 1.03 * int(known["best_makespan"])
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_every_method_keeps_the_constraints(name: str) -> None:
+    rng, seed = fresh()
+    for switch in (0, 1):
+        for _ in range(8):
+            instance = draw(rng, clients=3, helpers=2, longest=4, switch=switch)
+            try:
+                steps = all_steps(instance, name, times=100)
+            except NoPlan:
+                continue
+            least = least_makespan(instance)
+            assert least is not None
+            for step in steps:
+                assert step.lower_bound <= least, seed
+                if step.plan is not None:
+                    assert violations(step.plan) == [], seed
+                    assert step.plan.makespan >= least, seed
+
+
+def test_memory_that_no_division_fits_is_told() -> None:
+    instance = draw(np.random.default_rng(1), clients=3, helpers=2)
+    tight = replace(instance, demand=np.array([3, 3, 3]), capacity=np.array([5, 5]))
+    with pytest.raises(NoPlan, match="memory of the helpers is too small"):
+        all_steps(tight)
+
+
+def test_memory_that_only_one_division_fits_is_found() -> None:
+    instance = draw(np.random.default_rng(1), clients=5, helpers=2, longest=3)
+    tight = replace(instance, demand=np.array([5, 4, 3, 3, 3]), capacity=np.array([9, 9]))
+    last = all_steps(tight)[-1]
+    assert last.plan is not None
+    assert violations(last.plan) == []
+    assert last.plan.makespan == least_makespan(tight)
+
+
+def test_the_command_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "vgg19-s1-j10-i2-seed1"
+    known = results()[name]
+    for method in METHODS:
+        if method == "ilp":
+            continue
+        assert main(["decide", str(path_of(name)), "--method", method]) == 0
+        answer = json.loads(capsys.readouterr().out)
+        assert answer["lower_bound"] <= int(known["best_makespan"]) <= answer["makespan"]
+        assert len(answer["assignment"]) == len(answer["schedule"]) == int(known["clients"])
+    assert main(["decide", str(path_of(name))]) == 0
+    assert json.loads(capsys.readouterr().out)["makespan"] == int(known["best_makespan"])
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--seconds", "-1"], "--seconds: expected 0 to"),
+        (["--seconds", "soon"], "--seconds: expected a finite number"),
+        (["--seed", "-3"], "--seed: expected a whole number"),
+        (["--cloud", "paper"], "--cloud: not an option for split learning"),
+    ],
+)
+def test_wrong_options_are_one_line(options: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["decide", str(path_of("vgg19-s1-j10-i2-seed1")), *options]) == 2
+    out = capsys.readouterr()
+    assert words in out.err
+    assert out.out == ""
+    assert out.err.count("\n") == 1
