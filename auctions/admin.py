@@ -21,6 +21,7 @@ from auctions.models import (
     Market,
     Payment,
     PolicyVersion,
+    Quotients,
     SlotPrice,
 )
 from auctions.policies import change_policy
@@ -219,4 +220,12 @@ class CertificateAdmin(ReadOnlyAdmin):
     """Proved bounds on welfare."""
 
     list_display = ["market", "kind", "value", "welfare", "gap", "decided", "loose", "took_ms", "computed_at"]
+    list_select_related = ["market__cluster"]
+
+
+@admin.register(Quotients)
+class QuotientsAdmin(ReadOnlyAdmin):
+    """Competitive quotients of markets that queue."""
+
+    list_display = ["market", "basis", "took_ms", "computed_at"]
     list_select_related = ["market__cluster"]

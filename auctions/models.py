@@ -395,6 +395,25 @@ class BoundKind(models.TextChoices):
     POSTED_PRICE = "posted_price", "Posted-price bound (weak duality)"
 
 
+class Quotients(models.Model):
+    """How near a market that queues came to the least its latest complete jobs could have taken, derived from rows.
+
+    `findings` is `Findings` of `auctions.quotients` as JSON.
+    """
+
+    market = models.OneToOneField(Market, models.CASCADE, related_name="quotients")
+    basis = models.CharField(max_length=80, help_text="What it was computed from: complete jobs, servers, policy.")
+    findings = models.JSONField()
+    took_ms = models.FloatField()
+    computed_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name_plural = "quotients"
+
+    def __str__(self) -> str:
+        return f"quotients of {self.market}"
+
+
 class Certificate(models.Model):
     """A proved upper bound on the welfare any scheduler could have had from the bids decided so far.
 

@@ -6,7 +6,7 @@ from celery import shared_task
 from celery.signals import worker_init
 from django.conf import settings
 
-from auctions import certificates, lane, slots
+from auctions import certificates, lane, quotients, slots
 from auctions.models import Market
 from scheduling import kernels
 
@@ -39,3 +39,13 @@ def sweep() -> None:
             certificates.renew(market_id)
         except Exception:  # one market's trouble must not stop the others
             log.exception("sweep of market %s failed", market_id)
+
+
+@shared_task
+def measure() -> None:
+    """Compute the competitive quotients of markets that queue, where jobs were completed since."""
+    for market_id in Market.objects.order_by("pk").values_list("pk", flat=True):
+        try:
+            quotients.renew(market_id)
+        except Exception:  # one market's trouble must not stop the others
+            log.exception("measuring market %s failed", market_id)

@@ -171,6 +171,7 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": float(os.environ.get("SHADOWPRICE_SWEEP_S", "2")),
         "options": {"expires": 10},  # what piled up while no worker ran would only be done over and over
     },
+    "measure": {"task": "auctions.tasks.measure", "schedule": 60.0, "options": {"expires": 60}},
 }
 
 LOGGING = {

@@ -9,6 +9,7 @@ from auctions.offers import LARGEST_LABEL, UTILITY_FIELDS, WORTH, policy_in_forc
 from cluster.models import Cluster, ModelProfile
 from scheduling.arrays import Json
 from scheduling.errors import InvalidField
+from scheduling.policy import Objective
 
 HOUR_S: Final = 3600
 FORMS: Final = (
@@ -114,6 +115,8 @@ class BidForm(forms.Form):
             del self.fields[name]
         if len(policy.architectures) == 1:
             del self.fields["architecture"], self.fields["reduce_step_s"]
+        if policy.objective is Objective.COMPLETION:
+            self.fields["weight"].help_text = "Shown beside your bid; nothing is ordered by it. Nobody pays."
         if not policy.queues:
             del self.fields["chunk_mb"]
         names = list(ModelProfile.objects.filter(cluster=cluster).values_list("name", flat=True))

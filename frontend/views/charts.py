@@ -10,8 +10,9 @@ from django.http import Http404, QueryDict
 
 from auctions import readings
 from auctions.models import BoundKind, Market
+from auctions.quotients import found
 from frontend.access import timeline_of
-from frontend.figures import flow, gantt, prices, welfare
+from frontend.figures import flow, gantt, prices, quotients, welfare
 from frontend.figures.base import Drawing, Table
 from scheduling.policy import Objective
 
@@ -164,6 +165,31 @@ def _tabulate_flow(market: Market, viewer: User, query: QueryDict) -> Table:
     return flow.table(flow_of(market), timeline_of(market))
 
 
+def quotients_of(market: Market) -> tuple[list[quotients.Run], str]:
+    """What is known of how near the market came to the best possible, and what must be said beside it."""
+    known = found(market)
+    runs = [
+        quotients.Run(row.run, row.fractional, known.fractional_bound, row.jct, known.jct_bound) for row in known.rows
+    ]
+    if not runs:
+        return [], known.why
+    which = f"the latest {known.jobs} of {known.complete}" if known.jobs < known.complete else f"all {known.jobs}"
+    return runs, (
+        f"Of {which} complete jobs on the servers there are now: their times added up, over a linear programme's bound"
+        f" that no schedule at speed 1 is below (steps of {known.step:g} slots). As it ran; and by speed,"
+        " the same jobs again without others, ageing or limits to storage, on workers so many times as fast."
+    )
+
+
+def _draw_quotients(market: Market, viewer: User, query: QueryDict) -> Drawing:
+    runs, note = quotients_of(market)
+    return quotients.figure(runs, note=note)
+
+
+def _tabulate_quotients(market: Market, viewer: User, query: QueryDict) -> Table:
+    return quotients.table(quotients_of(market)[0])
+
+
 def _price_choices(servers: Sequence[str]) -> Choices:
     views = [
         ("", "automatic"),
@@ -215,13 +241,19 @@ CHARTS: Final[Mapping[str, Chart]] = {
         "How long jobs take from arrival to completion",
         "Slots from arrival to completion of each job, and their mean, plain and by weight",
     ),
+    "quotients": Chart(
+        _draw_quotients,
+        _tabulate_quotients,
+        "Competitive quotients: times the least that is possible",
+        "Bars of both competitive quotients of the latest complete jobs, as they ran and with faster workers",
+    ),
 }
 """The charts of overviews. Another one is a module in `figures/`, an entry here and its place in `SECTIONS`."""
 
 SECTIONS: Final[Mapping[Objective, tuple[str, ...]]] = {
     Objective.WELFARE: ("prices", "schedule", "welfare"),
     Objective.WEIGHTED_COMPLETION: ("schedule", "flow", "prices"),
-    Objective.COMPLETION: ("schedule", "congestion", "flow"),
+    Objective.COMPLETION: ("schedule", "congestion", "flow", "quotients"),
 }
 """The charts of a market's overview, in order, by what its policy tries to make good."""
 

@@ -7,15 +7,17 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.cache import patch_cache_control
 
 from auctions.lock import moment_of
-from auctions.models import Certificate, Market
+from auctions.models import Certificate, Market, Quotients
 from frontend.access import viewer_of
 
 
 def tag_of(request: HttpRequest, market: Market) -> str:
-    """What an answer about a market depends on: its version, its certificate's, the slot, who asks and for what."""
+    """What an answer about a market depends on: its version, what was computed of it, the slot, who asks for what."""
     certificate = Certificate.objects.filter(market=market).values_list("version", flat=True).first()
+    measured = Quotients.objects.filter(market=market).values_list("computed_at", flat=True).first()
     viewer = viewer_of(request)
-    parts = (market.version, certificate, moment_of(market).now, viewer.pk, viewer.is_staff, request.get_full_path())
+    of_market = (market.version, certificate, measured, moment_of(market).now)
+    parts = (*of_market, viewer.pk, viewer.is_staff, request.get_full_path())
     return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'
 
 

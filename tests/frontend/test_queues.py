@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from auctions import lane
+from auctions import lane, quotients
 from auctions.markets import open_market
 from auctions.models import Bid, Market
 from auctions.slots import pass_slots
@@ -68,6 +68,7 @@ def test_segments_and_preemptions_of_a_bid_are_tables(
 def test_the_form_asks_for_the_size_of_a_chunk_where_jobs_queue(queues: Market, alice: User, as_alice: Client) -> None:
     open_market(make_cluster("slots"), policy="fifo")
     assert "chunk_mb" not in as_alice.get("/markets/slots/submit/").text
+    assert "nothing is ordered by it" in as_alice.get(f"{HOME}submit/").text
     typed = {"model": "ResNet-50", "epochs": "2", "weight": "1", "chunk_mb": "2.5"}
     wrong = as_alice.post(f"{HOME}quote/", {**typed, "chunk_mb": "2e9"}).json()["errors"]
     assert list(wrong) == ["chunk_mb"]
@@ -77,3 +78,25 @@ def test_the_form_asks_for_the_size_of_a_chunk_where_jobs_queue(queues: Market, 
     assert bid.body["chunk_mb"] == 2.5
     assert "takes 2.5 MB" in as_alice.get(f"{HOME}bids/1/").text
     assert as_alice.get(f"{HOME}submit/", {"from": "1"}).context["form"]["chunk_mb"].value() == 2.5
+
+
+def test_both_quotients_are_drawn_with_what_must_be_said(queues: Market, alice: User, as_alice: Client) -> None:
+    assert "figures/quotients.json" in as_alice.get(HOME).text
+    empty = as_alice.get(f"{HOME}figures/quotients.json")
+    assert empty.json()["data"] == []
+    assert "No job is complete yet" in empty.json()["note"]
+    assert rows_of(as_alice, "figures/quotients.csv") == []
+    set_time(queues, 10.0)
+    send(queues, alice, 6)
+    send(queues, alice, 3)
+    go_to(queues, 60)
+    tag = as_alice.get(f"{HOME}figures/quotients.json").headers["ETag"]
+    quotients.renew(queues.pk)
+    drawn = as_alice.get(f"{HOME}figures/quotients.json", headers={"If-None-Match": tag})
+    assert drawn.status_code == 200, "what was computed since is shown, though nothing happened"
+    bars = drawn.json()["data"]
+    assert [len(bar["y"]) for bar in bars] == [4, 4]
+    assert "all 2 complete jobs" in drawn.json()["note"]
+    rows = rows_of(as_alice, "figures/quotients.csv")
+    assert [row["run"] for row in rows] == bars[0]["x"]
+    assert float(rows[0]["jct_quotient"]) == float(rows[0]["jct_slots"]) / float(rows[0]["jct_bound_slots"])

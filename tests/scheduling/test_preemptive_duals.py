@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from benchmarks.preemptive_quality import draw
-from benchmarks.preemptive_quotients import least
 from scheduling.instance_preemptive import read_preemptive
+from scheduling.preemptive.bounds import TooLarge, least
 from scheduling.preemptive.duals import Flow, Played, duals, flow, play
 from tests.scheduling.cases import load, preemptive_cases
 from tests.scheduling.twins.preemptive_milp import optimum
@@ -95,3 +95,11 @@ def test_faster_workers_take_less_time() -> None:
     assert flow(played(document)).jobs == 6
     augmented = flow(played(document, speed=Fraction(3, 2)))
     assert augmented == Flow(fractional=Fraction(2), chunks=Fraction(3), jobs=Fraction(4))
+
+
+def test_a_programme_that_is_too_large_is_not_begun() -> None:
+    job = {"id": 0, "r": 0, "D": 2, "p0": 3, "p1": 3, "delta": [0]}
+    instance = read_preemptive({"servers": [{"workers": [0], "pss": [0]}], "cloud": False, "jobs": [job]})
+    assert least(instance.bids, instance.inventory, step=1.0, ticks=1, most=15).jct > 0
+    with pytest.raises(TooLarge, match="at most 5"):
+        least(instance.bids, instance.inventory, step=1.0, ticks=1, most=5)

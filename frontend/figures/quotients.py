@@ -1,0 +1,96 @@
+"""What jobs took over what nobody can be below: bars of both quotients for each run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from frontend.figures.base import BLUE, GREY, ORANGE, Drawing, Json, Table, layout, legend, rounded
+
+
+@dataclass(frozen=True)
+class Run:
+    """The same jobs run in some way: totals and bounds in slots."""
+
+    name: str
+    fractional: float
+    fractional_bound: float
+    jct: float
+    jct_bound: float
+
+
+def figure(runs: Sequence[Run], *, note: str, key: str = "quotients") -> Drawing:
+    """Two bars a run and a line at 1; without runs only the note."""
+    if not runs:
+        return Drawing([], layout(height=160, key=key), note=note)
+    names = [run.name for run in runs]
+    fractional = [rounded(run.fractional / run.fractional_bound) for run in runs]
+    jct = [rounded(run.jct / run.jct_bound) for run in runs]
+    data = [
+        _bars("fractional flow over fractional bound", names, fractional, BLUE, ""),
+        _bars("completion time over its bound", names, jct, ORANGE, "/"),
+    ]
+    one: Json = {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "y0": 1,
+        "y1": 1,
+        "line": {"color": GREY, "width": 2, "dash": "dot"},
+    }
+    drawn = layout(
+        height=320,
+        key=key,
+        showlegend=True,
+        legend=legend(),
+        barmode="group",
+        margin={"l": 60, "r": 16, "t": 72, "b": 48},
+        xaxis={"type": "category", "automargin": True},
+        # Room for the numbers above the bars.
+        yaxis={
+            "title": {"text": "times the bound"},
+            "range": [0, 1.15 * max(1.0, *fractional, *jct)],
+            "automargin": True,
+        },
+        shapes=[one],
+    )
+    return Drawing(data, drawn, note=note)
+
+
+def table(runs: Sequence[Run]) -> Table:
+    """Totals, bounds and quotients of every run."""
+    header = (
+        "run",
+        "fractional_slots",
+        "fractional_bound_slots",
+        "fractional_quotient",
+        "jct_slots",
+        "jct_bound_slots",
+        "jct_quotient",
+    )
+    rows = (
+        (
+            run.name,
+            run.fractional,
+            run.fractional_bound,
+            run.fractional / run.fractional_bound,
+            run.jct,
+            run.jct_bound,
+            run.jct / run.jct_bound,
+        )
+        for run in runs
+    )
+    return Table(header, rows)
+
+
+def _bars(name: str, runs: list[str], numbers: list[float], colour: str, pattern: str) -> Json:
+    return {
+        "type": "bar",
+        "name": name,
+        "x": runs,
+        "y": numbers,
+        "text": [f"{number:.2f}" for number in numbers],
+        "textposition": "outside",
+        "cliponaxis": False,
+        "marker": {"color": colour, "pattern": {"shape": pattern}},
+        "hovertemplate": f"{name}<br>%{{x}}: %{{y:.3f}}<extra></extra>",
+    }
