@@ -14,23 +14,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduling.split_learning.admm import Admm
-from scheduling.split_learning.balanced_greedy import balanced_greedy
 from scheduling.split_learning.check import violations
-from scheduling.split_learning.ilp import TooLarge, ilp
+from scheduling.split_learning.ilp import TooLarge
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import Method
-from scheduling.split_learning.random_fcfs import random_fcfs
+from scheduling.split_learning.methods import METHODS
 from studies.split_learning.profile import KILOBIT_OF_KIB, RELEASED_KILOBIT_OF_KIB
 from studies.split_learning.scenarios import Scenario, draw
 
 SIZES = ((10, 2), (10, 5), (15, 5))
 ROWS = tuple(Scenario(n, m, j, i) for n in (1, 2) for m in ("resnet101", "vgg19") for j, i in SIZES)
-METHODS: Mapping[str, Method] = {
-    "ilp": ilp,
-    "admm": Admm(),
-    "balanced": balanced_greedy,
-    "random": random_fcfs,
-}
+ALL: Mapping[str, Method] = {**METHODS, "admm": Admm()}
 
 
 @dataclass(frozen=True)
@@ -73,7 +67,7 @@ def table(rows: Sequence[Scenario], seeds: range, seconds: float, names: list[st
         runs, best, bounds, horizons = [], [], [], []
         for seed in seeds:
             instance = draw(row, np.random.default_rng(seed))
-            runs.append([run(METHODS[name], instance, seconds=seconds, seed=seed) for name in names])
+            runs.append([run(ALL[name], instance, seconds=seconds, seed=seed) for name in names])
             bounds.append(max(one.bound for one in runs[-1]))
             best.append(min(one.makespan for one in runs[-1] if one.makespan == one.makespan))
             horizons.append(instance.horizon)
@@ -101,14 +95,14 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3, help="instances drawn for each row")
     parser.add_argument("--seed", type=int, default=1, help="the first of them")
     parser.add_argument("--seconds", type=float, default=20.0, help="budget of each method and instance")
-    parser.add_argument("--only", nargs="*", choices=sorted(METHODS), help="these methods")
+    parser.add_argument("--only", nargs="*", choices=sorted(ALL), help="these methods")
     parser.add_argument("--released", action="store_true", help="links as fast as the code released with the paper")
     arguments = parser.parse_args()
-    names = [name for name in METHODS if name in (arguments.only or METHODS)]
+    names = [name for name in ALL if name in (arguments.only or ALL)]
     began = time.perf_counter()
     seeds = range(arguments.seed, arguments.seed + arguments.seeds)
     # The first call compiles.
-    for method in METHODS.values():
+    for method in ALL.values():
         run(method, draw(ROWS[3], np.random.default_rng(0)), seconds=1.0, seed=0)
     kilobit = RELEASED_KILOBIT_OF_KIB if arguments.released else KILOBIT_OF_KIB
     rows = [replace(row, kilobit_of_kib=kilobit) for row in ROWS]
