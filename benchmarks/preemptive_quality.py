@@ -1,6 +1,11 @@
-"""`python -m benchmarks.preemptive_quality`: total time of jobs over the no-migration optimum, on tiny instances."""
+"""`python -m benchmarks.preemptive_quality`: total time of jobs over the no-migration optimum, on tiny instances.
+
+Two draws. *wide*: the cloud takes from 1 slot to as long as a server for a chunk. *near*: it saves at most 2, what
+transfers cost, which are the ranges of the random instances that the tests read.
+"""
 
 import argparse
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -10,8 +15,8 @@ from scheduling.answer_preemptive import run
 from scheduling.instance_preemptive import read_preemptive
 from tests.scheduling.twins.preemptive_milp import optimum
 
-LIMITS = {"jobmax": 1.02, "paper": None}
-"""Of the mean; the paper's own rule is measured beside it."""
+LIMITS = {"jobmax": 1.02, "paper": 1.07}
+"""Of the mean, by rule."""
 
 
 def draw(rng: np.random.Generator) -> dict[str, Any]:
@@ -39,6 +44,33 @@ def draw(rng: np.random.Generator) -> dict[str, Any]:
     return {"servers": servers, "cloud": True, "jobs": jobs}
 
 
+def draw_near(rng: np.random.Generator) -> dict[str, Any]:
+    """Three or four jobs of one to three chunks on two or three servers and a cloud, in whole slots."""
+    servers = [
+        {"workers": rng.integers(0, 2, rng.integers(1, 3)).tolist(), "pss": [0]} for _ in range(rng.integers(2, 4))
+    ]
+    jobs = []
+    for i, arrival in enumerate(sorted(rng.integers(0, 6, rng.integers(3, 5)).tolist())):
+        fast = int(rng.integers(1, 5))
+        jobs.append(
+            {
+                "id": i,
+                "r": arrival,
+                "D": int(rng.integers(1, 4)),
+                "worker_type": int(rng.integers(2)),
+                "p0": fast + int(rng.integers(0, 3)),
+                "p1": fast,
+                "delta": rng.integers(0, 4, len(servers)).tolist(),
+                "delta_cloud": int(rng.integers(4, 7)),
+            }
+        )
+    return {"servers": servers, "cloud": True, "jobs": jobs}
+
+
+Draw = Callable[[np.random.Generator], dict[str, Any]]
+DRAWS: dict[str, Draw] = {"wide": draw, "near": draw_near}
+
+
 def total(document: dict[str, Any], rule: str) -> Fraction:
     """Sum of completion - arrival under a rule, slots."""
     instance = read_preemptive(document)
@@ -47,7 +79,7 @@ def total(document: dict[str, Any], rule: str) -> Fraction:
     return sum((end - Fraction(job["r"]) for end, job in pairs if end is not None), Fraction(0))
 
 
-def ratios(rng: np.random.Generator, instances: int) -> dict[str, list[float]]:
+def ratios(rng: np.random.Generator, instances: int, draw: Draw = draw) -> dict[str, list[float]]:
     """Total over the optimum of every instance, by rule."""
     found: dict[str, list[float]] = {rule: [] for rule in LIMITS}
     for _ in range(instances):
@@ -66,12 +98,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.preemptive_quality", description=__doc__)
     parser.add_argument("--instances", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--draw", choices=sorted(DRAWS), default="wide")
     arguments = parser.parse_args()
-    found = ratios(np.random.default_rng(arguments.seed), arguments.instances)
-    print(f"total time over the no-migration optimum, {arguments.instances} tiny instances, seed {arguments.seed}")
+    found = ratios(np.random.default_rng(arguments.seed), arguments.instances, DRAWS[arguments.draw])
+    drawn = f"{arguments.instances} tiny instances, {arguments.draw}, seed {arguments.seed}"
+    print(f"total time over the no-migration optimum, {drawn}")
     for rule, values in found.items():
         mean, limit = np.mean(values), LIMITS[rule]
-        said = "" if limit is None else f"  mean <= {limit:g}: {'kept' if mean <= limit else 'BROKEN'}"
+        said = f"  mean <= {limit:g}: {'kept' if mean <= limit else 'BROKEN'}"
         best = np.mean(np.array(values) < 1 + 1e-9)
         print(f"{rule:>8}: mean {mean:.4f}, max {max(values):.3f}, best in {best:.0%}{said}")
 

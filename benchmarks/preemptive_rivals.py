@@ -78,13 +78,12 @@ RIVALS: Mapping[str, Callable[[Workload], dict[str, float]]] = {
 
 def table(seeds: range, names: list[str]) -> Iterator[str]:
     """A line a setting: mean time of jobs under each, slots; then in how many jobmax is no worse than each."""
-    width = max(10, *map(len, names))
-    yield f"{'jobs':>5} {'servers':>7} {'span':>5} " + " ".join(f"{name:>{width}}" for name in names)
+    yield f"{'jobs':>5} {'servers':>7} {'span':>5} " + " ".join(f"{name:>10}" for name in names)
     rows = []
     for setting in SETTINGS:
         drawn = [draw(setting, np.random.default_rng(seed)) for seed in seeds]
         rows.append([np.mean([_mean(RIVALS[name](work), work) for work in drawn]) for name in names])
-        cells = " ".join(f"{value:{width}.1f}" for value in rows[-1])
+        cells = " ".join(f"{value:{max(10, len(name))}.1f}" for name, value in zip(names, rows[-1], strict=True))
         yield f"{setting.jobs:>5} {setting.servers:>7} {setting.span:>5} {cells}"
     means = np.array(rows)
     for i, name in enumerate(names[1:], 1):
