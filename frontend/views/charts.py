@@ -244,7 +244,7 @@ CHARTS: Final[Mapping[str, Chart]] = {
     "quotients": Chart(
         _draw_quotients,
         _tabulate_quotients,
-        "Competitive quotients: times the least that is possible",
+        "Competitive quotients: times a bound that nobody can be below",
         "Bars of both competitive quotients of the latest complete jobs, as they ran and with faster workers",
     ),
 }
