@@ -124,7 +124,9 @@ def scarcity_of_resources(book: Book) -> Floats:
 def _near(book: Book, part: int) -> tuple[Ints, Ints]:
     """Unit-slots of each resource that are sold and that there are in the first part of the horizon, R numbers each."""
     soon = book.ledger.used[: max(1, len(book.ledger.used) // part)]
-    return soon.sum(axis=(0, 1)), len(soon) * book.inventory.capacity.sum(axis=0)
+    # Slots first: rows of all servers lie together in memory.
+    sold: Ints = soon.sum(axis=0).sum(axis=0)
+    return sold, len(soon) * book.inventory.capacity.sum(axis=0)
 
 
 def _in_steps(sold: int, capacity: int) -> float:

@@ -160,7 +160,7 @@ def _ask(
         index.refresh(used, prices, version=version)
         found = _answer(index, question)
         limit = question.limit(found)
-        fine = limit <= 0 or index.resolves(question.bid, limit)
+        fine = limit <= 0 or index.resolves(question.bid, limit, tail=question.tail)
     # Prices far beyond what this bid can spend leave too few digits for those within: rare, so built for the occasion.
     # What is found at finer prices may cost far less, and leave a lower limit.
     while not fine:
@@ -169,7 +169,7 @@ def _ask(
         finer.refresh(used, prices)
         found, before = _answer(finer, question) or found, limit
         limit = question.limit(found)
-        fine = limit <= 0 or 2.0 * limit > before or finer.resolves(question.bid, limit)
+        fine = limit <= 0 or 2.0 * limit > before or finer.resolves(question.bid, limit, tail=question.tail)
     return found
 
 

@@ -26,6 +26,8 @@ from scheduling.rigid_tables import (
 LARGE = 4
 HUBS = 8
 """Servers of at least a quarter of the greatest one's size are hubs, if they are no more than eight."""
+NARROWEST = 16
+"""Workers that tables are made for before a bid with more chunks comes: doubled as needed."""
 TABLED_WORKERS = 4096
 TABLED_PSS = 64
 """Beyond these counts bounds are extrapolated, which keeps them valid and the tables small."""
@@ -91,12 +93,13 @@ class RigidIndex:
 
     def _widen(self, count: int) -> None:
         """Make room for jobs of up to `count` workers."""
-        self._width = min(max(128, 1 << (count - 1).bit_length()), self._total)
+        self._width = min(max(NARROWEST, 1 << (count - 1).bit_length()), self._total)
         machines, servers = self._most.shape
         workers, pss, slots = self._workers, machines - self._workers, self.slots
         levels = max(slots, 1).bit_length()
         tabled = min(self._width, TABLED_WORKERS)
-        most = min(TABLED_PSS, max(1, int(self._most_small[workers:].max(initial=1))))
+        needed = ps_counts(self.inventory, self._width, rings=self._rings)
+        most = min(TABLED_PSS, max(1, min(int(self._most_small[workers:].max(initial=1)), int(needed.max(initial=1)))))
         self._slot_costs = np.zeros((workers, slots, tabled + 1), np.int64)
         self._totals = np.zeros((workers, slots), np.int64)
         self._slot_prices = np.zeros((pss, slots, most + 1), np.int64)
@@ -106,7 +109,7 @@ class RigidIndex:
             demand=self._demand,
             wants=self._wants,
             shared=self._shared,
-            pss=ps_counts(self.inventory, self._width, rings=self._rings),
+            pss=needed,
             hubs=self._hubs,
             small=self._small,
             most=self._most,
@@ -134,31 +137,33 @@ class RigidIndex:
         slots = self.slots
         used = np.ascontiguousarray(used).view()
         used.flags.writeable = False
-        if self._used is None or function is None or self._prices != function:
-            touched, low, high = np.arange(used.shape[1]), np.zeros(used.shape[1], np.int64), None
-        else:
-            low, high = np.empty(used.shape[1], np.int64), np.empty(used.shape[1], np.int64)
+        low, high = np.zeros(used.shape[1], np.int64), np.full(used.shape[1], slots, np.int64)
+        anew = self._used is None or function is None or self._prices != function
+        if self._used is not None and not anew:
             changed_slots(used, self._used, low, high)
-            touched = np.flatnonzero(low < slots)
+        touched = np.flatnonzero(low < slots)
         if len(touched):
-            self._take(used, prices, touched)
-            if self._rescale() or high is None or 4 * len(touched) > used.shape[1]:
-                self._build()
+            end = int(high[touched].max())
+            self._take(used, prices, touched, slice(int(low[touched].min()), end))
+            if self._rescale() or anew:
+                self._build(slots)
+            elif 4 * len(touched) > used.shape[1]:
+                self._build(end)
             else:
                 self._update(touched, low, high)
         self._prices = function
         self._seen = (version, function)
 
-    def _take(self, used: Ints, prices: PriceOf | Floats, touched: Ints) -> None:
-        """Copy what is used and priced on the servers that changed."""
+    def _take(self, used: Ints, prices: PriceOf | Floats, touched: Ints, slots: slice) -> None:
+        """Copy what is used and priced on the servers, and in the slots, that changed."""
         if self._used is None:
             self._used = np.empty_like(used)
         # A slice copies whole rows where indices would gather one by one.
         where = slice(None) if len(touched) == used.shape[1] else touched
-        now, capacity = used[:, where], self.inventory.capacity[where]
-        self._used[:, where] = now
-        self._tables.free[:, where] = capacity - now
-        self._unit[:, where] = prices[:, where] if isinstance(prices, np.ndarray) else prices.of(now, capacity)
+        now, capacity = used[slots, where], self.inventory.capacity[where]
+        self._used[slots, where] = now
+        self._tables.free[slots, where] = capacity - now
+        self._unit[slots, where] = prices[slots, where] if isinstance(prices, np.ndarray) else prices.of(now, capacity)
         if self.ceiling < math.inf:
             self._tables.free[self._unit > self.ceiling] = 0
         price_peaks(self._tables, self._unit, touched, self._peaks)
@@ -172,9 +177,12 @@ class RigidIndex:
         self._tables.quantum[:] = quantum
         return True
 
-    def _build(self) -> None:
-        build_servers(self._tables, self._unit)
-        self._derive(np.ones((len(self._demand), self.slots), np.bool_))
+    def _build(self, end: int) -> None:
+        """Compute the tables anew, where nothing changed in slot `end` or later."""
+        build_servers(self._tables, self._unit, end)
+        dirty = np.zeros((len(self._demand), self.slots), np.bool_)
+        dirty[:, :end] = True
+        self._derive(dirty)
 
     def _update(self, touched: Ints, low: Ints, high: Ints) -> None:
         dirty = np.zeros((len(self._demand), self.slots), np.bool_)
@@ -216,11 +224,20 @@ class RigidIndex:
         )
         return search(self._tables, job)
 
-    def resolves(self, bid: Bid, limit: float) -> bool:
+    def resolves(self, bid: Bid, limit: float, *, tail: int) -> bool:
         """Is rounding lost beside `limit`, more than which the bid cannot spend? If not, tables up to it are finer."""
-        machine_slots = min(bid.chunks, self._total) * self.slots
-        lost = machine_slots * float(self._tables.quantum.max())
-        return lost <= FINE * limit or float(self._peaks.max(initial=0.0)) <= limit
+        quantum, most = float(self._tables.quantum.max()), min(bid.chunks, self._total)
+        if most * self.slots * quantum <= FINE * limit or float(self._peaks.max(initial=0.0)) <= limit:
+            return True
+        return self._machine_slots(bid, most, tail) * quantum <= FINE * limit
+
+    def _machine_slots(self, bid: Bid, most: int, tail: int) -> int:
+        """More than any schedule of the bid holds, workers and PSs."""
+        length = durations(bid, most=most, slots=self.slots).astype(np.int64)
+        # All workers away from the host need the most PSs.
+        pss = np.maximum(1, self._tables.pss[:, :, : most + 1].max(axis=(0, 1)))
+        held = (np.arange(most + 1) + pss) * (length + tail)
+        return int(held.max(initial=0, where=length <= self.slots))
 
     def covers(self, bid: Bid) -> bool:
         """Are the tables wide enough for the bid's workers, and made for its architecture?"""

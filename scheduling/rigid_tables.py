@@ -129,23 +129,28 @@ def refresh_server(tables: Tables, unit: Floats, s: int, low: int, high: int, di
 
 
 @kernel
-def build_servers(tables: Tables, unit: Floats) -> None:
-    """Compute the rooms and prices of every server, in the order they lie in memory; the same as one by one."""
+def build_servers(tables: Tables, unit: Floats, end: int) -> None:
+    """Compute the rooms and prices of every server, in the order they lie in memory; the same as one by one.
+
+    Nothing changed in slot `end` or later.
+    """
     room, slot_price, price = tables.room, tables.slot_price, tables.price
     machines, levels, slots, servers = room.shape
     for m in range(machines):
         demand, wants = tables.demand[m], tables.wants[m]
         price[m, 0] = 0
-        for t in range(slots):
+        for t in range(end):
             for s in range(servers):
                 now = fit(tables.free[t, s], demand, wants)
                 cost = int(np.rint(machine_price(unit[t, s], demand, wants) / tables.quantum[m])) if now > 0 else 0
                 room[m, 0, t, s] = now
                 slot_price[m, t, s] = cost
-                price[m, t + 1, s] = price[m, t, s] + cost
+        for t in range(slots):
+            for s in range(servers):
+                price[m, t + 1, s] = price[m, t, s] + slot_price[m, t, s]
         for level in range(1, levels):
             half = 1 << (level - 1)
-            for t in range(slots):
+            for t in range(end):
                 other = min(t + half, slots - 1)
                 for s in range(servers):
                     room[m, level, t, s] = min(room[m, level - 1, t, s], room[m, level - 1, other, s])

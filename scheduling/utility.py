@@ -3,10 +3,12 @@
 import math
 from copy import copy
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduling.arrays import Floats, Json
 from scheduling.errors import InvalidField
@@ -102,6 +104,25 @@ class Sigmoid(_Form):
             return self.g1 / (1.0 + math.exp(x))
         small = math.exp(-x)  # exp(x) would overflow for late completions
         return self.g1 * small / (1.0 + small)
+
+    def curve(self, slots: int) -> Floats:
+        """Worth at elapsed 0, 1, ..., slots - 1: `at` of each, to the last bit."""
+        early, powers = _sigmoid_powers(self.g2, self.g3, slots)
+        worth: Floats = np.where(early, self.g1, self.g1 * powers) / (1.0 + powers)
+        return worth
+
+
+@lru_cache(maxsize=64)
+def _sigmoid_powers(g2: float, g3: float, slots: int) -> tuple[NDArray[np.bool_], Floats]:
+    """Which slots are not after g3, and exp(-|g2 (d - g3)|) of each: a bid's curve is asked for several times.
+
+    By `math.exp`, as another library's may differ in the last bit.
+    """
+    x = g2 * (np.arange(slots) - g3)
+    powers = np.array([*map(math.exp, (-np.abs(x)).tolist())])
+    for array in (early := x <= 0, powers):
+        array.flags.writeable = False
+    return early, powers
 
 
 @dataclass(frozen=True)

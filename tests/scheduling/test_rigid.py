@@ -13,7 +13,7 @@ from scheduling import rigid_index
 from scheduling.arrays import Floats, Ints
 from scheduling.ledger import Ledger
 from scheduling.prices import printed_prices, reserve_prices
-from scheduling.rigid import Response, RigidIndex, RigidMarket, best_response
+from scheduling.rigid import Response, RigidIndex, RigidMarket, best_response, smallest_problem
 from scheduling.schedule import Role
 from scheduling.utility import Linear
 from tests.scheduling.twins import rigid_exact, rigid_milp
@@ -354,3 +354,21 @@ def test_prices_may_be_given_as_a_function() -> None:
         index=index,
     )
     assert by_array == by_function
+
+
+def test_a_small_bid_needs_no_finer_tables_where_it_holds_few_machine_slots() -> None:
+    ledger, drawn = smallest_problem()
+    bid = replace(drawn, chunks=1, minibatches=2, transfer_time=(Fraction(0),))
+    index = RigidIndex(ledger.inventory, 64)
+    used = np.zeros((64, *ledger.inventory.capacity.shape), np.int64)
+    prices = np.full(used.shape, 1e-3)
+    prices[0] = 1e6
+    index.widen_for(bid)
+    index.refresh(used, prices)
+    # One worker and one PS for four slots each: rounding costs at most 8 quanta, far fewer than a horizon of them.
+    quantum = float(index._tables.quantum.max()) / rigid_index.FINE
+    assert index.resolves(bid, 8.01 * quantum, tail=0)
+    assert not index.resolves(bid, 7.99 * quantum, tail=0)
+    assert not index.resolves(bid, 8.01 * quantum, tail=1)
+    assert index.resolves(bid, 10.01 * quantum, tail=1)
+    assert 64 * quantum < 1e6

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from scheduling.arrays import Json
 from scheduling.errors import InvalidField
-from scheduling.utility import FORMS, utility_from_json
+from scheduling.utility import FORMS, Sigmoid, utility_from_json
 
 DOCUMENTS: list[Json] = [
     {"type": "constant", "v": 7},
@@ -108,3 +108,12 @@ def test_nonsense_is_refused_by_the_name_of_the_field(document: Json, field: str
     with pytest.raises(InvalidField) as caught:
         utility_from_json(document)
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize("steepness", [0.0, 0.02, 5.0, 1e6])
+@pytest.mark.parametrize("target", [0.0, 7.5, 1e9])
+def test_the_curve_of_a_sigmoid_is_its_worth_in_every_slot_to_the_last_bit(steepness: float, target: float) -> None:
+    for amplitude in (0.0, 1e-3, 123.4):
+        utility = Sigmoid(amplitude, steepness, target)
+        for slots in (0, 1, 900):
+            assert utility.curve(slots).tolist() == [utility.at(elapsed) for elapsed in range(slots)]
