@@ -32,7 +32,9 @@ TABLED_WORKERS = 4096
 TABLED_PSS = 64
 """Beyond these counts bounds are extrapolated, which keeps them valid and the tables small."""
 FINE = 1e-8
-"""Share of what a bid can spend that rounding prices to quanta may cost it."""
+"""Share of what a bid can spend that rounding prices to quanta may cost it, were all its workers held all the time."""
+SHARP = 1e-9
+"""The same with the machine-slots that it can hold."""
 
 
 class PriceOf(Protocol):
@@ -229,7 +231,7 @@ class RigidIndex:
         quantum, most = float(self._tables.quantum.max()), min(bid.chunks, self._total)
         if most * self.slots * quantum <= FINE * limit or float(self._peaks.max(initial=0.0)) <= limit:
             return True
-        return self._machine_slots(bid, most, tail) * quantum <= FINE * limit
+        return self._machine_slots(bid, most, tail) * quantum <= SHARP * limit
 
     def _machine_slots(self, bid: Bid, most: int, tail: int) -> int:
         """More than any schedule of the bid holds, workers and PSs."""
