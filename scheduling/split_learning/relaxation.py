@@ -221,7 +221,7 @@ class Relaxation:
             where = np.searchsorted(release, self._release[i][on]), np.searchsorted(after, self._after[i][on])
             np.add.at(load, where, work[on])
             load = load[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]
-            over = load + release[:, None] + after[None] - span
+            over = np.where(load > 1e-9, load + release[:, None] + after[None] - span, -np.inf)
             for _ in range(EACH_TIME):
                 a, t = np.unravel_index(over.argmax(), over.shape)
                 if over[a, t] <= TOLERANCE * max(1.0, span):
