@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduling.split_learning.admm import Admm
 from scheduling.split_learning.check import violations
 from scheduling.split_learning.ilp import TooLarge
 from scheduling.split_learning.instance import Instance
@@ -24,7 +23,7 @@ from studies.split_learning.scenarios import Scenario, draw
 
 SIZES = ((10, 2), (10, 5), (15, 5))
 ROWS = tuple(Scenario(n, m, j, i) for n in (1, 2) for m in ("resnet101", "vgg19") for j, i in SIZES)
-ALL: Mapping[str, Method] = {**METHODS, "admm": Admm()}
+ALL: Mapping[str, Method] = {**METHODS}
 
 
 @dataclass(frozen=True)

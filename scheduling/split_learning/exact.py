@@ -63,10 +63,13 @@ class Exact:
             self._from_whole()
         yield self._step("insertion")
         if self._open:
+            self._walk_anew(self.low)
+            yield self._step("descent")
+        if self._open:
             yield from self._bound()
         seconds, asked = FIRST_SLICE, 0
         while self._open:
-            yield from self._search(seconds, first=asked == 0)
+            yield from self._search(seconds)
             asked += 1
             if self._open:
                 yield from self._ask(self._question(asked), seconds * (ASK_LONGER if asked <= 3 else 1))
@@ -121,7 +124,7 @@ class Exact:
         high = self.best - 1
         middle = high
         while self._open and self.low <= high:
-            solved = self.relaxation.least(self.low, middle)
+            solved = self.relaxation.least(self.low, middle, self.left)
             if solved is None:
                 self.low = middle + 1
             else:
@@ -144,16 +147,13 @@ class Exact:
                 self._offer(attempt)
                 break
 
-    def _search(self, seconds: float, *, first: bool) -> Iterator[Step]:
+    def _search(self, seconds: float) -> Iterator[Step]:
         """Walk: shake, descend towards a target, and stay where the helpers' excess over it is no larger.
 
         The target is the bound, or where the walk is stuck another makespan that would be better than the best.
         """
         until = self.left() - seconds
-        if first:
-            self._walk_anew(self.low)
-            yield self._step("descent")
-        while not first and self._open and self.left() > until:
+        while self._open and self.left() > until:
             walker, target = self._walker, self._target
             if walker is None or not self.low <= target < self.best:
                 self._walk_anew(int(self.rng.integers(self.low, self.best)))

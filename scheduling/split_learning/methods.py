@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from scheduling.errors import InvalidField
+from scheduling.split_learning.admm import Admm
 from scheduling.split_learning.balanced_greedy import balanced_greedy
 from scheduling.split_learning.exact import exact
 from scheduling.split_learning.ilp import ilp
@@ -14,6 +15,7 @@ from scheduling.split_learning.random_fcfs import random_fcfs
 
 METHODS: Mapping[str, Method] = {
     "exact": exact,
+    "admm": Admm(),
     "balanced-greedy": balanced_greedy,
     "random": random_fcfs,
     "ilp": ilp,

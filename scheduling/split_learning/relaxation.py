@@ -1,15 +1,20 @@
 """Bounds that hold for every plan: the slowest unavoidable path, and a linear program over assignments."""
 
 from dataclasses import dataclass
+from typing import Any, Literal, cast
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import coo_array, csr_array, vstack
 
 from scheduling.arrays import Floats, Ints
 from scheduling.split_learning.instance import Flags, Instance
+from scheduling.split_learning.method import Left
 
 TOLERANCE = 1e-6
+METHOD: Literal["highs-ds"] = "highs-ds"
+STALLED = 2.0
+"""Seconds."""
 EACH_TIME = 3
 """Rows added for a helper at a time."""
 
@@ -61,19 +66,23 @@ class Relaxation:
         able: Flags = self._fits & (self._path <= makespan)
         return able
 
-    def least(self, low: int, makespan: int) -> Solved | None:
+    def least(self, low: int, makespan: int, left: Left) -> Solved | None:
         """The least makespan from `low` to `makespan` of divided clients; None if there is none.
 
-        No plan ends earlier, if none ends before `low`.
+        No plan ends earlier, if none ends before `low`; also if it stops before it found all rows, because no time was
+        left or nothing had come of them for a while.
         """
         able = self.allowed(makespan)
         if not able.any(axis=0).all():
             return None
+        begun, risen = left(), float(low)
         while True:
             solved = self._solve(able, low, makespan)
             if solved is None:
                 return None
-            if not self._separate(solved.share, solved.span):
+            if solved.span > risen + TOLERANCE:
+                begun, risen = left(), solved.span
+            if left() <= max(0.0, begun - STALLED) or not self._separate(solved.share, solved.span):
                 return solved
 
     def whole(self, makespan: int, cuts: list[Cut], seconds: float) -> Ints | bool | None:
@@ -105,14 +114,14 @@ class Relaxation:
         limits = np.zeros((len(columns) + 1, 2))
         limits[:-1, 1] = 1
         limits[-1] = low, makespan
-        found = milp(
-            cost,
-            bounds=Bounds(limits[:, 0], limits[:, 1]),
-            constraints=[LinearConstraint(rows, -np.inf, right), LinearConstraint(csr_array(once), 1, 1)],
+        # The stubs know no sparse matrices here; milp does, and takes several times as long over a linear program.
+        equal, unequal = cast(Any, once), cast(Any, rows)
+        found = linprog(
+            cost, A_ub=unequal, b_ub=right, A_eq=equal, b_eq=np.ones(clients), bounds=cast(Any, limits), method=METHOD
         )
         if found.status == 2:
             return None
-        if found.x is None:
+        if found.x is None or found.fun is None:
             raise RuntimeError(f"the solver gave up: {found.message}")
         share = np.zeros(able.size)
         share[columns] = found.x[:-1]

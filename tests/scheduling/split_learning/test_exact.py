@@ -108,7 +108,7 @@ def test_the_linear_program_is_never_above_the_optimum() -> None:
         low = relaxation.path_bound()
         assert low <= least, seed
         for makespan in range(least, least + 3):
-            solved = relaxation.least(low, makespan)
+            solved = relaxation.least(low, makespan, lambda: 1.0)
             assert solved is not None, seed
             assert solved.span <= least + 1e-6, seed
 
