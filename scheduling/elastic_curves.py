@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
-from scheduling.elastic_compiled import Counts, inner, kernel
+from scheduling.elastic_compiled import Counts, Flags, copy, inner, kernel
 from scheduling.elastic_tables import Runs
 
 
@@ -43,14 +43,25 @@ class Curves(NamedTuple):
 
 
 @kernel
-def make_curves(workers: Runs, pss: Runs, job: Job, first: int) -> Curves:
-    """The curves of all slots from `first` on; those before stay empty."""
+def make_curves(workers: Runs, pss: Runs, job: Job, first: int, repeats: Flags) -> Curves:
+    """The curves of all slots from `first` on; those before stay empty.
+
+    `repeats` marks slots (T) in which everything is as in the slot before: most of a long horizon.
+    """
     slots, width = len(workers.size), len(job.pss)
     cost = np.empty((slots, width), np.int64)
     vertex = np.zeros((slots, width), np.int32)
     most, size = np.zeros(slots, np.int32), np.ones(slots, np.int32)
     scratch = np.empty(width, np.int64)
+    ready = first
+    for slot in job.usable:
+        ready = max(ready, slot)
     for t in range(first, slots):
+        if repeats[t] and t > ready:
+            most[t], size[t] = most[t - 1], size[t - 1]
+            copy(cost[t - 1, : most[t] + 1], cost[t])
+            copy(vertex[t - 1, : size[t]], vertex[t])
+            continue
         most[t] = _fill(workers, pss, job, t, cost[t], scratch)
         size[t] = _hull(cost[t], most[t], vertex[t])
     return Curves(cost, most, vertex, size)
@@ -99,6 +110,8 @@ def _expand(runs: Runs, job: Job, t: int, cost: Ints) -> int:
     n, total = 0, 0
     cost[0] = 0
     for i in range(runs.size[t]):
+        if n + 1 == len(cost):
+            break
         if job.usable[runs.server[t, i]] > t:
             continue
         price = np.rint(runs.price[t, i] * job.scale)

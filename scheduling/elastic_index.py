@@ -48,7 +48,8 @@ class ElasticIndex:
         self._used: Ints | None = None
         self._free: Ints = np.zeros((slots, *inventory.capacity.shape), np.int64)
         self._unit: Floats = np.zeros(self._free.shape)
-        self._repeats: Flags = np.zeros(slots, np.bool_)
+        self.repeats: Flags = np.zeros(slots, np.bool_)
+        """Slots in which everything is as in the slot before, T."""
         self._changed: Ints = np.zeros(slots, np.int64)
         """The number of the change that last touched each slot."""
         self._changes = 0
@@ -87,7 +88,7 @@ class ElasticIndex:
             self._unit[at, servers] = prices[at, servers] if isinstance(prices, np.ndarray) else prices.of(now, most)
         self._changes += 1
         self._changed[cells.any(axis=1)] = self._changes
-        mark_repeats(self._free, self._unit, self._repeats)
+        mark_repeats(self._free, self._unit, self.repeats)
 
     def runs(self, machine: MachineType) -> Runs:
         """Where one machine type fits in each slot, cheapest first."""
@@ -98,7 +99,7 @@ class ElasticIndex:
         if table.at < self._changes:
             dirty = self._changed > table.at
             refresh_runs(
-                table.runs, self._free, self._unit, table.hosts, table.demand, table.wants, dirty, self._repeats
+                table.runs, self._free, self._unit, table.hosts, table.demand, table.wants, dirty, self.repeats
             )
             table.at = self._changes
         return table.runs

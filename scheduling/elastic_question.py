@@ -10,7 +10,7 @@ import numpy as np
 from scheduling.arrays import Floats, Ints
 from scheduling.bid import Bid
 from scheduling.elastic_allocation import allocate
-from scheduling.elastic_compiled import Counts
+from scheduling.elastic_compiled import Counts, Flags
 from scheduling.elastic_curves import Job, earliest, make_curves
 from scheduling.elastic_index import ElasticIndex
 from scheduling.elastic_search import LATEST, RATIO, search
@@ -61,6 +61,7 @@ class Question:
             way=way,
             workers=index.runs(way.worker),
             pss=index.runs(way.ps),
+            repeats=index.repeats,
             needed=index.pss_needed(way, min(self.bid.chunks, way.worker_slots)),
             usable=np.array(self.bid.delay, np.int64) + (self.bid.arrival - self.start),
             worth=worth_by_slot(self.bid, self.start, index.slots),
@@ -79,6 +80,8 @@ class _WithWay:
     way: Way
     workers: Runs
     pss: Runs
+    repeats: Flags
+    """Slots in which everything is as in the slot before, T."""
     needed: Counts
     """PSs that n workers need, for every n that one slot may have."""
     usable: Ints
@@ -128,7 +131,7 @@ class _WithWay:
     def _search(self, limit: float) -> Response | None:
         """The best answer that costs at most `limit`."""
         job = self._job(limit)
-        curves = make_curves(self.workers, self.pss, job, self.first)
+        curves = make_curves(self.workers, self.pss, job, self.first, self.repeats)
         _, completion, counts = search(curves, job, self.first, self.question.mode, float(self.question.above))
         return None if completion < 0 else self._response(completion, counts)
 
