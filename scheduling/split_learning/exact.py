@@ -34,6 +34,12 @@ ASK_LONGER = 8
 """The first slices of the integer program are longer: it often is done at once."""
 PATIENCE = 100
 """Descents that may find nothing better before the walk goes on from where it is."""
+MOST_CHOICES = 10_000
+"""Helpers times clients up to which the integer program is asked at all: it answers nothing about more in time."""
+SEEDS = 200
+"""Rows that the linear program begins with, about."""
+TOO_LONG = 0.2
+"""Of the time that is left, for one linear program more."""
 ROUNDED = 0.999
 """A client of whom a helper has this much in the linear program goes there whole."""
 
@@ -71,7 +77,7 @@ class Exact:
         while self._open:
             yield from self._search(seconds)
             asked += 1
-            if self._open:
+            if self._open and self.instance.release.size <= MOST_CHOICES:
                 yield from self._ask(self._question(asked), seconds * (ASK_LONGER if asked <= 3 else 1))
             seconds *= SLICES_GROW
         yield self._step("done")
@@ -121,9 +127,14 @@ class Exact:
 
     def _bound(self) -> Iterator[Step]:
         """Bisect for the least makespan the linear program allows; first whether anything better is possible at all."""
+        if self._state is not None:
+            # The rows that the best assignment breaks save most of the search for them.
+            while self.relaxation.add_broken(self._state.assignment, self.low) and len(self.relaxation) < SEEDS:
+                pass
         high = self.best - 1
         middle = high
         while self._open and self.low <= high:
+            begun = self.left()
             solved = self.relaxation.least(self.low, middle, self.left)
             if solved is None:
                 self.low = middle + 1
@@ -134,6 +145,8 @@ class Exact:
             yield self._step("linear program")
             high = min(high, self.best - 1)
             middle = (self.low + high) // 2
+            if begun - self.left() > TOO_LONG * self.left():
+                break
 
     def _round(self, share: Floats) -> None:
         """Clients that the linear program gives whole to one helper go there; the others are inserted."""

@@ -14,7 +14,9 @@ from scheduling.split_learning.method import Left
 TOLERANCE = 1e-6
 METHOD: Literal["highs-ds"] = "highs-ds"
 STALLED = 2.0
-"""Seconds."""
+"""Seconds in which a bound has to rise"""
+RISES = 1.002
+"""by this factor."""
 EACH_TIME = 3
 """Rows added for a helper at a time."""
 
@@ -56,6 +58,10 @@ class Relaxation:
         self.solved = 0
         """How often the solver was called."""
 
+    def __len__(self) -> int:
+        """Rows found so far."""
+        return len(self._rows)
+
     def path_bound(self) -> int:
         """The longest of the clients' shortest paths, slots."""
         far = self._path.max() + 1
@@ -80,7 +86,7 @@ class Relaxation:
             solved = self._solve(able, low, makespan)
             if solved is None:
                 return None
-            if solved.span > risen + TOLERANCE:
+            if solved.span > risen * RISES:
                 begun, risen = left(), solved.span
             if left() <= max(0.0, begun - STALLED) or not self._separate(solved.share, solved.span):
                 return solved

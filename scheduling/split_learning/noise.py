@@ -1,0 +1,52 @@
+"""What becomes of a plan when passes and links take other times than profiled."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from scheduling.errors import InvalidField
+from scheduling.split_learning.first_come import first_come, longest_path
+from scheduling.split_learning.instance import TIMES, Instance
+from scheduling.split_learning.plan import Plan, by_priority
+from scheduling.split_learning.replanning import best_orders
+from scheduling.split_learning.switching import charged
+
+
+@dataclass(frozen=True)
+class Noisy:
+    """Makespans of one draw, slots; the assignment is the plan's in all of them."""
+
+    planned: int
+    """What the plan said."""
+    priorities: int
+    """Helpers follow the priorities they were sent."""
+    first_come: int
+    """Helpers take passes as they arrive."""
+    replanned: int
+    """Helpers are sent new priorities, made with the times as they turned out."""
+    bound: int
+    """The longest path that no assignment avoids, with the times as they turned out."""
+
+
+def disturbed(instance: Instance, spread: float, rng: np.random.Generator) -> Instance:
+    """Each time multiplied by a factor of its own, uniform in 1 - spread to 1 + spread, and rounded; slots."""
+    if not 0 <= spread < 1:
+        raise InvalidField("spread", f"expected at least 0 and less than 1, got {spread}")
+    shape = instance.release.shape
+    drawn = {name: rng.uniform(1 - spread, 1 + spread, shape) * getattr(instance, name) for name in TIMES}
+    return replace(instance, **{name: np.rint(times).astype(np.int64) for name, times in drawn.items()})
+
+
+def under_noise(plan: Plan, spread: float, rng: np.random.Generator) -> Noisy:
+    """One draw of the times, and what three kinds of helpers make of it."""
+    actual = disturbed(plan.instance, spread, rng)
+    flat = actual.uninterrupted()
+    kept = by_priority(flat, plan.assignment, plan.key_forward, plan.key_backward, preemptive=plan.preemptive)
+    again = charged(best_orders(flat, plan.assignment), actual)
+    return Noisy(
+        planned=plan.makespan,
+        priorities=charged(kept, actual).makespan,
+        first_come=first_come(actual, plan.assignment).makespan,
+        replanned=again.makespan,
+        bound=longest_path(actual),
+    )

@@ -1,0 +1,116 @@
+"""Plan again when clients drop out, join or turn out slower: who has memory on a helper stays there, orders change."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduling.arrays import Ints
+from scheduling.split_learning.balanced_greedy import no_room
+from scheduling.split_learning.insertion import insert, orders
+from scheduling.split_learning.instance import Instance
+from scheduling.split_learning.method import NoPlan
+from scheduling.split_learning.one_helper import Order, in_time
+from scheduling.split_learning.plan import Plan, by_priority, largest_path_first
+from scheduling.split_learning.state import NOBODY, assigned
+from scheduling.split_learning.switching import charged
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a new plan means for one client; slots, None where it is not in a plan."""
+
+    client: str
+    helper: str | None
+    """None for one who dropped out."""
+    what: str
+    """kept, joined, moved (its helper is gone) or dropped."""
+    completion_before: int | None
+    completion: int | None
+
+
+@dataclass(frozen=True)
+class Replanned:
+    """A new plan and what it changes."""
+
+    plan: Plan
+    changes: tuple[Change, ...]
+    """In the order of the new instance's clients, those who dropped out last."""
+
+    @property
+    def summary(self) -> str:
+        """Counts in words, such as "3 kept, 1 joined"."""
+        kinds = [change.what for change in self.changes]
+        return ", ".join(
+            f"{kinds.count(kind)} {kind}" for kind in ("kept", "joined", "moved", "dropped") if kind in kinds
+        )
+
+
+def replan(before: Plan, instance: Instance) -> Replanned:
+    """A plan for the clients, helpers and times there are now; clients and helpers are the same if their names are.
+
+    Kept clients stay on their helpers. Who joins is inserted where the batch then ends soonest. Each helper's order is
+    the best there is, as far as `in_time` can tell. Raises NoPlan naming a client without room, or a helper whose
+    kept clients no longer fit it.
+    """
+    old = dict(zip(before.instance.clients, before.assignment.tolist(), strict=True))
+    where = {name: i for i, name in enumerate(instance.helpers)}
+    kept = np.full(len(instance.clients), NOBODY, dtype=np.int64)
+    for j, name in enumerate(instance.clients):
+        if name in old:
+            kept[j] = where.get(before.instance.helpers[old[name]], NOBODY)
+    _check_room(instance, kept)
+    flat = instance.uninterrupted()
+    state = assigned(flat, kept)
+    new = np.flatnonzero(kept == NOBODY)
+    attempts = [state.copy() for _ in range(3)]
+    done = [a for a, order in zip(attempts, orders(state, new), strict=True) if insert(a, order)]
+    if not done:
+        left = instance.capacity - state.load
+        raise no_room(instance, int(new[np.argmax(instance.demand[new])]), left)
+    best = min(done, key=lambda attempt: attempt.makespan)
+    plan = charged(best_orders(flat, best.assignment), instance)
+    return Replanned(plan, _changes(before, plan, kept))
+
+
+def best_orders(instance: Instance, assignment: Ints) -> Plan:
+    """The plan in which each helper's clients are over as soon as `in_time` finds; switching costs nothing here.
+
+    At least as good as the largest path first, helper by helper.
+    """
+    plain = largest_path_first(instance, assignment)
+    first, second = plain.key_forward.copy(), plain.key_backward.copy()
+    for i in range(len(instance.helpers)):
+        members = np.flatnonzero(assignment == i)
+        if not len(members):
+            continue
+        low, high = int(instance.path[i, members].max()), int(plain.completion[members].max())
+        while low < high:
+            middle = (low + high) // 2
+            order = in_time(instance, i, members, middle)
+            if isinstance(order, Order):
+                high = middle
+                first[members] = -order.forward
+                second[members] = instance.tail[i, members] - middle
+            else:
+                low = middle + 1
+    return by_priority(instance, assignment, first, second)
+
+
+def _check_room(instance: Instance, kept: Ints) -> None:
+    for i, name in enumerate(instance.helpers):
+        taken = int(instance.demand[kept == i].sum())
+        if taken > instance.capacity[i]:
+            raise NoPlan(f"helper {name} has {instance.capacity[i]} bytes, and the clients it keeps need {taken}")
+
+
+def _changes(before: Plan, plan: Plan, kept: Ints) -> tuple[Change, ...]:
+    earlier = dict(zip(before.instance.clients, before.completion.tolist(), strict=True))
+    now = plan.instance
+    rows = []
+    for j, name in enumerate(now.clients):
+        known = name in earlier
+        what = ("kept" if kept[j] != NOBODY else "moved") if known else "joined"
+        helper = now.helpers[int(plan.assignment[j])]
+        rows.append(Change(name, helper, what, earlier.get(name), int(plan.completion[j])))
+    gone = [name for name in before.instance.clients if name not in set(now.clients)]
+    return (*rows, *(Change(name, None, "dropped", earlier[name], None) for name in gone))
