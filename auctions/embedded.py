@@ -12,8 +12,9 @@ from celery.worker import state as worker_state
 
 from auctions import warming
 
-CONCURRENCY = 2
-"""One thread decides while another computes certificates; markets share them."""
+CONCURRENCY = 3
+"""One thread decides while another computes certificates, and a third watches a plan; markets share them."""
+QUEUES = ("celery", "plans")
 
 LONGEST_STOP_S = 20.0
 """How long a stop waits for the decision under way; it is a transaction and would be undone."""
@@ -28,6 +29,7 @@ def running(app: Celery | None = None) -> Iterator[None]:
         app=app,
         pool="threads",
         concurrency=CONCURRENCY,
+        queues=QUEUES,
         hostname="embedded@localhost",
         without_heartbeat=True,
         without_mingle=True,

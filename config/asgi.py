@@ -17,15 +17,17 @@ def bounded(application: Application) -> Application:
     """Read no body further than is needed to refuse it: Django keeps all of it on disk before it asks a view."""
 
     async def serve(scope: Any, receive: Receive, send: Any) -> None:
-        taken = 0
+        taken, limit = 0, settings.BODY_LIMIT_BYTES
+        if scope.get("path", "").startswith(settings.PLAN_PATHS):
+            limit = settings.PLAN_BODY_LIMIT_BYTES
 
         async def receive_some() -> Any:
             nonlocal taken
             message = await receive()
-            while taken > settings.BODY_LIMIT_BYTES and message["type"] == "http.request":
+            while taken > limit and message["type"] == "http.request":
                 message = await receive()  # the body was ended here; only a disconnect is news
             taken += len(message.get("body", b""))
-            return {**message, "more_body": False} if taken > settings.BODY_LIMIT_BYTES else message
+            return {**message, "more_body": False} if taken > limit else message
 
         await application(scope, receive_some, send)
 

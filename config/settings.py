@@ -112,6 +112,9 @@ WHITENOISE_USE_FINDERS = True  # embedded: no collectstatic step before the firs
 
 BODY_LIMIT_BYTES = 1_000_000
 DATA_UPLOAD_MAX_MEMORY_SIZE = BODY_LIMIT_BYTES
+PLAN_BODY_LIMIT_BYTES = 8_000_000
+"""Instances of split learning are tables: five numbers for each of up to 100,000 pairs."""
+PLAN_PATHS = ("/api/v1/plans", "/plans/")
 
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
@@ -139,6 +142,10 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SERVE_INCLUDE_SCHEMA": False,
     "COMPONENT_SPLIT_REQUEST": False,
     "SCHEMA_PATH_PREFIX": "/api/v1",
+    "ENUM_NAME_OVERRIDES": {
+        "StateEnum": "auctions.models.BidState",
+        "PlanStateEnum": "studies.models.PlanState",
+    },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
         "auctions.api.described.close_requests",
@@ -148,10 +155,15 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "REDOC_DIST": "SIDECAR",
 }
 
+PLANS_AT_ONCE = 1 if EMBEDDED else None
+"""How many plans are computed at a time; None: as many as there are workers for them."""
+
 CELERY_BROKER_URL = REDIS_URL or "memory://localhost/"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
+# Plans take minutes: in a queue of their own they never stand before decisions.
+CELERY_TASK_ROUTES = {"studies.tasks.compute_plans": {"queue": "plans"}}
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 # A submission must not wait for a broker that is gone: one quick try, then the sweep finds the bid.
@@ -171,6 +183,7 @@ CELERY_BEAT_SCHEDULE = {
         "schedule": float(os.environ.get("SHADOWPRICE_SWEEP_S", "2")),
         "options": {"expires": 10},  # what piled up while no worker ran would only be done over and over
     },
+    "plans": {"task": "studies.tasks.compute_plans", "schedule": 5.0, "options": {"expires": 5}},
     "measure": {"task": "auctions.tasks.measure", "schedule": 60.0, "options": {"expires": 60}},
 }
 

@@ -18,6 +18,8 @@ LARGEST_KEY = 2**63 - 1
 class ApiView(APIView):
     """An operation below /api/v1/."""
 
+    body_limit_bytes: int = settings.BODY_LIMIT_BYTES
+
     def initialize_request(self, request: HttpRequest, *args: Any, **kwargs: Any) -> Request:
         """Let a chunked body be read: without a length it would count as empty."""
         if "HTTP_TRANSFER_ENCODING" in request.META and not request.META.get("CONTENT_LENGTH"):
@@ -28,7 +30,7 @@ class ApiView(APIView):
         """Refuse a body by its stated length before it is read."""
         super().initial(request, *args, **kwargs)
         stated = request.META.get("CONTENT_LENGTH") or "0"
-        if stated.isdigit() and int(stated) > settings.BODY_LIMIT_BYTES:
+        if stated.isdigit() and int(stated) > self.body_limit_bytes:
             raise BodyTooLarge
 
 

@@ -1,6 +1,6 @@
 """What the OpenAPI document says of an operation, errors included."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
@@ -51,14 +51,15 @@ PREFER = OpenApiParameter(
 )
 
 
-def _answered(name: str, text: str, codes: list[int]) -> OpenApiParameter:
+def answered(name: str, text: str, codes: list[int]) -> OpenApiParameter:
+    """A header of answers."""
     return OpenApiParameter(name, str, OpenApiParameter.HEADER, description=text, response=codes)
 
 
-REPLAYED = _answered("Idempotency-Replayed", "`true` if the key came before: nothing was stored anew.", [200, 202])
+REPLAYED = answered("Idempotency-Replayed", "`true` if the key came before: nothing was stored anew.", [200, 202])
 ANSWERED = [
-    _answered("Location", "Address of the bid.", [200, 201, 202]),
-    _answered("Preference-Applied", "`wait=5` if that is how long it was ready to wait.", [200, 201, 202]),
+    answered("Location", "Address of the bid.", [200, 201, 202]),
+    answered("Preference-Applied", "`wait=5` if that is how long it was ready to wait.", [200, 201, 202]),
     REPLAYED,
 ]
 
@@ -77,7 +78,7 @@ def query(name: str, kind: Any, text: str, **more: Any) -> OpenApiParameter:
 
 
 def describe(
-    summary: str, answers: dict[int, Any], errors: tuple[int, ...], **more: Any
+    summary: str, answers: Mapping[Any, Any], errors: tuple[int, ...], **more: Any
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Document a method: its answers, and a problem document for each error."""
     responses: dict[Any, Any] = dict(answers)

@@ -27,28 +27,44 @@ class StrictJSONParser(JSONParser):
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """The document, or an error that names what was wrong."""
-        encoding = (parser_context or {})["request"].headers.get("Content-Encoding", "identity")
-        if encoding.lower() != "identity":
-            raise UnsupportedMediaType(
-                media_type or "", f"Bodies are sent as they are, not encoded as {encoding[:60]}."
-            )
-        limit = settings.BODY_LIMIT_BYTES
-        # Read, not measured by its header: a chunked body has none.
-        raw = stream.read(limit + 1)
-        if len(raw) > limit:
-            raise BodyTooLarge
-        try:
-            document = json.loads(raw.decode("utf-8"), object_pairs_hook=_once, parse_int=_integer)
-        except UnicodeDecodeError:
-            raise refuse("body", "not UTF-8") from None
-        except RecursionError:
-            raise refuse("body", f"nested more than {DEEPEST} levels deep") from None
-        except ValueError as error:
-            raise refuse("body", f"not JSON: {str(error)[:200]}") from None
-        if not isinstance(document, dict):
-            raise refuse("body", "not a JSON object")
-        _check(document, "", DEEPEST)
-        return document
+        return read_object(read_text(stream, media_type, parser_context or {}))
+
+
+def read_text(stream: IO[Any], media_type: str | None, context: Mapping[str, Any]) -> str:
+    """The body of a request, as it was sent and no larger than the view takes."""
+    encoding = context["request"].headers.get("Content-Encoding", "identity")
+    if encoding.lower() != "identity":
+        raise UnsupportedMediaType(media_type or "", f"Bodies are sent as they are, not encoded as {encoding[:60]}.")
+    limit = getattr(context.get("view"), "body_limit_bytes", settings.BODY_LIMIT_BYTES)
+    # Read, not measured by its header: a chunked body has none.
+    raw = stream.read(limit + 1)
+    if len(raw) > limit:
+        raise BodyTooLarge
+    try:
+        return bytes(raw).decode("utf-8")
+    except UnicodeDecodeError:
+        raise refuse("body", "not UTF-8") from None
+
+
+def read_object(text: str) -> dict[str, Any]:
+    """The document, or an error that names what was wrong."""
+    try:
+        document = json.loads(text, object_pairs_hook=_once, parse_int=_integer)
+    except RecursionError:
+        raise refuse("body", f"nested more than {DEEPEST} levels deep") from None
+    except ValueError as error:
+        raise refuse("body", f"not JSON: {str(error)[:200]}") from None
+    if not isinstance(document, dict):
+        raise refuse("body", "not a JSON object")
+    _check(document, "", DEEPEST)
+    return document
+
+
+def check_text(text: str, field: str) -> None:
+    """Refuse what databases refuse."""
+    # A lone surrogate has no UTF-8, and Postgres stores no NUL.
+    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise refuse(field, f"{text[:60]!a} holds a character that cannot be stored")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -70,20 +86,14 @@ def _check(value: object, where: str, levels: int) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise refuse(field, "expected a finite number")
     if isinstance(value, str):
-        _check_text(value, field)
+        check_text(value, field)
     elif isinstance(value, (dict, list)):
         if levels == 0:
             raise refuse(field, f"nested more than {DEEPEST} levels deep")
         if isinstance(value, dict):
             for key, inner in value.items():
-                _check_text(key, field)
+                check_text(key, field)
                 _check(inner, (f"{where}.{key}" if where else key)[:200], levels - 1)
         else:
             for i, inner in enumerate(value):
                 _check(inner, f"{where}[{i}]", levels - 1)
-
-
-def _check_text(text: str, field: str) -> None:
-    # A lone surrogate has no UTF-8, and Postgres stores no NUL.
-    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise refuse(field, f"{text[:60]!a} holds a character that cannot be stored")

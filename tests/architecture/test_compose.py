@@ -14,8 +14,8 @@ SERVICES = COMPOSE["services"]
 ONE_SHOT = {"migrate"}
 
 
-def test_it_has_web_two_workers_beat_and_both_servers() -> None:
-    assert set(SERVICES) == {"migrate", "web", "worker-1", "worker-2", "beat", "postgres", "redis"}
+def test_it_has_web_workers_beat_and_both_servers() -> None:
+    assert set(SERVICES) == {"migrate", "web", "worker-1", "worker-2", "planner", "beat", "postgres", "redis"}
 
 
 @pytest.mark.parametrize("name", sorted(SERVICES))
@@ -30,7 +30,7 @@ def test_every_lasting_service_restarts_and_has_a_health_check(name: str) -> Non
     assert {"interval", "timeout", "retries"} <= set(check)
 
 
-@pytest.mark.parametrize("name", ["web", "worker-1", "worker-2", "beat"])
+@pytest.mark.parametrize("name", ["web", "worker-1", "worker-2", "planner", "beat"])
 def test_every_process_waits_for_the_servers_and_the_migration(name: str) -> None:
     waits = {key: value["condition"] for key, value in SERVICES[name]["depends_on"].items()}
     assert waits == {
@@ -41,7 +41,7 @@ def test_every_process_waits_for_the_servers_and_the_migration(name: str) -> Non
 
 
 def test_each_worker_is_asked_by_its_own_name() -> None:
-    for name in ("worker-1", "worker-2"):
+    for name in ("worker-1", "worker-2", "planner"):
         assert f"{name}@shadowprice" in SERVICES[name]["command"]
         assert SERVICES[name]["healthcheck"]["test"][-1] == f"{name}@shadowprice"
 

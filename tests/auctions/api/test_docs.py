@@ -10,7 +10,7 @@ from auctions.demo.scenarios import DPS, WEIGHTED
 from auctions.demo.world import market_of
 from tests.processes import ROOT
 
-TOUR, WEIGHED = (part.split("```")[0] for part in (ROOT / "docs/api.md").read_text().split("```sh\n")[1:3])
+TOUR, WEIGHED, PLANNED = (part.split("```")[0] for part in (ROOT / "docs/api.md").read_text().split("```sh\n")[1:4])
 
 
 @pytest.mark.django_db(transaction=True)
@@ -19,13 +19,18 @@ def test_the_tour_runs_as_written(live_server: Any) -> None:
         market_of(scenario, seed=7)
     User.objects.create_user("bidder", password="as printed")
     env = {**os.environ, "BASE": f"{live_server.url}/api/v1", "PASSWORD": "as printed", "no_proxy": "*"}
-    tour = (TOUR + WEIGHED).replace("wait=5", "wait=1")  # nobody decides here
+    tour = (TOUR + WEIGHED + PLANNED).replace("wait=5", "wait=1")  # nobody decides here
     done = subprocess.run(["bash", "-ec", tour], env=env, capture_output=True, text=True, timeout=60)
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     asked = TOUR.count("\nask ")
-    assert len(answers) == asked + WEIGHED.count("\nweigh /"), done.stdout + done.stderr
+    plans = answers[asked + WEIGHED.count("\nweigh /") :]
+    assert len(plans) == PLANNED.count("\nplan "), done.stdout + done.stderr
+    del answers[-len(plans) :]
     assert [("admitted" in a, a.get("state")) for a in answers[2:4]] == [(True, None), (False, "submitted")]
     assert len(answers[4]["results"]) == 2
     quote, bid, *rows = answers[asked:]
     assert (quote["admitted"], quote["payment"], bid["state"]) == (True, 0.0, "submitted")
     assert rows == [{"results": []}, {"results": []}]
+    read, tabled, listed, cancelled = plans
+    assert (read["clients"], tabled["method"], cancelled["state"]) == (10, "balanced-greedy", "cancelled")
+    assert [row["id"] for row in listed["results"]] == [tabled["id"], read["id"]]

@@ -9,6 +9,11 @@ from rest_framework.test import APIClient
 
 from auctions import lane
 from auctions.models import Bid, Market
+from studies.models import Plan
+from studies.plans.api.examples import TINY
+from studies.plans.asking import ask
+from studies.plans.computing import compute_next
+from studies.plans.wish import Wish
 from tests.auctions.api.conftest import operations
 from tests.auctions.worlds import body, make_user, submit
 
@@ -35,14 +40,21 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "bids_preemptions": OF_THE_BID,
     "bids_cancel": OF_THE_BID,
     "bids_withdraw": OF_THE_BID,
+    "plans_list": ANYBODY_KNOWN,
+    "plans_ask": (202, 202, 202, 401),
+    "plans_read": OF_THE_BID,
+    "plans_cancel": OF_THE_BID,
+    "plans_delete": (204, 204, 404, 401),
+    "plans_schedule": OF_THE_BID,
 }
-"""What Alice (it is her bid), Olga (an operator), Charlie (a stranger) and who is not known are answered."""
+"""What Alice (bid and plan are hers), Olga (an operator), Charlie (a stranger) and who is not known are answered."""
 
 BODIES: dict[str, Any] = {
     "token": {"username": "alice", "password": "a guess"},
     "quote": body(),
     "bids_submit": body(),
     "bids_submit_bulk": {"bids": [body()]},
+    "plans_ask": {"instance": TINY},
 }
 SECRET = "a name only Alice uses"
 
@@ -66,16 +78,19 @@ def test_an_operation_answers_whom_it_may(
     submit(market, alice, label=SECRET)
     if name != "bids_withdraw":
         lane.drain(market.pk)
-    before = list(Bid.objects.values())
+    plan = ask(alice, Wish.from_json({"instance": TINY, "label": SECRET}))
+    if name == "plans_schedule":
+        compute_next()
+    before = [list(rows.values()) for rows in (Bid.objects, Plan.objects)]
     path, method = next((p, m) for p, m, operation in operations(document) if operation["operationId"] == name)
-    path = path.replace("{cluster}", "lab").replace("{sequence}", "1")
+    path = path.replace("{cluster}", "lab").replace("{sequence}", "1").replace("{plan}", str(plan.pk))
     answer = getattr(clients[actor], method)(path, BODIES.get(name), format="json")
     expected = RULES[name][ACTORS.index(actor)]
     assert answer.status_code == expected, answer.content
     if expected == 401:
         assert answer["WWW-Authenticate"] == "Token"
     if expected >= 400:
-        assert list(Bid.objects.values()) == before
+        assert [list(rows.values()) for rows in (Bid.objects, Plan.objects)] == before
     if actor in ("charlie", "anonymous"):
         assert SECRET not in answer.content.decode()
         assert "alice" not in answer.content.decode()

@@ -1,0 +1,1 @@
+"""Plans through REST."""

@@ -1,0 +1,41 @@
+"""Requests to paste: each works as it stands."""
+
+from typing import Final
+
+from scheduling.arrays import Json
+
+TINY: Final[Json] = {
+    "slot_ms": 100,
+    "helpers": [{"name": "vm", "memory_gb": 8}, {"name": "laptop", "memory_gb": 4}],
+    "clients": [
+        {"name": "phone", "demand_gb": 2},
+        {"name": "camera", "demand_gb": 2},
+        {"name": "tablet", "demand_gb": 2.5},
+    ],
+    "release": [[4, 7, 3], [5, 6, 3]],
+    "forward": [[3, 3, 4], [6, 6, 8]],
+    "gap": [[2, 3, 2], [2, 2, 2]],
+    "backward": [[5, 5, 6], [9, 9, 12]],
+    "tail": [[4, 8, 3], [5, 6, 3]],
+}
+"""Two helpers, three clients; times in slots, helpers x clients."""
+
+PLANS: Final[dict[str, Json]] = {
+    "An instance by hand": {"instance": TINY, "method": "exact", "seconds": 5},
+    "Measured devices, drawn from a seed": {
+        "label": "ten clients",
+        "scenario": {"number": 1, "model": "resnet101", "clients": 10, "helpers": 2, "seed": 1},
+        "method": "exact",
+        "seconds": 10,
+    },
+    "A rule of thumb to compare with": {"instance": TINY, "method": "balanced-greedy"},
+}
+"""Bodies, by what they show."""
+
+CSV: Final = """helper,client,memory_gb,demand_gb,release,forward,gap,backward,tail
+vm,phone,8,2,4,3,2,5,4
+vm,camera,,2,7,3,3,5,8
+laptop,phone,4,,5,6,2,9,5
+laptop,camera,,,6,6,2,9,6
+"""
+"""Two helpers, two clients."""

@@ -1,0 +1,190 @@
+"""The shapes of requests and answers about plans, as the OpenAPI document tells them."""
+
+# ruff: noqa: D101 (each is named for what it describes, and its fields carry their texts)
+from typing import Any, Final
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from auctions.api.bodies import Document
+from scheduling.split_learning.instance import LARGEST_SLOTS, MOST_CLIENTS, MOST_HELPERS
+from scheduling.split_learning.methods import METHODS
+from studies.models import MOST_SECONDS, PlanState
+from studies.plans.wish import LEAST_SECONDS, LONGEST_LABEL, SECONDS
+from studies.split_learning.scenarios import SLOT_MS
+
+_SLOTS: Final = {"type": "integer", "minimum": 0, "maximum": LARGEST_SLOTS}
+_TABLE: Final = {"type": "array", "minItems": 1, "items": {"type": "array", "minItems": 1, "items": _SLOTS}}
+_GB: Final[dict[str, Any]] = {
+    "oneOf": [
+        {"type": "number", "minimum": 0, "maximum": 10**8},
+        {"type": "string", "pattern": r"^[0-9]{1,8}(\.[0-9]{1,9})?$"},
+    ]
+}
+
+
+def _slots(text: str, *, null: bool = False) -> serializers.IntegerField:
+    return serializers.IntegerField(allow_null=null, min_value=0, help_text=f"{text}, slots.")
+
+
+@extend_schema_field(_TABLE)
+class SlotsIn(serializers.JSONField):
+    """Whole slots, a row for each helper and in it a number for each client."""
+
+
+@extend_schema_field(_GB)
+class GigabytesIn(serializers.JSONField):
+    """GB, a number or exact as a text."""
+
+
+class HelperIn(Document):
+    name = serializers.CharField(
+        required=False, min_length=1, max_length=100, help_text="helper-1 and so on if not given."
+    )
+    memory_gb = GigabytesIn(required=False, help_text="Its memory, GB; with a cluster, its server's if not given.")
+    switch = serializers.IntegerField(
+        required=False,
+        min_value=0,
+        max_value=LARGEST_SLOTS,
+        help_text="Slots that each start and each stop of a pass adds to its completion; 0 if not given.",
+    )
+
+
+class ClientIn(Document):
+    name = serializers.CharField(
+        required=False, min_length=1, max_length=100, help_text="client-1 and so on if not given."
+    )
+    demand_gb = GigabytesIn(help_text="Memory it takes on its helper, GB.")
+
+
+class InstanceIn(Document):
+    slot_ms = serializers.IntegerField(
+        required=False, min_value=1, max_value=10**9, help_text="Milliseconds of a slot; 1 if not given."
+    )
+    helpers = serializers.ListField(
+        child=HelperIn(), min_length=1, max_length=MOST_HELPERS, help_text="Who runs the middle of networks."
+    )
+    clients = serializers.ListField(child=ClientIn(), min_length=1, max_length=MOST_CLIENTS, help_text="Who trains.")
+    release = SlotsIn(help_text="Until a forward pass is at the helper.")
+    forward = SlotsIn(help_text="That it takes there.")
+    gap = SlotsIn(
+        required=False,
+        help_text="From the end of the forward pass until the backward one is there. Or both parts of it.",
+    )
+    tail_forward = SlotsIn(required=False, help_text="Of the gap, until the client has the activations and is through.")
+    head_backward = SlotsIn(required=False, help_text="Of the gap, until the gradients are at the helper.")
+    backward = SlotsIn(help_text="That the backward pass takes.")
+    tail = SlotsIn(help_text="From its end until the client's batch is over.")
+    name = serializers.CharField(required=False, help_text="Not used.")
+    note = serializers.CharField(required=False, help_text="Not used.")
+    paper = serializers.CharField(required=False, help_text="Not used.")
+    expected = serializers.DictField(required=False, help_text="Not used.")
+    meta = serializers.DictField(required=False, help_text="Not used.")
+
+
+class ScenarioIn(Document):
+    number = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=2,
+        help_text="1 (if not given): the paper's cuts and 16 GiB; 2: devices in between, drawn cuts, little memory.",
+    )
+    model = serializers.ChoiceField(sorted(SLOT_MS), help_text="Whose layers were measured.")
+    clients = serializers.IntegerField(min_value=1, max_value=1000, help_text="How many.")
+    helpers = serializers.IntegerField(min_value=1, max_value=100, help_text="How many.")
+    slot_ms = serializers.IntegerField(
+        required=False, min_value=1, max_value=10**6, help_text="Milliseconds of a slot; the paper's if not given."
+    )
+    seed = serializers.IntegerField(
+        required=False, min_value=0, max_value=10**9, help_text="Of devices, cuts, links and memory; 0 if not given."
+    )
+
+
+class PlanIn(Document):
+    label = serializers.CharField(  # type: ignore[assignment]
+        required=False, allow_blank=True, max_length=LONGEST_LABEL, help_text="Your name for it."
+    )
+    instance = InstanceIn(required=False, help_text="What has to be planned. Or a scenario.")
+    scenario = ScenarioIn(required=False, help_text="Measured devices and links drawn from a seed, for an instance.")
+    method = serializers.ChoiceField(list(METHODS), required=False, help_text="exact if not given.")
+    seconds = serializers.FloatField(
+        required=False,
+        min_value=LEAST_SECONDS,
+        max_value=MOST_SECONDS,
+        help_text=f"Budget of time; {SECONDS:g} if not given.",
+    )
+    seed = serializers.IntegerField(
+        required=False, min_value=0, max_value=10**9, help_text="Of what the method draws; 0 if not given."
+    )
+    cluster = serializers.CharField(
+        required=False, help_text="Name of a cluster: each helper is then one of its servers, by name."
+    )
+
+
+class StepOut(Document):
+    seconds = serializers.FloatField(help_text="Since kernels were loaded.")
+    lower_bound, makespan = _slots("No plan is shorter"), _slots("The best so far", null=True)
+    note = serializers.CharField(allow_blank=True, help_text="What was done last.")
+
+
+@extend_schema_field(
+    {"type": "array", "items": {"type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "integer"}}}
+)
+class PiecesOut(serializers.JSONField):
+    """Pairs of slots."""
+
+
+class PathOut(Document):
+    client = serializers.CharField(help_text="Its name.")
+    helper = serializers.CharField(help_text="Name of its helper.")
+    release = _slots("Until its forward pass is at the helper")
+    forward = PiecesOut(help_text="When its forward pass runs: pairs of first slot and first no longer.")
+    gap = _slots("From its end until the backward pass is there")
+    backward = PiecesOut(help_text="When its backward pass runs, likewise.")
+    tail = _slots("From its end until the batch is over")
+    completion, slack = _slots("When its batch is over"), _slots("Earlier than the slowest by")
+    waiting = _slots("How long its passes waited or were interrupted")
+    key_forward = serializers.IntegerField(help_text="Priority its helper is sent: the greatest that is there runs.")
+    key_backward = serializers.IntegerField(help_text="The same, of its backward pass.")
+
+
+class ResultOut(Document):
+    makespan, lower_bound = _slots("Until the slowest client is through"), _slots("No plan is shorter")
+    makespan_s = serializers.FloatField(help_text="The makespan, seconds.")
+    preemptive = serializers.BooleanField(help_text="Whether a pass that arrives interrupts one with a smaller key.")
+    interruptions = serializers.IntegerField(help_text="How often a pass is interrupted.")
+    clients = PathOut(many=True, help_text="Each client's path, in the order of the instance.")
+
+
+class PlanRow(Document):
+    id = serializers.IntegerField(help_text="Names it in addresses.")
+    label = serializers.CharField(allow_blank=True, help_text="Your name for it.")  # type: ignore[assignment]
+    state = serializers.ChoiceField(PlanState.choices, help_text="waiting and running change, the others are final.")
+    method = serializers.CharField(help_text="How it is planned.")
+    seconds = serializers.FloatField(help_text="Budget of time.")
+    seed = serializers.IntegerField(help_text="Of what the method draws.")
+    helpers, clients = serializers.IntegerField(help_text="How many."), serializers.IntegerField(help_text="How many.")
+    slot_ms = serializers.IntegerField(help_text="Milliseconds of a slot.")
+    lower_bound, makespan = _slots("No plan is shorter", null=True), _slots("The best so far", null=True)
+    gap = serializers.FloatField(allow_null=True, help_text="makespan / lower_bound - 1; 0: proven to be the best.")
+    optimal = serializers.BooleanField(help_text="Whether the best so far is proven to be the best.")
+    owner = serializers.CharField(help_text="Who asked.")
+    cluster = serializers.CharField(allow_null=True, help_text="Whose servers the helpers are.")
+    note = serializers.CharField(allow_blank=True, help_text="What was done last.")
+    error = serializers.CharField(allow_blank=True, help_text="Why it failed.")
+    submitted_at = serializers.DateTimeField(help_text="Wall clock, ISO 8601.")
+    started_at = serializers.DateTimeField(allow_null=True, help_text="Wall clock, ISO 8601.")
+    ended_at = serializers.DateTimeField(allow_null=True, help_text="Wall clock, ISO 8601.")
+    took_s = serializers.FloatField(allow_null=True, help_text="Seconds from start to end, loading kernels included.")
+
+
+class PlanOut(PlanRow):
+    instance = serializers.DictField(help_text="As it is planned, with all names, in the format of requests.")
+    steps = StepOut(many=True, help_text="What was known when, oldest first; of many only some.")
+    result = ResultOut(allow_null=True, help_text="The plan; null while there is none.")
+
+
+class PlanPage(Document):
+    next = serializers.CharField(allow_null=True, help_text="Address of the next page.")
+    previous = serializers.CharField(allow_null=True, help_text="Address of the page before.")
+    results = PlanRow(many=True, help_text="Newest first.")

@@ -1,0 +1,205 @@
+"""Operations on plans: ask, list, read, cancel, delete."""
+
+import csv
+from collections.abc import Iterable
+from io import StringIO
+from typing import Any, Final
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.http import Http404, HttpResponse
+from django.urls import reverse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from auctions.api.base import LARGEST_KEY, ApiView
+from auctions.api.bids import user_of
+from auctions.api.described import READ, WRITE, answered, describe, query
+from auctions.api.examples import examples
+from auctions.api.filters import BidPages, known_parameters
+from auctions.api.problems import refuse
+from scheduling.arrays import Json
+from scheduling.errors import InvalidField
+from scheduling.fields import check_object
+from scheduling.split_learning.methods import METHODS
+from studies.models import MOST_SECONDS, Plan, PlanState
+from studies.plans import readings
+from studies.plans.api import documents
+from studies.plans.api.examples import CSV, PLANS
+from studies.plans.api.parsers import CsvParser, CsvRenderer, InstanceParser
+from studies.plans.api.serializers import PlanIn, PlanOut, PlanPage
+from studies.plans.asking import ask
+from studies.plans.states import cancel
+from studies.plans.upload import read_csv
+from studies.plans.wish import LEAST_SECONDS, LONGEST_LABEL, Wish
+
+PLAN: Final = OpenApiParameter(
+    "plan", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the plan."
+)
+FILTERS: Final = [
+    query("state", str, "Only plans in these states; may be repeated.", enum=PlanState.values, many=True),
+    query("method", str, "Only plans by this method.", enum=list(METHODS)),
+    query("cursor", str, "From `next` or `previous` of a page."),
+    query("page_size", {"type": "integer", "minimum": 1, "maximum": 200}, "Plans on a page; 50 if not given."),
+]
+BESIDE_CSV: Final = [
+    query("method", str, "With CSV: as the key of the same name.", enum=list(METHODS)),
+    query("seconds", {"type": "number", "minimum": LEAST_SECONDS, "maximum": MOST_SECONDS}, "With CSV, likewise."),
+    query("seed", {"type": "integer", "minimum": 0, "maximum": 10**9}, "With CSV, likewise."),
+    query("slot_ms", {"type": "integer", "minimum": 1, "maximum": 10**9}, "With CSV: milliseconds of a slot; 1."),
+    query("label", {"type": "string", "minLength": 1, "maxLength": LONGEST_LABEL}, "With CSV, likewise."),
+    query("cluster", {"type": "string", "minLength": 1}, "With CSV, likewise."),
+]
+LOCATION: Final = answered("Location", "Address of the plan.", [202])
+
+
+class PlanPages(BidPages):
+    """Newest first."""
+
+    ordering = "-id"
+
+
+class Plans(ApiView):
+    """Plans of parallel split learning."""
+
+    parser_classes = (InstanceParser, CsvParser)
+    body_limit_bytes = settings.PLAN_BODY_LIMIT_BYTES
+
+    @describe("List plans", {200: PlanPage}, READ, parameters=FILTERS, operation_id="plans_list")
+    def get(self, request: Request) -> Response:
+        """Your plans, or all of them for an operator, newest first."""
+        pages = PlanPages()
+        found = _filtered(request, readings.visible_plans(user_of(request)).defer(*readings.LARGE))
+        page = pages.paginate_queryset(found, request, view=self) or []
+        results = [documents.brief(plan) for plan in page]
+        return Response({"next": pages.get_next_link(), "previous": pages.get_previous_link(), "results": results})
+
+    @describe(
+        "Ask for a plan",
+        {202: PlanOut},
+        WRITE,
+        request={"application/json": PlanIn, "text/csv": OpenApiTypes.STR},
+        parameters=[*BESIDE_CSV, LOCATION],
+        examples=[*examples(PLANS), OpenApiExample("Two clients", value=CSV, request_only=True, media_type="text/csv")],
+        operation_id="plans_ask",
+    )
+    def post(self, request: Request) -> Response:
+        """202 with its place; a worker computes it. CSV has a row for each helper and client."""
+        body: Any = request.data
+        if request.content_type.partition(";")[0].strip() == CsvParser.media_type:
+            wish = Wish.from_json(_of_csv(request, body.get("csv", "")))  # an empty body is not parsed
+        else:
+            known_parameters(request)
+            wish = Wish.from_json(dict(body))
+        plan = ask(user_of(request), wish)
+        response = Response(documents.full(plan), status=202)
+        response["Location"] = reverse("api-plan", args=[plan.pk])
+        return response
+
+
+class OnePlan(ApiView):
+    """One plan."""
+
+    @describe("Read a plan", {200: PlanOut}, READ, parameters=[PLAN], operation_id="plans_read")
+    def get(self, request: Request, plan: int) -> Response:
+        """Its state, the bound and the best so far, and the plan once it is there."""
+        known_parameters(request)
+        return Response(documents.full(_found(request, plan)))
+
+    @describe("Delete a plan", {204: None}, READ, parameters=[PLAN], operation_id="plans_delete")
+    def delete(self, request: Request, plan: int) -> Response:
+        """With those that were asked for beside it on its page; a running one is ended."""
+        known_parameters(request)
+        _found(request, plan).delete()
+        return Response(status=204)
+
+
+class Cancel(ApiView):
+    """End a plan."""
+
+    @describe("Cancel a plan", {200: PlanOut}, WRITE, request=None, parameters=[PLAN], operation_id="plans_cancel")
+    def post(self, request: Request, plan: int) -> Response:
+        """A running one ends within seconds and keeps the best it has; 409 if it has ended."""
+        known_parameters(request)
+        data: Any = request.data
+        check_object("", dict(data), required=[])
+        found = _found(request, plan)
+        cancel(found)
+        found.refresh_from_db()
+        return Response(documents.full(found))
+
+
+class Schedule(ApiView):
+    """The schedule of one plan."""
+
+    renderer_classes = (CsvRenderer, JSONRenderer)
+
+    @describe(
+        "Download a schedule",
+        {(200, "text/csv"): OpenApiTypes.STR},
+        READ,
+        parameters=[PLAN],
+        operation_id="plans_schedule",
+    )
+    def get(self, request: Request, plan: int) -> HttpResponse:
+        """When helpers run passes, as CSV, in slots and seconds; 404 while there is no plan."""
+        known_parameters(request)
+        found = _found(request, plan)
+        if found.result is None:
+            raise Http404(f"Plan {plan} has no schedule: it is {found.get_state_display().lower()}.")
+        response = HttpResponse(csv_text(readings.schedule_rows(found)), content_type="text/csv; charset=utf-8")
+        response["Content-Disposition"] = f'attachment; filename="plan-{found.pk}.csv"'
+        return response
+
+
+def csv_text(rows: Iterable[list[object]]) -> str:
+    """Rows as CSV."""
+    text = StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
+
+
+def _found(request: Request, number: int) -> Plan:
+    plan = readings.visible_plans(user_of(request)).filter(pk=min(number, LARGEST_KEY)).first()
+    if plan is None:
+        raise Http404(f"There is no plan {number} of yours.")
+    return plan
+
+
+def _filtered(request: Request, plans: "QuerySet[Plan]") -> "QuerySet[Plan]":
+    """The plans the query asks for."""
+    known_parameters(request, "state", "method", "cursor", "page_size", repeatable=("state",))
+    states = request.query_params.getlist("state")
+    for state in states:
+        if state not in PlanState.values:
+            raise refuse("state", f"expected one of {', '.join(PlanState.values)}")
+    if states:
+        plans = plans.filter(state__in=states)
+    method = request.query_params.get("method")
+    if method is not None:
+        if method not in METHODS:
+            raise refuse("method", f"expected one of {', '.join(METHODS)}")
+        plans = plans.filter(method=method)
+    return plans
+
+
+def _of_csv(request: Request, text: str) -> Json:
+    """The body that says the same as CSV and the query."""
+    known_parameters(request, *(parameter.name for parameter in BESIDE_CSV))
+    given = request.query_params
+    body: Json = {name: given[name] for name in ("method", "label", "cluster") if name in given}
+    body |= {name: _number(name, given[name]) for name in ("seconds", "seed") if name in given}
+    slot_ms = _number("slot_ms", given["slot_ms"]) if "slot_ms" in given else 1
+    return {**body, "instance": read_csv(text, slot_ms=slot_ms)}
+
+
+def _number(name: str, text: str) -> int | float:
+    try:
+        if len(text) > 20 or not text.isascii() or "_" in text:
+            raise ValueError
+        return int(text) if text.isdigit() else float(text)
+    except ValueError:
+        raise InvalidField(name, "expected a number") from None

@@ -1,0 +1,109 @@
+"""Asking for plans: for an instance, for the same one under other methods, for one with another helper."""
+
+import logging
+from collections.abc import Sequence
+from dataclasses import replace
+from time import monotonic
+from typing import Final
+
+from celery import signature
+from django.contrib.auth.models import User
+from django.db import transaction
+from kombu.exceptions import OperationalError
+
+from auctions.errors import AuctionError
+from cluster.clock import now
+from scheduling.split_learning.document import read_split_learning
+from scheduling.split_learning.methods import METHODS
+from studies.models import Plan, PlanState, Question
+from studies.plans.more import one_more_helper
+from studies.plans.wish import Wish
+
+MOST_WAITING: Final = 50
+"""Plans of one owner that have not ended."""
+BROKER_REST_S: Final = 5.0
+"""After a failed wake-up none is tried for this long: the sweep finds the plans."""
+
+log = logging.getLogger(__name__)
+_resting_until = 0.0
+
+
+class TooManyWait(AuctionError):
+    """The owner has as many plans under way as anybody may."""
+
+
+def ask(owner: User, wish: Wish) -> Plan:
+    """Keep a plan to be computed; raises TooManyWait."""
+    return _keep(owner, [wish], of=None, question=Question.ITSELF)[0]
+
+
+def ask_other_methods(owner: User, plan: Plan) -> list[Plan]:
+    """Ask for the same instance, budget and seed under each method that was not asked yet; raises TooManyWait."""
+    asked = {plan.method, *plan.others.filter(question=Question.METHOD).values_list("method", flat=True)}
+    wish = _wish_of(plan)
+    others = [replace(wish, method=name) for name in METHODS if name not in asked]
+    return _keep(owner, others, of=plan, question=Question.METHOD)
+
+
+def ask_one_more_helper(owner: User, plan: Plan) -> Plan:
+    """Ask for it with one helper more than the largest that was asked so far; raises TooManyWait, InvalidField."""
+    largest = plan.others.filter(question=Question.HELPER).order_by("-helpers", "-pk").first() or plan
+    wish = _wish_of(plan)
+    instance = one_more_helper(read_split_learning(largest.instance))
+    return _keep(owner, [replace(wish, instance=instance)], of=plan, question=Question.HELPER)[0]
+
+
+def wake() -> None:
+    """Once the open transaction is committed, tell a worker that plans wait."""
+    transaction.on_commit(_publish, robust=True)
+
+
+def _wish_of(plan: Plan) -> Wish:
+    return Wish(
+        instance=read_split_learning(plan.instance),
+        method=plan.method,
+        seconds=plan.seconds,
+        seed=plan.seed,
+        label=plan.label,
+        cluster=plan.cluster,
+    )
+
+
+def _keep(owner: User, wishes: Sequence[Wish], *, of: Plan | None, question: Question) -> list[Plan]:
+    with transaction.atomic():
+        under_way = Plan.objects.filter(owner=owner, state__in=(PlanState.WAITING, PlanState.RUNNING)).count()
+        if under_way + len(wishes) > MOST_WAITING:
+            raise TooManyWait(f"{under_way} plans of yours wait or are computed; at most {MOST_WAITING} may.")
+        moment = now()
+        kept = [
+            Plan.objects.create(
+                owner=owner,
+                label=wish.label,
+                cluster=wish.cluster,
+                of=of,
+                question=question,
+                instance=wish.document,
+                helpers=len(wish.instance.helpers),
+                clients=len(wish.instance.clients),
+                slot_ms=wish.instance.slot_ms,
+                method=wish.method,
+                seconds=wish.seconds,
+                seed=wish.seed,
+                submitted_at=moment,
+            )
+            for wish in wishes
+        ]
+        wake()
+    return kept
+
+
+def _publish() -> None:
+    global _resting_until
+    if monotonic() < _resting_until:
+        return
+    try:
+        # By name: the task calls this module.
+        signature("studies.tasks.compute_plans").apply_async(retry=False, queue="plans")
+    except (OperationalError, OSError) as error:
+        _resting_until = monotonic() + BROKER_REST_S
+        log.warning("no broker to wake a worker for plans (%s); the sweep will find them", error)

@@ -1,0 +1,100 @@
+"""`python -m studies.plans.child`: one plan in a process of its own, so that it can be ended within any step.
+
+Standard input has the order as one line of JSON; its end, or any further line, asks for the best so far. Standard
+output has a line of JSON for each thing to tell: `ready` when kernels are loaded, `step`s, and `plan` or `error`.
+"""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Event, Thread
+from time import monotonic
+from typing import TextIO
+
+from scheduling.arrays import Json
+from scheduling.errors import SchedulingError
+from scheduling.split_learning.check import violations
+from scheduling.split_learning.document import plan_document, read_split_learning
+from scheduling.split_learning.method import Step
+from scheduling.split_learning.methods import last_step
+from scheduling.split_learning.plan import Plan
+from scheduling.split_learning.warming import warm_up
+
+Tell = Callable[[Json], None]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What is left of a number of seconds that began just now, or of nothing once somebody wants the answer."""
+
+    seconds: float
+    wanted: Event
+    began: float
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds."""
+        return monotonic() - self.began
+
+    def left(self) -> float:
+        """Seconds."""
+        return 0.0 if self.wanted.is_set() else self.seconds - self.elapsed
+
+
+def result_of(plan: Plan, lower_bound: int) -> Json:
+    """The plan's document with what pages and answers tell of each client, in slots; raises if it is none."""
+    wrong = violations(plan)
+    if wrong:
+        raise SchedulingError(f"the plan that was found is none: {wrong[0]}")
+    return {
+        **plan_document(plan, lower_bound),
+        "interruptions": plan.interruptions,
+        "preemptive": plan.preemptive,
+        **{
+            name: getattr(plan, name).tolist()
+            for name in ("completion", "slack", "waiting", "key_forward", "key_backward")
+        },
+    }
+
+
+def answer(order: Json, wanted: Event, tell: Tell) -> None:
+    """Compute what was ordered and tell of it."""
+    try:
+        instance = read_split_learning(order["instance"])
+        warm_up()
+        tell({"ready": True})
+        budget = Budget(order["seconds"], wanted, monotonic())
+
+        def seen(step: Step) -> None:
+            makespan = None if step.plan is None else step.plan.makespan
+            tell({"step": [round(budget.elapsed, 3), step.lower_bound, makespan, step.note[:200]]})
+
+        last = last_step(instance, order["method"], left=budget.left, seed=order["seed"], seen=seen)
+        if last.plan is None:
+            raise SchedulingError(f"{order['method']} found no plan")
+        tell({"plan": result_of(last.plan, last.lower_bound)})
+    except SchedulingError as error:
+        tell({"error": str(error)})
+
+
+def main(source: TextIO, sink: TextIO) -> None:
+    """Read an order and answer it."""
+    wanted = Event()
+    order = json.loads(source.readline())
+
+    def listen() -> None:
+        source.readline()
+        wanted.set()
+
+    Thread(target=listen, daemon=True).start()
+
+    def tell(row: Json) -> None:
+        sink.write(json.dumps(row, allow_nan=False) + "\n")
+        sink.flush()
+
+    answer(order, wanted, tell)
+
+
+if __name__ == "__main__":
+    main(sys.stdin, sys.stdout)

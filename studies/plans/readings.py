@@ -1,0 +1,118 @@
+"""What is told of plans: on pages, through REST and as CSV alike."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.db.models import QuerySet
+
+from scheduling.arrays import Json
+from studies.models import Plan
+
+LARGE = ("instance", "steps", "result")
+"""Columns that lists do without."""
+
+
+def visible_plans(viewer: User | AbstractBaseUser | AnonymousUser) -> "QuerySet[Plan]":
+    """An operator's plans are all, anyone else's their own."""
+    plans = Plan.objects.select_related("owner", "cluster")
+    return plans if getattr(viewer, "is_staff", False) else plans.filter(owner=viewer.pk)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a pass on a helper, slots [start, end)."""
+
+    helper: str
+    client: str
+    kind: str
+    """forward or backward."""
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class Client:
+    """A client's way through the batch; in slots."""
+
+    client: str
+    helper: str
+    release: int
+    """When its forward pass is at the helper."""
+    forward: tuple[tuple[int, int], ...]
+    backward: tuple[tuple[int, int], ...]
+    gap: int
+    """Between the end of the forward pass and the arrival of the backward one."""
+    tail: int
+    completion: int
+    slack: int
+    """How much earlier than the slowest it is over."""
+    waiting: int
+    """How long its passes waited or were interrupted."""
+    key_forward: int
+    key_backward: int
+    """Priorities that the helper is sent: of the passes that are there the greatest key runs."""
+
+
+def names(plan: Plan) -> tuple[list[str], list[str]]:
+    """Of helpers and clients."""
+    helpers, clients = ([row["name"] for row in plan.instance[kind]] for kind in ("helpers", "clients"))
+    return helpers, clients
+
+
+def clients_of(plan: Plan) -> list[Client]:
+    """Each client's way in the order of the instance; none without a plan."""
+    result, instance = plan.result, plan.instance
+    if result is None:
+        return []
+    helpers, clients = names(plan)
+    return [
+        Client(
+            client=clients[j],
+            helper=helpers[(i := row["helper"])],
+            release=instance["release"][i][j],
+            forward=_pieces(row["forward"]),
+            backward=_pieces(row["backward"]),
+            gap=instance["gap"][i][j],
+            tail=instance["tail"][i][j],
+            **{name: result[name][j] for name in ("completion", "slack", "waiting", "key_forward", "key_backward")},
+        )
+        for j, row in enumerate(result["schedule"])
+    ]
+
+
+def pieces_of(plan: Plan) -> Iterator[Piece]:
+    """What helpers do, helper by helper in order of time."""
+    found = [
+        Piece(client.helper, client.client, kind, start, end)
+        for client in clients_of(plan)
+        for kind in ("forward", "backward")
+        for start, end in getattr(client, kind)
+    ]
+    place = {name: i for i, name in enumerate(names(plan)[0])}
+    yield from sorted(found, key=lambda piece: (place[piece.helper], piece.start))
+
+
+def schedule_rows(plan: Plan) -> Iterator[list[object]]:
+    """The schedule as CSV: a header, then a row for each piece; times in slots and in seconds."""
+    yield ["helper", "client", "pass", "start_slot", "end_slot", "start_s", "end_s"]
+    for piece in pieces_of(plan):
+        at = [slot * plan.slot_ms / 1000 for slot in (piece.start, piece.end)]
+        yield [piece.helper, piece.client, piece.kind, piece.start, piece.end, *at]
+
+
+def took_s(plan: Plan) -> float | None:
+    """Seconds from its start to its end; None without both."""
+    if plan.started_at is None or plan.ended_at is None:
+        return None
+    return (plan.ended_at - plan.started_at).total_seconds()
+
+
+def _pieces(rows: list[list[int]]) -> tuple[tuple[int, int], ...]:
+    return tuple((start, end) for start, end in rows)
+
+
+def steps_of(plan: Plan) -> list[Json]:
+    """What was known when."""
+    keys = ("seconds", "lower_bound", "makespan", "note")
+    return [dict(zip(keys, step, strict=True)) for step in plan.steps]

@@ -1,0 +1,24 @@
+"""What Celery runs for questions asked offline. Tasks may come twice, late or never: each looks at the rows."""
+
+from celery import shared_task
+from celery.worker import state as worker_state
+
+from studies.plans.asking import wake
+from studies.plans.computing import compute_next
+from studies.plans.states import anything_to_do
+
+
+@shared_task
+def compute_plans() -> bool:
+    """Compute one plan that waits, or whose worker died, and call for the next."""
+    computed = compute_next(_stopping)
+    if computed and not _stopping() and anything_to_do():
+        wake()
+    return computed
+
+
+def _stopping() -> bool:
+    """Whether this worker was told to stop; 0 counts as such, as it does for Celery."""
+    return any(
+        asked is not None and asked is not False for asked in (worker_state.should_stop, worker_state.should_terminate)
+    )

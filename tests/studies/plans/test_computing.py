@@ -1,0 +1,179 @@
+"""Computing plans in processes: to their ends, once, cancelled, and after a worker died."""
+
+from datetime import timedelta
+from threading import Thread
+from time import monotonic
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connection
+from django.db.models import F
+
+from studies.models import Plan, PlanState
+from studies.plans import computing, states
+from studies.plans.computing import Course, compute_next
+from tests.processes import wait_until
+from tests.studies.plans.conftest import asked, large, tiny
+
+LONGEST_S = 120.0
+
+
+def after(plan: Plan) -> Plan:
+    plan.refresh_from_db()
+    return plan
+
+
+def test_it_computes_a_plan_and_proves_it(alice: User) -> None:
+    plan = asked(alice)
+    assert compute_next()
+    plan = after(plan)
+    assert plan.state == PlanState.DONE, plan.error
+    assert plan.optimal
+    assert plan.result is not None
+    assert plan.makespan == max(plan.result["completion"])
+    assert plan.steps[-1][1:3] == [plan.lower_bound, plan.makespan]
+    assert plan.started_at is not None
+    assert not compute_next(), "a plan that is done is never computed twice"
+
+
+def test_the_process_finds_what_the_core_finds(alice: User) -> None:
+    from scheduling.split_learning.document import read_split_learning
+    from scheduling.split_learning.methods import last_step
+
+    plans = [asked(alice, tiny(method=name, seed=7)) for name in ("random", "balanced-greedy")]
+    while compute_next():
+        pass
+    for plan in map(after, plans):
+        step = last_step(read_split_learning(plan.instance), plan.method, left=lambda: 5.0, seed=7)
+        assert step.plan is not None
+        assert plan.makespan == step.plan.makespan
+
+
+def test_what_has_no_plan_says_why(alice: User) -> None:
+    body = tiny(method="exact")
+    for helper in body["instance"]["helpers"]:
+        helper["memory_gb"] = 3.25  # together as much as is needed, but for two clients at one helper too little
+    plan = asked(alice, body)
+    assert compute_next()
+    plan = after(plan)
+    assert plan.state == PlanState.FAILED
+    assert "memory of the helpers" in plan.error
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_cancelled_plan_ends_in_the_middle_of_a_step_and_keeps_the_best_it_has() -> None:
+    plan = asked(User.objects.create_user("alice"), large())
+    with_a_plan = Thread(target=_compute)
+    with_a_plan.start()
+    wait_until(lambda: after(plan).makespan is not None, what="a plan", seconds=LONGEST_S)
+    asked_at = monotonic()
+    states.cancel(plan)
+    with_a_plan.join(LONGEST_S)
+    plan = after(plan)
+    assert plan.state == PlanState.CANCELLED
+    assert monotonic() - asked_at < computing.LONGEST_CANCEL_S + 10
+    assert plan.makespan is not None
+    if plan.result is not None:  # it was between two steps, not within one
+        assert plan.result["makespan"] == plan.makespan
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_plan_that_is_deleted_ends_its_process() -> None:
+    plan = asked(User.objects.create_user("alice"), large())
+    thread = Thread(target=_compute)
+    thread.start()
+    wait_until(lambda: after(plan).state == PlanState.RUNNING, what="a worker", seconds=LONGEST_S)
+    plan.delete()
+    thread.join(LONGEST_S)
+    assert not thread.is_alive()
+
+
+def test_a_worker_that_stops_gives_its_plan_back(alice: User) -> None:
+    plan = asked(alice)
+    assert compute_next(stopping=lambda: True)
+    assert after(plan).state == PlanState.WAITING
+    assert compute_next()
+    assert after(plan).state == PlanState.DONE
+
+
+def test_a_plan_of_a_dead_worker_is_begun_again_and_what_that_would_write_is_lost(alice: User) -> None:
+    plan = asked(alice)
+    dead = states.claim_next()
+    assert dead is not None
+    assert states.claim_next() is None, "its worker may live"
+    _age(plan)
+    assert compute_next()
+    assert after(plan).state == PlanState.DONE
+    assert not states.progress(dead, note="late")
+    assert not states.finish(dead, {"makespan": 1}, makespan=1, lower_bound=1)
+    assert not states.fail(dead, "late")
+    assert after(plan).note != "late"
+    assert plan.attempts == 2
+
+
+def test_a_plan_that_kills_its_workers_fails(alice: User) -> None:
+    plan = asked(alice)
+    for _ in range(states.MOST_ATTEMPTS):
+        assert states.claim_next() is not None
+        _age(plan)
+    assert states.claim_next() is None
+    assert after(plan).state == PlanState.FAILED
+    assert "died" in plan.error
+
+
+def test_a_process_that_ends_without_an_answer_is_told(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = asked(alice)
+    monkeypatch.setattr(computing, "COMMAND", ("false",))
+    assert compute_next()
+    assert after(plan).state == PlanState.FAILED
+    assert "status 1" in plan.error
+
+
+def test_a_method_that_does_not_end_is_ended(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = asked(alice)
+    monkeypatch.setattr(computing, "COMMAND", ("sh", "-c", "echo '{\"ready\": true}'; exec sleep 60"))
+    monkeypatch.setattr(computing, "LONGEST_ANSWER_S", -4.5)
+    assert compute_next()
+    assert after(plan).state == PlanState.FAILED
+    assert "did not end" in plan.error
+
+
+def test_a_cancelled_plan_whose_worker_died_is_cancelled_without_being_computed(alice: User) -> None:
+    plan = asked(alice)
+    assert states.claim_next() is not None
+    states.cancel(plan)
+    _age(plan)
+    assert not compute_next()
+    assert after(plan).state == PlanState.CANCELLED
+
+
+def test_only_as_many_as_may_are_computed_at_once(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked(alice), asked(alice)
+    assert states.claim_next() is not None
+    assert states.claim_next() is None
+    monkeypatch.setattr("django.conf.settings.PLANS_AT_ONCE", None)
+    assert states.claim_next() is not None
+
+
+def test_steps_that_find_nothing_new_are_kept_but_for_the_first_and_the_latest() -> None:
+    course = Course()
+    for second in range(10):
+        course.take({"step": [second, 5, 9, "search"]})
+    course.take({"step": [10, 6, 9, "proof"]})
+    assert [step[0] for step in course.steps] == [0, 9, 10]
+    for second in range(11, 3000):
+        course.take({"step": [second, second, 5000, "proof"]})
+    assert len(course.steps) <= computing.MOST_STEPS
+    assert (course.steps[0][0], course.steps[-1][0]) == (0, 2999)
+
+
+def _compute() -> None:
+    try:
+        compute_next()
+    finally:
+        connection.close()
+
+
+def _age(plan: Plan) -> None:
+    long_ago = timedelta(seconds=2 * states.STALE_S)
+    Plan.objects.filter(pk=plan.pk).update(beat_at=F("beat_at") - long_ago)
