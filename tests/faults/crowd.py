@@ -1,6 +1,6 @@
 """A thousand bids by eight clients at once, on any database: set up, submit, and say what became of them.
 
-Run as `python -m tests.faults.crowd prepare | submit CLIENT COUNT | verdict` in the environment of the processes
+Run as `python -m tests.faults.crowd prepare POLICY | submit CLIENT COUNT | verdict` in the environment of the processes
 under test. The test process itself keeps its own database out of it.
 """
 
@@ -19,6 +19,7 @@ import requests
 from tests.processes import ROOT
 
 CLUSTER = "crowd"
+POLICIES = ("dps", "preemptive")
 CLIENTS = 8
 BIDS = 1000
 VALUES = (0.5, 5.0, 40.0, 150.0, 600.0)
@@ -41,8 +42,10 @@ class Verdict:
     """What the audit finds fault with."""
 
 
-def body_of(client: int, i: int) -> dict[str, Any]:
+def body_of(client: int, i: int, *, states_value: bool = True) -> dict[str, Any]:
     """Bid i of a client: sizes and values that make the market both grant and refuse."""
+    if not states_value:
+        return {"model": "ResNet-50", "epochs": 1 + (3 * i + client) % 6, "label": f"{client}-{i}"}
     utility = {"form": "step", "value": VALUES[(client + i) % len(VALUES)], "deadline_s": 600 + 100 * (i % 9)}
     return {"model": "ResNet-50", "epochs": 1 + (3 * i + client) % 6, "label": f"{client}-{i}", "utility": utility}
 
@@ -60,7 +63,15 @@ def verdict(env: Mapping[str, str]) -> Verdict:
     return Verdict(**call("verdict", env=env))
 
 
-def post_all(address: str, tokens: list[str], *, count: int = BIDS, first: int = 0, patient: bool = False) -> list[int]:
+def post_all(
+    address: str,
+    tokens: list[str],
+    *,
+    count: int = BIDS,
+    first: int = 0,
+    patient: bool = False,
+    states_value: bool = True,
+) -> list[int]:
     """Post bids over HTTP, each client's from its `first` on, with a thread for each token; their sequence numbers.
 
     A patient client sends a bid again, with its key, when there is no answer or the server is at fault.
@@ -68,7 +79,8 @@ def post_all(address: str, tokens: list[str], *, count: int = BIDS, first: int =
     numbers = range(first, first + count // len(tokens))
     with ThreadPoolExecutor(len(tokens)) as pool:
         posted = pool.map(
-            lambda client: _post(address, client, tokens[client], numbers, patient=patient), range(len(tokens))
+            lambda client: _post(address, client, tokens[client], numbers, patient=patient, states_value=states_value),
+            range(len(tokens)),
         )
         return [sequence for sequences in posted for sequence in sequences]
 
@@ -80,42 +92,44 @@ def submit_all(env: Mapping[str, str], *, count: int = BIDS) -> list[int]:
         return [sequence for run in runs for sequence in run.result()]
 
 
-def _post(address: str, client: int, token: str, numbers: range, *, patient: bool) -> list[int]:
+def _post(address: str, client: int, token: str, numbers: range, *, patient: bool, states_value: bool) -> list[int]:
     sequences = []
     with requests.Session() as session:
         session.trust_env = False
         session.headers["Authorization"] = f"Token {token}"
         for i in numbers:
-            answer = _post_one(session, address, client, i)
+            body = body_of(client, i, states_value=states_value)
+            answer = _post_one(session, address, client, body)
             while patient and (answer is None or answer.status_code >= 500):
                 time.sleep(0.2)
-                answer = _post_one(session, address, client, i)
+                answer = _post_one(session, address, client, body)
             assert answer is not None
             assert answer.status_code in (200, 202), answer.text
             sequences.append(int(answer.json()["sequence"]))
     return sequences
 
 
-def _post_one(session: requests.Session, address: str, client: int, i: int) -> requests.Response | None:
+def _post_one(session: requests.Session, address: str, client: int, body: dict[str, Any]) -> requests.Response | None:
     """The answer, None where there was none."""
     try:
         return session.post(
             f"{address}/api/v1/clusters/{CLUSTER}/bids",
-            json=body_of(client, i),
-            headers={"Idempotency-Key": f"{client}-{i}"},
+            json=body,
+            headers={"Idempotency-Key": str(body["label"])},
             timeout=60,
         )
     except requests.ConnectionError:
         return None
 
 
-def _prepare() -> list[str]:
+def _prepare(policy: str) -> list[str]:
     from django.contrib.auth.models import User
     from rest_framework.authtoken.models import Token
 
-    from tests.auctions.worlds import make_cluster, make_market
+    from auctions.markets import open_market
+    from tests.auctions.worlds import make_cluster
 
-    make_market(make_cluster(CLUSTER, servers=20, units=8, horizon=40))
+    open_market(make_cluster(CLUSTER, servers=20, units=8, horizon=40), policy=policy, parameters={})
     users = [User.objects.create(username=f"client-{c}") for c in range(CLIENTS)]
     return [Token.objects.create(user=user).key for user in users]
 
@@ -127,7 +141,9 @@ def _submit(client: int, count: int) -> list[int]:
     from cluster.models import Cluster
 
     cluster, owner = Cluster.objects.get(name=CLUSTER), User.objects.get(username=f"client-{client}")
-    return [submit_bid(cluster=cluster, owner=owner, body=body_of(client, i)).bid.sequence for i in range(count)]
+    states_value = not cluster.market.policies.filter(name="preemptive").exists()
+    bodies = (body_of(client, i, states_value=states_value) for i in range(count))
+    return [submit_bid(cluster=cluster, owner=owner, body=body).bid.sequence for body in bodies]
 
 
 def _verdict() -> dict[str, Any]:
@@ -207,8 +223,8 @@ def main(arguments: list[str]) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()
     match arguments:
-        case ["prepare"]:
-            answer: Any = _prepare()
+        case ["prepare", policy]:
+            answer: Any = _prepare(policy)
         case ["submit", client, count]:
             answer = _submit(int(client), int(count))
         case ["script"]:

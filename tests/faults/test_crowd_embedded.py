@@ -62,7 +62,7 @@ def wait_for_decisions(env: dict[str, str]) -> None:
 
 
 def test_every_bid_of_a_crowd_is_decided_once_and_in_order(env: dict[str, str], service: Process, port: int) -> None:
-    tokens = crowd.call("prepare", env=env)
+    tokens = crowd.call("prepare", "dps", env=env)
     sequences = crowd.post_all(f"http://127.0.0.1:{port}", tokens)
     wait_for_decisions(env)
     service.signal_group(signal.SIGINT)
@@ -70,8 +70,11 @@ def test_every_bid_of_a_crowd_is_decided_once_and_in_order(env: dict[str, str], 
     check(crowd.verdict(env), sequences)
 
 
-def test_a_service_killed_half_way_leaves_nothing_half_done(env: dict[str, str], port: int, tmp_path: Path) -> None:
-    crowd.call("prepare", env=env)
+@pytest.mark.parametrize("policy", crowd.POLICIES)
+def test_a_service_killed_half_way_leaves_nothing_half_done(
+    policy: str, env: dict[str, str], port: int, tmp_path: Path
+) -> None:
+    crowd.call("prepare", policy, env=env)
     victim = serve(env, port, tmp_path / "victim.log")
     try:
         sequences = crowd.submit_all(env, count=200)

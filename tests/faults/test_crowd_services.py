@@ -21,6 +21,7 @@ def env(tmp_path: Path, postgres_url: str, redis_url: str) -> dict[str, str]:
         tmp_path, DATABASE_URL=postgres_url, REDIS_URL=redis_url, SHADOWPRICE_SECRET_KEY="only for this test"
     )
     manage("migrate", "-v0", env=environment)
+    manage("flush", "--no-input", "-v0", env=environment)  # the database outlives a test
     return environment
 
 
@@ -46,10 +47,12 @@ def worker(name: str, env: dict[str, str], tmp_path: Path) -> Process:
     return process
 
 
+@pytest.mark.parametrize("policy", crowd.POLICIES)
 def test_a_worker_killed_half_way_changes_nothing_for_any_bid(
-    env: dict[str, str], address: str, tmp_path: Path
+    policy: str, env: dict[str, str], address: str, tmp_path: Path
 ) -> None:
-    tokens = crowd.call("prepare", env=env)
+    tokens = crowd.call("prepare", policy, env=env)
+    half, values = crowd.BIDS // 2, policy == "dps"
     with ExitStack() as started:
         victim, heir = (worker(name, env, tmp_path) for name in ("victim", "heir"))
         for process in (victim, heir):
@@ -61,9 +64,9 @@ def test_a_worker_killed_half_way_changes_nothing_for_any_bid(
             env=env,
         )
         started.callback(beat.end)
-        sequences = crowd.post_all(address, tokens, count=crowd.BIDS // 2)
+        sequences = crowd.post_all(address, tokens, count=half, states_value=values)
         victim.signal_group(signal.SIGKILL)
-        sequences += crowd.post_all(address, tokens, count=crowd.BIDS // 2, first=crowd.BIDS // 2 // len(tokens))
+        sequences += crowd.post_all(address, tokens, count=half, first=half // len(tokens), states_value=values)
         wait_for_decisions(env)
         assert not victim.alive
         assert heir.alive, heir.text()

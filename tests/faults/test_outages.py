@@ -118,7 +118,7 @@ def goes_on(installation: Installation, before: int, posting: "Future[list[int]]
 
 
 def test_whatever_goes_down_comes_back_to_every_bid(installation: Installation) -> None:
-    tokens = crowd.call("prepare", env=installation.env)
+    tokens = crowd.call("prepare", "dps", env=installation.env)
     outages = [
         installation.restart_redis,
         installation.restart_postgres,
