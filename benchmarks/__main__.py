@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks import elastic, philly, preemptive, weighted
+from benchmarks import elastic, philly, preemptive, split_learning, weighted
 from benchmarks.decision import Run, measure
 from benchmarks.twin import compare
 from scheduling.dps import Dps
@@ -48,6 +48,9 @@ def main() -> None:
         print(line, flush=True)
     print()
     for line in preemptive.tables(quick=arguments.quick, seed=arguments.seed):
+        print(line, flush=True)
+    print()
+    for line in split_learning.tables(quick=arguments.quick, seed=arguments.seed):
         print(line, flush=True)
     print()
     for line in philly.table(folder=philly.TRACES, quick=arguments.quick, seed=arguments.seed):

@@ -17,7 +17,7 @@ from scheduling.split_learning.instance import TIMES, Instance
 from scheduling.split_learning.method import Left, NoPlan, Step
 from scheduling.split_learning.one_helper import Order, cover, in_time, too_much
 from scheduling.split_learning.plan import Plan, by_priority, largest_path_first
-from scheduling.split_learning.relaxation import TOLERANCE, Cut, Relaxation
+from scheduling.split_learning.relaxation import TOLERANCE, WHOLE, Cut, Relaxation
 from scheduling.split_learning.state import State, assigned, nobody
 from scheduling.split_learning.switching import charged
 
@@ -40,8 +40,6 @@ SEEDS = 200
 """Rows that the linear program begins with, about."""
 TOO_LONG = 0.2
 """Of the time that is left, for one linear program more."""
-ROUNDED = 0.999
-"""A client of whom a helper has this much in the linear program goes there whole."""
 
 
 class Exact:
@@ -141,17 +139,25 @@ class Exact:
             else:
                 self.low = max(self.low, ceil(solved.span - TOLERANCE * middle))
                 high = middle - 1
-                self._round(solved.share)
+                self._round(solved.share, middle)
             yield self._step("linear program")
             high = min(high, self.best - 1)
             middle = (self.low + high) // 2
             if begun - self.left() > TOO_LONG * self.left():
                 break
 
-    def _round(self, share: Floats) -> None:
-        """Clients that the linear program gives whole to one helper go there; the others are inserted."""
+    def _round(self, share: Floats, makespan: int) -> None:
+        """Clients that the linear program gives whole to one helper go there; the others are inserted, or where there
+        are too many for the integer program, it places them alone.
+        """
+        if share.size > MOST_CHOICES:
+            placed = self.relaxation.rounded(share, self.low, makespan, 0.1 * self.left())
+            if placed is not None:
+                state = assigned(self.instance, placed)
+                descend(state, self.low, WORK)
+                self._better(state)
         most = share.argmax(axis=0)
-        whole = share.max(axis=0) >= ROUNDED
+        whole = share.max(axis=0) >= WHOLE
         state = assigned(self.instance, np.where(whole, most, -1))
         rest = np.flatnonzero(~whole)
         for order in orders(state, rest):

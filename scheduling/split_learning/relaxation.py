@@ -13,6 +13,8 @@ from scheduling.split_learning.method import Left
 
 TOLERANCE = 1e-6
 METHOD: Literal["highs-ds"] = "highs-ds"
+WHOLE = 0.999
+"""A client of whom a helper has this much is there whole."""
 STALLED = 2.0
 """Seconds in which a bound has to rise"""
 RISES = 1.002
@@ -159,6 +161,36 @@ class Relaxation:
         if found.x is None:
             return False
         chosen = columns[found.x > 0.5]
+        assignment = np.empty(clients, dtype=np.int64)
+        assignment[chosen % clients] = chosen // clients
+        return assignment
+
+    def rounded(self, share: Floats, low: int, makespan: int, seconds: float) -> Ints | None:
+        """Clients whole on one helper there, the others where the rows so far allow the least makespan, J.
+
+        Whole clients are those a solution gives to one helper; None if the solver finds nothing in the time.
+        """
+        clients = len(self.instance.clients)
+        able = self.allowed(makespan)
+        whole = share.max(axis=0) >= WHOLE
+        able[:, whole] = share[:, whole] >= WHOLE
+        columns = np.flatnonzero(able.ravel())
+        rows, right = self._matrix(columns, low, makespan)
+        shape = (clients, len(columns) + 1)
+        once = csr_array(coo_array((np.ones(len(columns)), (columns % clients, np.arange(len(columns)))), shape=shape))
+        cost = np.zeros(len(columns) + 1)
+        cost[-1] = 1.0
+        self.solved += 1
+        found = milp(
+            cost,
+            integrality=np.append(np.ones(len(columns), dtype=np.int64), 0),
+            bounds=Bounds(np.append(np.zeros(len(columns)), low), np.append(np.ones(len(columns)), makespan)),
+            constraints=[LinearConstraint(rows, -np.inf, right), LinearConstraint(once, 1, 1)],
+            options={"time_limit": max(0.05, seconds), "mip_rel_gap": 0.005},
+        )
+        if found.x is None:
+            return None
+        chosen = columns[found.x[:-1] > 0.5]
         assignment = np.empty(clients, dtype=np.int64)
         assignment[chosen % clients] = chosen // clients
         return assignment
