@@ -93,9 +93,9 @@ class Crew:
         return min(self._ps_types, key=lambda p: (bid.ps_time[p], p), default=0)
 
     def has(self, server: int, type: int, index: int) -> bool:
-        """Whether there is such a worker; `CLOUD`: any, in the cloud."""
+        """Whether there is such a worker; `CLOUD`: any, in the cloud, whose workers have no other index."""
         here = int(self.count[server, type])
-        return bool(here) if self.inventory.cloud[server] and index == CLOUD else 0 <= index < here
+        return index == CLOUD and here > 0 if self.inventory.cloud[server] else 0 <= index < here
 
     def number(self, c: Chunks) -> int | None:
         """Number of the worker of these chunks; None if it is not there, or in the cloud."""

@@ -16,7 +16,7 @@ from auctions.replay import replay_market
 from auctions.slots import pass_slots
 from auctions.submission import quote, submit_bid
 from cluster.guards import checked_change
-from cluster.models import Capacity, Server
+from cluster.models import Capacity, Server, ServerKind
 from scheduling.errors import InvalidField
 from scheduling.preemptive.crew import TICKS
 from tests.auctions.worlds import make_cluster, set_time
@@ -159,6 +159,24 @@ def test_chunks_on_a_server_taken_out_are_sent_elsewhere_or_wait(queued: Market,
     go_to(queued, 600)
     assert {window(bid)[0] for bid in bids} == {BidState.COMPLETED}
     assert_clean(queued)
+
+
+def test_chunks_on_a_server_that_becomes_a_cloud_are_sent_elsewhere(db: None, alice: User) -> None:
+    market = open_market(make_cluster(servers=2, horizon=40), policy="preemptive", parameters={"cloud": "edge"})
+    set_time(market, 10.0)
+    bid = send(market, alice, epochs=8)
+    go_to(market, 2.5)
+    with checked_change(market.cluster):
+        Server.objects.filter(name="edge-0").update(kind=ServerKind.CLOUD)
+    assert set(QueuedChunks.objects.filter(until=None).values_list("server__name", flat=True)) == {"edge-1"}
+    book.forget()
+    go_to(market, 5.5)
+    with checked_change(market.cluster):
+        Server.objects.filter(name="edge-0").update(kind=ServerKind.EDGE)
+    book.forget()
+    go_to(market, 400)
+    assert window(bid)[0] == BidState.COMPLETED
+    assert_clean(market)
 
 
 def test_another_policy_waits_until_queues_are_empty(queued: Market, alice: User) -> None:
