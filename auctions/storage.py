@@ -23,18 +23,27 @@ def limits_storage(policy: Policy) -> bool:
 
 
 def storage_problems(market: Market, new: Layout, *, now: int) -> list[str]:
-    """Servers that store more for jobs than a changed cluster would let them, in words."""
+    """Servers whose storage a change would make smaller than what they store for jobs, in words.
+
+    What came while the policy ignored storage may stay, so a server that stores too much already stops no other change.
+    """
     book = books.peek(market, now=now)
     if book.running.queues is None or not limits_storage(book.policy):
         return []
     held = dict(zip(book.layout.server_ids, book.running.queues.stored, strict=True))
     limits = new.inventory.storage or (None,) * len(new.server_ids)
+    now_in_force = book.layout.inventory.storage or (None,) * len(held)
+    before = dict(zip(book.layout.server_ids, now_in_force, strict=True))
     return [
         f"Server {name} stores {mb_of(held[key]):g} MB for jobs that are not complete;"
         f" its storage_mb cannot be {mb_of(limit):g}."
         for key, name, limit in zip(new.server_ids, new.inventory.servers, limits, strict=True)
-        if limit is not None and held.get(key, 0) > limit
+        if limit is not None and held.get(key, 0) > limit and _less(limit, before.get(key))
     ]
+
+
+def _less(limit: int, before: int | None) -> bool:
+    return before is None or limit < before
 
 
 @dataclass(frozen=True)

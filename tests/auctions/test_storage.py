@@ -213,3 +213,20 @@ def test_a_wrong_size_is_refused_by_name(db: None, alice: User, size: object) ->
     with pytest.raises(InvalidField) as refused:
         send(market, alice, chunk_mb=size)
     assert refused.value.field == "chunk_mb"
+
+
+def test_a_server_that_stores_too_much_already_stops_no_other_change(db: None, alice: User) -> None:
+    market = open_limited(10.0, None, storage="ignored")
+    set_time(market, 10.0)
+    first = send(market, alice, epochs=6, chunk_mb=4)
+    assert chunks_on(first) == {"edge-0": 4}
+    change_policy(market, name="preemptive", parameters=EDGE, by=None)
+    with checked_change(market.cluster):
+        Capacity.objects.filter(server__name="edge-1").update(amount=3)
+    with checked_change(market.cluster):
+        Server.objects.filter(name="edge-0").update(storage_mb=12)
+    with pytest.raises(ChangeRefused, match="stores 16 MB"), checked_change(market.cluster):
+        Server.objects.filter(name="edge-0").update(storage_mb=11)
+    assert chunks_on(send(market, alice, chunk_mb=4)) == {"edge-1": 4}
+    go_to(market, 400)
+    assert_clean(market)
