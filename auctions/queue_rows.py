@@ -8,11 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import F, Max, Min, QuerySet, Sum
+from django.db.models import Max, Min, QuerySet
 
 from auctions import tenures
 from auctions.layout import Layout
 from auctions.models import Bid, BidState, Preemption, QueuedChunks, Segment
+from auctions.open_rows import WORKED, OpenRows
 from scheduling.bid import Bid as CoreBid
 from scheduling.preemptive.crew import TICKS
 from scheduling.preemptive.queues import Queues
@@ -20,12 +21,7 @@ from scheduling.preemptive.record import Part, Ran, Restored
 from scheduling.running_book import RunningBook
 from scheduling.schedule import CLOUD, Chunks
 
-Place = tuple[str, int, int, int]
-"""Bid (by its id), server, worker type (by position) and worker."""
-
 GOING = (BidState.PLANNED, BidState.RUNNING)
-_WORKED = Sum((F("segments__end") - F("segments__start")) * F("segments__count"))
-"""Ticks that workers spent on a row's chunks."""
 
 
 @dataclass(frozen=True)
@@ -90,17 +86,14 @@ def keep(running: RunningBook, layout: Layout, market_id: int) -> None:
     names |= {name for some in ran for lost in some.preemptions for name in (lost.job, lost.by)}
     if not names:
         return
-    rows = _open_rows(names, layout, market_id)
+    rows = OpenRows(names, layout, market_id)
     tenures.keep([segment for some in ran for segment in some.segments], layout, market_id)
+    taken_by = [share for some in ran for segment in some.segments for share in rows.shares(segment)]
     Segment.objects.bulk_create(
-        Segment(queued_id=rows[s.job, s.server, s.type, s.index], count=s.count, start=s.start, end=s.end)
-        for some in ran
-        for s in some.segments
+        Segment(queued_id=key, count=count, start=start, end=end) for key, count, start, end in taken_by
     )
     Preemption.objects.bulk_create(
-        Preemption(
-            queued_id=rows[p.job, p.server, p.type, p.index], by_id=rows[p.by, p.server, p.type, p.index], at=p.at
-        )
+        Preemption(queued_id=rows.ending(p.job, p), by_id=rows.beginning(p.by, p), at=p.at)
         for some in ran
         for p in some.preemptions
     )
@@ -146,7 +139,7 @@ def lose(queues: Queues, layout: Layout, market_id: int, *, now: int) -> None:
 
 
 def _close(found: QuerySet[QueuedChunks], *, now: int) -> None:
-    rows: list[Any] = list(found.filter(until=None).annotate(worked=_WORKED))
+    rows: list[Any] = list(found.filter(until=None).annotate(worked=WORKED))
     for row in rows:
         done = min(row.count, (row.worked or 0) // row.each)
         # Side by side in the cloud they are complete all at once.
@@ -159,7 +152,7 @@ def restored(cores: Mapping[int, CoreBid], layout: Layout, market_id: int) -> Qu
 
     `cores` are the bids of jobs that are not over, by key, in positions of the layout.
     """
-    found = QueuedChunks.objects.filter(bid__in=list(cores)).annotate(worked=_WORKED, ended=Max("segments__end"))
+    found = QueuedChunks.objects.filter(bid__in=list(cores)).annotate(worked=WORKED, ended=Max("segments__end"))
     rows = list(found.annotate(began=Min("segments__start")).order_by("pk"))
     if not rows:
         return None
@@ -211,13 +204,3 @@ def _stored(rows: Sequence[QueuedChunks], servers: Mapping[int, int]) -> tuple[t
     """Servers by position, and how many of a job's chunks each stores: of those taken out again the complete ones."""
     kept = ((row.server_id, row.count if row.until is None else row.done or 0) for row in rows)
     return tuple((servers[key], count) for key, count in kept if count and key in servers)
-
-
-def _open_rows(names: Iterable[str], layout: Layout, market_id: int) -> dict[Place, int]:
-    servers = {key: i for i, key in enumerate(layout.server_ids)}
-    types = {key: i for i, key in enumerate(layout.worker_ids)}
-    rows = QueuedChunks.objects.filter(
-        bid__market_id=market_id, bid__sequence__in=[int(name) for name in names], until=None
-    )
-    columns = rows.values_list("bid__sequence", "server_id", "machine_type_id", "worker", "pk")
-    return {(str(bid), servers[s], types[m], worker): pk for bid, s, m, worker, pk in columns}

@@ -271,3 +271,28 @@ def test_the_cloud_is_as_busy_as_it_has_chunks(queued: Market, alice: User) -> N
     assert used[:, 0].sum() == 0
     go_to(queued, 30)
     assert_clean(queued)
+
+
+@pytest.mark.parametrize("restart", [False, True])
+@pytest.mark.parametrize("left", [0, 1])
+def test_chunks_may_come_to_a_worker_that_has_chunks_of_their_job(
+    db: None, alice: User, left: int, restart: bool
+) -> None:
+    servers = 2 if left == 0 else 1
+    market = open_market(
+        make_cluster(servers=servers, horizon=40, units=2 if left == 0 else 4),
+        policy="preemptive",
+        parameters={"cloud": "edge"},
+    )
+    go_to(market, 0.01)
+    long, short = send(market, alice, epochs=8), send(market, alice, epochs=2)
+    with checked_change(market.cluster):
+        Capacity.objects.filter(server__name="edge-0").update(amount=left)
+    places = QueuedChunks.objects.filter(bid=long, until=None).values_list("server", "worker")
+    assert len(places) > len(set(places))
+    for slot in (0.5, 4.5, 6.5, 11.5, 18.5, 400):
+        if restart:
+            book.forget()
+        go_to(market, slot)
+        assert_clean(market)
+    assert window(long)[0] == window(short)[0] == "completed"
