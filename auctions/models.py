@@ -202,6 +202,9 @@ class QueuedChunks(models.Model):
     worker = models.IntegerField(help_text="Which of the server's workers of that type; -1: one of its own for each.")
     count = models.PositiveIntegerField()
     since = models.BigIntegerField(help_text="Slot in which they were sent.")
+    release = models.BigIntegerField(
+        help_text="Slot at which they are uploaded; delays may change after they were sent."
+    )
     order = models.PositiveBigIntegerField(help_text="Of the job among those ever queued: breaks ties of ranks.")
     each = models.BigIntegerField(help_text="Billionths of a slot that one of them takes there.")
     rank = models.BigIntegerField(

@@ -111,6 +111,7 @@ def join(bid: Bid, chunks: Sequence[Chunks], queues: Queues, layout: Layout) -> 
             worker=c.index,
             count=c.count,
             since=queues.now,
+            release=queues.release_of(name, c),
             order=queues.order_of(name),
             each=task.alone if (c.index, c.count) == (CLOUD, whole) else task.each,
             rank=task.rank,
@@ -180,7 +181,7 @@ def _job(core: CoreBid, rows: Sequence[Any], layout: Layout, latest: Mapping[tup
             Chunks(servers[row.server_id], types[row.machine_type_id], row.worker, row.count),
             each=row.each,
             worked=row.worked or 0,
-            since=row.since,
+            release=row.release,
             last=row.ended == latest.get((row.server_id, row.machine_type_id, row.worker)),
         )
         for row in rows

@@ -185,6 +185,15 @@ class Queues:
         """What a chunk of a job that joined is."""
         return self._known[job].task
 
+    def release_of(self, job: str, chunks: Chunks) -> int:
+        """Slot at which the chunks of a job that joined a queue last are uploaded there."""
+        known = self._known[job]
+        worker = self.crew.number(chunks) if chunks.index != CLOUD else None
+        if worker is not None:
+            return int(self._state.blocks[self._state.block_of(worker, known.number), kernel.RELEASE]) // self.ticks
+        own = [away for away in self._away if away.name == job and away.chunks == chunks]
+        return own[-1].release // self.ticks
+
     def waiting(self, bid: Bid) -> int:
         """Chunks that are neither complete nor in a queue: all of a job that never joined one."""
         known = self._known.get(bid.id)
@@ -432,7 +441,7 @@ class Queues:
         for server, count in job.stored:
             self._stored.add(job.bid.id, server, count, size=job.bid.chunk_size)
         for part in job.parts:
-            c, release = part.chunks, (part.since + job.bid.delay[part.chunks.server]) * self.ticks
+            c, release = part.chunks, part.release * self.ticks
             left = c.count * part.each - part.worked
             if left <= 0:
                 continue

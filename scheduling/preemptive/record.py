@@ -59,8 +59,8 @@ class Part:
     """Ticks of each."""
     worked: int
     """Ticks done of them."""
-    since: int
-    """Slot in which they joined."""
+    release: int
+    """Slot at which they are uploaded."""
     last: bool
     """The worker did nothing else since it last worked on them."""
 

@@ -296,3 +296,23 @@ def test_chunks_may_come_to_a_worker_that_has_chunks_of_their_job(
         go_to(market, slot)
         assert_clean(market)
     assert window(long)[0] == window(short)[0] == "completed"
+
+
+def test_delays_that_change_leave_uploads_under_way_alone(db: None, alice: User) -> None:
+    market = open_market(make_cluster(servers=1, horizon=40), policy="preemptive", parameters={"cloud": "edge"})
+    go_to(market, 0.01)
+    with checked_change(market.cluster):
+        Server.objects.filter(name="edge-0").update(upload_delay_s=300)
+    bid = send(market, alice, epochs=2)
+    told = window(bid)
+    with checked_change(market.cluster):
+        Server.objects.filter(name="edge-0").update(upload_delay_s=0)
+    book.forget()
+    other = send(market, alice, epochs=2)
+    assert window(bid)[:2] == told[:2]
+    assert window(other)[1] != told[1]
+    for slot in (3.5, 400):
+        book.forget()
+        go_to(market, slot)
+        assert_clean(market)
+    assert (window(bid)[0], window(other)[0]) == ("completed", "completed")

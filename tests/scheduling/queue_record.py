@@ -51,7 +51,7 @@ def queues_from_record(going: Simulation, inventory: Inventory) -> Queues | None
             _part(
                 chunks,
                 task.alone if (chunks.index, chunks.count) == (CLOUD, bid.chunks) else task.each,
-                slot,
+                slot + bid.delay[chunks.server],
                 mine,
                 last,
             )
@@ -73,8 +73,8 @@ def queues_from_record(going: Simulation, inventory: Inventory) -> Queues | None
     return Queues.restored(inventory, now=now.now, next_order=1 + len(going.decisions), jobs=rows)
 
 
-def _part(chunks: Chunks, each: int, slot: int, mine: list[Segment], last: dict[Place, int]) -> Part:
+def _part(chunks: Chunks, each: int, release: int, mine: list[Segment], last: dict[Place, int]) -> Part:
     here = [segment for segment in mine if place(segment) == place(chunks)]
     worked = sum((segment.end - segment.start) * segment.count for segment in here)
     recent = max((segment.end for segment in here), default=-1) == last[place(chunks)]
-    return Part(chunks, each, worked=worked, since=slot, last=recent)
+    return Part(chunks, each, worked=worked, release=release, last=recent)
