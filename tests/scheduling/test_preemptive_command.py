@@ -75,6 +75,15 @@ def test_it_prints_what_the_shared_instances_expect(
     assert str(found["total_jct"]) == expected["total_jct"]
 
 
+@pytest.mark.parametrize("path", preemptive_cases(), ids=lambda path: path.stem)
+def test_it_stores_what_the_shared_instances_expect(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = load(path)["expected"]
+    stored = expected.get("event_paper_storage", expected["event_paper"])
+    found = decide(path, capsys, "--cloud", "paper", "--storage", "limited")
+    assert {str(row["id"]): row["dispatch"] for row in found["jobs"]} == stored["dispatch"]
+    assert str(found["total_jct"]) == stored["total_jct"]
+
+
 def test_options_say_where_chunks_go(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two chunks of 3 slots after 1 on the one worker, or in the cloud after 4: of 1 slot there, if both are."""
     path = tmp_path / "instance.json"
