@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from auctions.models import Bid, BidState
+from studies.models import PlanState
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,14 @@ LOOKS: Final = {
     BidState.WITHDRAWN: Look("Withdrawn", "off", "Its owner took it back before it was decided."),
     BidState.CANCELLED: Look("Cancelled", "off", "Its slots from then on were freed; a payment is not given back."),
     BidState.FAILED: Look("Failed", "no", "An operator ended it; its slots from then on were freed."),
+}
+
+PLAN_LOOKS: Final = {
+    PlanState.WAITING: Look("Waiting", "wait", "A worker will begin it in a moment, or after those before it."),
+    PlanState.RUNNING: Look("Running", "run", "A worker is computing it."),
+    PlanState.DONE: Look("Done", "done", "Its method has ended."),
+    PlanState.FAILED: Look("Failed", "no", "There is no plan."),
+    PlanState.CANCELLED: Look("Cancelled", "off", "It was ended before its method was done."),
 }
 
 WAITS: Final = Look("In line", "wait", "It was admitted and waits for a place: it has no planned start yet.")

@@ -4,12 +4,24 @@ from django.templatetags.static import static
 from django.urls import URLPattern, path
 from django.views.generic import RedirectView
 
-from frontend.views import bids, events, overview, submit
+from frontend.views import bids, events, overview, plans, submit
 
 urlpatterns: list[URLPattern] = [
     # Browsers ask for it on pages that name no icon, such as the admin's.
     path("favicon.ico", RedirectView.as_view(url=static("frontend/icon.svg"))),
     path("", overview.market_list, name="markets"),
+    path("plans/", plans.plan_list, name="plans"),
+    path("plans/new/", plans.new_plan, name="plan_new"),
+    path("plans/<int:number>/", plans.plan_page, name="plan"),
+    path("plans/<int:number>/part", plans.part, name="plan_part"),
+    path("plans/<int:number>/version", plans.version, name="plan_version"),
+    path("plans/<int:number>/course.json", plans.course, name="plan_course"),
+    path("plans/<int:number>/gantt.json", plans.gantt, name="plan_gantt"),
+    path("plans/<int:number>/<slug:name>.csv", plans.table, name="plan_csv"),
+    path("plans/<int:number>/cancel/", plans.cancel, name="plan_cancel"),
+    path("plans/<int:number>/compare/", plans.compare, name="plan_compare"),
+    path("plans/<int:number>/one-more/", plans.one_more, name="plan_one_more"),
+    path("plans/<int:number>/delete/", plans.delete, name="plan_delete"),
     path("markets/<slug:name>/", overview.overview, name="overview"),
     path("markets/<slug:name>/tiles.json", overview.tiles, name="tiles"),
     path("markets/<slug:name>/version", overview.version, name="version"),

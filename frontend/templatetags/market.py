@@ -6,8 +6,9 @@ from django import template
 
 from auctions.models import Bid
 from frontend.figures.timeline import TimeLine
-from frontend.states import Look, look_of
+from frontend.states import PLAN_LOOKS, Look, look_of
 from scheduling.registry import POLICIES
+from studies.models import Plan, PlanState
 
 register = template.Library()
 
@@ -32,6 +33,12 @@ def percent(share: float | None) -> str:
 def look(bid: Bid) -> Look:
     """How a bid's state is shown."""
     return look_of(bid)
+
+
+@register.filter
+def plan_look(plan: Plan) -> Look:
+    """How a plan's state is shown."""
+    return PLAN_LOOKS[PlanState(plan.state)]
 
 
 @register.filter

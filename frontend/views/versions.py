@@ -23,7 +23,11 @@ def tag_of(request: HttpRequest, market: Market) -> str:
 
 def unless_known(request: HttpRequest, market: Market, build: Callable[[], HttpResponse]) -> HttpResponse:
     """304 if the visitor has this version, else the answer with its ETag."""
-    tag = tag_of(request, market)
+    return unless_tagged(request, tag_of(request, market), build)
+
+
+def unless_tagged(request: HttpRequest, tag: str, build: Callable[[], HttpResponse]) -> HttpResponse:
+    """304 if the visitor has what the tag stands for, else the answer with its ETag."""
     known = [part.strip().removeprefix("W/") for part in request.headers.get("If-None-Match", "").split(",")]
     response = HttpResponseNotModified() if tag in known else build()
     response.headers["ETag"] = tag

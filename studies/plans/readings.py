@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.db.models import QuerySet
@@ -116,3 +117,32 @@ def steps_of(plan: Plan) -> list[Json]:
     """What was known when."""
     keys = ("seconds", "lower_bound", "makespan", "note")
     return [dict(zip(keys, step, strict=True)) for step in plan.steps]
+
+
+@dataclass(frozen=True)
+class Helper:
+    """What a helper does in a plan."""
+
+    helper: str
+    clients: int
+    memory_gb: float
+    """That its clients take."""
+    of_gb: float
+    busy: int
+    """Slots in which it runs passes."""
+    idle: int
+    """Slots until the end of the batch in which it does not."""
+
+
+def helpers_of(plan: Plan) -> list[Helper]:
+    """Each helper in the order of the instance; none without a plan."""
+    if plan.result is None:
+        return []
+    found = []
+    for i, helper in enumerate(plan.instance["helpers"]):
+        rows = [row for row in plan.result["schedule"] if row["helper"] == i]
+        busy = sum(end - start for row in rows for kind in ("forward", "backward") for start, end in row[kind])
+        taken = sum(Decimal(plan.instance["clients"][row["client"]]["demand_gb"]) for row in rows)
+        idle = plan.result["makespan"] - busy
+        found.append(Helper(helper["name"], len(rows), float(taken), float(helper["memory_gb"]), busy, idle))
+    return found

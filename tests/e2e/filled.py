@@ -25,6 +25,21 @@ def fill(bids: int) -> None:
     bidders = [User.objects.create_user(name, password=PASSWORD) for name in ("alice", "bob")]
     for scenario in SCENARIOS:
         fill_one(scenario, bidders, bids)
+    fill_plans(bidders[0])
+
+
+def fill_plans(owner: "User") -> None:
+    """A plan of split learning, the other methods beside it, and another helper."""
+    from studies.plans.asking import ask, ask_one_more_helper, ask_other_methods
+    from studies.plans.computing import compute_next
+    from studies.plans.wish import Wish
+
+    scenario = {"number": 1, "model": "resnet101", "clients": 10, "helpers": 2, "seed": 1}
+    plan = ask(owner, Wish.from_json({"scenario": scenario, "label": "ten devices", "seconds": 2}))
+    ask_other_methods(owner, plan)
+    ask_one_more_helper(owner, plan)
+    while compute_next():
+        pass
 
 
 def fill_one(scenario: "Scenario", bidders: "list[User]", bids: int) -> None:

@@ -13,6 +13,9 @@ def pages(window: Browser, market: str) -> dict[str, str]:
     """A name and a path for each page worth a look, among them a bid of each kind if there is one."""
     paths = {"markets": "/", "overview": f"/markets/{market}/", "bids": f"/markets/{market}/bids/"}
     paths["submit"] = f"/markets/{market}/submit/"
+    window.open("/plans/?state=done")
+    link = window.js("document.querySelector('tbody a')?.getAttribute('href') ?? ''")
+    paths |= {"plans": "/plans/", "plan-new": "/plans/new/", **({"plan": link} if link else {})}
     for state in ("rejected", "planned", "in_line", "running", "completed"):
         window.open(f"/markets/{market}/bids/?state={state}")
         link = window.js("document.querySelector('tbody a')?.getAttribute('href') ?? ''")

@@ -10,6 +10,8 @@ from tests.e2e.filled import PASSWORD
 
 pytestmark = pytest.mark.browser
 HOME = "/markets/demo/"
+OF_NO_MARKET = {"markets", "bids", "plans", "plan-new", "plan"}
+"""Pages that are looked at once, whatever the market."""
 
 
 def _submit(window: Browser, *, label: str, value: str, form: str = "constant") -> None:
@@ -111,7 +113,7 @@ def test_no_page_keeps_anybody_out(window: Browser) -> None:
 @pytest.mark.parametrize("market", ["demo-oasis", "demo-weighted", "demo-preemptive"])
 def test_every_kind_of_market_is_open_to_everybody(window: Browser, market: str) -> None:
     window.log_in("operator", PASSWORD)
-    shown = {name: path for name, path in pictures.pages(window, market).items() if name not in ("markets", "bids")}
+    shown = {name: path for name, path in pictures.pages(window, market).items() if name not in OF_NO_MARKET}
     assert {"bid-planned", "bid-running", "bid-completed"} <= set(shown)
     for name, path in shown.items():
         for width, theme in ((1280, "dark"), (390, "light")):
@@ -147,6 +149,21 @@ def test_a_ring_is_planned_by_its_weight_and_nobody_pays(window: Browser) -> Non
     assert "none: nobody pays here" in window.text("#receipt")
     window.wait_drawn()
     assert window.complaints() == []
+
+
+def test_a_plan_is_asked_for_and_its_page_fills_without_a_reload(window: Browser) -> None:
+    window.log_in("alice", PASSWORD)
+    window.open("/plans/new/")
+    window.fill("label", "from a form")
+    window.one("main form button").click()
+    window.wait(lambda: "/plans/new/" not in window.driver.current_url)
+    window.driver.execute_script("window.sameDocument = true")
+    window.wait(lambda: window.text("#state") == "Done")
+    window.wait(lambda: "proven best" in window.text("#plan"))
+    window.wait(lambda: window.js("document.querySelectorAll('[data-figure] .point').length > 5"))
+    assert window.js("window.sameDocument") is True
+    assert window.complaints() == []
+    assert window.strangers() == []
 
 
 def test_a_rejecting_quote_is_mended_with_one_click(window: Browser) -> None:

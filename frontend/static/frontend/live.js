@@ -133,8 +133,12 @@ function listen(place) {
 }
 
 addEventListener("DOMContentLoaded", () => {
-  const place = document.querySelector("[data-events]");
-  if (place) { refresh(); listen(place); }
+  const place = document.querySelector("[data-version]");
+  if (place) {
+    refresh();
+    if (place.dataset.events) listen(place);
+    else poll(place.dataset.version);
+  }
   for (const select of document.querySelectorAll("[data-submit]")) select.addEventListener("change", () => select.form.submit());
   document.addEventListener("submit", (event) => {
     const question = event.target.dataset.confirm;

@@ -158,7 +158,9 @@ class Schedule(ApiView):
 def csv_text(rows: Iterable[list[object]]) -> str:
     """Rows as CSV."""
     text = StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
+    # No spreadsheet takes names for formulas: they are what users wrote.
+    inert = ([f"'{c}" if isinstance(c, str) and c[:1] in ("=", "+", "-", "@") else c for c in row] for row in rows)
+    csv.writer(text, lineterminator="\n").writerows(inert)
     return text.getvalue()
 
 

@@ -1,0 +1,123 @@
+"""What helpers do in a plan of split learning: forward and backward passes of clients, and nothing in between."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from frontend.figures.base import BLUE, ORANGE, VERMILION, Drawing, Json, Table, layout, legend
+
+LARGEST_HELPERS: Final = 60
+LARGEST_BARS: Final = 1200
+KINDS: Final = {"forward": ("forward", BLUE, ""), "backward": ("backward (hatched)", ORANGE, "/")}
+"""Label, colour and hatching of each pass."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A stretch of a pass on a helper, slots [start, end)."""
+
+    helper: str
+    client: str
+    kind: str
+    """One of KINDS."""
+    start: int
+    end: int
+
+
+def figure(
+    pieces: Sequence[Piece], helpers: Sequence[str], *, makespan: int, slot_ms: int, key: str = "plan"
+) -> Drawing:
+    """A row for each helper in order; where nothing is drawn it is idle."""
+    if not pieces:
+        return Drawing([], layout(height=160, key=key), note="There is no plan to be drawn yet.")
+    rows, kept = _cut(pieces, helpers)
+    place = {name: i for i, name in enumerate(rows)}
+    note = "Where nothing is drawn a helper is idle; the dotted line is the end of the batch."
+    if len(rows) < len(helpers):
+        note = f"{len(rows)} of {len(helpers)} helpers are drawn, the CSV file has all. {note}"
+    end: Json = {
+        "type": "line",
+        "xref": "x",
+        "yref": "paper",
+        "x0": makespan,
+        "x1": makespan,
+        "y0": 0,
+        "y1": 1,
+        "line": {"color": VERMILION, "width": 2, "dash": "dot"},
+    }
+    drawn = layout(
+        height=130 + max(90, 26 * len(rows)),
+        key=key,
+        barmode="overlay",
+        uniformtext={"minsize": 8, "mode": "hide"},
+        showlegend=True,
+        legend=legend(),
+        margin={"l": 60, "r": 16, "t": 56, "b": 48},
+        xaxis={"title": {"text": f"slots of {slot_ms:,} ms"}, "range": [0, makespan * 1.02 + 1], "automargin": True},
+        yaxis={
+            "tickvals": list(range(len(rows))),
+            "ticktext": [_short(name) for name in rows],
+            "range": [len(rows) - 0.5, -0.5],
+            "automargin": True,
+            "showgrid": False,
+            "zeroline": False,
+        },
+        shapes=[end],
+    )
+    return Drawing([_trace(kept, place, kind) for kind in KINDS], drawn, note=note)
+
+
+def table(pieces: Sequence[Piece], *, slot_ms: int) -> Table:
+    """Every piece."""
+    rows = (
+        (p.helper, p.client, p.kind, p.start, p.end, p.start * slot_ms / 1000, p.end * slot_ms / 1000) for p in pieces
+    )
+    return Table(("helper", "client", "pass", "start_slot", "end_slot", "start_s", "end_s"), rows)
+
+
+def _cut(pieces: Sequence[Piece], helpers: Sequence[str]) -> tuple[list[str], list[Piece]]:
+    """As many helpers, the first ones, as may be drawn, and their pieces."""
+    rows: list[str] = []
+    kept: list[Piece] = []
+    of: dict[str, list[Piece]] = {name: [] for name in helpers}
+    for piece in pieces:
+        of[piece.helper].append(piece)
+    for name in helpers[:LARGEST_HELPERS]:
+        if rows and len(kept) + len(of[name]) > LARGEST_BARS:
+            break
+        rows.append(name)
+        kept += of[name]
+    return rows, kept
+
+
+def _trace(pieces: Sequence[Piece], place: dict[str, int], kind: str) -> Json:
+    label, colour, shape = KINDS[kind]
+    mine = [piece for piece in pieces if piece.kind == kind]
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": label,
+        "base": [piece.start for piece in mine],
+        "x": [piece.end - piece.start for piece in mine],
+        "y": [place[piece.helper] for piece in mine],
+        "width": 0.8,
+        # The pass is told by hatching, not by colour alone; a rim parts passes that follow one another.
+        "marker": {
+            "color": colour,
+            "pattern": {"shape": shape, "size": 6, "solidity": 0.35},
+            "line": {"width": 1, "color": "rgba(128,128,128,.6)"},
+            "opacity": 1.0,
+        },
+        "text": [_short(piece.client) for piece in mine],
+        "textposition": "inside",
+        "insidetextanchor": "middle",
+        "textangle": 0,
+        "textfont": {"size": 10},
+        "customdata": [[piece.client, piece.helper, piece.start, piece.end] for piece in mine],
+        "hovertemplate": f"%{{customdata[0]}}, {kind} on %{{customdata[1]}}"
+        "<br>slots %{customdata[2]} to %{customdata[3]}<extra></extra>",
+    }
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= 18 else f"{name[:17]}…"

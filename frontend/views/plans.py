@@ -1,0 +1,253 @@
+"""Plans of split learning: the list, the form, and the page of one with its course, its Gantt chart and its rivals."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import pairwise
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from auctions.errors import AuctionError
+from frontend.access import viewer_of
+from frontend.figures import plan_course, plan_gantt
+from frontend.figures.base import Table
+from frontend.plan_form import PlanForm
+from frontend.states import PLAN_LOOKS
+from frontend.views.overview import csv_response
+from frontend.views.versions import unless_tagged
+from scheduling.errors import InvalidField
+from scheduling.split_learning.methods import METHODS
+from studies.models import Plan, PlanState, Question
+from studies.plans import readings, states
+from studies.plans.asking import ask, ask_one_more_helper, ask_other_methods
+
+PER_PAGE = 25
+MOST_ROWS = 500
+"""Clients in the page's table; the CSV file has all."""
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A plan in a table beside others."""
+
+    plan: Plan
+    above: float | None
+    """By how much of the best bound of all it may be too long."""
+    brings: int | None
+    """Slots by which it is shorter than the one before."""
+
+
+@login_required
+@require_safe
+def plan_list(request: HttpRequest) -> HttpResponse:
+    """Plans the visitor may see, newest first; the filters are in the address."""
+    everything = readings.visible_plans(viewer_of(request)).filter(question=Question.ITSELF).defer(*readings.LARGE)
+    chosen = {name: request.GET.get(name, "") for name in ("state", "method")}
+    found = everything
+    if chosen["state"] in PlanState.values:
+        found = found.filter(state=chosen["state"])
+    if chosen["method"] in METHODS:
+        found = found.filter(method=chosen["method"])
+    query = {name: value for name, value in chosen.items() if value}
+    context = {
+        **chosen,
+        "page": Paginator(found, PER_PAGE).get_page(request.GET.get("page")),
+        "states": [(state.value, look.label) for state, look in PLAN_LOOKS.items()],
+        "methods": list(METHODS),
+        "any_at_all": everything.exists(),
+        "query": f"{urlencode(query)}&" if query else "",
+    }
+    return render(request, "frontend/plans.html", context)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def new_plan(request: HttpRequest) -> HttpResponse:
+    """The form; a plan that was stored leads to its page."""
+    form = PlanForm(request.POST, request.FILES) if request.method == "POST" else PlanForm()
+    if form.is_bound and form.is_valid():
+        try:
+            return redirect("plan", number=ask(viewer_of(request), form.wish()).pk)
+        except InvalidField as error:
+            form.blame(error)
+        except AuctionError as error:
+            form.add_error(None, str(error))
+    return render(request, "frontend/plan_new.html", {"form": form}, status=422 if form.is_bound else 200)
+
+
+@login_required
+@require_safe
+def plan_page(request: HttpRequest, number: int) -> HttpResponse:
+    """One plan."""
+    return render(request, "frontend/plan.html", _context(request, number))
+
+
+@login_required
+@require_safe
+def part(request: HttpRequest, number: int) -> HttpResponse:
+    """What changes on a plan's page, for pages that are open."""
+    plan = _own(request, number)
+    return unless_tagged(
+        request, _tag(request, plan), lambda: render(request, "frontend/_plan.html", _context(request, number))
+    )
+
+
+@login_required
+@require_safe
+def version(request: HttpRequest, number: int) -> HttpResponse:
+    """Says whether anything changed, for pages that ask."""
+    tag = _tag(request, _own(request, number))
+    return unless_tagged(request, tag, lambda: HttpResponse(f"version {tag}", content_type="text/plain"))
+
+
+@login_required
+@require_safe
+def course(request: HttpRequest, number: int) -> HttpResponse:
+    """Bound and best so far over time."""
+    plan = _own(request, number)
+    return unless_tagged(
+        request,
+        _tag(request, plan),
+        lambda: JsonResponse(plan_course.figure(_course(plan), slot_ms=plan.slot_ms).to_json()),
+    )
+
+
+@login_required
+@require_safe
+def gantt(request: HttpRequest, number: int) -> HttpResponse:
+    """What helpers do when."""
+    plan = _own(request, number)
+
+    def build() -> HttpResponse:
+        helpers = readings.names(plan)[0]
+        drawing = plan_gantt.figure(_pieces(plan), helpers, makespan=plan.makespan or 0, slot_ms=plan.slot_ms)
+        return JsonResponse(drawing.to_json())
+
+    return unless_tagged(request, _tag(request, plan), build)
+
+
+def _clients_table(plan: Plan) -> Table:
+    names = ("client", "helper", "release", "waiting", "gap", "tail", "completion", "slack", "key_forward")
+    columns = (*names, "key_backward")
+    rows = (tuple(getattr(client, name) for name in columns) for client in readings.clients_of(plan))
+    return Table(columns, rows)
+
+
+TABLES: dict[str, Callable[[Plan], Table]] = {
+    "schedule": lambda plan: plan_gantt.table(_pieces(plan), slot_ms=plan.slot_ms),
+    "course": lambda plan: plan_course.table(_course(plan)),
+    "clients": _clients_table,
+}
+"""What can be had as CSV."""
+
+
+@login_required
+@require_safe
+def table(request: HttpRequest, number: int, name: str) -> HttpResponse:
+    """A table of the plan as CSV, unabridged; times in slots where no unit is said."""
+    plan = _own(request, number)
+    if name not in TABLES:
+        raise Http404
+    return csv_response(TABLES[name](plan), f"plan-{plan.pk}-{name}.csv")
+
+
+@login_required
+@require_POST
+def cancel(request: HttpRequest, number: int) -> HttpResponse:
+    """End it; the best so far is kept if there is one."""
+    return _do(request, number, lambda plan: f"{states.cancel(plan)} is being cancelled.".capitalize())
+
+
+@login_required
+@require_POST
+def compare(request: HttpRequest, number: int) -> HttpResponse:
+    """Ask for the same instance under every other method."""
+
+    def asked(plan: Plan) -> str:
+        others = ask_other_methods(viewer_of(request), plan)
+        return f"Asked {', '.join(other.method for other in others) or 'nothing more: every method was asked'}."
+
+    return _do(request, number, asked)
+
+
+@login_required
+@require_POST
+def one_more(request: HttpRequest, number: int) -> HttpResponse:
+    """Ask for it with one helper more."""
+    return _do(
+        request, number, lambda plan: f"Asked with {ask_one_more_helper(viewer_of(request), plan).helpers} helpers."
+    )
+
+
+@login_required
+@require_POST
+def delete(request: HttpRequest, number: int) -> HttpResponse:
+    """Delete it with those asked for beside it."""
+    _own(request, number).delete()
+    messages.success(request, f"Plan {number} is deleted.")
+    return redirect("plans")
+
+
+def _do(request: HttpRequest, number: int, act: Callable[[Plan], str]) -> HttpResponse:
+    plan = _own(request, number)
+    try:
+        messages.success(request, act(plan))
+    except (AuctionError, InvalidField) as error:
+        messages.error(request, str(error))
+    return redirect("plan", number=number)
+
+
+def _own(request: HttpRequest, number: int) -> Plan:
+    return get_object_or_404(readings.visible_plans(viewer_of(request)), pk=min(number, 2**63 - 1))
+
+
+def _tag(request: HttpRequest, plan: Plan) -> str:
+    """What everything told of a plan depends on."""
+    columns = ("pk", "state", "lower_bound", "makespan", "cancel_asked")
+    own = (*(getattr(plan, name) for name in columns), len(plan.steps), plan.steps[-1:])
+    parts = (own, list(plan.others.values_list(*columns)), viewer_of(request).pk, request.get_full_path())
+    return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'
+
+
+def _course(plan: Plan) -> list[plan_course.Known]:
+    return [plan_course.Known(**step) for step in readings.steps_of(plan)]
+
+
+def _pieces(plan: Plan) -> list[plan_gantt.Piece]:
+    return [plan_gantt.Piece(**vars(piece)) for piece in readings.pieces_of(plan)]
+
+
+def _context(request: HttpRequest, number: int) -> dict[str, Any]:
+    plan = _own(request, number)
+    others = list(plan.others.order_by("helpers", "pk").defer(*readings.LARGE))
+    clients = sorted(readings.clients_of(plan), key=lambda client: (client.slack, client.client))
+    return {
+        "plan": plan,
+        "seconds_of_makespan": None if plan.makespan is None else plan.makespan * plan.slot_ms / 1000,
+        "took_s": readings.took_s(plan),
+        "helpers": readings.helpers_of(plan),
+        "clients": clients[:MOST_ROWS],
+        "left_out": max(0, len(clients) - MOST_ROWS),
+        "rivals": _rivals([plan, *(other for other in others if other.question == Question.METHOD)]),
+        "larger": _rivals([plan, *(other for other in others if other.question == Question.HELPER)]),
+        "every_method_asked": len({plan.method, *(o.method for o in others)}) == len(METHODS),
+    }
+
+
+def _rivals(plans: Sequence[Plan]) -> list[Rival]:
+    """Plans side by side; none if there is only one."""
+    if len(plans) < 2:
+        return []
+    bound = max((plan.lower_bound or 0 for plan in plans), default=0)
+    before = [None, *(a.makespan - b.makespan if a.makespan and b.makespan else None for a, b in pairwise(plans))]
+    return [
+        Rival(plan, plan.makespan / bound - 1 if plan.makespan and bound else None, brings)
+        for plan, brings in zip(plans, before, strict=True)
+    ]

@@ -1,0 +1,164 @@
+"""Pages of plans: asked for in a form, watched, compared, enlarged, cancelled; nobody else's."""
+
+import json
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from frontend.figures import plan_course, plan_gantt
+from studies.models import Plan, PlanState, Question
+from studies.plans import states
+from studies.plans.api.examples import CSV, TINY
+from studies.plans.asking import ask
+from studies.plans.computing import compute_next
+from studies.plans.wish import Wish
+
+FORM = {"label": "mine", "example": "tiny", "method": "exact", "seconds": "5", "seed": "0"}
+PARTS = ("", "part", "version", "course.json", "gantt.json", "schedule.csv", "course.csv", "clients.csv")
+
+
+@pytest.fixture
+def plan(alice: User) -> Plan:
+    return ask(alice, Wish.from_json({"instance": TINY, "label": "secret batch"}))
+
+
+@pytest.fixture
+def done(plan: Plan) -> Plan:
+    assert compute_next()
+    plan.refresh_from_db()
+    return plan
+
+
+def page(number: int, part: str = "") -> str:
+    return f"/plans/{number}/{part}"
+
+
+def sent(client: Client, **changes: Any) -> Any:
+    return client.post("/plans/new/", {**FORM, **changes})
+
+
+def test_a_form_leads_to_a_plan_and_its_page(as_alice: Client) -> None:
+    assert "no plans yet" in as_alice.get("/plans/").text
+    answer = sent(as_alice)
+    plan = Plan.objects.get()
+    assert answer.headers["Location"] == page(plan.pk)
+    waiting = as_alice.get(page(plan.pk)).text
+    assert "Waiting" in waiting
+    assert "Cancel</button>" in waiting
+    assert compute_next()
+    text = as_alice.get(page(plan.pk)).text
+    for words in ("proven best", "Paths of clients", "phone", "laptop", "Idle, slots", "Compare methods"):
+        assert words in text
+    assert "Cancel</button>" not in text
+    assert "mine" in as_alice.get("/plans/").text
+    assert "No plan matches" in as_alice.get("/plans/?state=failed").text
+    assert "mine" in as_alice.get("/plans/?state=done&method=exact").text
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_is_the_owners_and_the_operators_alone(
+    done: Plan, as_alice: Client, as_bob: Client, as_operator: Client, client: Client, part: str
+) -> None:
+    path = page(done.pk, part)
+    assert as_bob.get(path).status_code == 404
+    assert as_operator.get(path).status_code == 200
+    assert Client().get(path).status_code == 302
+    answer = as_alice.get(path)
+    assert answer.status_code == 200
+    assert "<script>" not in answer.text
+    if not part.endswith(".csv") and part:
+        assert as_alice.get(path, headers={"If-None-Match": answer.headers["ETag"]}).status_code == 304
+
+
+def test_strangers_change_nothing(plan: Plan, as_bob: Client) -> None:
+    assert "secret" not in as_bob.get("/plans/").text
+    for act in ("cancel", "compare", "one-more", "delete"):
+        assert as_bob.post(page(plan.pk, f"{act}/")).status_code == 404
+        assert as_bob.get(page(plan.pk, f"{act}/")).status_code == 405
+    assert Plan.objects.get().state == PlanState.WAITING
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"example": ""}, "Paste or upload an instance"),
+        ({"text": "{"}, "not JSON"),
+        ({"text": '{"helpers": []}'}, "missing"),
+        ({"text": json.dumps({**TINY, "tail": [[1]]})}, "instance.tail"),
+        ({"text": "helper,client\n"}, "line 1"),
+        ({"text": CSV.replace("vm,camera,,2,7", "vm,camera,,2,x")}, "line 3, release"),
+        ({"method": "magic"}, "valid choice"),
+        ({"seconds": "601"}, "600"),
+        ({"cluster": "mars"}, "valid choice"),
+        ({"text": CSV, "file": SimpleUploadedFile("b.csv", CSV.encode())}, "not both"),
+        ({"file": SimpleUploadedFile("b.csv", b"\xff\xfe")}, "UTF-8"),
+    ],
+)
+def test_a_form_that_is_wrong_says_so(as_alice: Client, changes: dict[str, Any], words: str) -> None:
+    answer = sent(as_alice, **changes)
+    assert answer.status_code == 422
+    assert words in answer.text
+    assert not Plan.objects.exists()
+
+
+def test_an_instance_is_pasted_or_uploaded_as_json_or_csv(as_alice: Client) -> None:
+    sent(as_alice, text=json.dumps({"instance": TINY}))
+    sent(as_alice, text=CSV, slot_ms="50")
+    sent(as_alice, file=SimpleUploadedFile("b.csv", CSV.encode()))
+    sent(as_alice, example="paper")
+    sizes = Plan.objects.order_by("pk").values_list("helpers", "clients", "slot_ms")
+    assert list(sizes) == [(2, 3, 100), (2, 2, 50), (2, 2, 1), (2, 10, 180)]
+
+
+def test_methods_are_compared_and_helpers_added_side_by_side(done: Plan, as_alice: Client) -> None:
+    as_alice.post(page(done.pk, "compare/"))
+    as_alice.post(page(done.pk, "one-more/"))
+    while compute_next():
+        pass
+    text = as_alice.get(page(done.pk)).text
+    for words in ("Methods side by side", "balanced-greedy", "What another helper brings", "Shorter than before"):
+        assert words in text
+    assert "Compare methods</button>" not in text
+    other = done.others.filter(question=Question.HELPER).get()
+    assert f"plan {done.pk}</a>" in as_alice.get(page(other.pk)).text
+    assert f'href="{page(other.pk)}"' not in as_alice.get("/plans/").text
+
+
+def test_a_page_that_asks_hears_of_what_others_found(done: Plan, as_alice: Client) -> None:
+    tag = as_alice.get(page(done.pk, "version")).headers["ETag"]
+    as_alice.post(page(done.pk, "one-more/"))
+    answer = as_alice.get(page(done.pk, "version"), headers={"If-None-Match": tag})
+    assert answer.status_code == 200
+
+
+def test_a_plan_is_cancelled_once_then_deleted(plan: Plan, as_alice: Client) -> None:
+    assert "is being cancelled" in as_alice.post(page(plan.pk, "cancel/"), follow=True).text
+    assert "nothing is left" in as_alice.post(page(plan.pk, "cancel/"), follow=True).text
+    assert "is deleted" in as_alice.post(page(plan.pk, "delete/"), follow=True).text
+    assert not Plan.objects.exists()
+
+
+def test_a_running_plan_shows_what_is_known(plan: Plan, as_alice: Client) -> None:
+    attempt = states.claim_next()
+    assert attempt is not None
+    states.progress(attempt, steps=[[0.1, 30, None, "bound"], [0.2, 30, 40, "x"]], lower_bound=30, makespan=40)
+    text = as_alice.get(page(plan.pk)).text
+    assert "No plan takes fewer than 30" in text
+    assert "33.3 %" in text
+    drawn = as_alice.get(page(plan.pk, "course.json")).json()
+    assert drawn["data"][0]["y"] == [40]
+    assert drawn["data"][1]["y"] == [30, 30]
+    assert as_alice.get(page(plan.pk, "gantt.json")).json()["data"] == []
+
+
+def test_the_gantt_chart_has_every_piece_and_says_what_it_leaves_out(done: Plan, as_alice: Client) -> None:
+    drawn = as_alice.get(page(done.pk, "gantt.json")).json()
+    pieces = sum(len(trace["x"]) for trace in drawn["data"])
+    assert pieces == len(as_alice.get(page(done.pk, "schedule.csv")).text.splitlines()) - 1
+    names = [f"h{i}" for i in range(plan_gantt.LARGEST_HELPERS + 5)]
+    many = [plan_gantt.Piece(name, "c", "forward", 0, 1) for name in names]
+    assert "60 of 65 helpers" in plan_gantt.figure(many, names, makespan=1, slot_ms=1).note
+    assert plan_course.figure([], slot_ms=1).data == []
