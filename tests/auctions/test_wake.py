@@ -65,7 +65,7 @@ def test_one_market_in_trouble_does_not_stop_the_sweep(
 def test_a_dead_redis_delays_a_submission_by_a_second_at_most(tmp_path: Path) -> None:
     env = python_env(tmp_path)
     manage("migrate", "-v0", env=env)
-    crowd.call("prepare", env=env)
+    crowd.call("prepare", "dps", env=env)
     dead = {**env, "SHADOWPRICE_SECRET_KEY": "test", "REDIS_URL": f"redis://127.0.0.1:{free_port()}/0"}
     began = time.monotonic()
     assert crowd.call("submit", "0", "3", env=dead) == [1, 2, 3]
