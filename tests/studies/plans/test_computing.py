@@ -1,21 +1,16 @@
 """Computing plans in processes: to their ends, once, cancelled, and after a worker died."""
 
 from datetime import timedelta
-from threading import Thread
 from time import monotonic
 
 import pytest
 from django.contrib.auth.models import User
-from django.db import connection
 from django.db.models import F
 
 from studies.models import Plan, PlanState
 from studies.plans import computing, states
 from studies.plans.computing import Course, compute_next
-from tests.processes import wait_until
 from tests.studies.plans.conftest import asked, large, tiny
-
-LONGEST_S = 120.0
 
 
 def after(plan: Plan) -> Plan:
@@ -60,32 +55,36 @@ def test_what_has_no_plan_says_why(alice: User) -> None:
     assert "memory of the helpers" in plan.error
 
 
-@pytest.mark.django_db(transaction=True)
-def test_a_cancelled_plan_ends_in_the_middle_of_a_step_and_keeps_the_best_it_has() -> None:
-    plan = asked(User.objects.create_user("alice"), large())
-    with_a_plan = Thread(target=_compute)
-    with_a_plan.start()
-    wait_until(lambda: after(plan).makespan is not None, what="a plan", seconds=LONGEST_S)
-    asked_at = monotonic()
-    states.cancel(plan)
-    with_a_plan.join(LONGEST_S)
+def test_a_cancelled_plan_ends_in_the_middle_of_a_step_and_keeps_the_best_it_has(alice: User) -> None:
+    plan = asked(alice, large())
+    cancelled_at: list[float] = []
+
+    def somebody_cancels() -> bool:
+        if not cancelled_at and after(plan).makespan is not None:
+            states.cancel(plan)
+            cancelled_at.append(monotonic())
+        return False
+
+    assert compute_next(somebody_cancels)
+    assert monotonic() - cancelled_at[0] < computing.LONGEST_CANCEL_S + 10
     plan = after(plan)
     assert plan.state == PlanState.CANCELLED
-    assert monotonic() - asked_at < computing.LONGEST_CANCEL_S + 10
     assert plan.makespan is not None
     if plan.result is not None:  # it was between two steps, not within one
         assert plan.result["makespan"] == plan.makespan
 
 
-@pytest.mark.django_db(transaction=True)
-def test_a_plan_that_is_deleted_ends_its_process() -> None:
-    plan = asked(User.objects.create_user("alice"), large())
-    thread = Thread(target=_compute)
-    thread.start()
-    wait_until(lambda: after(plan).state == PlanState.RUNNING, what="a worker", seconds=LONGEST_S)
-    plan.delete()
-    thread.join(LONGEST_S)
-    assert not thread.is_alive()
+def test_a_plan_that_is_deleted_ends_its_process(alice: User) -> None:
+    plan = asked(alice, large())
+
+    def somebody_deletes() -> bool:
+        Plan.objects.filter(pk=plan.pk).delete()
+        return False
+
+    began = monotonic()
+    assert compute_next(somebody_deletes)
+    assert monotonic() - began < 60 < plan.seconds
+    assert not Plan.objects.exists()
 
 
 def test_a_worker_that_stops_gives_its_plan_back(alice: User) -> None:
@@ -165,13 +164,6 @@ def test_steps_that_find_nothing_new_are_kept_but_for_the_first_and_the_latest()
         course.take({"step": [second, second, 5000, "proof"]})
     assert len(course.steps) <= computing.MOST_STEPS
     assert (course.steps[0][0], course.steps[-1][0]) == (0, 2999)
-
-
-def _compute() -> None:
-    try:
-        compute_next()
-    finally:
-        connection.close()
 
 
 def _age(plan: Plan) -> None:
