@@ -5,12 +5,13 @@ output has a line of JSON for each thing to tell: `ready` when kernels are loade
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event, Thread
-from time import monotonic
-from typing import TextIO
+from time import monotonic, sleep
+from typing import Final, TextIO
 
 from scheduling.arrays import Json
 from scheduling.errors import SchedulingError
@@ -21,6 +22,8 @@ from scheduling.split_learning.methods import last_step
 from scheduling.split_learning.plan import Plan
 from scheduling.split_learning.warming import warm_up
 
+LONGEST_ORPHAN_S: Final = 30.0
+"""How long a step may go on when the answer is wanted; a step of an integer programme would go on for minutes."""
 Tell = Callable[[Json], None]
 
 
@@ -86,6 +89,8 @@ def main(source: TextIO, sink: TextIO) -> None:
     def listen() -> None:
         source.readline()
         wanted.set()
+        sleep(LONGEST_ORPHAN_S)  # whoever ordered it would have ended this process by now, but may be dead
+        os._exit(1)
 
     Thread(target=listen, daemon=True).start()
 
