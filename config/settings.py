@@ -144,7 +144,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "ENUM_NAME_OVERRIDES": {
         "StateEnum": "auctions.models.BidState",
-        "PlanStateEnum": "studies.models.PlanState",
+        "WorkStateEnum": "studies.work.rows.WorkState",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

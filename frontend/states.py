@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from auctions.models import Bid, BidState
-from studies.models import PlanState
+from studies.work.rows import WorkState
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ LOOKS: Final = {
 }
 
 PLAN_LOOKS: Final = {
-    PlanState.WAITING: Look("Waiting", "wait", "A worker will begin it in a moment, or after those before it."),
-    PlanState.RUNNING: Look("Running", "run", "A worker is computing it."),
-    PlanState.DONE: Look("Done", "done", "Its method has ended."),
-    PlanState.FAILED: Look("Failed", "no", "There is no plan."),
-    PlanState.CANCELLED: Look("Cancelled", "off", "It was ended before its method was done."),
+    WorkState.WAITING: Look("Waiting", "wait", "A worker will begin it in a moment, or after those before it."),
+    WorkState.RUNNING: Look("Running", "run", "A worker is computing it."),
+    WorkState.DONE: Look("Done", "done", "Its method has ended."),
+    WorkState.FAILED: Look("Failed", "no", "There is no plan."),
+    WorkState.CANCELLED: Look("Cancelled", "off", "It was ended before its method was done."),
 }
 
 WAITS: Final = Look("In line", "wait", "It was admitted and waits for a place: it has no planned start yet.")

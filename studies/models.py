@@ -7,22 +7,10 @@ from django.db import models
 from django.db.models import CheckConstraint, Index, Q
 
 from cluster.models import Cluster
+from studies.work.rows import Work, WorkState
 
 MOST_SECONDS: Final = 600
 """Of a plan's budget of time."""
-
-
-class PlanState(models.TextChoices):
-    """Where a plan is on its way."""
-
-    WAITING = "waiting", "Waiting"
-    RUNNING = "running", "Running"
-    DONE = "done", "Done"
-    FAILED = "failed", "Failed"
-    CANCELLED = "cancelled", "Cancelled"
-
-
-ENDED: Final = frozenset({PlanState.DONE, PlanState.FAILED, PlanState.CANCELLED})
 
 
 class Question(models.TextChoices):
@@ -33,7 +21,7 @@ class Question(models.TextChoices):
     HELPER = "helper", "More helpers"
 
 
-class Plan(models.Model):
+class Plan(Work):
     """A plan of parallel split learning that somebody asked for. Times in slots of `slot_ms` where no unit is said."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="plans")
@@ -52,41 +40,22 @@ class Plan(models.Model):
     method = models.CharField(max_length=40)
     seconds = models.FloatField(help_text="Budget of time, from when its kernels are loaded.")
     seed = models.PositiveBigIntegerField(default=0)
-    state = models.CharField(max_length=10, choices=PlanState, default=PlanState.WAITING)
-    cancel_asked = models.BooleanField(default=False)
-    attempts = models.PositiveIntegerField(
-        default=0, help_text="How often it was begun; who computes an earlier one writes nothing any more."
-    )
-    submitted_at = models.DateTimeField()
-    started_at = models.DateTimeField(null=True)
-    beat_at = models.DateTimeField(null=True, help_text="When its worker was last alive.")
-    ended_at = models.DateTimeField(null=True)
     lower_bound = models.PositiveBigIntegerField(null=True)
     makespan = models.PositiveBigIntegerField(null=True)
     note = models.CharField(max_length=200, blank=True)
     steps = models.JSONField(default=list, help_text="[seconds, lower bound, makespan or null, note] of each step.")
     result = models.JSONField(null=True, help_text="The plan itself, helpers and clients by number.")
-    error = models.TextField(blank=True)
 
     class Meta:
         ordering = ["-pk"]
         constraints = [
-            CheckConstraint(condition=Q(state__in=PlanState.values), name="plan_state_known"),
+            *Work.Meta.constraints,
             CheckConstraint(condition=Q(question__in=Question.values), name="plan_question_known"),
             CheckConstraint(condition=Q(seconds__gt=0, seconds__lte=MOST_SECONDS), name="plan_seconds_in_range"),
             CheckConstraint(
-                condition=~Q(state=PlanState.DONE)
+                condition=~Q(state=WorkState.DONE)
                 | Q(result__isnull=False, makespan__isnull=False, lower_bound__isnull=False),
                 name="plan_done_has_result",
-            ),
-            CheckConstraint(
-                condition=Q(state__in=[PlanState.WAITING, PlanState.RUNNING], ended_at__isnull=True)
-                | Q(state__in=sorted(ENDED), ended_at__isnull=False),
-                name="plan_ended_when_it_says_so",
-            ),
-            CheckConstraint(
-                condition=~Q(state=PlanState.RUNNING) | Q(started_at__isnull=False, beat_at__isnull=False),
-                name="plan_running_was_started",
             ),
             CheckConstraint(
                 condition=Q(makespan__isnull=True)
@@ -99,11 +68,6 @@ class Plan(models.Model):
 
     def __str__(self) -> str:
         return f"plan {self.pk}"
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing will change any more."""
-        return self.state in ENDED
 
     @property
     def gap(self) -> float | None:

@@ -8,7 +8,8 @@ from auctions.models import Bid
 from frontend.figures.timeline import TimeLine
 from frontend.states import PLAN_LOOKS, Look, look_of
 from scheduling.registry import POLICIES
-from studies.models import Plan, PlanState
+from studies.models import Plan
+from studies.work.rows import WorkState
 
 register = template.Library()
 
@@ -38,7 +39,7 @@ def look(bid: Bid) -> Look:
 @register.filter
 def plan_look(plan: Plan) -> Look:
     """How a plan's state is shown."""
-    return PLAN_LOOKS[PlanState(plan.state)]
+    return PLAN_LOOKS[WorkState(plan.state)]
 
 
 @register.filter

@@ -24,9 +24,10 @@ from frontend.views.overview import csv_response
 from frontend.views.versions import unless_tagged
 from scheduling.errors import InvalidField
 from scheduling.split_learning.methods import METHODS
-from studies.models import Plan, PlanState, Question
+from studies.models import Plan, Question
 from studies.plans import readings, states
 from studies.plans.asking import ask, ask_one_more_helper, ask_other_methods
+from studies.work.rows import WorkState
 
 PER_PAGE = 25
 MOST_ROWS = 500
@@ -51,7 +52,7 @@ def plan_list(request: HttpRequest) -> HttpResponse:
     everything = readings.visible_plans(viewer_of(request)).filter(question=Question.ITSELF).defer(*readings.LARGE)
     chosen = {name: request.GET.get(name, "") for name in ("state", "method")}
     found = everything
-    if chosen["state"] in PlanState.values:
+    if chosen["state"] in WorkState.values:
         found = found.filter(state=chosen["state"])
     if chosen["method"] in METHODS:
         found = found.filter(method=chosen["method"])
@@ -231,7 +232,7 @@ def _context(request: HttpRequest, number: int) -> dict[str, Any]:
     return {
         "plan": plan,
         "seconds_of_makespan": None if plan.makespan is None else plan.makespan * plan.slot_ms / 1000,
-        "took_s": readings.took_s(plan),
+        "took_s": plan.took_s(),
         "helpers": readings.helpers_of(plan),
         "clients": clients[:MOST_ROWS],
         "left_out": max(0, len(clients) - MOST_ROWS),

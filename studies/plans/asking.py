@@ -1,31 +1,24 @@
 """Asking for plans: for an instance, for the same one under other methods, for one with another helper."""
 
-import logging
 from collections.abc import Sequence
 from dataclasses import replace
-from time import monotonic
 from typing import Final
 
-from celery import signature
 from django.contrib.auth.models import User
 from django.db import transaction
-from kombu.exceptions import OperationalError
 
 from auctions.errors import AuctionError
 from cluster.clock import now
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.methods import METHODS
-from studies.models import Plan, PlanState, Question
+from studies.models import Plan, Question
 from studies.plans.more import one_more_helper
 from studies.plans.wish import Wish
+from studies.work import waking
+from studies.work.rows import OPEN
 
 MOST_WAITING: Final = 50
 """Plans of one owner that have not ended."""
-BROKER_REST_S: Final = 5.0
-"""After a failed wake-up none is tried for this long: the sweep finds the plans."""
-
-log = logging.getLogger(__name__)
-_resting_until = 0.0
 
 
 class TooManyWait(AuctionError):
@@ -55,7 +48,7 @@ def ask_one_more_helper(owner: User, plan: Plan) -> Plan:
 
 def wake() -> None:
     """Once the open transaction is committed, tell a worker that plans wait."""
-    transaction.on_commit(_publish, robust=True)
+    waking.wake("studies.tasks.compute_plans", queue="plans")  # by name: the task calls this module
 
 
 def _wish_of(plan: Plan) -> Wish:
@@ -71,7 +64,7 @@ def _wish_of(plan: Plan) -> Wish:
 
 def _keep(owner: User, wishes: Sequence[Wish], *, of: Plan | None, question: Question) -> list[Plan]:
     with transaction.atomic():
-        under_way = Plan.objects.filter(owner=owner, state__in=(PlanState.WAITING, PlanState.RUNNING)).count()
+        under_way = Plan.objects.filter(owner=owner, state__in=OPEN).count()
         if under_way + len(wishes) > MOST_WAITING:
             raise TooManyWait(f"{under_way} plans of yours wait or are computed; at most {MOST_WAITING} may.")
         moment = now()
@@ -95,15 +88,3 @@ def _keep(owner: User, wishes: Sequence[Wish], *, of: Plan | None, question: Que
         ]
         wake()
     return kept
-
-
-def _publish() -> None:
-    global _resting_until
-    if monotonic() < _resting_until:
-        return
-    try:
-        # By name: the task calls this module.
-        signature("studies.tasks.compute_plans").apply_async(retry=False, queue="plans")
-    except (OperationalError, OSError) as error:
-        _resting_until = monotonic() + BROKER_REST_S
-        log.warning("no broker to wake a worker for plans (%s); the sweep will find them", error)

@@ -102,13 +102,6 @@ def schedule_rows(plan: Plan) -> Iterator[list[object]]:
         yield [piece.helper, piece.client, piece.kind, piece.start, piece.end, *at]
 
 
-def took_s(plan: Plan) -> float | None:
-    """Seconds from its start to its end; None without both."""
-    if plan.started_at is None or plan.ended_at is None:
-        return None
-    return (plan.ended_at - plan.started_at).total_seconds()
-
-
 def _pieces(rows: list[list[int]]) -> tuple[tuple[int, int], ...]:
     return tuple((start, end) for start, end in rows)
 

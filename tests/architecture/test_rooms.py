@@ -20,9 +20,9 @@ WALL_TIME = {
     "date.today",
 }
 READERS = {"cluster/clock.py"}
-STATE_WRITERS = {"auctions/transitions.py", "auctions/submission.py", "studies/plans/states.py"}
-"""Every change of a bid's state is a transition; a submission only creates, in the model's default state. Plans of
-split learning have a writer of their own."""
+STATE_WRITERS = {"auctions/transitions.py", "auctions/submission.py", "studies/work/states.py"}
+"""Every change of a bid's state is a transition; a submission only creates, in the model's default state. Plans and
+runs of experiments have a writer of their own."""
 
 
 def modules(*rooms: str) -> Iterator[tuple[str, ast.Module]]:

@@ -9,12 +9,13 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from frontend.figures import plan_course, plan_gantt
-from studies.models import Plan, PlanState, Question
+from studies.models import Plan, Question
 from studies.plans import states
 from studies.plans.api.examples import CSV, TINY
 from studies.plans.asking import ask
 from studies.plans.computing import compute_next
 from studies.plans.wish import Wish
+from studies.work.rows import WorkState
 
 FORM = {"label": "mine", "example": "tiny", "method": "exact", "seconds": "5", "seed": "0"}
 PARTS = ("", "part", "version", "course.json", "gantt.json", "schedule.csv", "course.csv", "clients.csv")
@@ -78,7 +79,7 @@ def test_strangers_change_nothing(plan: Plan, as_bob: Client) -> None:
     for act in ("cancel", "compare", "one-more", "delete"):
         assert as_bob.post(page(plan.pk, f"{act}/")).status_code == 404
         assert as_bob.get(page(plan.pk, f"{act}/")).status_code == 405
-    assert Plan.objects.get().state == PlanState.WAITING
+    assert Plan.objects.get().state == WorkState.WAITING
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ from rest_framework import serializers
 from auctions.api.bodies import Document
 from scheduling.split_learning.instance import LARGEST_SLOTS, MOST_CLIENTS, MOST_HELPERS
 from scheduling.split_learning.methods import METHODS
-from studies.models import MOST_SECONDS, PlanState
+from studies.models import MOST_SECONDS
 from studies.plans.wish import LEAST_SECONDS, LONGEST_LABEL, SECONDS
 from studies.split_learning.scenarios import SLOT_MS
+from studies.work.rows import WorkState
 
 _SLOTS: Final = {"type": "integer", "minimum": 0, "maximum": LARGEST_SLOTS}
 _TABLE: Final = {"type": "array", "minItems": 1, "items": {"type": "array", "minItems": 1, "items": _SLOTS}}
@@ -159,7 +160,7 @@ class ResultOut(Document):
 class PlanRow(Document):
     id = serializers.IntegerField(help_text="Names it in addresses.")
     label = serializers.CharField(allow_blank=True, help_text="Your name for it.")  # type: ignore[assignment]
-    state = serializers.ChoiceField(PlanState.choices, help_text="waiting and running change, the others are final.")
+    state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
     method = serializers.CharField(help_text="How it is planned.")
     seconds = serializers.FloatField(help_text="Budget of time.")
     seed = serializers.IntegerField(help_text="Of what the method draws.")

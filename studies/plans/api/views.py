@@ -25,7 +25,7 @@ from scheduling.arrays import Json
 from scheduling.errors import InvalidField
 from scheduling.fields import check_object
 from scheduling.split_learning.methods import METHODS
-from studies.models import MOST_SECONDS, Plan, PlanState
+from studies.models import MOST_SECONDS, Plan
 from studies.plans import readings
 from studies.plans.api import documents
 from studies.plans.api.examples import CSV, PLANS
@@ -35,12 +35,13 @@ from studies.plans.asking import ask
 from studies.plans.states import cancel
 from studies.plans.upload import read_csv
 from studies.plans.wish import LEAST_SECONDS, LONGEST_LABEL, Wish
+from studies.work.rows import WorkState
 
 PLAN: Final = OpenApiParameter(
     "plan", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the plan."
 )
 FILTERS: Final = [
-    query("state", str, "Only plans in these states; may be repeated.", enum=PlanState.values, many=True),
+    query("state", str, "Only plans in these states; may be repeated.", enum=WorkState.values, many=True),
     query("method", str, "Only plans by this method.", enum=list(METHODS)),
     query("cursor", str, "From `next` or `previous` of a page."),
     query("page_size", {"type": "integer", "minimum": 1, "maximum": 200}, "Plans on a page; 50 if not given."),
@@ -176,8 +177,8 @@ def _filtered(request: Request, plans: "QuerySet[Plan]") -> "QuerySet[Plan]":
     known_parameters(request, "state", "method", "cursor", "page_size", repeatable=("state",))
     states = request.query_params.getlist("state")
     for state in states:
-        if state not in PlanState.values:
-            raise refuse("state", f"expected one of {', '.join(PlanState.values)}")
+        if state not in WorkState.values:
+            raise refuse("state", f"expected one of {', '.join(WorkState.values)}")
     if states:
         plans = plans.filter(state__in=states)
     method = request.query_params.get("method")

@@ -10,12 +10,13 @@ from rest_framework.test import APIClient
 
 from cluster.models import Capacity, Resource
 from scheduling.split_learning.document import read_split_learning
-from studies.models import Plan, PlanState, Question
+from studies.models import Plan, Question
 from studies.plans import asking
 from studies.plans.api.examples import CSV, PLANS, TINY
 from studies.plans.asking import ask_one_more_helper, ask_other_methods
 from studies.plans.computing import compute_next
 from studies.plans.more import best_helper, one_more_helper
+from studies.work.rows import WorkState
 from tests.auctions.worlds import make_cluster
 from tests.studies.plans.conftest import URL, asked, tiny
 
@@ -189,7 +190,7 @@ def test_a_stranger_sees_nothing(charlie: APIClient, alice: User) -> None:
     for method, path in (("get", ""), ("delete", ""), ("post", "/cancel"), ("get", "/schedule.csv")):
         assert getattr(charlie, method)(f"{URL}/{plan.pk}{path}").status_code == 404
     plan.refresh_from_db()
-    assert plan.state == PlanState.WAITING
+    assert plan.state == WorkState.WAITING
 
 
 def test_large_instances_are_read_and_too_large_ones_refused(api: APIClient) -> None:

@@ -7,9 +7,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.db.models import F
 
-from studies.models import Plan, PlanState
+from studies.models import Plan
 from studies.plans import computing, states
 from studies.plans.computing import Course, compute_next
+from studies.work.rows import WorkState
 from tests.studies.plans.conftest import asked, large, tiny
 
 
@@ -22,7 +23,7 @@ def test_it_computes_a_plan_and_proves_it(alice: User) -> None:
     plan = asked(alice)
     assert compute_next()
     plan = after(plan)
-    assert plan.state == PlanState.DONE, plan.error
+    assert plan.state == WorkState.DONE, plan.error
     assert plan.optimal
     assert plan.result is not None
     assert plan.makespan == max(plan.result["completion"])
@@ -51,7 +52,7 @@ def test_what_has_no_plan_says_why(alice: User) -> None:
     plan = asked(alice, body)
     assert compute_next()
     plan = after(plan)
-    assert plan.state == PlanState.FAILED
+    assert plan.state == WorkState.FAILED
     assert "memory of the helpers" in plan.error
 
 
@@ -68,7 +69,7 @@ def test_a_cancelled_plan_ends_in_the_middle_of_a_step_and_keeps_the_best_it_has
     assert compute_next(somebody_cancels)
     assert monotonic() - cancelled_at[0] < computing.LONGEST_CANCEL_S + 10
     plan = after(plan)
-    assert plan.state == PlanState.CANCELLED
+    assert plan.state == WorkState.CANCELLED
     assert plan.makespan is not None
     if plan.result is not None:  # it was between two steps, not within one
         assert plan.result["makespan"] == plan.makespan
@@ -90,9 +91,9 @@ def test_a_plan_that_is_deleted_ends_its_process(alice: User) -> None:
 def test_a_worker_that_stops_gives_its_plan_back(alice: User) -> None:
     plan = asked(alice)
     assert compute_next(stopping=lambda: True)
-    assert after(plan).state == PlanState.WAITING
+    assert after(plan).state == WorkState.WAITING
     assert compute_next()
-    assert after(plan).state == PlanState.DONE
+    assert after(plan).state == WorkState.DONE
 
 
 def test_a_plan_of_a_dead_worker_is_begun_again_and_what_that_would_write_is_lost(alice: User) -> None:
@@ -102,7 +103,7 @@ def test_a_plan_of_a_dead_worker_is_begun_again_and_what_that_would_write_is_los
     assert states.claim_next() is None, "its worker may live"
     _age(plan)
     assert compute_next()
-    assert after(plan).state == PlanState.DONE
+    assert after(plan).state == WorkState.DONE
     assert not states.progress(dead, note="late")
     assert not states.finish(dead, {"makespan": 1}, makespan=1, lower_bound=1)
     assert not states.fail(dead, "late")
@@ -116,7 +117,7 @@ def test_a_plan_that_kills_its_workers_fails(alice: User) -> None:
         assert states.claim_next() is not None
         _age(plan)
     assert states.claim_next() is None
-    assert after(plan).state == PlanState.FAILED
+    assert after(plan).state == WorkState.FAILED
     assert "died" in plan.error
 
 
@@ -124,7 +125,7 @@ def test_a_process_that_ends_without_an_answer_is_told(alice: User, monkeypatch:
     plan = asked(alice)
     monkeypatch.setattr(computing, "COMMAND", ("false",))
     assert compute_next()
-    assert after(plan).state == PlanState.FAILED
+    assert after(plan).state == WorkState.FAILED
     assert "status 1" in plan.error
 
 
@@ -133,7 +134,7 @@ def test_a_method_that_does_not_end_is_ended(alice: User, monkeypatch: pytest.Mo
     monkeypatch.setattr(computing, "COMMAND", ("sh", "-c", "echo '{\"ready\": true}'; exec sleep 60"))
     monkeypatch.setattr(computing, "LONGEST_ANSWER_S", -4.5)
     assert compute_next()
-    assert after(plan).state == PlanState.FAILED
+    assert after(plan).state == WorkState.FAILED
     assert "did not end" in plan.error
 
 
@@ -143,7 +144,7 @@ def test_a_cancelled_plan_whose_worker_died_is_cancelled_without_being_computed(
     states.cancel(plan)
     _age(plan)
     assert not compute_next()
-    assert after(plan).state == PlanState.CANCELLED
+    assert after(plan).state == WorkState.CANCELLED
 
 
 def test_only_as_many_as_may_are_computed_at_once(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,153 @@
+"""The only writer of the state of work.
+
+    waiting -> running | cancelled      running -> done | failed | cancelled | waiting
+
+Running work goes back to waiting when its worker stops. Whoever computes a row holds its number of attempts: what an
+earlier attempt would write no longer finds its row.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, Generic, TypeVar
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+
+from auctions.errors import WrongState
+from cluster.clock import now
+from scheduling.arrays import Json
+from studies.work.rows import Work, WorkState
+
+STALE_S: Final = 20.0
+"""Work whose worker was not heard of for so long is begun again."""
+MOST_ATTEMPTS: Final = 3
+
+Row = TypeVar("Row", bound=Work)
+
+
+@dataclass(frozen=True)
+class Kind(Generic[Row]):
+    """One table of work."""
+
+    model: type[Row]
+    word: str
+    """What messages call a row."""
+    large: tuple[str, ...]
+    """Columns that a claim does not read."""
+    anew: Callable[[], Json]
+    """What an earlier attempt may have written, empty."""
+    at_once: Callable[[], int | None]
+    """How many rows may be computed at a time; None: as many as there are workers."""
+
+    @property
+    def rows(self) -> "QuerySet[Row]":
+        """All of them."""
+        found: QuerySet[Row] = self.model._default_manager.all()
+        return found
+
+
+@dataclass(frozen=True)
+class Attempt(Generic[Row]):
+    """The right to compute a row."""
+
+    kind: Kind[Row]
+    pk: int
+    number: int
+
+    @property
+    def row(self) -> "QuerySet[Row]":
+        """The row, while this attempt is the one that counts."""
+        return self.kind.rows.filter(pk=self.pk, attempts=self.number, state=WorkState.RUNNING)
+
+
+def claim_next(kind: Kind[Row]) -> Attempt[Row] | None:
+    """Begin the next row that waits or whose worker is dead; None if there is none, or enough are being computed."""
+    if not anything_to_do(kind):  # a look takes no lock
+        return None
+    with transaction.atomic():
+        moment, most = now(), kind.at_once()
+        alive = kind.rows.filter(state=WorkState.RUNNING, beat_at__gte=_stale(moment)).count()
+        if most is not None and alive >= most:
+            return None
+        for row in _to_do(kind, moment).select_for_update(skip_locked=True).order_by("pk"):
+            if row.cancel_asked:
+                _write(row, WorkState.CANCELLED, ended_at=moment)
+            elif row.state == WorkState.RUNNING and row.attempts >= MOST_ATTEMPTS:
+                error = f"The worker that computed it died, {MOST_ATTEMPTS} times."
+                _write(row, WorkState.FAILED, ended_at=moment, error=error)
+            else:
+                begun = {"started_at": moment, "beat_at": moment, "attempts": row.attempts + 1}
+                _write(row, WorkState.RUNNING, **begun, **kind.anew())
+                return Attempt(kind, row.pk, row.attempts)
+    return None
+
+
+def progress(attempt: Attempt[Row], **fields: Any) -> bool:
+    """Write what is known by now and that the worker lives; False if the attempt no longer counts."""
+    return attempt.row.update(beat_at=now(), **fields) == 1
+
+
+def finish(attempt: Attempt[Row], **fields: Any) -> bool:
+    """The result is there; that of a cancelled attempt is the best that was found until then."""
+    cancelled = attempt.row.filter(cancel_asked=True)
+    moment = now()
+    if cancelled.update(state=WorkState.CANCELLED, ended_at=moment, **fields):
+        return True
+    return attempt.row.update(state=WorkState.DONE, ended_at=moment, **fields) == 1
+
+
+def fail(attempt: Attempt[Row], error: str) -> bool:
+    """There will be no result, and why; of a cancelled attempt nothing else is said."""
+    moment = now()
+    if attempt.row.filter(cancel_asked=True).update(state=WorkState.CANCELLED, ended_at=moment):
+        return True
+    return attempt.row.update(state=WorkState.FAILED, ended_at=moment, error=error) == 1
+
+
+def give_back(attempt: Attempt[Row]) -> None:
+    """The worker stops: another one begins anew, however often that happens."""
+    attempt.row.update(state=WorkState.WAITING, started_at=None, beat_at=None)
+
+
+def cancel(kind: Kind[Row], pk: int) -> Row:
+    """End work that waits, or ask the worker of what runs to; raises WrongState if it has ended."""
+    with transaction.atomic():
+        found = kind.rows.select_for_update().get(pk=pk)
+        if found.ended:
+            state = WorkState(found.state).label.lower()
+            raise WrongState(f"{kind.word} {found.pk} is {state}; nothing is left to be cancelled.")
+        found.cancel_asked = True
+        found.save(update_fields=["cancel_asked"])
+        if found.state == WorkState.WAITING:
+            _write(found, WorkState.CANCELLED, ended_at=now())
+    return found
+
+
+def cancel_open(kind: Kind[Row], rows: "QuerySet[Row]") -> int:
+    """End all of these that wait, and ask the workers of those that run to; how many that were."""
+    with transaction.atomic():
+        waiting = rows.filter(state=WorkState.WAITING)
+        ended = waiting.update(state=WorkState.CANCELLED, ended_at=now(), cancel_asked=True)
+        return ended + rows.filter(state=WorkState.RUNNING).update(cancel_asked=True)
+
+
+def anything_to_do(kind: Kind[Row]) -> bool:
+    """Whether a row waits, or its worker is dead."""
+    return _to_do(kind, now()).exists()
+
+
+def _to_do(kind: Kind[Row], moment: datetime) -> "QuerySet[Row]":
+    dead = Q(state=WorkState.RUNNING, beat_at__lt=_stale(moment))
+    return kind.rows.filter(Q(state=WorkState.WAITING) | dead).defer(*kind.large)
+
+
+def _stale(moment: datetime) -> datetime:
+    return moment - timedelta(seconds=STALE_S)
+
+
+def _write(row: Work, state: WorkState, **fields: Any) -> None:
+    row.state = state
+    for name, value in fields.items():
+        setattr(row, name, value)
+    row.save(update_fields=["state", *fields])

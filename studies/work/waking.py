@@ -1,0 +1,31 @@
+"""Telling workers that work waits; without a broker the sweep finds it."""
+
+import logging
+from time import monotonic
+from typing import Final
+
+from celery import signature
+from django.db import transaction
+from kombu.exceptions import OperationalError
+
+BROKER_REST_S: Final = 5.0
+"""After a failed wake-up none is tried for this long: the sweep finds what waits."""
+
+log = logging.getLogger(__name__)
+_resting_until = 0.0
+
+
+def wake(task: str, *, queue: str) -> None:
+    """Once the open transaction is committed, have a worker of the queue run the task, by name."""
+    transaction.on_commit(lambda: _publish(task, queue), robust=True)
+
+
+def _publish(task: str, queue: str) -> None:
+    global _resting_until
+    if monotonic() < _resting_until:
+        return
+    try:
+        signature(task).apply_async(retry=False, queue=queue)
+    except (OperationalError, OSError) as error:
+        _resting_until = monotonic() + BROKER_REST_S
+        log.warning("no broker to wake a worker of %s (%s); the sweep will find what waits", queue, error)
