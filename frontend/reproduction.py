@@ -1,0 +1,99 @@
+"""Files of a reproduced figure: a page that stands alone beside Plotly's script, its numbers as JSON and CSV."""
+
+import csv
+import json
+import shutil
+from collections.abc import Iterable
+from html import escape
+from pathlib import Path
+
+from frontend.figures import reproduction
+from frontend.figures.base import Json
+from frontend.finders import FOLDER, NAME
+from studies.papers.figure import Paper, Reproduced
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1c2024; --paper: #ffffff; --soft: #5b636b; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e6e8ea; --paper: #14171a; --soft: #a2a9b0; } }
+body { color: var(--ink); background: var(--paper); font: 16px/1.5 system-ui, sans-serif; margin: 0 auto;
+  max-width: 62rem; padding: 1rem; }
+.soft { color: var(--soft); } table { border-collapse: collapse; } td, th { padding: .3rem .8rem .3rem 0;
+  text-align: left; vertical-align: top; }
+"""
+SCRIPT = """
+const drawing = JSON.parse(document.getElementById("drawing").textContent);
+const ink = getComputedStyle(document.body).color;
+Plotly.newPlot("chart", drawing.data, { ...drawing.layout, font: { color: ink } },
+  { responsive: true, displaylogo: false });
+"""
+
+
+def write_figure(reproduced: Reproduced, folder: Path) -> Path:
+    """Write `FIGURE.html`, `.json` and `.csv` into a folder that has Plotly's script; returns the page."""
+    name = file_name(reproduced)
+    drawing, table = reproduction.figure(reproduced), reproduction.table(reproduced)
+    document = reproduced.to_json() | {"plotly": drawing.to_json()}
+    text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
+    (folder / f"{name}.json").write_text(text + "\n")
+    with (folder / f"{name}.csv").open("w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(table.header)
+        rows.writerows(table.rows)
+    page = folder / f"{name}.html"
+    page.write_text(_page(reproduced, drawing.to_json(), name))
+    return page
+
+
+def write_index(paper: Paper, figures: Iterable[Reproduced], folder: Path) -> Path:
+    """Write the page that lists a paper's figures with their verdicts; returns it."""
+    rows = "".join(
+        f'<tr><td><a href="{file_name(one)}.html">{escape(one.figure.name)}</a></td><td>{escape(one.figure.title)}'
+        f"</td><td>{escape(one.finding.verdict)}</td><td>{escape(one.finding.measured)}</td></tr>\n"
+        for one in figures
+    )
+    head = "<tr><th>Figure</th><th>Title</th><th>Verdict</th><th>Measured</th></tr>"
+    page = folder / "index.html"
+    page.write_text(_html(paper.title, f"<h1>{escape(paper.title)}</h1>\n<table>{head}\n{rows}</table>"))
+    return page
+
+
+def prepare(folder: Path) -> None:
+    """Make a folder with Plotly's script: no page of it asks another host for anything."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / NAME).exists():
+        shutil.copyfile(FOLDER / NAME, folder / NAME)
+
+
+def file_name(reproduced: Reproduced) -> str:
+    """`figure-3`, or `table-ii`."""
+    return reproduced.figure.name.lower().replace(" ", "-")
+
+
+def _page(reproduced: Reproduced, drawing: Json, name: str) -> str:
+    figure, task = reproduced.figure, reproduced.task
+    # Nothing in the data may end the element it stands in.
+    data = json.dumps(drawing, allow_nan=False).replace("<", "\\u003c")
+    seeds = ", ".join(str(seed) for seed in task.seeds)
+    body = f"""<p class="soft">{escape(reproduced.paper.title)}, {escape(reproduced.paper.section)}</p>
+<h1>{escape(figure.name)}: {escape(figure.title)}</h1>
+<p><strong>{escape(reproduced.finding.verdict.capitalize())}.</strong> {escape(reproduced.finding.measured)}.</p>
+<p>Claimed: {escape(figure.claim)}</p>
+<div id="chart"></div>
+<p class="soft">{escape(drawing["note"])} Scale: {escape(task.scale)}; seeds {seeds}.
+<a href="{name}.csv">CSV</a> <a href="{name}.json">JSON</a> <a href="index.html">All figures</a></p>
+<script type="application/json" id="drawing">{data}</script>
+<script src="{NAME}"></script>
+<script>{SCRIPT}</script>"""
+    return _html(f"{figure.name}: {figure.title}", body)
+
+
+def _html(title: str, body: str) -> str:
+    return f"""<!doctype html>
+<html lang="en">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{escape(title)}</title><link rel="icon" href="data:,"><style>{STYLE}</style></head>
+<body>
+{body}
+</body>
+</html>
+"""

@@ -1,0 +1,205 @@
+"""The figures of the OASiS paper that show simulations (Section V-A).
+
+OASiS as printed: prices (22) whose bounds come from as many jobs of an earlier time. With learned prices, our default,
+it is drawn beside. Baselines are those of `scheduling/baselines`: one definition for all papers.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from scheduling.baselines.drf import Drf
+from scheduling.baselines.fifo import Fifo
+from scheduling.oasis import Oasis
+from scheduling.policy import Policy
+from scheduling.printed_bounds import Bounds, printed_bounds
+from studies.papers.figure import Data, Figure, Finding, Paper, Task, found
+from studies.papers.runs import Ran, by_end, run
+from studies.workloads.oasis import Setting, Workload, draw
+
+PRINTED, LEARNED = "OASiS", "OASiS, learned prices"
+BASELINES: Mapping[str, Policy] = {"FIFO": Fifo(), "DRF": Drf()}
+SENSITIVE, CRITICAL = "time-sensitive", "time-critical"
+SHARES = (10, 20, 50, 100, 150, 200)
+"""Estimates over what is estimated, percent."""
+RATIO, POWER = "U / L", "ln(U / L)"
+"""What is estimated wrongly: the paper's, and the same in the exponent, as U / L is e to the hundreds."""
+LONGER = 4
+"""Horizons that baselines have to complete what they admitted."""
+PLENTY, SCARCE = "few jobs", "many jobs"
+
+
+@lru_cache(maxsize=64)
+def _drawn(setting: Setting, seed: int) -> tuple[Bounds, Workload]:
+    """Printed bounds of an earlier time, and a workload whose jobs are worth nothing after the end."""
+    rng = np.random.default_rng(seed)
+    earlier, workload = draw(setting, rng), draw(setting, rng)
+    bounds = printed_bounds(earlier.bids, earlier.inventory, start=0, end=setting.slots)
+    return bounds, replace(workload, bids=by_end(workload.bids, setting.slots))
+
+
+def _printed(bounds: Bounds) -> Oasis:
+    return Oasis(price="printed", log_low=bounds.log_low, log_high=bounds.log_high)
+
+
+def _run(policy: Policy, setting: Setting, seed: int) -> Ran:
+    _, work = _drawn(setting, seed)
+    return run(policy, work.bids, work.inventory, slots=setting.slots, until=setting.slots)
+
+
+def _schemes(setting: Setting, seed: int) -> dict[str, Policy]:
+    bounds, _ = _drawn(setting, seed)
+    return {PRINTED: _printed(bounds), LEARNED: Oasis(), **BASELINES}
+
+
+def _utility(task: Task) -> Data:
+    setting = task.pick(Setting(servers=6, slots=40), Setting(servers=20, slots=150), Setting(servers=50, slots=300))
+    jobs = task.pick((10, 20, 40), (50, 100, 200), (50, 100, 150, 200, 250, 300))
+
+    def measure(count: int, seed: int) -> dict[str, float]:
+        mine = replace(setting, jobs=count)
+        return {name: _run(policy, mine, seed).welfare for name, policy in _schemes(mine, seed).items()}
+
+    return task.sweep(jobs, measure)
+
+
+def _judge_utility(data: Data) -> Finding:
+    mine = data[PRINTED].mean
+    best = np.max([data[name].mean for name in data.names(PRINTED, LEARNED)], axis=0)
+    lead = mine - best
+    learned = data[LEARNED].total / data[PRINTED].total
+    return found(
+        f"OASiS over the best other, from fewest to most jobs: {_times(mine / best)}; with learned prices OASiS "
+        f"has {learned:.2f} times the utility it has with the printed ones",
+        direction=bool((lead > 0).all()),
+        size=bool(lead[-1] > lead[0]),
+    )
+
+
+def _timeliness(task: Task) -> Data:
+    setting = task.pick(
+        Setting(servers=6, slots=40, jobs=20), Setting(servers=20, slots=100, jobs=100), Setting(jobs=200)
+    )
+    setting = replace(setting, kinds=(0.0, 0.5, 0.5))
+    names = list(_schemes(setting, task.seeds[0]))
+
+    def measure(name: str, seed: int) -> dict[str, float]:
+        _, work = _drawn(setting, seed)
+        # Whom others admitted is late for as long as it takes: they run on after the end.
+        policy, longer = _schemes(setting, seed)[name], 1 if name in (PRINTED, LEARNED) else LONGER
+        slots = longer * setting.slots
+        return _lateness(run(policy, work.bids, work.inventory, slots=slots, until=longer * slots), work)
+
+    return task.sweep(names, measure)
+
+
+def _lateness(ran: Ran, work: Workload) -> dict[str, float]:
+    """Mean and deviation of completion - target of both kinds, slots, over the jobs that were completed."""
+    late: dict[str, list[float]] = {SENSITIVE: [], CRITICAL: []}
+    for bid in work.bids:
+        if bid.id in ran.completion:
+            shape = bid.utility.to_json()
+            kind = SENSITIVE if shape["g2"] <= 1 else CRITICAL
+            late[kind].append(ran.completion[bid.id] - bid.arrival - shape["g3"])
+    rows = {kind: np.array(values or [0.0]) for kind, values in late.items()}
+    return {kind: float(row.mean()) for kind, row in rows.items()} | {
+        f"{kind}, deviation": float(row.std()) for kind, row in rows.items()
+    }
+
+
+def _judge_timeliness(data: Data) -> Finding:
+    names = data[SENSITIVE].x
+    others = [i for i, name in enumerate(names) if name not in (PRINTED, LEARNED)]
+    words, closest, steadiest = [], True, True
+    for kind in (SENSITIVE, CRITICAL):
+        mean, spread = np.abs(data[kind].mean), data[f"{kind}, deviation"].mean
+        mine = names.index(PRINTED)
+        closest = closest and bool(mean[mine] <= mean[others].min())
+        steadiest = steadiest and bool(spread[mine] <= spread[others].min())
+        signed = data[kind].mean
+        words.append(
+            f"{kind}: {signed[mine]:+.1f} slots (deviation {spread[mine]:.1f}), the best other "
+            f"{min(signed[others], key=abs):+.1f} ({spread[others].min():.1f})"
+        )
+    return found("; ".join(words), direction=closest, size=steadiest)
+
+
+def _misjudged(task: Task) -> Data:
+    setting = task.pick(Setting(servers=6, slots=40), Setting(servers=20, slots=150), Setting(servers=50, slots=300))
+    few, many = task.pick((10, 40), (40, 200), (40, 300))
+
+    def measure(percent: int, seed: int) -> dict[str, float]:
+        row = {}
+        for name, jobs in ((PLENTY, few), (SCARCE, many)):
+            mine = replace(setting, jobs=jobs)
+            bounds = _drawn(mine, seed)[0]
+            for factor, wrong in ((RATIO, {"ratio": percent / 100}), (POWER, {"power": percent / 100})):
+                row[f"{name}, {factor}"] = _run(_printed(bounds.misjudged(**wrong)), mine, seed).welfare
+        return row
+
+    return task.sweep(SHARES, measure)
+
+
+def _judge_misjudged(data: Data) -> Finding:
+    under, over = [i for i, x in enumerate(SHARES) if x < 100], [i for i, x in enumerate(SHARES) if x > 100]
+
+    def gain(name: str) -> float:
+        utility = data[name].mean
+        return float(utility[under].mean() / utility[over].mean() - 1)
+
+    words = [
+        f"{factor} wrong: underestimates {gain(f'{SCARCE}, {factor}'):+.1%} over overestimates where resources are "
+        f"scarce, {gain(f'{PLENTY}, {factor}'):+.1%} where they are not"
+        for factor in (RATIO, POWER)
+    ]
+    return found(
+        "; ".join(words),
+        direction=any(gain(f"{SCARCE}, {factor}") > 0 for factor in (RATIO, POWER)),
+        size=gain(f"{SCARCE}, {RATIO}") > max(0.0, gain(f"{PLENTY}, {RATIO}")),
+    )
+
+
+def _times(ratios: np.ndarray) -> str:
+    return ", ".join(f"{ratio:.2f}" for ratio in ratios)
+
+
+PAPER = Paper(
+    key="oasis",
+    title="OASiS: online job scheduling in distributed machine learning clusters",
+    section="Section V-A",
+    figures=(
+        Figure(
+            "3",
+            "Total job utility",
+            x="jobs",
+            y="total utility, money",
+            claim="OASiS has the most utility at every number of jobs, and leads by more the more jobs there are. No "
+            "numbers in the text.",
+            compute=_utility,
+            judge=_judge_utility,
+        ),
+        Figure(
+            "4",
+            "Completion timeliness",
+            x="scheme",
+            y="completion - target, slots",
+            claim="OASiS ends closest to the targets, of time-sensitive and of time-critical jobs, and with the least "
+            "variance. No numbers in the text.",
+            compute=_timeliness,
+            judge=_judge_timeliness,
+            bars=True,
+        ),
+        Figure(
+            "6",
+            "Total job utility under wrong estimates of U / L",
+            x="estimate, percent of the actual one",
+            y="total utility, money",
+            claim="Where resources are scarce an underestimate has more utility than an overestimate. No numbers in "
+            "the text.",
+            compute=_misjudged,
+            judge=_judge_misjudged,
+        ),
+    ),
+)

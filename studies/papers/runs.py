@@ -1,0 +1,91 @@
+"""What the figures share: jobs that must be complete by the end, run through a policy, and what came of them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from time import process_time
+
+import numpy as np
+
+from scheduling.arrays import Floats, Json
+from scheduling.bid import Bid
+from scheduling.inventory import Inventory
+from scheduling.ledger import Ledger
+from scheduling.policy import Policy
+from scheduling.running_book import RunningBook
+from scheduling.simulation import Simulation
+from scheduling.utility import Utility
+
+
+@dataclass(frozen=True)
+class Ending:
+    """A utility that is worth nothing once more than `last` slots have gone by: the end of a paper's horizon."""
+
+    whole: Utility
+    last: int
+
+    @property
+    def value(self) -> float:
+        """The amplitude, money."""
+        return self.whole.value
+
+    def at(self, elapsed: int) -> float:
+        """Worth of completion `elapsed` slots after arrival, money."""
+        return self.whole.at(elapsed) if elapsed <= self.last else 0.0
+
+    def curve(self, slots: int) -> Floats:
+        """Worth at elapsed 0, 1, ..., slots - 1."""
+        worth = self.whole.curve(slots)
+        worth[max(0, self.last + 1) :] = 0.0
+        return worth
+
+    def scaled(self, factor: float) -> "Ending":
+        """The same shape with the amplitude times `factor`."""
+        return Ending(self.whole.scaled(factor), self.last)
+
+    def to_json(self) -> Json:
+        """The document of the whole utility."""
+        return self.whole.to_json()
+
+
+def by_end(bids: Iterable[Bid], end: int) -> tuple[Bid, ...]:
+    """The bids, each worth nothing if it is complete after slot `end`: papers stop there, our horizons roll."""
+    return tuple(replace(bid, utility=Ending(bid.utility, end - bid.arrival)) for bid in bids)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What came of a run."""
+
+    completion: dict[str, int]
+    """Of the jobs that were complete in time, by id, slots."""
+    payment: dict[str, float]
+    """Of admitted jobs, money."""
+    value: dict[str, float]
+    """What admitted jobs are worth as planned when they were admitted, money."""
+    welfare: float
+    """Worth of the completions, money."""
+    decision_s: float
+    """Processor time of a decision, mean."""
+
+
+def run(policy: Policy, bids: Sequence[Bid], inventory: Inventory, *, slots: int, until: int) -> Ran:
+    """Run bids, in order of arrival, through a policy whose horizon is `slots`; the run stops at slot `until`."""
+    policy.check(inventory)
+    over = Simulation(policy, RunningBook(Ledger(inventory, start=0, slots=slots)))
+    spent = []
+    for bid in bids:
+        over.advance(bid.arrival)
+        began = process_time()
+        over.arrive(bid)
+        spent.append(process_time() - began)
+    while over.book.jobs and over.book.now < until:
+        over.advance(over.book.now + 1)
+    done = {name: job.completion for name, job in over.done.items() if job.completion is not None}
+    granted = [decision for decision in over.decisions if decision.admitted]
+    return Ran(
+        completion=done,
+        payment={decision.bid_id: decision.payment for decision in granted},
+        value={decision.bid_id: decision.value for decision in granted},
+        welfare=float(sum(bid.utility.at(done[bid.id] - bid.arrival) for bid in bids if bid.id in done)),
+        decision_s=float(np.mean(spent)),
+    )

@@ -1,0 +1,100 @@
+"""`manage.py reproduce` draws every figure of every paper, judges it, and asks no other host for anything."""
+
+import csv
+import json
+import math
+import re
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from studies.papers.figure import Task, Verdict, reproduce
+from studies.papers.registry import PAPERS
+from tests.processes import ROOT
+
+ADDRESS = re.compile(r"(?:src|href)=\"([^\"]*)\"|url\(|@import|https?://")
+
+
+def numbers(document: Any) -> list[float]:
+    """Every number in a document."""
+    if isinstance(document, dict):
+        return [n for value in document.values() for n in numbers(value)]
+    if isinstance(document, list):
+        return [n for value in document for n in numbers(value)]
+    return [document] if isinstance(document, int | float) else []
+
+
+@pytest.mark.parametrize("key", PAPERS)
+def test_every_figure_of_a_paper_is_drawn_and_judged(key: str, tmp_path: Path) -> None:
+    out = StringIO()
+    call_command("reproduce", key, out=tmp_path, stdout=out)
+    paper, folder = PAPERS[key], tmp_path / key
+    index = (folder / "index.html").read_text()
+    for figure in paper.figures:
+        name = figure.name.lower().replace(" ", "-")
+        document = json.loads((folder / f"{name}.json").read_text())
+        assert document["verdict"] in set(Verdict)
+        assert document["measured"]
+        assert f"{figure.name}, {figure.title}: {document['verdict']}" in out.getvalue()
+        assert f'href="{name}.html"' in index
+        assert all(math.isfinite(n) for n in numbers(document))
+        runs = sum(len(samples) for series in document["series"] for samples in series["samples"])
+        rows = list(csv.reader((folder / f"{name}.csv").read_text().splitlines()))
+        assert rows[0] == ["series", "x", "seed", "value"]
+        assert len(rows) == 1 + runs
+        assert len(document["plotly"]["data"]) == len(document["series"])
+        page = (folder / f"{name}.html").read_text()
+        assert document["verdict"].capitalize() in page
+        asked = {match.group(1) for match in ADDRESS.finditer(page)}
+        assert asked <= {"plotly.min.js", "data:,", "index.html", f"{name}.csv", f"{name}.json"}
+    assert (folder / "plotly.min.js").stat().st_size > 10**6
+
+
+def test_the_same_seed_gives_the_same_bytes() -> None:
+    paper = PAPERS["oasis"]
+    figure = paper.figure("6")
+    again = [json.dumps(reproduce(paper, figure, Task(seeds=(4,))).to_json()) for _ in range(2)]
+    assert again[0] == again[1]
+    assert json.dumps(reproduce(paper, figure, Task(seeds=(5,))).to_json()) != again[0]
+
+
+def test_one_figure_alone_and_another_seed(tmp_path: Path) -> None:
+    call_command("reproduce", "oasis", "6", seed=7, seeds=1, out=tmp_path, stdout=StringIO())
+    assert json.loads((tmp_path / "oasis" / "figure-6.json").read_text())["seeds"] == [7]
+    assert not (tmp_path / "oasis" / "index.html").exists()
+
+
+def test_without_a_paper_all_are_listed() -> None:
+    out = StringIO()
+    call_command("reproduce", stdout=out)
+    for paper in PAPERS.values():
+        assert f"{paper.key}: {paper.title}" in out.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nobody"], "expected one of oasis"),
+        (["oasis", "99"], "no figure '99' of oasis; there are 3"),
+        (["oasis", "--seeds", "-1"], "--seeds: expected 1"),
+        (["oasis", "--seed", "0"], "--seed: expected 1"),
+    ],
+)
+def test_wrong_input_is_told(arguments: list[str], message: str) -> None:
+    with pytest.raises(CommandError, match=re.escape(message)) as told:
+        call_command("reproduce", *arguments)
+    assert told.value.returncode == 2
+
+
+@pytest.mark.parametrize("key", PAPERS)
+def test_the_document_has_a_verdict_on_every_figure_and_no_other(key: str) -> None:
+    text = (ROOT / "docs/reproduction.md").read_text()
+    section = text.split(f"(`{key}`)", 1)[1].split("\n## ", 1)[0]
+    rows = re.findall(
+        r"^\| (?:Figure |Table )?(\w+) \|.*\| (reproduced|direction only|not reproduced) \|$", section, re.M
+    )
+    assert [number for number, _ in rows] == [figure.number for figure in PAPERS[key].figures]
