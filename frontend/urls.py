@@ -4,7 +4,7 @@ from django.templatetags.static import static
 from django.urls import URLPattern, path
 from django.views.generic import RedirectView
 
-from frontend.views import bids, events, overview, plans, submit
+from frontend.views import bids, events, overview, plan_noise, plans, submit
 
 urlpatterns: list[URLPattern] = [
     # Browsers ask for it on pages that name no icon, such as the admin's.
@@ -17,6 +17,9 @@ urlpatterns: list[URLPattern] = [
     path("plans/<int:number>/version", plans.version, name="plan_version"),
     path("plans/<int:number>/course.json", plans.course, name="plan_course"),
     path("plans/<int:number>/gantt.json", plans.gantt, name="plan_gantt"),
+    path("plans/<int:number>/noise", plan_noise.part, name="plan_noise"),
+    path("plans/<int:number>/noise.json", plan_noise.figure, name="plan_noise_figure"),
+    path("plans/<int:number>/noise.csv", plan_noise.table, name="plan_noise_csv"),
     path("plans/<int:number>/<slug:name>.csv", plans.table, name="plan_csv"),
     path("plans/<int:number>/cancel/", plans.cancel, name="plan_cancel"),
     path("plans/<int:number>/compare/", plans.compare, name="plan_compare"),

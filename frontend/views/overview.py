@@ -1,7 +1,6 @@
 """The list of markets, a market's overview, and what keeps it live."""
 
 import csv
-from collections.abc import Iterator
 
 from django.contrib.auth.decorators import login_required
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
@@ -11,6 +10,7 @@ from django.views.decorators.http import require_safe
 from auctions import readings
 from auctions.models import Market
 from cluster.models import Server
+from cluster.spreadsheets import inert
 from frontend.access import market_named, timeline_of, viewer_of
 from frontend.figures.base import Table
 from frontend.tiles import tiles_of
@@ -109,11 +109,5 @@ def csv_response(table: Table, filename: str) -> HttpResponse:
     response.headers["Content-Disposition"] = f'attachment; filename="{filename}"'
     writer = csv.writer(response)
     writer.writerow(table.header)
-    writer.writerows(_inert(table))
+    writer.writerows(inert(table.rows))
     return response
-
-
-def _inert(table: Table) -> Iterator[list[str | int | float]]:
-    """Rows no spreadsheet takes for formulas: labels are what users wrote."""
-    for row in table.rows:
-        yield [f"'{cell}" if isinstance(cell, str) and cell[:1] in ("=", "+", "-", "@") else cell for cell in row]

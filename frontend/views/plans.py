@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from hashlib import sha256
 from itertools import pairwise
 from typing import Any
 from urllib.parse import urlencode
@@ -11,7 +10,7 @@ from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from auctions.errors import AuctionError
@@ -21,6 +20,8 @@ from frontend.figures.base import Table
 from frontend.plan_form import PlanForm
 from frontend.states import PLAN_LOOKS
 from frontend.views.overview import csv_response
+from frontend.views.plan_access import own_plan, tag_of_plan
+from frontend.views.plan_noise import spread_choices
 from frontend.views.versions import unless_tagged
 from scheduling.errors import InvalidField
 from scheduling.split_learning.methods import METHODS
@@ -94,9 +95,9 @@ def plan_page(request: HttpRequest, number: int) -> HttpResponse:
 @require_safe
 def part(request: HttpRequest, number: int) -> HttpResponse:
     """What changes on a plan's page, for pages that are open."""
-    plan = _own(request, number)
+    plan = own_plan(request, number)
     return unless_tagged(
-        request, _tag(request, plan), lambda: render(request, "frontend/_plan.html", _context(request, number))
+        request, tag_of_plan(request, plan), lambda: render(request, "frontend/_plan.html", _context(request, number))
     )
 
 
@@ -104,7 +105,7 @@ def part(request: HttpRequest, number: int) -> HttpResponse:
 @require_safe
 def version(request: HttpRequest, number: int) -> HttpResponse:
     """Says whether anything changed, for pages that ask."""
-    tag = _tag(request, _own(request, number))
+    tag = tag_of_plan(request, own_plan(request, number))
     return unless_tagged(request, tag, lambda: HttpResponse(f"version {tag}", content_type="text/plain"))
 
 
@@ -112,10 +113,10 @@ def version(request: HttpRequest, number: int) -> HttpResponse:
 @require_safe
 def course(request: HttpRequest, number: int) -> HttpResponse:
     """Bound and best so far over time."""
-    plan = _own(request, number)
+    plan = own_plan(request, number)
     return unless_tagged(
         request,
-        _tag(request, plan),
+        tag_of_plan(request, plan),
         lambda: JsonResponse(plan_course.figure(_course(plan), slot_ms=plan.slot_ms).to_json()),
     )
 
@@ -124,14 +125,14 @@ def course(request: HttpRequest, number: int) -> HttpResponse:
 @require_safe
 def gantt(request: HttpRequest, number: int) -> HttpResponse:
     """What helpers do when."""
-    plan = _own(request, number)
+    plan = own_plan(request, number)
 
     def build() -> HttpResponse:
         helpers = readings.names(plan)[0]
         drawing = plan_gantt.figure(_pieces(plan), helpers, makespan=plan.makespan or 0, slot_ms=plan.slot_ms)
         return JsonResponse(drawing.to_json())
 
-    return unless_tagged(request, _tag(request, plan), build)
+    return unless_tagged(request, tag_of_plan(request, plan), build)
 
 
 def _clients_table(plan: Plan) -> Table:
@@ -153,7 +154,7 @@ TABLES: dict[str, Callable[[Plan], Table]] = {
 @require_safe
 def table(request: HttpRequest, number: int, name: str) -> HttpResponse:
     """A table of the plan as CSV, unabridged; times in slots where no unit is said."""
-    plan = _own(request, number)
+    plan = own_plan(request, number)
     if name not in TABLES:
         raise Http404
     return csv_response(TABLES[name](plan), f"plan-{plan.pk}-{name}.csv")
@@ -191,30 +192,18 @@ def one_more(request: HttpRequest, number: int) -> HttpResponse:
 @require_POST
 def delete(request: HttpRequest, number: int) -> HttpResponse:
     """Delete it with those asked for beside it."""
-    _own(request, number).delete()
+    own_plan(request, number).delete()
     messages.success(request, f"Plan {number} is deleted.")
     return redirect("plans")
 
 
 def _do(request: HttpRequest, number: int, act: Callable[[Plan], str]) -> HttpResponse:
-    plan = _own(request, number)
+    plan = own_plan(request, number)
     try:
         messages.success(request, act(plan))
     except (AuctionError, InvalidField) as error:
         messages.error(request, str(error))
     return redirect("plan", number=number)
-
-
-def _own(request: HttpRequest, number: int) -> Plan:
-    return get_object_or_404(readings.visible_plans(viewer_of(request)), pk=min(number, 2**63 - 1))
-
-
-def _tag(request: HttpRequest, plan: Plan) -> str:
-    """What everything told of a plan depends on."""
-    columns = ("pk", "state", "lower_bound", "makespan", "cancel_asked")
-    own = (*(getattr(plan, name) for name in columns), len(plan.steps), plan.steps[-1:])
-    parts = (own, list(plan.others.values_list(*columns)), viewer_of(request).pk, request.get_full_path())
-    return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'
 
 
 def _course(plan: Plan) -> list[plan_course.Known]:
@@ -226,11 +215,13 @@ def _pieces(plan: Plan) -> list[plan_gantt.Piece]:
 
 
 def _context(request: HttpRequest, number: int) -> dict[str, Any]:
-    plan = _own(request, number)
+    plan = own_plan(request, number)
     others = list(plan.others.order_by("helpers", "pk").defer(*readings.LARGE))
     clients = sorted(readings.clients_of(plan), key=lambda client: (client.slack, client.client))
     return {
         "plan": plan,
+        "query": request.GET.urlencode(),
+        "spreads": spread_choices(request),
         "seconds_of_makespan": None if plan.makespan is None else plan.makespan * plan.slot_ms / 1000,
         "took_s": plan.took_s(),
         "helpers": readings.helpers_of(plan),

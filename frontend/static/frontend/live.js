@@ -72,9 +72,8 @@ async function refreshTiles() {
   set(document.getElementById("now"), answer.now);
 }
 
-async function refreshPart() {
-  const part = document.querySelector("[data-part]");
-  const html = part && await fetchChanged(part.dataset.part, "text");
+async function refreshPart(part) {
+  const html = await fetchChanged(part.dataset.part, "text");
   if (!html) return;
   const open = [...part.querySelectorAll("details")].map((d) => [d.querySelector("summary").textContent, d.open]);
   const focused = part.contains(document.activeElement);
@@ -95,7 +94,7 @@ async function refresh() {
   if (busy) { again = true; return; }
   busy = true;
   try {
-    await Promise.all([refreshTiles(), refreshPart(), refreshPlots()]);
+    await Promise.all([refreshTiles(), ...[...document.querySelectorAll("[data-part]")].map(refreshPart), refreshPlots()]);
     document.documentElement.dataset.drawn = String(Number(document.documentElement.dataset.drawn || 0) + 1);
   } catch (error) {
     say("out of reach, trying again");

@@ -189,3 +189,26 @@ class PlanPage(Document):
     next = serializers.CharField(allow_null=True, help_text="Address of the next page.")
     previous = serializers.CharField(allow_null=True, help_text="Address of the page before.")
     results = PlanRow(many=True, help_text="Newest first.")
+
+
+class MakespansOut(Document):
+    mean = serializers.FloatField(help_text="Over all draws, slots.")
+    worst = _slots("Of all draws")
+
+
+class NoisyOut(Document):
+    planned, priorities = _slots("What the plan said"), _slots("Helpers follow the priorities they were sent")
+    first_come = _slots("Helpers take passes as they arrive")
+    replanned = _slots("Helpers are sent new priorities, made for the times as they turned out")
+    bound = _slots("The longest path that no assignment avoids, with these times")
+
+
+class NoiseOut(Document):
+    spread = serializers.FloatField(help_text="Times are multiplied by factors in 1 - spread to 1 + spread.")
+    seed = serializers.IntegerField(help_text="Of the draws.")
+    planned = _slots("What the plan said")
+    priorities = MakespansOut(help_text="Helpers follow the priorities they were sent.")
+    first_come = MakespansOut(help_text="Helpers take passes as they arrive.")
+    replanned = MakespansOut(help_text="Helpers are sent new priorities, made for the times as they turned out.")
+    bound = MakespansOut(help_text="The longest path that no assignment avoids, with these times.")
+    draws = NoisyOut(many=True, help_text="Each draw, in slots.")

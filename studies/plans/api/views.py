@@ -1,7 +1,6 @@
 """Operations on plans: ask, list, read, cancel, delete."""
 
 import csv
-from collections.abc import Iterable
 from io import StringIO
 from typing import Any, Final
 
@@ -10,17 +9,18 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
 from django.urls import reverse
 from drf_spectacular.types import OpenApiTypes
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter
+from drf_spectacular.utils import OpenApiExample
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions.api.base import LARGEST_KEY, ApiView
+from auctions.api.base import ApiView
 from auctions.api.bids import user_of
 from auctions.api.described import READ, WRITE, answered, describe, query
 from auctions.api.examples import examples
 from auctions.api.filters import BidPages, known_parameters
 from auctions.api.problems import refuse
+from cluster.spreadsheets import inert
 from scheduling.arrays import Json
 from scheduling.errors import InvalidField
 from scheduling.fields import check_object
@@ -28,6 +28,7 @@ from scheduling.split_learning.methods import METHODS
 from studies.models import MOST_SECONDS, Plan
 from studies.plans import readings
 from studies.plans.api import documents
+from studies.plans.api.base import PLAN, plan_found
 from studies.plans.api.examples import CSV, PLANS
 from studies.plans.api.parsers import CsvParser, CsvRenderer, InstanceParser
 from studies.plans.api.serializers import PlanIn, PlanOut, PlanPage
@@ -37,9 +38,6 @@ from studies.plans.upload import read_csv
 from studies.plans.wish import LEAST_SECONDS, LONGEST_LABEL, Wish
 from studies.work.rows import WorkState
 
-PLAN: Final = OpenApiParameter(
-    "plan", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the plan."
-)
 FILTERS: Final = [
     query("state", str, "Only plans in these states; may be repeated.", enum=WorkState.values, many=True),
     query("method", str, "Only plans by this method.", enum=list(METHODS)),
@@ -108,13 +106,13 @@ class OnePlan(ApiView):
     def get(self, request: Request, plan: int) -> Response:
         """Its state, the bound and the best so far, and the plan once it is there."""
         known_parameters(request)
-        return Response(documents.full(_found(request, plan)))
+        return Response(documents.full(plan_found(request, plan)))
 
     @describe("Delete a plan", {204: None}, READ, parameters=[PLAN], operation_id="plans_delete")
     def delete(self, request: Request, plan: int) -> Response:
         """With those that were asked for beside it on its page; a running one is ended."""
         known_parameters(request)
-        _found(request, plan).delete()
+        plan_found(request, plan).delete()
         return Response(status=204)
 
 
@@ -127,7 +125,7 @@ class Cancel(ApiView):
         known_parameters(request)
         data: Any = request.data
         check_object("", dict(data), required=[])
-        found = _found(request, plan)
+        found = plan_found(request, plan)
         cancel(found)
         found.refresh_from_db()
         return Response(documents.full(found))
@@ -148,28 +146,14 @@ class Schedule(ApiView):
     def get(self, request: Request, plan: int) -> HttpResponse:
         """When helpers run passes, as CSV, in slots and seconds; 404 while there is no plan."""
         known_parameters(request)
-        found = _found(request, plan)
+        found = plan_found(request, plan)
         if found.result is None:
             raise Http404(f"Plan {plan} has no schedule: it is {found.get_state_display().lower()}.")
-        response = HttpResponse(csv_text(readings.schedule_rows(found)), content_type="text/csv; charset=utf-8")
+        text = StringIO()
+        csv.writer(text, lineterminator="\n").writerows(inert(readings.schedule_rows(found)))
+        response = HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8")
         response["Content-Disposition"] = f'attachment; filename="plan-{found.pk}.csv"'
         return response
-
-
-def csv_text(rows: Iterable[list[object]]) -> str:
-    """Rows as CSV."""
-    text = StringIO()
-    # No spreadsheet takes names for formulas: they are what users wrote.
-    inert = ([f"'{c}" if isinstance(c, str) and c[:1] in ("=", "+", "-", "@") else c for c in row] for row in rows)
-    csv.writer(text, lineterminator="\n").writerows(inert)
-    return text.getvalue()
-
-
-def _found(request: Request, number: int) -> Plan:
-    plan = readings.visible_plans(user_of(request)).filter(pk=min(number, LARGEST_KEY)).first()
-    if plan is None:
-        raise Http404(f"There is no plan {number} of yours.")
-    return plan
 
 
 def _filtered(request: Request, plans: "QuerySet[Plan]") -> "QuerySet[Plan]":

@@ -1,0 +1,23 @@
+"""Which plan a page is about, who may see it, and what tells whether it changed."""
+
+from hashlib import sha256
+
+from django.http import HttpRequest
+from django.shortcuts import get_object_or_404
+
+from frontend.access import viewer_of
+from studies.models import Plan
+from studies.plans import readings
+
+
+def own_plan(request: HttpRequest, number: int) -> Plan:
+    """The plan, if the visitor may see it; else it is not there."""
+    return get_object_or_404(readings.visible_plans(viewer_of(request)), pk=min(number, 2**63 - 1))
+
+
+def tag_of_plan(request: HttpRequest, plan: Plan) -> str:
+    """What everything told of a plan depends on."""
+    columns = ("pk", "state", "lower_bound", "makespan", "cancel_asked")
+    own = (*(getattr(plan, name) for name in columns), len(plan.steps), plan.steps[-1:])
+    parts = (own, list(plan.others.values_list(*columns)), viewer_of(request).pk, request.get_full_path())
+    return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'
