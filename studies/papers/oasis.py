@@ -16,7 +16,7 @@ from scheduling.oasis import Oasis
 from scheduling.policy import Policy
 from scheduling.printed_bounds import Bounds, printed_bounds
 from studies.papers.figure import Data, Figure, Finding, Paper, Task, found
-from studies.papers.runs import Ran, by_end, run
+from studies.papers.runs import Ran, by_end, listed, run
 from studies.workloads.oasis import Setting, Workload, draw
 
 PRINTED, LEARNED = "OASiS", "OASiS, learned prices"
@@ -55,8 +55,8 @@ def _schemes(setting: Setting, seed: int) -> dict[str, Policy]:
 
 
 def _utility(task: Task) -> Data:
-    setting = task.pick(Setting(servers=6, slots=40), Setting(servers=20, slots=150), Setting(servers=50, slots=300))
-    jobs = task.pick((10, 20, 40), (50, 100, 200), (50, 100, 150, 200, 250, 300))
+    setting = task.pick(Setting(servers=6, slots=40), Setting(servers=12, slots=100), Setting(servers=50, slots=300))
+    jobs = task.pick((10, 20, 40), (25, 50, 100), (50, 100, 150, 200, 250, 300))
 
     def measure(count: int, seed: int) -> dict[str, float]:
         mine = replace(setting, jobs=count)
@@ -71,7 +71,7 @@ def _judge_utility(data: Data) -> Finding:
     lead = mine - best
     learned = data[LEARNED].total / data[PRINTED].total
     return found(
-        f"OASiS over the best other, from fewest to most jobs: {_times(mine / best)}; with learned prices OASiS "
+        f"OASiS over the best other, from fewest to most jobs: {listed(mine / best)}; with learned prices OASiS "
         f"has {learned:.2f} times the utility it has with the printed ones",
         direction=bool((lead > 0).all()),
         size=bool(lead[-1] > lead[0]),
@@ -80,7 +80,7 @@ def _judge_utility(data: Data) -> Finding:
 
 def _timeliness(task: Task) -> Data:
     setting = task.pick(
-        Setting(servers=6, slots=40, jobs=20), Setting(servers=20, slots=100, jobs=100), Setting(jobs=200)
+        Setting(servers=6, slots=40, jobs=20), Setting(servers=12, slots=100, jobs=60), Setting(jobs=200)
     )
     setting = replace(setting, kinds=(0.0, 0.5, 0.5))
     names = list(_schemes(setting, task.seeds[0]))
@@ -127,8 +127,8 @@ def _judge_timeliness(data: Data) -> Finding:
 
 
 def _misjudged(task: Task) -> Data:
-    setting = task.pick(Setting(servers=6, slots=40), Setting(servers=20, slots=150), Setting(servers=50, slots=300))
-    few, many = task.pick((10, 40), (40, 200), (40, 300))
+    setting = task.pick(Setting(servers=6, slots=40), Setting(servers=12, slots=100), Setting(servers=50, slots=300))
+    few, many = task.pick((10, 40), (20, 100), (40, 300))
 
     def measure(percent: int, seed: int) -> dict[str, float]:
         row = {}
@@ -159,10 +159,6 @@ def _judge_misjudged(data: Data) -> Finding:
         direction=any(gain(f"{SCARCE}, {factor}") > 0 for factor in (RATIO, POWER)),
         size=gain(f"{SCARCE}, {RATIO}") > max(0.0, gain(f"{PLENTY}, {RATIO}")),
     )
-
-
-def _times(ratios: np.ndarray) -> str:
-    return ", ".join(f"{ratio:.2f}" for ratio in ratios)
 
 
 PAPER = Paper(

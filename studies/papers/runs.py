@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from time import process_time
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from scheduling.arrays import Floats, Json
 from scheduling.bid import Bid
@@ -64,6 +65,8 @@ class Ran:
     """What admitted jobs are worth as planned when they were admitted, money."""
     welfare: float
     """Worth of the completions, money."""
+    ceiling: float
+    """The most that any job would be worth if it were alone, money."""
     decision_s: float
     """Processor time of a decision, mean."""
 
@@ -87,5 +90,11 @@ def run(policy: Policy, bids: Sequence[Bid], inventory: Inventory, *, slots: int
         payment={decision.bid_id: decision.payment for decision in granted},
         value={decision.bid_id: decision.value for decision in granted},
         welfare=float(sum(bid.utility.at(done[bid.id] - bid.arrival) for bid in bids if bid.id in done)),
+        ceiling=max((decision.ceiling for decision in over.decisions), default=0.0),
         decision_s=float(np.mean(spent)),
     )
+
+
+def listed(numbers: ArrayLike, digits: int = 2) -> str:
+    """Numbers as words of a finding: `1.20, 2.05`."""
+    return ", ".join(f"{number:.{digits}f}" for number in np.asarray(numbers, dtype=np.float64).tolist())
