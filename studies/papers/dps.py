@@ -124,8 +124,8 @@ def _judge_welfare(data: Data) -> Finding:
     learned = data[LEARNED].total / data[PRINTED].total
     grows = bool(mine[-1] > mine[0])
     return found(
-        f"DPS over FIFO {listed(lead[0])}, over DRF {listed(lead[1])}; its welfare {'grows' if grows else 'falls'} from "
-        f"{mine[0]:,.0f} to {mine[-1]:,.0f}; with learned prices {learned:.2f} times that",
+        f"DPS over FIFO {listed(lead[0])}, over DRF {listed(lead[1])}; its welfare {'grows' if grows else 'falls'} "
+        f"from {mine[0]:,.0f} to {mine[-1]:,.0f}; with learned prices {learned:.2f} times that",
         direction=bool(np.min(lead) > 1) and grows,
         size=bool(np.max(np.min(lead, axis=0)) >= 1 + LEAD),
     )
@@ -171,8 +171,8 @@ def _judge_payments(data: Data) -> Finding:
     value, payment = data[VALUE].samples, data[PAYMENT].samples
     kept = bool((payment <= value).all())
     return found(
-        f"{value.size} winners pay {payment.sum() / value.sum():.1%} of their value in all, {(payment / value).max():.1%} "
-        "at most",
+        f"{value.size} winners pay {payment.sum() / value.sum():.1%} of their value in all, "
+        f"{(payment / value).max():.1%} at most",
         direction=kept,
         size=kept,
     )
@@ -207,8 +207,8 @@ def _welfare(number: str, utility: str, *, servers: bool) -> Figure:
         f"Social welfare, {utility} utility, by {what}",
         x=what,
         y="social welfare, money",
-        claim=f"DPS has the most welfare at every number of {what}; it grows with them. By 95 % over DRF and 259 % over "
-        "FIFO (abstract), up to 200 % over others (Fig. 8).",
+        claim=f"DPS has the most welfare at every number of {what}; it grows with them. By 95 % over DRF and 259 % "
+        "over FIFO (abstract), up to 200 % over others (Fig. 8).",
         compute=lambda task: (_by_servers if servers else _by_jobs)(task, utility),
         judge=_judge_welfare,
     )
