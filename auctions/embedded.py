@@ -12,9 +12,9 @@ from celery.worker import state as worker_state
 
 from auctions import warming
 
-CONCURRENCY = 3
-"""One thread decides while another computes certificates, and a third watches a plan; markets share them."""
-QUEUES = ("celery", "plans")
+CONCURRENCY = 5
+"""One thread decides while another computes certificates, a third watches a plan, two watch runs; markets share."""
+QUEUES = ("celery", "plans", "runs")
 
 LONGEST_STOP_S = 20.0
 """How long a stop waits for the decision under way; it is a transaction and would be undone."""

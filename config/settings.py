@@ -114,7 +114,8 @@ BODY_LIMIT_BYTES = 1_000_000
 DATA_UPLOAD_MAX_MEMORY_SIZE = BODY_LIMIT_BYTES
 PLAN_BODY_LIMIT_BYTES = 8_000_000
 """Instances of split learning are tables: five numbers for each of up to 100,000 pairs."""
-PLAN_PATHS = ("/api/v1/plans", "/plans/")
+PLAN_PATHS = ("/api/v1/plans", "/plans/", "/api/v1/traces", "/traces/")
+"""Traces of public clusters are as large: a row for each of ten thousands of jobs."""
 
 REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_AUTHENTICATION_CLASSES": [
@@ -157,13 +158,18 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
 
 PLANS_AT_ONCE = 1 if EMBEDDED else None
 """How many plans are computed at a time; None: as many as there are workers for them."""
+RUNS_AT_ONCE = 2 if EMBEDDED else None
+"""The same of the runs of experiments."""
 
 CELERY_BROKER_URL = REDIS_URL or "memory://localhost/"
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = True
 CELERY_TASK_REJECT_ON_WORKER_LOST = True
-# Plans take minutes: in a queue of their own they never stand before decisions.
-CELERY_TASK_ROUTES = {"studies.tasks.compute_plans": {"queue": "plans"}}
+# Plans and runs take minutes: in queues of their own they never stand before decisions.
+CELERY_TASK_ROUTES = {
+    "studies.tasks.compute_plans": {"queue": "plans"},
+    "studies.tasks.compute_runs": {"queue": "runs"},
+}
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 # A submission must not wait for a broker that is gone: one quick try, then the sweep finds the bid.
@@ -184,6 +190,7 @@ CELERY_BEAT_SCHEDULE = {
         "options": {"expires": 10},  # what piled up while no worker ran would only be done over and over
     },
     "plans": {"task": "studies.tasks.compute_plans", "schedule": 5.0, "options": {"expires": 5}},
+    "runs": {"task": "studies.tasks.compute_runs", "schedule": 5.0, "options": {"expires": 5}},
     "measure": {"task": "auctions.tasks.measure", "schedule": 60.0, "options": {"expires": 60}},
 }
 

@@ -80,3 +80,84 @@ class Plan(Work):
     def optimal(self) -> bool:
         """Whether no plan is better, which is proven."""
         return self.makespan is not None and self.makespan == self.lower_bound
+
+
+class Trace(models.Model):
+    """A public trace of jobs that somebody uploaded, as its publisher ships it."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="traces")
+    label = models.CharField(max_length=120, blank=True)
+    source = models.CharField(max_length=200, blank=True, help_text="Name of the file.")
+    format = models.CharField(max_length=40)
+    sha256 = models.CharField(max_length=64, help_text="Of its text in UTF-8, hex.")
+    text = models.TextField()
+    jobs = models.PositiveIntegerField(help_text="Lines that are jobs.")
+    malformed_lines = models.PositiveIntegerField(help_text="Lines that are no record.")
+    malformed = models.JSONField(default=list, help_text="The first of them: line, field and message.")
+    submitted_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["owner", "sha256"], name="trace_once_an_owner"),
+            CheckConstraint(condition=Q(jobs__gte=1), name="trace_has_jobs"),
+        ]
+
+    def __str__(self) -> str:
+        return self.label or self.source or f"trace {self.pk}"
+
+
+class Experiment(models.Model):
+    """Policies x workloads x seeds. Its state is that of its runs."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="experiments")
+    label = models.CharField(max_length=120, blank=True)
+    matrix = models.JSONField(
+        help_text="Workloads, policies with all parameters, seeds, and whether bounds are wanted."
+    )
+    traces = models.ManyToManyField(Trace, related_name="experiments", help_text="That its workloads read.")
+    again_of = models.ForeignKey(
+        "self", models.SET_NULL, null=True, related_name="again", help_text="What it repeats, to be compared."
+    )
+    submitted_at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["-pk"]
+        indexes = [Index(fields=["owner", "-id"], name="experiment_of")]
+
+    def __str__(self) -> str:
+        return f"experiment {self.pk}"
+
+
+class Run(Work):
+    """One cell of an experiment: a workload with a seed, under a policy or for the bound that holds for all."""
+
+    experiment = models.ForeignKey(Experiment, models.CASCADE, related_name="runs")
+    number = models.PositiveIntegerField(help_text="Within its experiment, from 1.")
+    workload = models.PositiveIntegerField(help_text="Index in the matrix.")
+    policy = models.PositiveIntegerField(null=True, help_text="Index in the matrix; null: the bound.")
+    seed = models.PositiveBigIntegerField()
+    decided = models.PositiveIntegerField(default=0, help_text="Jobs decided by now.")
+    jobs = models.PositiveIntegerField(null=True, help_text="Jobs there are, once the workload is drawn.")
+    outcome = models.TextField(blank=True, help_text="Canonical JSON: the same bytes for the same run.")
+    outcome_sha256 = models.CharField(max_length=64, blank=True)
+    workload_sha256 = models.CharField(max_length=64, blank=True)
+    timing = models.JSONField(null=True, help_text="How fast it went: differs from time to time.")
+    commit = models.CharField(max_length=64, blank=True)
+    sources = models.CharField(max_length=64, blank=True, help_text="SHA-256 of the code that ran.")
+
+    class Meta:
+        ordering = ["experiment", "number"]
+        constraints = [
+            *Work.Meta.constraints,
+            models.UniqueConstraint(fields=["experiment", "number"], name="run_number_once"),
+            CheckConstraint(
+                condition=~Q(state=WorkState.DONE)
+                | (Q(timing__isnull=False) & ~Q(outcome="") & ~Q(outcome_sha256="") & ~Q(sources="")),
+                name="run_done_has_outcome",
+            ),
+        ]
+        indexes = [Index(fields=["state", "id"], name="run_by_state")]
+
+    def __str__(self) -> str:
+        return f"run {self.number} of experiment {self.experiment_id}"

@@ -3,9 +3,12 @@
 from celery import shared_task
 from celery.worker import state as worker_state
 
+from studies.experiments.computing import compute_some
+from studies.experiments.runs import QUEUE, RUNS, TASK
 from studies.plans.asking import wake
 from studies.plans.computing import compute_next
 from studies.plans.states import anything_to_do
+from studies.work import states, waking
 
 
 @shared_task
@@ -15,6 +18,20 @@ def compute_plans() -> bool:
     if computed and not _stopping() and anything_to_do():
         wake()
     return computed
+
+
+@shared_task
+def compute_runs() -> int:
+    """Compute runs that wait, or whose worker died, for a while; how many. Others are called while there are more."""
+
+    def call_another() -> None:
+        if not _stopping() and states.anything_to_do(RUNS):
+            waking.wake(TASK, queue=QUEUE)
+
+    count = compute_some(_stopping, begun=call_another)
+    if count:
+        call_another()
+    return count
 
 
 def _stopping() -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 from scheduling.arrays import Json
 from studies.plans import states
 from studies.plans.states import Attempt
-from studies.work.processes import Gone, Limits, NoAnswer, Stopping, Watch, compute
+from studies.work.processes import Gone, Limits, NoAnswer, Process, Stopping, Watch, compute
 
 COMMAND: Final = (sys.executable, "-m", "studies.plans.child")
 LONGEST_START_S: Final = 180.0
@@ -70,7 +70,9 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
     try:
         order = _order_of(attempt)
         limits = Limits(LONGEST_START_S, order["seconds"] + LONGEST_ANSWER_S, LONGEST_CANCEL_S)
-        compute(attempt, course, COMMAND, order, Watch(limits, stopping))
+        with Process(COMMAND) as process:
+            process.order(order)
+            compute(attempt, course, process, Watch(limits, stopping))
     except Gone:
         return True
     except NoAnswer as error:

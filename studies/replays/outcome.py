@@ -80,9 +80,9 @@ class Outcome:
     rescalings: int
     """How often a running job went on, without a break, on other machines than before, planned so or not."""
     timeliness_s: float | None
-    """Mean of completion - target; below 0 is early."""
+    """Mean of completion - target where there is one; below 0 is early."""
     on_time: float | None
-    """Share of the submitted that were complete by their target."""
+    """Share of the submitted with a target that were complete by it."""
     fairness: float | None
     """Jain's index of the tenants' mean slowdowns: 1 is alike, 1 / tenants is one suffers all; None for one tenant."""
     tenants: Mapping[str, Tenant]
@@ -106,7 +106,8 @@ def outcome_of(run: Simulation, traced: TracedBids, *, slot_s: int) -> Outcome:
     ends = {name: job.completion for name, job in run.done.items() if job.completion is not None}
     ends_s = {name: end * slot_s for name, end in ends.items()}
     jct_s = {name: end - traced.submitted_s[name] for name, end in ends_s.items()}
-    late_s = [end - traced.targets_s[name] for name, end in ends_s.items()]
+    late_s = [end - traced.targets_s[name] for name, end in ends_s.items() if name in traced.targets_s]
+    aimed = sum(decision.bid_id in traced.targets_s for decision in run.decisions)
     welfare = sum(bids[name].utility.at(end - bids[name].arrival) for name, end in ends.items())
     revenue = sum(decision.payment for decision in run.decisions)
     tenants = _tenants(run, traced, jct_s)
@@ -128,7 +129,7 @@ def outcome_of(run: Simulation, traced: TracedBids, *, slot_s: int) -> Outcome:
         preemptions=_preemptions(run),
         rescalings=sum(_rescalings(job) for job in _jobs(run)),
         timeliness_s=_mean(late_s),
-        on_time=sum(late <= 0 for late in late_s) / jobs.submitted if jobs.submitted else None,
+        on_time=sum(late <= 0 for late in late_s) / aimed if aimed else None,
         fairness=jain(slowdowns) if len(slowdowns) > 1 else None,
         tenants=tenants,
     )
@@ -168,7 +169,7 @@ def _tenants(run: Simulation, traced: TracedBids, jct_s: Mapping[str, float]) ->
     rows = {}
     for tenant, jobs in sorted(names.items()):
         done = [name for name in jobs if name in jct_s]
-        slowdown = _mean([jct_s[name] / traced.runs_s[name] for name in done])
+        slowdown = _mean([jct_s[name] / traced.runs_s[name] for name in done if name in traced.runs_s])
         rows[tenant] = Tenant(len(jobs), len(done), _mean([jct_s[name] for name in done]), slowdown)
     return rows
 

@@ -85,9 +85,9 @@ class TracedBids:
     tenants: Mapping[str, str]
     """By the bid's id; empty where the trace knows none."""
     runs_s: Mapping[str, float]
-    """Run time of each on its own GPUs, alone."""
+    """Run time of each on its own GPUs, alone; none of those that are not a trace's."""
     targets_s: Mapping[str, float]
-    """Seconds after the first job by which each is to be complete, whole slots: synthetic, but for a trace's SLO."""
+    """Seconds after the first job by which each that has a target is to be complete; synthetic, but for SLOs."""
     synthetic: tuple[str, ...]
     """What was drawn from the generator."""
     declared: tuple[str, ...]

@@ -1,18 +1,19 @@
 """Work in a process of its own: told what to do, watched, its progress written, its end enforced.
 
-The process reads its order from standard input as one line of JSON; the end of that input asks for the best so far.
-It writes a line of JSON for each thing to tell, the first of them `ready`, when its kernels are loaded.
+A process reads orders from standard input, a line of JSON each; the end of that input asks it to end, with the best
+so far if it can. It writes a line of JSON for each thing to tell, the first of an order's `ready`, when it has what it
+needs.
 """
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from subprocess import PIPE, Popen
 from threading import Thread
 from time import monotonic
-from typing import IO, Final, Protocol
+from typing import IO, Final, Protocol, Self
 
 from django.conf import settings
 
@@ -26,7 +27,6 @@ BEAT_S: Final = 3.0
 """Between two signs of life where nothing is new."""
 
 Stopping = Callable[[], bool]
-Lines = SimpleQueue[Json | None]
 
 
 class Gone(Exception):
@@ -88,8 +88,52 @@ class Watch:
             raise NoAnswer(f"It did not end within {self.limits.work:g} s.")
 
 
-def compute(attempt: Attempt[Row], course: Course, command: Sequence[str], order: Json, watch: Watch) -> None:
-    """Until the course is over, or the worker has to end, after which no process is left.
+class Process:
+    """A process for orders, one after another. It has ended when the block is left."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._child = Popen(command, cwd=settings.BASE_DIR, stdin=PIPE, stdout=PIPE, text=True)  # noqa: S603
+        self._lines: SimpleQueue[Json | None] = SimpleQueue()
+        self._reader = Thread(target=_read, args=(self._child.stdout, self._lines), daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.want()
+        self._child.kill()
+        self._reader.join()
+        self._child.wait()
+        if self._child.stdout is not None:
+            self._child.stdout.close()
+
+    def order(self, order: Json) -> None:
+        """Say what to do next."""
+        assert self._child.stdin is not None  # noqa: S101 (tells mypy what PIPE says)
+        with suppress(BrokenPipeError):  # it died: its lines end, and that is told
+            self._child.stdin.write(json.dumps(order) + "\n")
+            self._child.stdin.flush()
+
+    def want(self) -> None:
+        """Ask for the best so far, and no more orders."""
+        with suppress(OSError):  # it may just have ended
+            if self._child.stdin is not None:
+                self._child.stdin.close()
+
+    def line(self) -> Json | None:
+        """The next line within a moment; None without one. Raises NoAnswer if there will be no more."""
+        try:
+            row = self._lines.get(timeout=EVERY_S)
+        except Empty:
+            return None
+        if row is None:
+            raise NoAnswer(f"Its process ended without an answer (status {self._child.wait()}).")
+        return row
+
+
+def compute(attempt: Attempt[Row], course: Course, process: Process, watch: Watch) -> None:
+    """Follow what was ordered until it is over, or the worker has to end.
 
     Raises
     ------
@@ -98,17 +142,10 @@ def compute(attempt: Attempt[Row], course: Course, command: Sequence[str], order
     NoAnswer
         If the process ended without an answer, or took too long.
     """
-    with _process(command, order) as (child, lines):
-        _follow(attempt, course, child, lines, watch)
-
-
-def _follow(attempt: Attempt[Row], course: Course, child: "Popen[str]", lines: Lines, watch: Watch) -> None:
     looked = beaten = watch.began
     while not course.over and not watch.stopping():
-        with suppress(Empty):
-            row = lines.get(timeout=EVERY_S)
-            if row is None:
-                raise NoAnswer(f"Its process ended without an answer (status {child.wait()}).")
+        row = process.line()
+        if row is not None:
             course.take(row)
         moment = monotonic()
         if moment - looked < EVERY_S:
@@ -116,7 +153,7 @@ def _follow(attempt: Attempt[Row], course: Course, child: "Popen[str]", lines: L
         looked = moment
         if watch.cancelled_at is None and _is_cancelled(attempt):
             watch.cancelled_at = moment
-            _want(child)
+            process.want()
         if course.is_new or moment - beaten >= BEAT_S:
             if not states.progress(attempt, **course.fields()):
                 raise Gone
@@ -131,33 +168,7 @@ def _is_cancelled(attempt: Attempt[Row]) -> bool:
     return row.cancel_asked
 
 
-def _want(child: "Popen[str]") -> None:
-    """Ask for the best so far."""
-    with suppress(OSError):  # it may just have ended
-        if child.stdin is not None:
-            child.stdin.close()
-
-
-@contextmanager
-def _process(command: Sequence[str], order: Json) -> "Iterator[tuple[Popen[str], Lines]]":
-    """A process with its order, and its lines; None after the last. It has ended when the block is left."""
-    lines: Lines = SimpleQueue()
-    with Popen(command, cwd=settings.BASE_DIR, stdin=PIPE, stdout=PIPE, text=True) as child:  # noqa: S603
-        reader = Thread(target=_read, args=(child.stdout, lines), daemon=True)
-        reader.start()
-        try:
-            assert child.stdin is not None  # noqa: S101 (tells mypy what PIPE says)
-            with suppress(BrokenPipeError):  # it died at once: its lines end, and that is told
-                child.stdin.write(json.dumps(order) + "\n")
-                child.stdin.flush()
-            yield child, lines
-        finally:
-            _want(child)
-            child.kill()
-            reader.join()
-
-
-def _read(source: IO[str], lines: Lines) -> None:
+def _read(source: IO[str], lines: "SimpleQueue[Json | None]") -> None:
     with suppress(ValueError):  # half a line of a process that was ended
         for line in source:
             lines.put(json.loads(line))

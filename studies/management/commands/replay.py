@@ -1,44 +1,27 @@
 """`manage.py replay`: a public trace under a policy."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from cluster.facts import inventory_of
-from cluster.models import Cluster, Server
+from cluster.models import Cluster
 from cluster.traces.formats import FORMATS, open_trace
 from cluster.traces.gavel import throughputs
 from cluster.traces.records import TraceJob
-from cluster.units import slots_up
 from scheduling import kernels
 from scheduling.arrays import Json
-from scheduling.bid import Architecture
 from scheduling.decision import canonical
 from scheduling.errors import SchedulingError
-from scheduling.inventory import Inventory
 from scheduling.registry import POLICIES, make_policy
-from studies.replays.replay import Plan, horizon_for, replay
 from studies.replays.report import Report
-from studies.traces.machines import gpu_cluster
-from studies.traces.mapping import Rules, to_bids
+from studies.traces.clusters import source_on
 from studies.traces.profiles import Profile, measured_profiles
+from studies.traces.source import SLOT_S, TraceSource
+from studies.workloads.workload import run
 
-SLOT_S = 600
-"""The longest jobs of Philly take weeks: shorter slots make horizons too long."""
 BAR = 40
-
-
-@dataclass(frozen=True)
-class _Place:
-    title: str
-    inventory: Inventory
-    slot_s: int
-    horizon: int | None
-    delay: tuple[int, ...]
 
 
 class Command(BaseCommand):
@@ -87,22 +70,13 @@ class Command(BaseCommand):
         for row in trace.malformed:
             self.stderr.write(f"{trace.source} {row}")
         policy = make_policy(options["policy"], _parameters(options["set"]))
-        place = _place(options)
-        rules = Rules(
-            slot_s=place.slot_s,
-            architecture=Architecture.RING if options["ring"] else Architecture.PS,
-            elastic=options["elastic"],
-            profiles=_profiles(options["throughputs"], options["reference"]),
-            delay=place.delay,
-        )
-        rows = trace.rows if options["jobs"] is None else trace.rows[: max(0, options["jobs"])]
-        traced = to_bids(rows, place.inventory, rules, np.random.default_rng(options["seed"]))
-        for row in traced.refused:
+        source = _source(options)
+        workload = source.draw(trace, options["seed"])
+        for row in workload.jobs.refused:
             self.stderr.write(f"{trace.source} {row}")
-        plan = Plan(place.slot_s, place.horizon or horizon_for(traced, slot_s=place.slot_s))
         kernels.warm_up()
-        replayed = replay(traced, policy, place.inventory, plan, progress=self._progress)
-        return Report(trace, traced, options["seed"], policy, place.title, plan, replayed)
+        replayed = run(workload, policy, progress=self._progress)
+        return Report(trace, workload.jobs, options["seed"], policy, source.place, workload.plan, replayed)
 
     def _progress(self, done: int, total: int) -> None:
         """A bar, where somebody looks: not into files and pipes."""
@@ -113,19 +87,22 @@ class Command(BaseCommand):
             self.stderr.write(bar, ending="\n" if done == total else "")
 
 
-def _place(options: dict[str, Any]) -> _Place:
+def _source(options: dict[str, Any]) -> TraceSource:
+    common: dict[str, Any] = {
+        "jobs": options["jobs"],
+        "ring": options["ring"],
+        "elastic": options["elastic"],
+        "profiles": _profiles(options["throughputs"], options["reference"]),
+    }
     if options["cluster"] is None:
-        inventory = gpu_cluster(options["gpus"], apart=options["apart"])
         slot_s = SLOT_S if options["slot"] is None else options["slot"]
-        return _Place(f"{options['gpus']} GPUs", inventory, slot_s, options["horizon"], ())
+        return TraceSource(
+            gpus=options["gpus"], apart=options["apart"], slot_s=slot_s, horizon=options["horizon"], **common
+        )
     cluster = Cluster.objects.filter(name=options["cluster"]).first()
     if cluster is None:
         raise CommandError(f"no cluster named {options['cluster']!r}", returncode=2)
-    slot_s = cluster.slot_seconds if options["slot"] is None else options["slot"]
-    horizon = cluster.horizon_slots if options["horizon"] is None else options["horizon"]
-    delays_s = Server.objects.filter(cluster=cluster).values_list("upload_delay_s", flat=True)
-    delay = tuple(slots_up(after, slot_s) for after in delays_s)
-    return _Place(cluster.title or cluster.name, inventory_of(cluster), slot_s, horizon, delay)
+    return source_on(cluster, slot_s=options["slot"], horizon=options["horizon"], **common)
 
 
 def _parameters(pairs: list[str]) -> Json:

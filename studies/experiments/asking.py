@@ -1,0 +1,80 @@
+"""Asking for experiments, again for what one was, ending and deleting them."""
+
+from typing import Final
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from auctions.errors import AuctionError, WrongState
+from cluster.clock import now
+from studies.experiments.runs import QUEUE, RUNS, TASK
+from studies.experiments.wish import Wish
+from studies.models import Experiment, Run
+from studies.work import states, waking
+from studies.work.rows import OPEN
+
+MOST_OPEN: Final = 1000
+"""Runs of one owner that have not ended."""
+
+
+class TooManyRuns(AuctionError):
+    """The owner has as many runs under way as anybody may."""
+
+
+def ask(owner: User, wish: Wish) -> Experiment:
+    """Keep an experiment whose runs are to be computed; raises TooManyRuns."""
+    with transaction.atomic():
+        made = Experiment.objects.create(owner=owner, label=wish.label, matrix=wish.document, submitted_at=now())
+        made.traces.set({trace.pk for trace in wish.traces})
+        _add_runs(made)
+    return made
+
+
+def ask_again(owner: User, experiment: Experiment) -> Experiment:
+    """The same runs once more, to be compared; raises TooManyRuns."""
+    with transaction.atomic():
+        made = Experiment.objects.create(
+            owner=owner,
+            label=experiment.label,
+            matrix=experiment.matrix,
+            again_of=experiment.again_of or experiment,
+            submitted_at=now(),
+        )
+        made.traces.set(experiment.traces.values_list("pk", flat=True))
+        _add_runs(made)
+    return made
+
+
+def cancel(experiment: Experiment) -> int:
+    """End the runs that wait and ask the workers of those that run to; raises WrongState if there are none."""
+    count = states.cancel_open(RUNS, experiment.runs.all())
+    if count == 0:
+        raise WrongState(f"All runs of experiment {experiment.pk} have ended; nothing is left to be cancelled.")
+    return count
+
+
+def _add_runs(experiment: Experiment) -> None:
+    """A row for each cell, all policies of a seed before the next seed; and somebody to compute them."""
+    owner, matrix = experiment.owner_id, experiment.matrix
+    policies = [*([None] if matrix["bound"] else []), *range(len(matrix["policies"]))]
+    cells = [
+        (workload, policy, seed)
+        for seed in matrix["seeds"]
+        for workload in range(len(matrix["workloads"]))
+        for policy in policies
+    ]
+    under_way = Run.objects.filter(experiment__owner=owner, state__in=OPEN).count()
+    if under_way + len(cells) > MOST_OPEN:
+        raise TooManyRuns(f"{under_way} runs of yours wait or are computed; at most {MOST_OPEN} may.")
+    Run.objects.bulk_create(
+        Run(
+            experiment=experiment,
+            number=number,
+            workload=workload,
+            policy=policy,
+            seed=seed,
+            submitted_at=experiment.submitted_at,
+        )
+        for number, (workload, policy, seed) in enumerate(cells, 1)
+    )
+    waking.wake(TASK, queue=QUEUE)

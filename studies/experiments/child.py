@@ -1,0 +1,129 @@
+"""`python -m studies.experiments.child`: runs in a process of their own, one after another.
+
+Standard input has an order on each line, as JSON; its end ends the process at once, whatever it is doing. Standard
+output has lines of JSON for each order: `ready` when the workload is drawn, `decided` now and then, and at the end
+`outcome` or `error`.
+"""
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Callable
+from queue import SimpleQueue
+from threading import Thread
+from time import monotonic, process_time
+from typing import Final, TextIO
+
+from scheduling import kernels
+from scheduling.arrays import Json
+from scheduling.decision import canonical
+from scheduling.errors import SchedulingError
+from scheduling.registry import make_policy
+from studies.experiments.bounds import bound_of
+from studies.experiments.version import version
+from studies.traces.reading import read_text
+from studies.traces.source import TraceSource
+from studies.workloads.generators import read_generator
+from studies.workloads.workload import Workload, run
+
+EVERY_S: Final = 0.5
+"""Between two words of progress."""
+NICENESS: Final = 10
+"""Decisions of live markets on the same machine come first."""
+Tell = Callable[[Json], None]
+
+
+class Workloads:
+    """The workload that was asked for last is kept: the policies of an experiment are run on the same one."""
+
+    def __init__(self) -> None:
+        self._key, self._drawn = "", None
+
+    def drawn(self, order: Json) -> Workload:
+        """The workload of an order."""
+        key = canonical([order["workload"], order["seed"]])
+        if self._drawn is None or key != self._key:
+            self._key, self._drawn = key, _draw(order)
+        return self._drawn
+
+    _drawn: Workload | None
+
+
+def _draw(order: Json) -> Workload:
+    spec, seed = order["workload"], order["seed"]
+    if "trace" not in spec:
+        return read_generator(spec["source"], "workload").draw(seed)
+    trace = read_text(order["text"], sha256=spec["sha256"])
+    return TraceSource.from_json(spec["source"]).draw(trace, seed)
+
+
+def answer(order: Json, workloads: Workloads, tell: Tell) -> None:
+    """Do what was ordered and tell of it."""
+    try:
+        workload = workloads.drawn(order)
+        total = len(workload.jobs.bids)
+        tell({"ready": True, "jobs": total})
+        said = monotonic()
+
+        def progress(done: int, _total: int) -> None:
+            nonlocal said
+            if monotonic() - said >= EVERY_S:
+                said = monotonic()
+                tell({"decided": done})
+
+        result, timing = _result(order, workload, progress)
+    except SchedulingError as error:
+        tell({"error": str(error)})
+        return
+    text = canonical({"workload": workload.facts(), "seed": order["seed"], **result})
+    known = version()
+    tell(
+        {
+            "outcome": text,
+            "outcome_sha256": hashlib.sha256(text.encode()).hexdigest(),
+            "workload_sha256": workload.sha256,
+            "timing": timing,
+            "commit": known.commit,
+            "sources": known.sources,
+            "decided": total,
+            "jobs": total,
+        }
+    )
+
+
+def _result(order: Json, workload: Workload, progress: Callable[[int, int], None]) -> tuple[Json, Json]:
+    """What is the same each time, and how long it took."""
+    if order["policy"] is None:
+        began = process_time()
+        bound = bound_of(workload, progress)
+        return {"bound": bound}, {"cpu_s": process_time() - began}
+    policy = make_policy(order["policy"]["name"], order["policy"]["parameters"])
+    replayed = run(workload, policy, progress=progress)
+    told = {"name": policy.name, "parameters": policy.to_json()}
+    return {"policy": told, "outcome": replayed.outcome.to_json()}, replayed.timing.to_json()
+
+
+def main(source: TextIO, sink: TextIO) -> None:
+    """Answer orders until there are no more."""
+    os.nice(NICENESS)
+    orders: SimpleQueue[Json] = SimpleQueue()
+
+    def listen() -> None:
+        for line in source:
+            orders.put(json.loads(line))
+        os._exit(0)  # nobody is left to be told, or nobody wants to be
+
+    def tell(row: Json) -> None:
+        sink.write(json.dumps(row, allow_nan=False) + "\n")
+        sink.flush()
+
+    Thread(target=listen, daemon=True).start()
+    kernels.warm_up()
+    workloads = Workloads()
+    while True:
+        answer(orders.get(), workloads, tell)
+
+
+if __name__ == "__main__":
+    main(sys.stdin, sys.stdout)

@@ -1,0 +1,111 @@
+"""Computing runs that wait, one after another in one process, which draws each workload once."""
+
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Final
+
+from scheduling.arrays import Json
+from studies.experiments.runs import RUNS
+from studies.models import Run, Trace
+from studies.work import states
+from studies.work.processes import Gone, Limits, NoAnswer, Process, Stopping, Watch, compute
+from studies.work.states import Attempt
+
+COMMAND: Final = (sys.executable, "-m", "studies.experiments.child")
+LIMITS: Final = Limits(start=300.0, work=3600.0, cancel=0.0)
+"""A start loads kernels, a minute where they must be compiled; half a run is worth nothing, so it is ended at once."""
+LONGEST_S: Final = 60.0
+"""After that the worker looks at what else waits for it before it begins another run."""
+RESULT: Final = ("outcome", "outcome_sha256", "workload_sha256", "timing", "commit", "sources")
+
+
+@dataclass
+class Course:
+    """What was told of a run so far."""
+
+    is_new: bool = False
+    ready_at: float | None = None
+    known: Json = field(default_factory=dict)
+    result: Json | None = None
+    error: str | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is to come."""
+        return self.result is not None or self.error is not None
+
+    def take(self, row: Json) -> None:
+        """One line of the process."""
+        if "ready" in row:
+            self.ready_at = monotonic()
+        if "outcome" in row:
+            self.result = {name: row[name] for name in RESULT}
+        self.error = row.get("error")
+        self.known |= {name: row[name] for name in ("decided", "jobs") if name in row}
+        self.is_new = True
+
+    def fields(self) -> Json:
+        """Columns of the row."""
+        return self.known
+
+
+def compute_some(stopping: Stopping = lambda: False, *, begun: Callable[[], None] = lambda: None) -> int:
+    """Compute runs to their ends until none waits or a while is over; how many.
+
+    `stopping`: whether this worker has to end. `begun` is called when the first run is this worker's.
+    """
+    count, until = 0, monotonic() + LONGEST_S
+    with ExitStack() as kept:
+        process: Process | None = None
+        while not stopping() and monotonic() < until:
+            attempt = states.claim_next(RUNS)
+            if attempt is None:
+                break
+            count += 1
+            if count == 1:
+                begun()
+            process = process or kept.enter_context(Process(COMMAND))
+            if not _compute_one(attempt, process, stopping):
+                process = None
+                kept.close()
+    return count
+
+
+def _compute_one(attempt: Attempt[Run], process: Process, stopping: Stopping) -> bool:
+    """Whether the process can take another order."""
+    course = Course()
+    try:
+        process.order(_order_of(attempt))
+        compute(attempt, course, process, Watch(LIMITS, stopping))
+    except Gone:
+        return False
+    except NoAnswer as error:
+        states.fail(attempt, str(error))
+        return False
+    if course.result is not None:
+        states.finish(attempt, **course.fields(), **course.result)
+    elif course.error is not None:
+        states.fail(attempt, course.error)
+    else:
+        states.give_back(attempt)
+    return course.over
+
+
+def _order_of(attempt: Attempt[Run]) -> Json:
+    """What the process is told to compute."""
+    run = attempt.row.select_related("experiment").first()
+    if run is None:
+        raise Gone
+    matrix = run.experiment.matrix
+    workload = matrix["workloads"][run.workload]
+    order: Json = {
+        "workload": workload,
+        "policy": None if run.policy is None else matrix["policies"][run.policy],
+        "seed": run.seed,
+    }
+    if "trace" in workload:
+        order["text"] = Trace.objects.values_list("text", flat=True).get(pk=workload["trace"])
+    return order

@@ -1,0 +1,138 @@
+"""The figures by which policies are compared, and their means over seeds with intervals."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.special import stdtrit
+
+from scheduling.arrays import Json
+
+CONFIDENCE: Final = 0.95
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What is known of a run that is done."""
+
+    facts: Json
+    """Of its workload."""
+    outcome: Json
+    timing: Json
+    bound: float | None
+    """On welfare, of its workload and seed; None where it was not computed."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure of a run."""
+
+    title: str
+    unit: str
+    """Empty for a plain number or share."""
+    read: Callable[[Ran], float | None]
+    better: str = ""
+    """`more` or `less`; empty where neither is."""
+    synthetic: bool = False
+    """Whether it rests on values or targets, which are drawn from the seed."""
+    exact: bool = True
+    """Whether the same run gives the same figure."""
+    share: bool = False
+    """Whether it is a share of one."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Mean over seeds with its t interval."""
+
+    n: int
+    """Seeds for which there is a figure."""
+    mean: float
+    half: float | None
+    """Half of the interval's width; None for a single seed."""
+
+    @property
+    def low(self) -> float | None:
+        """Lower end."""
+        return None if self.half is None else self.mean - self.half
+
+    @property
+    def high(self) -> float | None:
+        """Upper end."""
+        return None if self.half is None else self.mean + self.half
+
+
+def interval(numbers: Sequence[float]) -> Interval | None:
+    """Mean and two-sided 95 % t interval of independent figures; None of none."""
+    n = len(numbers)
+    if n == 0:
+        return None
+    mean = float(np.mean(numbers))
+    if n == 1:
+        return Interval(1, mean, None)
+    quantile = float(stdtrit(n - 1, 0.5 + CONFIDENCE / 2))
+    return Interval(n, mean, quantile * float(np.std(numbers, ddof=1)) / math.sqrt(n))
+
+
+def _of(name: str) -> Callable[[Ran], float | None]:
+    return lambda ran: ran.outcome[name]
+
+
+def _hours(name: str) -> Callable[[Ran], float | None]:
+    return lambda ran: None if ran.outcome[name] is None else ran.outcome[name] / 3600
+
+
+def _jobs(name: str) -> Callable[[Ran], float | None]:
+    return lambda ran: ran.outcome["jobs"][name]
+
+
+def _decision(name: str) -> Callable[[Ran], float | None]:
+    return lambda ran: ran.timing["decisions_ms"][name]
+
+
+def _ratio(ran: Ran) -> float | None:
+    """Welfare over the bound that no policy can exceed."""
+    return ran.outcome["welfare"] / ran.bound if ran.bound else None
+
+
+def _utilisation(ran: Ran) -> float | None:
+    """Mean over the resources that workers take."""
+    shares = ran.outcome["utilisation"]
+    taken = [shares[name] for name in ran.facts["worker_resources"] if name in shares]
+    return float(np.mean(taken)) if taken else None
+
+
+METRICS: Final[Mapping[str, Metric]] = {
+    "welfare": Metric("Welfare", "money", _of("welfare"), "more", synthetic=True),
+    "ratio": Metric("Welfare over the bound", "", _ratio, "more", synthetic=True, share=True),
+    "utility": Metric("Bidders' utility", "money", _of("utility"), "more", synthetic=True),
+    "revenue": Metric("Revenue", "money", _of("revenue"), synthetic=True),
+    "acceptance": Metric("Acceptance", "", _of("acceptance"), share=True),
+    "done": Metric("Jobs done", "jobs", _jobs("done"), "more"),
+    "rejected": Metric("Jobs rejected", "jobs", _jobs("rejected")),
+    "unfinished": Metric(
+        "Jobs running or waiting at the end",
+        "jobs",
+        lambda ran: ran.outcome["jobs"]["running"] + ran.outcome["jobs"]["waiting"],
+        "less",
+    ),
+    "jct": Metric("JCT, mean", "h", _hours("jct_s"), "less"),
+    "weighted_jct": Metric("JCT, weighted by value", "h", _hours("weighted_jct_s"), "less", synthetic=True),
+    "jct_p95": Metric("JCT, p95", "h", _hours("jct_p95_s"), "less"),
+    "makespan": Metric("Makespan", "h", _hours("makespan_s"), "less"),
+    "utilisation": Metric("Utilisation of what workers take", "", _utilisation, "more", share=True),
+    "preemptions": Metric("Preemptions", "", _of("preemptions"), "less"),
+    "rescalings": Metric("Rescalings", "", _of("rescalings")),
+    "timeliness": Metric("Completion - target, mean", "h", _hours("timeliness_s"), "less", synthetic=True),
+    "on_time": Metric("On time", "", _of("on_time"), "more", synthetic=True, share=True),
+    "fairness": Metric("Fairness across tenants (Jain)", "", _of("fairness"), "more"),
+    "decision_p50": Metric("Decision, p50", "ms", _decision("p50"), "less", exact=False),
+    "decision_p95": Metric("Decision, p95", "ms", _decision("p95"), "less", exact=False),
+    "decision_p99": Metric("Decision, p99", "ms", _decision("p99"), "less", exact=False),
+    "speed": Metric(
+        "Jobs decided per CPU-second", "", lambda ran: ran.timing["jobs_per_cpu_s"], "more", exact=False
+    ),
+}  # fmt: skip
+"""In the order of tables. Another one is a line here."""

@@ -1,0 +1,18 @@
+"""Runs as work: what of `studies/work/states.py` is theirs."""
+
+from typing import Final
+
+from django.conf import settings
+
+from studies.models import Run
+from studies.work.states import Kind
+
+RUNS: Final = Kind(
+    model=Run,
+    word="Run",
+    large=("outcome", "timing"),
+    anew=lambda: {"decided": 0, "jobs": None},
+    at_once=lambda: settings.RUNS_AT_ONCE,
+)
+TASK: Final = "studies.tasks.compute_runs"
+QUEUE: Final = "runs"

@@ -1,0 +1,47 @@
+"""Which code a run was made with: the commit where there is one, and in any case a hash of the sources."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+ROOMS: Final = ("scheduling", "studies/replays", "studies/traces", "studies/workloads", "cluster/traces")
+"""What can change an outcome."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """Of the code that runs."""
+
+    commit: str
+    """Hex; empty where neither a repository nor SHADOWPRICE_COMMIT says."""
+    sources: str
+    """SHA-256 of the sources that can change an outcome, hex."""
+
+
+@lru_cache(maxsize=1)
+def version() -> Version:
+    """Read once in each process."""
+    total = hashlib.sha256()
+    for room in ROOMS:
+        for path in sorted((ROOT / room).rglob("*.py")):
+            total.update(path.relative_to(ROOT).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return Version(os.environ.get("SHADOWPRICE_COMMIT", "") or _head(ROOT / ".git"), total.hexdigest())
+
+
+def _head(git: Path) -> str:
+    """The commit that is checked out; empty if it cannot be told."""
+    try:
+        head = (git / "HEAD").read_text().strip()
+        if not head.startswith("ref: "):
+            return head
+        name = head.removeprefix("ref: ")
+        if (git / name).is_file():
+            return (git / name).read_text().strip()
+        packed = (git / "packed-refs").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line.split()[0] for line in packed if line.endswith(f" {name}")), "")

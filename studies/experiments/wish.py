@@ -1,0 +1,192 @@
+"""What an experiment is asked for with: workloads, policies with parameters, seeds; all of it checked here."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.db.models import QuerySet
+
+from cluster.models import Cluster
+from scheduling.arrays import Json
+from scheduling.decision import canonical
+from scheduling.errors import InvalidField, UnknownPolicy
+from scheduling.fields import check_integer, check_list, check_object, shown
+from scheduling.policy import Policy
+from scheduling.registry import POLICIES, make_policy
+from studies.models import Trace
+from studies.traces.clusters import source_on
+from studies.traces.source import TraceSource
+from studies.workloads.generators import read_generator
+
+LONGEST_LABEL: Final = 120
+MOST_WORKLOADS: Final = 8
+MOST_POLICIES: Final = 24
+MOST_SEEDS: Final = 50
+MOST_RUNS: Final = 400
+LARGEST_SEED: Final = 10**9
+TRACE_KEYS: Final = ("cluster", "gpus", "apart", "slot_s", "horizon", "jobs", "ring", "elastic")
+
+
+@dataclass(frozen=True)
+class Wish:
+    """A matrix of runs."""
+
+    label: str
+    workloads: tuple[Json, ...]
+    """As experiments keep them: `title`, `source`, and of a trace its number and hash."""
+    policies: tuple[Json, ...]
+    """`name` and all `parameters`."""
+    seeds: tuple[int, ...]
+    bound: bool
+    """Whether the upper bound on welfare is computed for each workload and seed."""
+    traces: tuple[Trace, ...]
+
+    @property
+    def document(self) -> Json:
+        """What is kept of it."""
+        return {
+            "workloads": list(self.workloads),
+            "policies": list(self.policies),
+            "seeds": list(self.seeds),
+            "bound": self.bound,
+        }
+
+    @property
+    def runs(self) -> int:
+        """How many there will be."""
+        return len(self.workloads) * len(self.seeds) * (len(self.policies) + self.bound)
+
+    @classmethod
+    def from_json(cls, document: object, traces: "TraceFinder") -> "Wish":
+        """The wish of a request's body; raises InvalidField naming what is wrong."""
+        row = check_object("", document, required=["workloads", "policies"], optional=["label", "seeds", "bound"])
+        found: list[Trace] = []
+        workloads = tuple(
+            _workload(f"workloads[{i}]", one, traces, found)
+            for i, one in enumerate(_some("workloads", row["workloads"], MOST_WORKLOADS))
+        )
+        policies = tuple(
+            _policy(f"policies[{i}]", one) for i, one in enumerate(_some("policies", row["policies"], MOST_POLICIES))
+        )
+        _all_different("policies", policies)
+        _all_different("workloads", workloads)
+        seeds = tuple(
+            check_integer(f"seeds[{i}]", one, low=0, high=LARGEST_SEED)
+            for i, one in enumerate(_some("seeds", row.get("seeds", [1]), MOST_SEEDS))
+        )
+        _all_different("seeds", seeds)
+        bound = row.get("bound", True)
+        if not isinstance(bound, bool):
+            raise InvalidField("bound", f"expected true or false, got {shown(bound)}")
+        label = check_label(row.get("label", ""))
+        wish = cls(label, workloads, policies, seeds, bound, tuple(found))
+        if wish.runs > MOST_RUNS:
+            raise InvalidField("policies", f"{wish.runs} runs in all; at most {MOST_RUNS} may be in an experiment")
+        for i, workload in enumerate(workloads):
+            _check_policies(f"workloads[{i}]", workload, policies)
+        return wish
+
+
+class TraceFinder:
+    """The traces that somebody may use."""
+
+    def __init__(self, visible: "QuerySet[Trace]") -> None:
+        self._visible = visible
+
+    def __call__(self, where: str, number: object) -> Trace:
+        """The trace of this number; raises InvalidField."""
+        pk = check_integer(where, number, low=1, high=2**63 - 1)
+        trace = self._visible.filter(pk=pk).defer("text").first()
+        if trace is None:
+            raise InvalidField(where, f"there is no trace {pk} of yours")
+        return trace
+
+
+def check_label(value: object) -> str:
+    """A name of one's own, which can be stored; raises InvalidField."""
+    if not isinstance(value, str) or len(value) > LONGEST_LABEL or "\0" in value:
+        raise InvalidField("label", f"expected a text of at most {LONGEST_LABEL} characters, got {shown(value)}")
+    return value
+
+
+def _some(where: str, value: object, most: int) -> list[object]:
+    rows = check_list(where, value)
+    if not 1 <= len(rows) <= most:
+        raise InvalidField(where, f"expected 1 to {most} entries, got {len(rows)}")
+    return rows
+
+
+def _all_different(where: str, rows: Sequence[object]) -> None:
+    seen: dict[str, int] = {}
+    for i, row in enumerate(rows):
+        first = seen.setdefault(canonical(row), i)
+        if first != i:
+            raise InvalidField(f"{where}[{i}]", f"the same as {where}[{first}]")
+
+
+def _policy(where: str, document: object) -> Json:
+    row = check_object(where, document, required=["name"], optional=["parameters"])
+    name = row["name"]
+    if not isinstance(name, str):
+        raise InvalidField(f"{where}.name", f"expected a text, got {shown(name)}")
+    try:
+        policy = make_policy(name, row.get("parameters", {}))
+    except UnknownPolicy as error:
+        raise InvalidField(f"{where}.name", str(error)) from None
+    except InvalidField as error:
+        raise InvalidField(f"{where}.parameters.{error.field}", error.problem) from None
+    return {"name": policy.name, "parameters": policy.to_json()}
+
+
+def _workload(where: str, document: object, traces: TraceFinder, found: list[Trace]) -> Json:
+    if isinstance(document, dict) and "generator" in document:
+        source = read_generator(document, where)
+        return {"title": source.title, "source": source.to_json()}
+    row = check_object(where, document, required=["trace"], optional=TRACE_KEYS)
+    trace = traces(f"{where}.trace", row["trace"])
+    found.append(trace)
+    options = {name: row[name] for name in TRACE_KEYS if name != "cluster" and row.get(name) is not None}
+    try:
+        read = _on_cluster(row, options) if row.get("cluster") is not None else TraceSource(**options)
+    except InvalidField as error:
+        raise InvalidField(f"{where}.{error.field}", error.problem) from None
+    title = f"{trace.label or trace.source}{'' if read.jobs is None else f', first {read.jobs} jobs'} on {read.place}"
+    return {"title": title, "source": read.to_json(), "trace": trace.pk, "sha256": trace.sha256}
+
+
+def _on_cluster(row: Json, options: Json) -> TraceSource:
+    name = row["cluster"]
+    cluster = Cluster.objects.filter(name=name).first() if isinstance(name, str) else None
+    if cluster is None:
+        raise InvalidField("cluster", f"there is no cluster {shown(name)}")
+    if "gpus" in options:
+        raise InvalidField("gpus", "expected a number of GPUs, or a cluster, and not both")
+    more = {name: value for name, value in options.items() if name not in ("slot_s", "horizon")}
+    slot_s = options.get("slot_s")
+    if slot_s is not None:
+        check_integer("slot_s", slot_s, low=1)
+    return source_on(cluster, slot_s=slot_s, horizon=options.get("horizon"), **more)
+
+
+def _check_policies(where: str, workload: Json, policies: Sequence[Json]) -> None:
+    """Every policy must be able to run on the servers of every workload, and its jobs."""
+    if "trace" in workload:
+        source = TraceSource.from_json(workload["source"])
+        inventory, kinds = source.servers(), {source.architecture}
+    else:
+        drawn = read_generator(workload["source"], where).draw(1)
+        inventory, kinds = drawn.inventory, {bid.architecture for bid in drawn.jobs.bids}
+    for i, row in enumerate(policies):
+        policy: Policy = make_policy(row["name"], row["parameters"])
+        wrong = kinds - policy.architectures
+        if wrong:
+            raise InvalidField(f"policies[{i}]", f"{policy.name} runs no jobs of kind {min(wrong)} ({where})")
+        try:
+            policy.check(inventory)
+        except InvalidField as error:
+            raise InvalidField(f"policies[{i}]", f"{policy.name} cannot run on {where}: {error}") from None
+
+
+def known_policies() -> list[str]:
+    """Names to choose from."""
+    return list(POLICIES)

@@ -1,0 +1,70 @@
+"""Traces that people upload: read once to tell what is wrong, kept as they came, read again by every run."""
+
+import hashlib
+from dataclasses import asdict
+from typing import Final
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from auctions.errors import AuctionError, WrongState
+from cluster.clock import now
+from scheduling.errors import InvalidField
+from studies.models import Experiment, Trace
+from studies.traces.reading import read_text
+
+MOST_TRACES: Final = 100
+"""Of one owner."""
+MOST_MALFORMED: Final = 1000
+"""That are kept one by one; their number is kept in any case."""
+
+
+class TooManyTraces(AuctionError):
+    """The owner has as many traces as anybody may."""
+
+
+def keep(owner: User, text: str, *, label: str, source: str) -> tuple[Trace, bool]:
+    """Keep a trace, and whether it is new: the same text is kept once for each owner.
+
+    Raises
+    ------
+    InvalidField
+        If it is of no known format, or no line of it is a job.
+    TooManyTraces
+        If there is no room.
+    """
+    sha256 = hashlib.sha256(text.encode()).hexdigest()
+    read = read_text(text, source=source, sha256=sha256)
+    if not read.rows:
+        first = f"; {read.malformed[0]}" if read.malformed else ""
+        raise InvalidField("text", f"no line of it is a job{first}")
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=owner.pk)  # two uploads at once count one after the other
+        known = Trace.objects.filter(owner=owner, sha256=sha256).first()
+        if known is not None:
+            return known, False
+        if Trace.objects.filter(owner=owner).count() >= MOST_TRACES:
+            raise TooManyTraces(f"You have {MOST_TRACES} traces, as many as there may be; delete one first.")
+        made = Trace.objects.create(
+            owner=owner,
+            label=label,
+            source=source,
+            format=read.format,
+            sha256=sha256,
+            text=text,
+            jobs=len(read.rows),
+            malformed_lines=len(read.malformed),
+            malformed=[asdict(row) for row in read.malformed[:MOST_MALFORMED]],
+            submitted_at=now(),
+        )
+    return made, True
+
+
+def delete(trace: Trace) -> None:
+    """Delete it; raises WrongState while an experiment reads it."""
+    with transaction.atomic():
+        Trace.objects.select_for_update().get(pk=trace.pk)
+        user = Experiment.objects.filter(traces=trace).order_by("pk").first()
+        if user is not None:
+            raise WrongState(f"Experiment {user.pk} reads trace {trace.pk}; delete that first.")
+        trace.delete()

@@ -1,0 +1,43 @@
+"""Servers as JSON, so that a study can keep those a cluster had when it was asked for."""
+
+from fractions import Fraction
+
+import numpy as np
+
+from scheduling.arrays import Json
+from scheduling.inventory import Inventory, MachineType
+
+
+def inventory_document(inventory: Inventory) -> Json:
+    """All of it; `inventory_of_document` reads it back."""
+    return {
+        "resources": list(inventory.resources),
+        "servers": list(inventory.servers),
+        "cloud": list(inventory.cloud),
+        "capacity": inventory.capacity.tolist(),
+        "workers": [_machine(one) for one in inventory.workers],
+        "pss": [_machine(one) for one in inventory.pss],
+        "storage": list(inventory.storage),
+    }
+
+
+def inventory_of_document(document: Json) -> Inventory:
+    """What `inventory_document` wrote."""
+    shape = len(document["servers"]), len(document["resources"])
+    return Inventory(
+        resources=tuple(document["resources"]),
+        servers=tuple(document["servers"]),
+        cloud=tuple(document["cloud"]),
+        capacity=np.array(document["capacity"], dtype=np.int64).reshape(shape),
+        workers=tuple(_type(row) for row in document["workers"]),
+        pss=tuple(_type(row) for row in document["pss"]),
+        storage=tuple(document["storage"]),
+    )
+
+
+def _machine(machine: MachineType) -> Json:
+    return {"name": machine.name, "demand": list(machine.demand), "bandwidth_mbps": str(machine.bandwidth_mbps)}
+
+
+def _type(row: Json) -> MachineType:
+    return MachineType(row["name"], tuple(row["demand"]), Fraction(row["bandwidth_mbps"]))

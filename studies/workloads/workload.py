@@ -1,0 +1,66 @@
+"""What a policy is run on: jobs, servers and time, whether a trace's or drawn; known by a hash of all of it."""
+
+import hashlib
+from dataclasses import asdict, dataclass
+from functools import cached_property
+
+from cluster.traces.records import Malformed
+from scheduling.arrays import Json
+from scheduling.decision import canonical
+from scheduling.inventory import Inventory
+from scheduling.policy import Policy
+from studies.replays.replay import Plan, Progress, Replayed, replay
+from studies.traces.mapping import TracedBids
+from studies.workloads.documents import inventory_document
+
+MOST_LINES = 1000
+"""Lines that are told one by one of a trace's malformed and refused ones; the number is told of all."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """Everything but the policy."""
+
+    jobs: TracedBids
+    inventory: Inventory
+    plan: Plan
+    note: str
+    """What of it is synthetic, in words."""
+    malformed: tuple[Malformed, ...] = ()
+    """Lines of the trace that are no record."""
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of all that can change what a policy does or how it is measured, hex."""
+        jobs = self.jobs
+        document = {
+            "bids": [bid.to_json() for bid in jobs.bids],
+            "inventory": inventory_document(self.inventory),
+            "plan": asdict(self.plan),
+            **{name: dict(getattr(jobs, name)) for name in ("submitted_s", "tenants", "runs_s", "targets_s")},
+        }
+        return hashlib.sha256(canonical(document).encode()).hexdigest()
+
+    def facts(self) -> Json:
+        """What is told beside the figures of a run."""
+        inventory, refused = self.inventory, self.jobs.refused
+        taken = inventory.worker_demand.sum(axis=0) > 0
+        return {
+            "sha256": self.sha256,
+            "jobs": len(self.jobs.bids),
+            "servers": len(inventory.servers),
+            "worker_resources": [name for r, name in enumerate(inventory.resources) if taken[r]],
+            "plan": asdict(self.plan),
+            "note": self.note,
+            "synthetic": list(self.jobs.synthetic),
+            "declared": list(self.jobs.declared),
+            "malformed": [asdict(row) for row in self.malformed[:MOST_LINES]],
+            "malformed_lines": len(self.malformed),
+            "refused": [asdict(row) for row in refused[:MOST_LINES]],
+            "refused_lines": len(refused),
+        }
+
+
+def run(workload: Workload, policy: Policy, *, progress: Progress | None = None) -> Replayed:
+    """The workload under a policy; raises as `replay`."""
+    return replay(workload.jobs, policy, workload.inventory, workload.plan, progress=progress)

@@ -1,0 +1,131 @@
+"""What may be asked for, and what is refused by name."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from django.contrib.auth.models import User
+
+from auctions.errors import WrongState
+from cluster.demo.gpu_servers import gpu_servers_document
+from cluster.documents import import_cluster
+from scheduling.errors import InvalidField
+from studies.experiments import asking
+from studies.models import Run, Trace
+from studies.traces import upload
+from studies.traces.source import TraceSource
+from tests.auctions.worlds import make_user
+from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
+
+MANY = [{"name": "dps", "parameters": {"refit_every": n}} for n in range(1, 21)]
+
+
+def test_a_matrix_becomes_a_run_for_each_cell_all_policies_of_a_seed_first(alice: User) -> None:
+    experiment = asked(alice)
+    cells = list(experiment.runs.order_by("number").values_list("number", "workload", "policy", "seed"))
+    assert cells == [(1, 0, None, 1), (2, 0, 0, 1), (3, 0, 1, 1), (4, 0, None, 2), (5, 0, 0, 2), (6, 0, 1, 2)]
+    assert experiment.matrix["policies"][1]["parameters"]["blocking"] is True, "defaults are written out"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"policies": []}, "policies"),
+        ({"policies": [{"name": "fife"}]}, "policies[0].name"),
+        ({"policies": [{"name": "fifo", "parameters": {"blocking": 3}}]}, "policies[0].parameters.blocking"),
+        ({"policies": [{"name": "fifo"}, {"name": "fifo"}]}, "policies[1]"),
+        ({"seeds": [1, 1]}, "seeds[1]"),
+        ({"seeds": [-1]}, "seeds[0]"),
+        ({"seeds": 3}, "seeds"),
+        ({"bound": "yes"}, "bound"),
+        ({"label": "x" * 121}, "label"),
+        ({"workloads": [{"generator": "dsp"}]}, "workloads[0].generator"),
+        ({"workloads": [{"generator": "dps", "setting": {"jobs": 0}}]}, "workloads[0].setting.jobs"),
+        ({"workloads": [{"generator": "dps", "setting": {"utility": "no"}}]}, "workloads[0].setting.utility"),
+        ({"workloads": [{"generator": "dps", "setting": {"chunks": [5, 2]}}]}, "workloads[0].setting.chunks"),
+        ({"workloads": [{"generator": "oasis", "setting": {"kinds": [1, 1, 1]}}]}, "workloads[0].setting.kinds"),
+        ({"workloads": [{"trace": 7, "gpus": 8}]}, "workloads[0].trace"),
+        ({"workloads": [{"gpus": 8}]}, "workloads[0].trace"),
+        ({"seeds": list(range(50)), "policies": [*MANY]}, "policies"),
+        ({"policies": [{"name": "oasis"}]}, "policies[0]"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named(alice: User, wrong: Any, field: str) -> None:
+    with pytest.raises(InvalidField) as refused:
+        asked(alice, matrix(**wrong))
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({}, "workloads[0].gpus"),
+        ({"gpus": 0}, "workloads[0].gpus"),
+        ({"gpus": True}, "workloads[0].gpus"),
+        ({"gpus": 8, "slot_s": 0}, "workloads[0].slot_s"),
+        ({"gpus": 8, "horizon": 10**6}, "workloads[0].horizon"),
+        ({"gpus": 8, "ring": 1}, "workloads[0].ring"),
+        ({"gpus": 8, "cluster": "nowhere"}, "workloads[0].cluster"),
+        ({"gpus": 8, "size": 3}, "workloads[0].size"),
+    ],
+)
+def test_what_is_wrong_with_a_trace_is_named(alice: User, wrong: Any, field: str) -> None:
+    with pytest.raises(InvalidField) as refused:
+        asked(alice, matrix(workloads=[{"trace": uploaded(alice).pk, **wrong}]))
+    assert refused.value.field == field
+
+
+def test_a_policy_that_runs_no_rings_is_refused_for_them(alice: User) -> None:
+    body = matrix(workloads=[{"trace": uploaded(alice).pk, "gpus": 8, "ring": True}])
+    with pytest.raises(InvalidField, match="dps runs no jobs of kind ring"):
+        asked(alice, body)
+
+
+def test_the_servers_of_a_cluster_are_kept_as_they_are_now(alice: User) -> None:
+    import_cluster(gpu_servers_document(np.random.default_rng(1), name="lab"))
+    experiment = asked(alice, matrix(workloads=[{"trace": uploaded(alice).pk, "cluster": "lab"}],
+                                     policies=[{"name": "fifo"}]))  # fmt: skip
+    source = TraceSource.from_json(experiment.matrix["workloads"][0]["source"])
+    assert source.servers().servers
+    assert source.to_json() == experiment.matrix["workloads"][0]["source"]
+
+
+def test_somebody_elses_trace_is_not_there(alice: User) -> None:
+    trace = uploaded(make_user("bob"))
+    with pytest.raises(InvalidField, match="no trace"):
+        asked(alice, matrix(workloads=[{"trace": trace.pk, "gpus": 8}]))
+
+
+def test_nobody_has_more_runs_under_way_than_may_be(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "MOST_OPEN", 11)
+    asked(alice)
+    with pytest.raises(asking.TooManyRuns):
+        asked(alice)
+    assert Run.objects.count() == 6, "nothing of the second is left"
+
+
+def test_a_trace_is_kept_once_with_what_is_wrong_in_it_by_line(alice: User) -> None:
+    text = PHILLY_HEAD + "no job\n"
+    trace, new = upload.keep(alice, text, label="a", source="p.csv")
+    again, new_again = upload.keep(alice, text, label="b", source="q.csv")
+    assert (new, new_again) == (True, False)
+    assert trace == again
+    assert (trace.format, trace.jobs, trace.malformed_lines) == ("philly", 40, 1)
+    assert trace.malformed[0]["line"] == 42
+
+
+@pytest.mark.parametrize("text", ["", "what is this\n", PHILLY_HEAD.splitlines()[0] + "\n"])
+def test_what_is_no_trace_is_refused(alice: User, text: str) -> None:
+    with pytest.raises(InvalidField) as refused:
+        upload.keep(alice, text, label="", source="")
+    assert refused.value.field == "text"
+
+
+def test_a_trace_that_an_experiment_reads_stays(alice: User) -> None:
+    trace = uploaded(alice)
+    experiment = asked(alice, matrix(workloads=[{"trace": trace.pk, "gpus": 8}]))
+    with pytest.raises(WrongState):
+        upload.delete(trace)
+    experiment.delete()
+    upload.delete(trace)
+    assert not Trace.objects.exists()

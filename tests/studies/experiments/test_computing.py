@@ -1,0 +1,124 @@
+"""Runs in processes: to their ends, the same bytes each time, cancelled, given back, begun again."""
+
+import json
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.models import F
+
+from scheduling.decision import canonical
+from scheduling.registry import make_policy
+from studies.experiments import computing, readings
+from studies.experiments.asking import ask_again, cancel
+from studies.experiments.computing import compute_some
+from studies.experiments.runs import RUNS
+from studies.models import Experiment, Run
+from studies.traces.reading import read_text
+from studies.traces.source import TraceSource
+from studies.work import states
+from studies.work.rows import WorkState
+from studies.workloads.workload import run as run_here
+from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
+
+
+def test_an_experiment_is_computed_compared_and_gives_the_same_bytes_again(alice: User) -> None:
+    source = {"trace": uploaded(alice).pk, "gpus": 8, "slot_s": 3600}
+    experiment = asked(alice, matrix(workloads=[source]))
+    while compute_some():
+        pass
+    assert readings.progress_of(experiment).state == WorkState.DONE
+    results = readings.results_of(experiment)
+    _is_what_the_core_finds(experiment, results)
+    _adds_up(results)
+
+    again = ask_again(alice, experiment)
+    compute_some()
+    compared = readings.comparison_of(again)
+    assert compared is not None
+    assert (compared.same, compared.differ, compared.open, compared.same_sources) == (6, (), 0, True)
+    identities = [[cell.identity for cell in readings.results_of(one).cells] for one in (experiment, again)]
+    assert identities[0] == identities[1]
+    assert len(set(identities[0])) == 6
+
+
+def _is_what_the_core_finds(experiment: Experiment, results: readings.Results) -> None:
+    workload = TraceSource.from_json(experiment.matrix["workloads"][0]["source"]).draw(read_text(PHILLY_HEAD), 2)
+    (cell,) = (cell for cell in results.cells if cell.run.policy == 1 and cell.run.seed == 2)
+    replayed = run_here(workload, make_policy("fifo", {}))
+    assert cell.document is not None
+    assert canonical(cell.document["outcome"]) == canonical(json.loads(canonical(replayed.outcome.to_json())))
+    assert cell.run.workload_sha256 == workload.sha256
+    assert cell.run.decided == cell.run.jobs == 40
+
+
+def _adds_up(results: readings.Results) -> None:
+    assert [row.done for row in results.rows] == [2, 2]
+    for row in results.rows:
+        welfare, ratio = row.values["welfare"], row.values["ratio"]
+        assert welfare is not None
+        assert ratio is not None
+        assert (welfare.n, ratio.n) == (2, 2)
+        assert ratio.mean <= 1
+    (bound,) = results.bound_rows
+    assert bound.value.n == 2
+    assert "synthetic" in " ".join(results.notes)
+    assert len(list(readings.run_rows(results))) == 7
+    assert {len(row) for row in readings.run_rows(results)} == {len(next(iter(readings.run_rows(results))))}
+
+
+def test_a_run_that_cannot_be_says_why_and_the_others_go_on(alice: User) -> None:
+    experiment = asked(alice)
+    Experiment.objects.filter(pk=experiment.pk).update(
+        matrix={
+            **experiment.matrix,
+            "policies": [{"name": "oasis", "parameters": {}}, experiment.matrix["policies"][1]],
+        }
+    )
+    compute_some()
+    progress = readings.progress_of(experiment)
+    assert (progress.done, progress.failed, progress.state) == (4, 2, WorkState.FAILED)
+    assert Run.objects.filter(state=WorkState.FAILED).exclude(error="").count() == 2
+
+
+def test_what_is_cancelled_is_not_begun_and_what_runs_ends_at_once(alice: User) -> None:
+    experiment = asked(alice, matrix(workloads=[{"generator": "dps", "setting": {"jobs": 3000, "servers": 100}}]))
+
+    def somebody_cancels() -> bool:
+        if experiment.runs.filter(state=WorkState.RUNNING, decided__gt=0, policy=0).exists():
+            cancel(experiment)
+        return False
+
+    compute_some(somebody_cancels)
+    progress = readings.progress_of(experiment)
+    assert progress.state == WorkState.CANCELLED
+    assert (progress.done, progress.cancelled) == (1, 5)
+
+
+def test_a_worker_that_stops_gives_its_run_back(alice: User) -> None:
+    experiment = asked(alice)
+    asks = iter([False, False])
+    assert compute_some(lambda: next(asks, True)) == 1
+    assert readings.progress_of(experiment).waiting == 6
+    assert set(experiment.runs.values_list("decided", flat=True)) == {0}
+
+
+def test_a_run_of_a_dead_worker_is_begun_again(alice: User) -> None:
+    experiment = asked(alice, matrix(policies=[{"name": "fifo"}], seeds=[1], bound=False))
+    dead = states.claim_next(RUNS)
+    assert dead is not None
+    assert compute_some() == 0, "its worker may live"
+    Run.objects.update(beat_at=F("beat_at") - timedelta(seconds=2 * states.STALE_S))
+    assert compute_some() == 1
+    (run,) = experiment.runs.all()
+    assert (run.state, run.attempts) == (WorkState.DONE, 2)
+    assert not states.finish(dead, outcome="late")
+
+
+def test_a_process_that_dies_fails_its_run_and_the_next_gets_a_new_one(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = asked(alice, matrix(bound=False, seeds=[1]))
+    monkeypatch.setattr(computing, "COMMAND", ("false",))
+    assert compute_some() == 2
+    assert [run.error for run in experiment.runs.all()] == ["Its process ended without an answer (status 1)."] * 2

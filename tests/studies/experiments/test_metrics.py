@@ -1,0 +1,72 @@
+"""Means over seeds, their intervals, and what metrics read."""
+
+import numpy as np
+import pytest
+
+from scheduling.baselines.fifo import Fifo
+from scheduling.dps import Dps
+from studies.experiments.bounds import bound_of, ceiling
+from studies.experiments.metrics import METRICS, Ran, interval
+from studies.experiments.readings import policy_labels
+from studies.workloads.generators import GENERATORS, GeneratorSource, read_generator
+from studies.workloads.workload import run
+from tests.studies.experiments.conftest import TINY
+
+
+def test_an_interval_is_the_students_t_of_tables() -> None:
+    found = interval([1.0, 2.0, 3.0])
+    assert found is not None
+    assert (found.n, found.mean) == (3, 2.0)
+    assert found.half == pytest.approx(4.302653 / np.sqrt(3), rel=1e-6)  # t(2) at 97.5 %
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low + found.high == pytest.approx(4.0)
+
+
+def test_one_seed_has_no_interval_and_none_has_no_mean() -> None:
+    alone = interval([5.0])
+    assert alone is not None
+    assert (alone.mean, alone.half, alone.low, alone.high) == (5.0, None, None, None)
+    assert interval([]) is None
+
+
+def test_every_metric_reads_a_run_and_welfare_is_never_above_the_bound() -> None:
+    workload = read_generator(TINY, "workload").draw(1)
+    bound = bound_of(workload, lambda done, total: None)["value"]
+    for policy in (Dps(), Fifo()):
+        replayed = run(workload, policy)
+        outcome = replayed.outcome.to_json()
+        ran = Ran(workload.facts(), outcome, replayed.timing.to_json(), bound)
+        read = {name: metric.read(ran) for name, metric in METRICS.items()}
+        assert read["done"] == outcome["jobs"]["done"]
+        assert read["welfare"] == read["utility"] + read["revenue"]  # type: ignore[operator]
+        assert read["ratio"] is not None
+        assert 0 <= read["ratio"] <= 1
+        assert read["fairness"] is None, "there is one tenant"
+        assert read["unfinished"] == 0
+
+
+def test_a_ceiling_is_what_nobody_can_have_of_a_bid() -> None:
+    for bid in read_generator(TINY, "workload").draw(3).jobs.bids:
+        fastest = bid.epochs * bid.minibatches * min(bid.worker_time)
+        assert ceiling(bid) <= bid.utility.at(int(fastest))
+        assert ceiling(bid) >= bid.utility.at(int(fastest) + 1)
+
+
+def test_policies_of_one_name_are_told_apart_by_what_differs() -> None:
+    rows = [{"name": "dps", "parameters": {"price": price, "eta": 2}} for price in ("learned", "printed")]
+    assert policy_labels([*rows, {"name": "fifo", "parameters": {"blocking": True}}]) == [
+        "dps (price=learned)",
+        "dps (price=printed)",
+        "fifo",
+    ]
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_a_generator_is_read_back_and_draws_the_same_hash(name: str) -> None:
+    source = read_generator({"generator": name, "setting": {"jobs": 5, "servers": 3}}, "workload")
+    again = read_generator(source.to_json(), "workload")
+    assert isinstance(again, GeneratorSource)
+    first, second, other = source.draw(1), again.draw(1), source.draw(2)
+    assert first.sha256 == second.sha256 != other.sha256
+    assert len(first.jobs.bids) == 5
