@@ -6,7 +6,6 @@ interrupt less often.
 """
 
 import argparse
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,6 +14,7 @@ import numpy as np
 from scheduling.split_learning.admm import Admm
 from scheduling.split_learning.exact import exact
 from scheduling.split_learning.method import Method
+from studies.split_learning.measured import run
 from studies.split_learning.scenarios import Scenario, draw
 
 LENGTHS_MS = (25, 50, 100, 150, 200, 400, 800)
@@ -37,11 +37,8 @@ def table(model: str, seeds: range, seconds: float) -> Iterator[str]:
 def _measured(scenario: Scenario, method: Method, seed: int, seconds: float) -> tuple[float, float]:
     """Makespan and the time it took to find, seconds."""
     instance = draw(scenario, np.random.default_rng(seed))
-    began = time.perf_counter()
-    *_, last = method(instance, left=lambda: began + seconds - time.perf_counter(), rng=np.random.default_rng(seed))
-    if last.plan is None:
-        raise RuntimeError(f"no plan for {scenario}")
-    return last.plan.makespan * instance.slot_ms / 1000, time.perf_counter() - began
+    found = run(method, instance, seconds=seconds, seed=seed)
+    return found.makespan * instance.slot_ms / 1000, found.seconds
 
 
 def main() -> None:

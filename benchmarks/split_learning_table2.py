@@ -9,52 +9,17 @@ its time is not that of the paper's solver.
 import argparse
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from scheduling.split_learning.check import violations
-from scheduling.split_learning.ilp import TooLarge
-from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import Method
 from scheduling.split_learning.methods import METHODS
+from studies.split_learning.measured import run
 from studies.split_learning.profile import KILOBIT_OF_KIB, RELEASED_KILOBIT_OF_KIB
-from studies.split_learning.scenarios import Scenario, draw
+from studies.split_learning.scenarios import TABLE_2, Scenario, draw
 
-SIZES = ((10, 2), (10, 5), (15, 5))
-ROWS = tuple(Scenario(n, m, j, i) for n in (1, 2) for m in ("resnet101", "vgg19") for j, i in SIZES)
 ALL: Mapping[str, Method] = {**METHODS}
-
-
-@dataclass(frozen=True)
-class Run:
-    """What one method made of one instance."""
-
-    makespan: float
-    """nan without a plan."""
-    bound: int
-    seconds: float
-
-
-def run(method: Method, instance: Instance, *, seconds: float, seed: int) -> Run:
-    """Run a method to its end; a plan that breaks a constraint raises RuntimeError."""
-    began = time.perf_counter()
-    makespan, bound = float("nan"), 0
-    try:
-        for step in method(
-            instance, left=lambda: began + seconds - time.perf_counter(), rng=np.random.default_rng(seed)
-        ):
-            bound = step.lower_bound
-            plan = step.plan
-    except TooLarge:
-        return Run(makespan, bound, time.perf_counter() - began)
-    took = time.perf_counter() - began
-    if plan is not None:
-        makespan = plan.makespan
-        wrong = violations(plan)
-        if wrong:
-            raise RuntimeError("; ".join(wrong))
-    return Run(makespan, bound, took)
 
 
 def table(rows: Sequence[Scenario], seeds: range, seconds: float, names: list[str]) -> Iterator[str]:
@@ -102,9 +67,9 @@ def main() -> None:
     seeds = range(arguments.seed, arguments.seed + arguments.seeds)
     # The first call compiles.
     for method in ALL.values():
-        run(method, draw(ROWS[3], np.random.default_rng(0)), seconds=1.0, seed=0)
+        run(method, draw(TABLE_2[3], np.random.default_rng(0)), seconds=1.0, seed=0)
     kilobit = RELEASED_KILOBIT_OF_KIB if arguments.released else KILOBIT_OF_KIB
-    rows = [replace(row, kilobit_of_kib=kilobit) for row in ROWS]
+    rows = [replace(row, kilobit_of_kib=kilobit) for row in TABLE_2]
     for line in table(rows, seeds, arguments.seconds, names):
         print(line, flush=True)
     print(f"{time.perf_counter() - began:.0f} s")

@@ -34,12 +34,23 @@ class Scenario:
     slot_ms: int | None = None
     """By default the paper's: 180 for ResNet101, 550 for VGG19."""
     kilobit_of_kib: float = KILOBIT_OF_KIB
+    memory: int = MEMORY
+    """Bytes of a helper; in scenario 2 the most it has."""
 
     def __post_init__(self) -> None:
         if self.number not in (1, 2):
             raise InvalidField("number", f"expected 1 or 2, got {self.number}")
         if self.model not in SLOT_MS:
             raise InvalidField("model", f"expected one of {', '.join(SLOT_MS)}, got {self.model}")
+
+
+TABLE_2 = tuple(
+    Scenario(number, model, clients, helpers)
+    for number in (1, 2)
+    for model in SLOT_MS
+    for clients, helpers in ((10, 2), (10, 5), (15, 5))
+)
+"""Its twelve rows."""
 
 
 def draw(scenario: Scenario, rng: np.random.Generator) -> Instance:
@@ -50,12 +61,12 @@ def draw(scenario: Scenario, rng: np.random.Generator) -> Instance:
         clients = [
             Client(Device(CLIENTS[int(k)]), network.cuts) for k in rng.integers(0, len(CLIENTS), scenario.clients)
         ]
-        capacity = np.full(scenario.helpers, MEMORY, dtype=np.int64)
+        capacity = np.full(scenario.helpers, scenario.memory, dtype=np.int64)
     else:
         helpers = [_between(HELPERS, rng) for _ in range(scenario.helpers)]
         clients = [Client(_between(CLIENTS, rng), _cuts(scenario.model, rng)) for _ in range(scenario.clients)]
         demand = np.array([network.demand(client.cuts) for client in clients], dtype=np.int64)
-        capacity = _memory(demand, scenario.helpers, rng)
+        capacity = _memory(demand, scenario, rng)
     rate = _links((scenario.helpers, scenario.clients), rng)
     return profiled(
         network,
@@ -85,14 +96,17 @@ def _links(shape: tuple[int, int], rng: np.random.Generator) -> Floats:
     return rate
 
 
-def _memory(demand: Ints, helpers: int, rng: np.random.Generator) -> Ints:
+def _memory(demand: Ints, scenario: Scenario, rng: np.random.Generator) -> Ints:
     """Bytes of each helper; more at a time where even the most of all would be too little."""
     most = 12
     while True:
         for _ in range(100):
-            capacity: Ints = np.minimum(rng.integers(1, most + 1, helpers) * demand.max(), MEMORY)
+            capacity: Ints = np.minimum(rng.integers(1, most + 1, scenario.helpers) * demand.max(), scenario.memory)
             if demand.sum() <= MOST_OF_MEMORY * capacity.sum():
                 return capacity
-        if most * int(demand.max()) > MEMORY:
-            raise InvalidField("helpers", f"expected enough for {len(demand)} clients, got {helpers} of {MEMORY} bytes")
+        if most * int(demand.max()) > scenario.memory:
+            raise InvalidField(
+                "helpers",
+                f"expected enough for {len(demand)} clients, got {scenario.helpers} of {scenario.memory} bytes",
+            )
         most *= 2

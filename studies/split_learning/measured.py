@@ -1,0 +1,47 @@
+"""A method run to its end on one instance, its plan checked and its time taken."""
+
+from dataclasses import dataclass
+from time import perf_counter
+
+import numpy as np
+
+from scheduling.split_learning.check import violations
+from scheduling.split_learning.ilp import TooLarge
+from scheduling.split_learning.instance import Instance
+from scheduling.split_learning.method import Method
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one method made of one instance."""
+
+    makespan: float
+    """Slots; nan without a plan, as the instance is too large for the method."""
+    bound: int
+    """What it proved no plan is below, slots."""
+    seconds: float
+    """By the clock on the wall."""
+
+
+def run(method: Method, instance: Instance, *, seconds: float, seed: int) -> Run:
+    """Run a method to its end, or until its seconds are over.
+
+    Raises
+    ------
+    RuntimeError
+        If a plan breaks a constraint.
+    """
+    began = perf_counter()
+    makespan, bound, plan = float("nan"), 0, None
+    try:
+        for step in method(instance, left=lambda: began + seconds - perf_counter(), rng=np.random.default_rng(seed)):
+            bound, plan = step.lower_bound, step.plan
+    except TooLarge:
+        return Run(makespan, bound, perf_counter() - began)
+    took = perf_counter() - began
+    if plan is not None:
+        makespan = plan.makespan
+        wrong = violations(plan)
+        if wrong:
+            raise RuntimeError("; ".join(wrong))
+    return Run(makespan, bound, took)
