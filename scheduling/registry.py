@@ -6,8 +6,10 @@ from typing import Any
 
 from scheduling.arrays import Json
 from scheduling.baselines.antman import AntMan
+from scheduling.baselines.batch_sche import BatchSche
 from scheduling.baselines.drf import Drf
 from scheduling.baselines.fifo import Fifo
+from scheduling.baselines.rrh import Rrh
 from scheduling.baselines.srtf import Srtf
 from scheduling.baselines.tiresias import Tiresias
 from scheduling.baselines.tiresias_l import TiresiasL
@@ -30,6 +32,8 @@ POLICIES: Mapping[str, type[Any]] = {
     "preemptive": Preemptive,
     "srtf": Srtf,
     "tiresias_l": TiresiasL,
+    "batch_sche": BatchSche,
+    "rrh": Rrh,
 }
 
 

@@ -5,16 +5,19 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from scheduling.arrays import Floats, Json
+from scheduling.baselines.jain import fits_alone, pack_right_to_left
 from scheduling.bid import Architecture, Bid
 from scheduling.consumption import Consumption, ConsumptionPrice, consumption_price, consumptions
 from scheduling.decision import Decision, Move, Reason
+from scheduling.errors import InvalidField
 from scheduling.interval import Interval, last_interval, next_end
 from scheduling.inventory import Inventory
-from scheduling.maxweight import pack
+from scheduling.ledger import Ledger
+from scheduling.maxweight import Windows, pack
 from scheduling.parameters import check_parameters, parameter, parameters_to_json
 from scheduling.planner import plan_alone
 from scheduling.policy import Book, Cause, Job, Objective
-from scheduling.schedule import Schedule
+from scheduling.schedule import Placement, Schedule
 from scheduling.work import work_done
 
 LARGEST_LAMBDA = 1e15
@@ -37,8 +40,9 @@ class WeightedCompletion:
     )
     order: str = parameter(
         "density",
-        "Whose turn it is first: density is weight over the least share of the cluster x slots the job needs.",
-        choices=("density", "weight", "arrival"),
+        "Whose turn it is first: density is weight over the least share of the cluster x slots the job needs; size is "
+        "that share alone, the least first.",
+        choices=("density", "weight", "arrival", "size"),
     )
     lambda_: float = parameter(
         1.0,
@@ -53,6 +57,12 @@ class WeightedCompletion:
         choices=("literal", "chained"),
     )
     alpha: int = parameter(4, "Interval mode: rounds of a literal batch.", low=1, high=1000)
+    selection: str = parameter(
+        "maxweight",
+        "How a batch is packed: maxweight is the paper's A_maxweight; jain its rival, the greedy with deadlines of "
+        "Jain et al., in its own order, at no price and in interval mode alone.",
+        choices=("maxweight", "jain"),
+    )
 
     name = "weighted_completion"
     title = "Weighted completion: jobs with the most weight for their size first, nobody pays"
@@ -64,6 +74,14 @@ class WeightedCompletion:
 
     def __post_init__(self) -> None:
         check_parameters(self)
+        if self.selection == "jain":
+            self._check_jain()
+
+    def _check_jain(self) -> None:
+        """Planned anew at every event, jobs that are put as late as they can be would never start."""
+        for name, wanted in (("mode", "interval"), ("order", "density"), ("lambda_", 1.0)):
+            if getattr(self, name) != wanted:
+                raise InvalidField(name, f"expected {wanted} with selection jain, got {getattr(self, name)}")
 
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Take a job in, with a plan where there can be one; reject it only if it could never run."""
@@ -72,7 +90,7 @@ class WeightedCompletion:
         jobs = [*others, new]
         prices = self._price([*book.jobs, new], known, book.inventory)
         earliest = _on_empty(bid, book)
-        if earliest is None:
+        if earliest is None or (self.selection == "jain" and not fits_alone(bid, book.ledger)):
             return _impossible(bid, book, known[bid.id], prices)
         plan = self._pack(jobs, book, known, prices) if self.mode == "rolling" else {}
         schedule = plan.get(bid.id)
@@ -130,14 +148,26 @@ class WeightedCompletion:
         """Place jobs around all that the others hold; those that have no room are left out."""
         bids = [_rest(job, book.now) for job in in_order(jobs, known, self.order)]
         freed = [p for job in jobs for p in job.held]
-        placed = pack(bids, book.ledger, prices, self._windows(book), freed=freed)
+        placed = self._select(bids, book.ledger, prices, self._windows(book), freed)
         interval = self._interval(book) if self.mode == "interval" else None
         if interval is None or not interval.capped or len(placed) == len(bids):
             return placed
         ledger = book.ledger.copy()
         ledger.restore(placed.values())
         left = [bid for bid in bids if bid.id not in placed]
-        return placed | pack(left, ledger, prices, [(book.now, ledger.end)])
+        return placed | self._select(left, ledger, prices, [(book.now, ledger.end)])
+
+    def _select(
+        self,
+        bids: Sequence[Bid],
+        ledger: Ledger,
+        prices: ConsumptionPrice,
+        windows: Windows,
+        freed: Sequence[Placement] = (),
+    ) -> dict[str, Schedule]:
+        if self.selection == "jain":
+            return pack_right_to_left(bids, ledger, windows, freed=freed)
+        return pack(bids, ledger, prices, windows, freed=freed)
 
     def _windows(self, book: Book) -> Iterator[tuple[int, int]]:
         """First slot and latest completion of each call of A_maxweight."""
@@ -173,11 +203,11 @@ class WeightedCompletion:
 
 
 def in_order(jobs: Iterable[Job], known: Known, order: str) -> list[Job]:
-    """Whose turn it is first, by density, weight or arrival; equals in order of arrival, then as they came."""
+    """Whose turn it is first, by density, weight, size or arrival; equals in order of arrival, then as they came."""
 
     def rank(job: Job) -> tuple[float, int]:
-        weight = job.bid.utility.value
-        merit = {"density": known[job.bid.id].density(weight), "weight": weight, "arrival": 0.0}[order]
+        weight, least = job.bid.utility.value, known[job.bid.id]
+        merit = {"density": least.density(weight), "weight": weight, "size": -least.volume, "arrival": 0.0}[order]
         return -merit, job.bid.arrival
 
     return sorted(jobs, key=rank)

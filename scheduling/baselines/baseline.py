@@ -1,11 +1,13 @@
 """What all baselines share: nobody pays, a job runs from now to its end or waits, and receipts say which."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 
 from scheduling.arrays import Floats, Json
-from scheduling.baselines.floor import Floor
+from scheduling.baselines.floor import Floor, Task
 from scheduling.baselines.gang import Gang
 from scheduling.bid import Architecture, Bid
 from scheduling.consumption import consumptions
@@ -15,6 +17,8 @@ from scheduling.parameters import parameter, parameters_to_json
 from scheduling.policy import Book, Cause, Job, Objective
 from scheduling.schedule import Schedule
 
+Key = tuple[float | Fraction, ...]
+"""The least is first."""
 LARGEST_SEED = 10**9
 
 
@@ -42,12 +46,19 @@ class Baseline:
         """Whether the job could be completed on the empty cluster within the horizon."""
         raise NotImplementedError
 
+    def refuse(self, floor: Floor) -> tuple[Reason, str] | None:
+        """Why the newcomer, which could run, is not admitted, in words; None if it is."""
+
     def decide(self, bid: Bid, book: Book) -> Decision:
-        """Take a job in, running or in line; reject it only if it could never run."""
+        """Take a job in, running or in line; reject it only if it could never run, or `refuse` says so."""
         floor = Floor(book, pause=self.pause, new=Job(bid, held=(), completion=None))
         density = consumptions([bid], book.ledger)[bid.id].densities(bid.utility.value)
         if not self.can_run(bid, floor):
             return _impossible(bid, book, density)
+        refused = self.refuse(floor)
+        if refused is not None:
+            reason, explanation = refused
+            return replace(_impossible(bid, book, density), reason=reason, explanation=explanation)
         self.arrange(floor, None)
         schedule = floor.newcomer.schedule
         place, waiting = (0, 0) if schedule is not None else floor.place()
@@ -103,6 +114,19 @@ class FixedGangs(Baseline):
     def can_run(self, bid: Bid, floor: Floor) -> bool:
         """Whether its gang, halved as needed, could complete the job on the empty cluster."""
         return self.gang(bid, floor) is not None
+
+
+def start_in_order(floor: Floor, ranked: Sequence[tuple[Key, Task, Gang]], *, preempt: bool) -> None:
+    """Start jobs in order of key; with `preempt` in place of running ones with a greater key, the greatest first.
+
+    `ranked` is sorted. A job that is stopped comes later in the same pass, and may start elsewhere.
+    """
+    # Who starts below was passed already, so no other can become a victim.
+    running = [(key, task) for key, task, _ in reversed(ranked) if task.running]
+    for key, task, gang in ranked:
+        if not task.running:
+            worse = [other for rank, other in running if rank > key and other.running] if preempt else ()
+            floor.start_instead(task, gang, worse)
 
 
 def _explain(schedule: Schedule | None, *, waiting: int, place: int) -> str:

@@ -99,10 +99,18 @@ def find_place(gang: Gang, room: Room, work: Fraction, *, usable: np.ndarray, lo
             continue
         free = room.free(slots)
         free[~usable] = -1
-        machines = _spread(gang, room.inventory, free) if spread else _together(gang, room.inventory, free)
+        machines = machines_in(free, gang, room.inventory, spread=spread)
         if machines is not None:
             return machines
     return None
+
+
+def machines_in(free: Ints, gang: Gang, inventory: Inventory, *, spread: bool) -> Machines | None:
+    """Where a gang has room in `free` units, S x R (below 0 where a server may not be used): `find_place` says which.
+
+    On one server, or `spread` over as few as can be.
+    """
+    return _spread(gang, inventory, free) if spread else _together(gang, inventory, free)
 
 
 def _fastest(steps: list[Fraction], demand: Ints, capacity: Ints) -> int | None:

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from scheduling.baselines.baseline import Key
 from scheduling.baselines.floor import Floor, Task
 from scheduling.baselines.gang import Gang
-from scheduling.baselines.whole_gang import Key, WholeGangs
+from scheduling.baselines.whole_gang import WholeGangs
 
 
 @dataclass(frozen=True)

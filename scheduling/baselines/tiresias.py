@@ -4,14 +4,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from scheduling.arrays import Ints
-from scheduling.baselines.baseline import FixedGangs, seed_parameter
+from scheduling.baselines.baseline import FixedGangs, Key, seed_parameter, start_in_order
 from scheduling.baselines.floor import Floor, Task
 from scheduling.baselines.gang import Gang
 from scheduling.inventory import Inventory
 from scheduling.parameters import check_parameters
 from scheduling.policy import Cause
 
-Ranked = tuple[Fraction, Task, Gang]
+Ranked = tuple[Key, Task, Gang]
 
 
 @dataclass(frozen=True)
@@ -46,16 +46,11 @@ class Tiresias(FixedGangs):
 
     def arrange(self, floor: Floor, cause: Cause | None) -> None:
         """Start jobs in order of key, in place of those with a greater one."""
-        ranked = self._ranked(floor)
-        for place, (key, task, gang) in enumerate(ranked):
-            if task.running:
-                continue
-            worse = (other for rank, other, _ in reversed(ranked[place + 1 :]) if rank > key and other.running)
-            floor.start_instead(task, gang, () if cause is Cause.SLOT else worse)
+        start_in_order(floor, self._ranked(floor), preempt=cause is not Cause.SLOT)
 
     def _ranked(self, floor: Floor) -> list[Ranked]:
         rows = ((task, self.gang(task.job.bid, floor)) for task in floor.in_order)
-        keyed = ((remaining_service(task.left, gang, floor.inventory), task, gang) for task, gang in rows if gang)
+        keyed = (((remaining_service(task.left, gang, floor.inventory),), task, gang) for task, gang in rows if gang)
         return sorted(keyed, key=lambda row: row[0])
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.baselines.baseline import Baseline
+from scheduling.baselines.baseline import Baseline, Key, start_in_order
 from scheduling.baselines.floor import Floor, Task
 from scheduling.baselines.gang import Gang, find_place, ideal_gang
 from scheduling.baselines.memory import Known, Memory
@@ -13,8 +13,6 @@ from scheduling.baselines.room import Room
 from scheduling.bid import Bid
 from scheduling.decision import Move
 from scheduling.policy import Book, Cause
-
-Key = tuple[float | Fraction, ...]
 
 
 def whole_gang(bid: Bid, floor: Floor) -> Gang | None:
@@ -67,12 +65,7 @@ class WholeGangs(Baseline):
         rows = ((task, whole_gang(task.job.bid, floor)) for task in tasks)
         keyed = [(self._key(task, gang, floor), task, gang) for task, gang in rows if gang is not None]
         ranked = sorted(keyed, key=lambda row: row[0])
-        # Who starts below was passed already, so no other can become a victim.
-        running = [(key, task) for key, task, _ in reversed(ranked) if task.running]
-        for key, task, gang in ranked:
-            if not task.running:
-                worse = [other for rank, other in running if rank > key and other.running]
-                floor.start_instead(task, gang, () if only_a_slot else worse)
+        start_in_order(floor, ranked, preempt=not only_a_slot)
 
     def _key(self, task: Task, gang: Gang, floor: Floor) -> Key:
         if task.running:

@@ -88,7 +88,7 @@ def test_a_bad_parameter_is_refused_in_words(
 
 def test_an_unknown_policy_is_refused_in_words(operator: Client, market: Market) -> None:
     answer = operator.get(f"/admin/auctions/market/{market.pk}/policy/?policy=magic", follow=True)
-    assert "nknown policy &#x27;magic&#x27;; known: antman, dps" in answer.content.decode()
+    assert "nknown policy &#x27;magic&#x27;; known: antman, batch_sche, " in answer.content.decode()
 
 
 def test_a_market_is_closed_and_opened(operator: Client, market: Market) -> None:

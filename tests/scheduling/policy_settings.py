@@ -24,6 +24,7 @@ SETTINGS: dict[str, list[Json]] = {
         {"lambda_": 20.0, "order": "weight"},
         {"mode": "interval"},
         {"mode": "interval", "batches": "chained", "order": "arrival"},
+        {"mode": "interval", "selection": "jain"},
     ],
     "fifo": [{}, {"blocking": False, "seed": 7}],
     "drf": [{}],
@@ -31,6 +32,8 @@ SETTINGS: dict[str, list[Json]] = {
     "tiresias": [{}],
     "srtf": [{}],
     "tiresias_l": [{}, {"threshold": 2.0}],
+    "batch_sche": [{}, {"batches": "chained"}],
+    "rrh": [{}, {"threshold": 0.2, "risk": 0.9, "seed": 7}],
     "preemptive": [{}, {"cloud": "paper"}, {"cloud": "cloud"}, {"cloud": "edge"}, {"cloud": "edge", "ageing": 0.5}],
 }
 
