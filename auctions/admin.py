@@ -11,6 +11,8 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 
+from auctions.hindsight.comparison import Comparison, Row
+from auctions.hindsight.preview import preview
 from auctions.markets import open_market, set_open
 from auctions.models import (
     Bid,
@@ -27,7 +29,10 @@ from auctions.models import (
 from auctions.policies import change_policy
 from auctions.policy_form import PolicyForm
 from scheduling.errors import InvalidField, UnknownPolicy
-from scheduling.registry import POLICIES
+from scheduling.registry import POLICIES, make_policy
+
+MOST_CHANGED = 50
+"""Decisions that a preview lists."""
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
@@ -120,7 +125,10 @@ class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         initial = defaults | (current.parameters if current.name == name else {})
         # A policy without parameters sends an empty form.
         form = PolicyForm(request.POST if request.method == "POST" else None, policy=name, initial=initial)
-        if request.method == "POST" and form.is_valid():
+        seen = None
+        if request.method == "POST" and form.is_valid() and "preview" in request.POST:
+            seen = preview(market, make_policy(name, form.cleaned_data))
+        elif request.method == "POST" and form.is_valid():
             user = request.user if request.user.is_authenticated else None
             try:
                 chosen = change_policy(market, name=name, parameters=form.cleaned_data, by=user)
@@ -137,8 +145,16 @@ class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             "policies": [(key, POLICIES[key].title) for key in sorted(POLICIES)],
             "policy": name,
             "form": form,
+            "seen": seen,
+            "changed": [] if seen is None or seen.comparison is None else _changed(seen.comparison),
+            "most": MOST_CHANGED,
         }
         return TemplateResponse(request, "auctions/admin/policy.html", context)
+
+
+def _changed(found: Comparison) -> list[Row]:
+    """Decisions that would have come out otherwise, the latest first."""
+    return [row for row in reversed(found.rows) if row.changed][:MOST_CHANGED]
 
 
 @admin.register(Bid)

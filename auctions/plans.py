@@ -1,6 +1,6 @@
 """What a policy's plan changes for admitted jobs, written to rows under the market's lock."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from auctions import queue_rows, transitions
 from auctions.book import LiveBook
@@ -19,10 +19,15 @@ def plan(book: LiveBook, cause: Cause) -> tuple[Move, ...]:
     return moves
 
 
-def laid_anew(book: LiveBook, layout: Layout, offers: Mapping[str, Json]) -> tuple[LiveBook, tuple[Move, ...]]:
+def laid_anew(
+    book: LiveBook,
+    layout: Layout,
+    offers: Mapping[str, Json],
+    ask: Callable[[LiveBook, Cause], tuple[Move, ...]] = plan,
+) -> tuple[LiveBook, tuple[Move, ...]]:
     """The book under another inventory, and what moves: jobs that have not started, if the policy may move them.
 
-    `offers` are those of the book's jobs, by the bid's id.
+    `offers` are those of the book's jobs, by the bid's id; `ask` lets the policy look at its plan again.
     """
     back: tuple[Move, ...] = ()
     if not book.policy.binding:
@@ -31,7 +36,7 @@ def laid_anew(book: LiveBook, layout: Layout, offers: Mapping[str, Json]) -> tup
         back = tuple(Move(job.bid.id, None) for job in loose if job.completion is not None)
         book.running.apply(back)
     new = book.relaid(layout, offers)
-    planned = plan(new, Cause.CHANGED)
+    planned = ask(new, Cause.CHANGED)
     again = {move.job for move in planned}
     return new, (*(move for move in back if move.job not in again), *planned)
 

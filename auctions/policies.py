@@ -22,7 +22,7 @@ def change_policy(market: Market, *, name: str, parameters: Json, by: User | Non
         moment = moment_of(held)
         book = caught_up(held, moment)  # slots that began had the old policy's prices
         policy.check(book.layout.inventory)
-        _check_line(policy, book.view().jobs)
+        check_line(policy, book.view().jobs)
         book.policy = policy
         moves = plans.plan(book, Cause.CHANGED)
         chosen, event = add_version(held, moment, name=name, parameters=parameters, by=by, moves=moves)
@@ -31,7 +31,7 @@ def change_policy(market: Market, *, name: str, parameters: Json, by: User | Non
     return chosen
 
 
-def _check_line(policy: Policy, jobs: Sequence[Job]) -> None:
+def check_line(policy: Policy, jobs: Sequence[Job]) -> None:
     """Refuse a policy that would leave jobs without a plan in line for ever."""
     if policy.queues and any(job.held for job in jobs):
         raise InvalidField("name", f"{policy.title} shares workers that jobs hold; let them end or cancel them first")

@@ -1,13 +1,15 @@
 """A market decided and planned again from its events and bids alone: receipts and moves must come out byte for byte."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from auctions import plans
 from auctions.book import LiveBook
 from auctions.layout import Layout
 from auctions.models import Bid, DecisionRecord, Event, EventKind, Market
 from auctions.queue_rows import Runs, taken, together
+from scheduling.arrays import Json
 from scheduling.bid import Bid as CoreBid
 from scheduling.decision import Decision, Move, canonical
 from scheduling.ledger import Ledger
@@ -78,7 +80,7 @@ def replayed(market: Market, *, priced: bool = False) -> Iterator[Step]:
     With `priced`, the posted prices are computed at each admission and the schedule's cost summed from them.
     """
     bids = {b.pk: b for b in Bid.objects.filter(market=market).only("pk", "sequence", "core", "offer", "arrival_slot")}
-    state = _Replaying(bids, priced=priced)
+    state = Replaying(bids, priced=priced)
     for event in Event.objects.filter(market=market).order_by("version").iterator(chunk_size=500):
         step = state.apply(event)
         if step is not None:
@@ -88,7 +90,7 @@ def replayed(market: Market, *, priced: bool = False) -> Iterator[Step]:
 def runs_by_replay(market: Market) -> Runs:
     """What workers took from queues, as a replay finds it."""
     bids = {b.pk: b for b in Bid.objects.filter(market=market).only("pk", "sequence", "core", "offer", "arrival_slot")}
-    state = _Replaying(bids, priced=False)
+    state = Replaying(bids, priced=False)
     for event in Event.objects.filter(market=market).order_by("version").iterator(chunk_size=500):
         state.apply(event)
     return together(state.runs)
@@ -99,7 +101,7 @@ def kept_by_replay(market: Market) -> dict[int, tuple[int, list[object], list[ob
     kept: dict[int, tuple[int, list[object], list[object]]] = {}
     inventory_version = 0
     bids = {b.pk: b for b in Bid.objects.filter(market=market).only("pk", "sequence", "core", "offer", "arrival_slot")}
-    state = _Replaying(bids, priced=False)
+    state = Replaying(bids, priced=False)
     for event in Event.objects.filter(market=market).order_by("version").iterator(chunk_size=500):
         if event.kind == EventKind.SLOT:
             book = state.at(event.payload["from"])
@@ -115,16 +117,39 @@ def kept_by_replay(market: Market) -> dict[int, tuple[int, list[object], list[ob
     return kept
 
 
-class _Replaying:
-    """The state of a market between two events."""
+class Replaying:
+    """The state of a market between two events. What is decided and planned is asked of the recorded policy."""
 
-    def __init__(self, bids: dict[int, Bid], *, priced: bool) -> None:
-        self._bids, self._priced = bids, priced
-        self._offers = {str(bid.sequence): bid.offer for bid in bids.values()}
+    def __init__(self, bids: Mapping[int, Bid], *, priced: bool) -> None:
+        self.bids, self._priced = bids, priced
         self.runs: list[Runs] = []
         """What workers have taken from queues so far, step by step."""
         self._opening: Event | None = None
         self._book: LiveBook | None = None
+
+    def planned(self, book: LiveBook, cause: Cause, event: Event) -> tuple[Move, ...]:
+        """What jobs hold from this event on, instead of what they held; the book then holds it."""
+        return plans.plan(book, cause)
+
+    def decided(self, book: LiveBook, core: CoreBid, event: Event) -> Decision:
+        """What becomes of a bid; nothing is changed."""
+        return book.policy.decide(core, book.view())
+
+    def ended(self, book: LiveBook, bid: Bid, event: Event) -> tuple[Move, ...]:
+        """A job is taken out, and what moves then."""
+        book.end(str(bid.sequence))
+        return self.planned(book, Cause.ENDED, event)
+
+    def passed(self, book: LiveBook, event: Event) -> tuple[Move, ...]:
+        """Slots have passed, and what moves then."""
+        # Slots that passed before policies could plan have no cause: nobody was asked.
+        cause = event.payload.get("cause")
+        return () if cause is None else self.planned(book, Cause(cause), event)
+
+    def laid(self, book: LiveBook, event: Event) -> tuple[LiveBook, tuple[Move, ...]]:
+        """The book under another inventory, and what moves."""
+        ask = partial(self.planned, event=event)
+        return plans.laid_anew(book, Layout.from_json(event.payload), self._offers_of(book), ask)
 
     def at(self, now: int) -> LiveBook:
         """The book as it stands at slot `now`."""
@@ -138,7 +163,7 @@ class _Replaying:
 
     def apply(self, event: Event) -> Step | None:
         """Take one step; None for what changes nothing but a bid's state."""
-        bid = None if event.bid_id is None else self._bids[event.bid_id]
+        bid = None if event.bid_id is None else self.bids[event.bid_id]
         match event.kind:
             case EventKind.OPENED:
                 self._opening = event
@@ -146,20 +171,14 @@ class _Replaying:
             case EventKind.POLICY:
                 return self._change_policy(event)
             case EventKind.INVENTORY:
-                book = self.at(event.slot)
-                self._book, moves = plans.laid_anew(book, Layout.from_json(event.payload), self._offers)
+                self._book, moves = self.laid(self.at(event.slot), event)
                 return self._step(event, moves)
             case EventKind.SLOT:
-                # Slots that passed before policies could plan have no cause: nobody was asked.
-                book = self.at(event.payload.get("now", event.slot + 1))
-                cause = event.payload.get("cause")
-                return self._step(event, () if cause is None else plans.plan(book, Cause(cause)))
+                return self._step(event, self.passed(self.at(event.payload.get("now", event.slot + 1)), event))
             case EventKind.CANCELLED | EventKind.FAILED if bid is not None:
-                book = self.at(event.slot)
-                book.end(str(bid.sequence))
-                return self._step(event, plans.plan(book, Cause.ENDED))
+                return self._step(event, self.ended(self.at(event.slot), bid, event))
             case EventKind.ADMITTED | EventKind.REJECTED if bid is not None:
-                return self._decide(event, bid)
+                return self.settled(event, bid)
         return None
 
     def _change_policy(self, event: Event) -> Step:
@@ -176,12 +195,13 @@ class _Replaying:
             return self._step(event, ())
         book = self.at(event.slot)
         book.policy = policy
-        return self._step(event, plans.plan(book, Cause.CHANGED))
+        return self._step(event, self.planned(book, Cause.CHANGED, event))
 
-    def _decide(self, event: Event, bid: Bid) -> Replayed:
+    def settled(self, event: Event, bid: Bid) -> Step:
+        """A bid is decided again."""
         book = self.at(event.slot)
         core = CoreBid.from_json(bid.core)
-        decision = book.policy.decide(core, book.view())
+        decision = self.decided(book, core, event)
         # Where nobody pays, prices only steer.
         pays = self._priced and book.policy.objective is Objective.WELFARE
         charged = _posted_cost(book, decision) if pays else 0.0 if self._priced and decision.admitted else None
@@ -195,6 +215,10 @@ class _Replaying:
             receipt=canonical(decision.to_json()),
             charged=charged,
         )
+
+    def _offers_of(self, book: LiveBook) -> dict[str, Json]:
+        names = book.running.jobs.keys()
+        return {name: bid.offer for bid in self.bids.values() if (name := str(bid.sequence)) in names}
 
     def _step(self, event: Event, moves: tuple[Move, ...]) -> Step:
         return Step(

@@ -30,6 +30,11 @@ from scheduling.arrays import Json
 from scheduling.decision import parse
 from scheduling.errors import InvalidField
 from scheduling.policy import Objective
+from tests.auctions.tellings import (
+    assert_stands_on_rows_as_on_events,
+    assert_the_same_policy_changes_nothing,
+    assert_told_as_it_was,
+)
 from tests.auctions.worlds import SLOT_S, add_server, body, make_cluster, make_market, make_user, set_time
 
 VALUES = st.sampled_from([0.5, 3.0, 20.0, 80.0, 300.0])
@@ -183,6 +188,9 @@ class MarketMachine(RuleBasedStateMachine):
         if hasattr(self, "market"):
             broken = {f.check: f.rows for f in audit_market(self.market) if not f.passed}
             assert broken == {}
+            assert_told_as_it_was(self.market)
+            assert_stands_on_rows_as_on_events(self.market)
+            assert_the_same_policy_changes_nothing(self.market)
 
 
 @pytest.mark.django_db

@@ -1,0 +1,63 @@
+"""Before a policy is changed: how many of the latest decisions it would have changed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from auctions.hindsight.comparison import Comparison, Enough, compare
+from auctions.hindsight.record import Record
+from auctions.models import Market
+from scheduling.errors import InvalidField, SchedulingError
+from scheduling.policy import Policy
+
+DECISIONS: Final = 200
+SECONDS: Final = 4.0
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What can be said in a few seconds."""
+
+    asked: int
+    """Decisions that were to be made again."""
+    comparison: Comparison | None
+    """None where it could not be said."""
+    problem: str = ""
+    """Why, then."""
+
+    @property
+    def words(self) -> str:
+        """In one sentence."""
+        found = self.comparison
+        if found is None:
+            return self.problem
+        few = "" if found.whole else f" (time was up after {found.decided} of {self.asked})"
+        return f"This would have changed {found.changed} of the last {found.decided} decisions{few}."
+
+
+def preview(market: Market, policy: Policy, *, decisions: int = DECISIONS, seconds: float = SECONDS) -> Preview:
+    """Make the last decisions again under another policy, from the state before them; never raises for its sake."""
+    record = Record.of(market)
+    since = record.first_of_last(decisions)
+    if since is None:
+        return Preview(0, None, "Nothing was decided yet.")
+    asked = record.decisions_from(since)
+    try:
+        return Preview(asked, compare(record, policy, since=since, tell=_until(seconds)))
+    except Enough:
+        return Preview(asked, None, f"What this would have changed cannot be said within {seconds:g} s.")
+    except InvalidField as error:
+        return Preview(asked, None, f"The market could not have decided its last bids by this: {error}.")
+    except (SchedulingError, ValueError) as error:
+        return Preview(asked, None, f"What this would have changed cannot be said: {error}.")
+
+
+def _until(seconds: float) -> Callable[[int, int], None]:
+    end = monotonic() + seconds
+
+    def look(done: int, total: int) -> None:
+        if monotonic() > end:
+            raise Enough
+
+    return look

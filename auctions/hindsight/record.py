@@ -1,0 +1,192 @@
+"""A market's record up to one version, and a telling of it that stands before any decision."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from django.db.models import Max, Q, QuerySet
+
+from auctions.book import LiveBook, realigned
+from auctions.hindsight.retelling import Retelling
+from auctions.layout import Layout
+from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, Market
+from auctions.offers import core_bid
+from scheduling.bid import Bid as CoreBid
+from scheduling.decision import Decision, parse
+from scheduling.ledger import Ledger
+from scheduling.policy import HISTORY, Job
+from scheduling.registry import POLICIES, make_policy
+from scheduling.running_book import RunningBook
+from scheduling.schedule import Schedule
+
+ENDS: Final = (EventKind.CANCELLED, EventKind.FAILED)
+SILENT: Final = (EventKind.SUBMITTED, EventKind.WITHDRAWN)
+COLUMNS: Final = (
+    "pk",
+    "market_id",
+    "sequence",
+    "label",
+    "owner_id",
+    "core",
+    "offer",
+    "arrival_slot",
+    "inventory_version",
+)
+
+Tell = Callable[[], None]
+"""Called at every event; it may raise to stop."""
+
+
+def quiet() -> None:
+    """Tell nobody, and never stop."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of a market at one version: it never changes any more."""
+
+    market_id: int
+    version: int
+    slot: int
+    """The last slot that had begun."""
+    submitted: int
+    """The last sequence number that was given out."""
+
+    @classmethod
+    def of(cls, market: Market) -> "Record":
+        """All that has happened so far."""
+        row = Market.objects.values_list("pk", "version", "slot", "submitted").get(pk=market.pk)
+        return cls(*row)
+
+    def events(self, *, since: int = 0) -> Iterator[Event]:
+        """From version `since` on, in order."""
+        return self.rows(since=since).iterator(chunk_size=500)
+
+    def rows(self, *, since: int = 0) -> "QuerySet[Event]":
+        """The query behind them."""
+        found = Event.objects.filter(market_id=self.market_id, version__gte=since, version__lte=self.version)
+        return found.order_by("version")
+
+    def decided_from(self, sequence: int) -> int | None:
+        """Version of the first decision on a bid of that number or later; None if there is none."""
+        found = DecisionRecord.objects.filter(bid__market_id=self.market_id, bid__sequence__gte=sequence)
+        return found.filter(version__lte=self.version).order_by("version").values_list("version", flat=True).first()
+
+    def first_of_last(self, decisions: int) -> int | None:
+        """Sequence number of the first of the last so many decisions; None if nothing was decided."""
+        found = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lte=self.version)
+        last = list(found.order_by("-version").values_list("bid__sequence", flat=True)[:decisions])
+        return last[-1] if last else None
+
+    def decisions_from(self, sequence: int) -> int:
+        """How many bids of that number or later were decided."""
+        found = DecisionRecord.objects.filter(bid__market_id=self.market_id, bid__sequence__gte=sequence)
+        return found.filter(version__lte=self.version).count()
+
+    def before(self, version: int, *, tell: Tell = quiet) -> Retelling:
+        """A telling that has taken every event before this one, and can take the others."""
+        binding = self._only_promises(version)
+        going = self._going(version) if binding else {}
+        bids = Bid.objects.filter(market_id=self.market_id, sequence__lte=self.submitted).only(*COLUMNS)
+        if binding:
+            bids = bids.filter(Q(sequence__gte=self._sequence_at(version)) | Q(pk__in=going))
+        known = {bid.pk: bid for bid in bids}
+        receipts = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lte=self.version)
+        if binding:
+            receipts = receipts.filter(Q(version__gte=version) | Q(bid__in=going))
+        telling = Retelling(known, dict(receipts.values_list("bid_id", "receipt")))
+        if binding:
+            self._stand(telling, version, {pk: known[pk] for pk in going})
+            return telling
+        for event in self.events():
+            if event.version >= version:
+                break
+            tell()
+            telling.apply(event)
+        return telling
+
+    def _only_promises(self, version: int) -> bool:
+        """Whether nothing that was granted before this version could move, so that rows say where it stood."""
+        chosen = self.rows().filter(kind=EventKind.POLICY, version__lt=version)
+        names = [payload["name"] for payload in chosen.values_list("payload", flat=True)]
+        return bool(names) and all(POLICIES[name].binding for name in names)
+
+    def _sequence_at(self, version: int) -> int:
+        """The first bid that was not decided before this version."""
+        found = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
+        last: int | None = found.aggregate(last=Max("bid__sequence"))["last"]
+        return (last or 0) + 1
+
+    def _going(self, version: int) -> dict[int, tuple[int, int]]:
+        """Jobs under way then, by key in order of admission: versions of their decision and its inventory."""
+        now = self._now(version)
+        gone = self.rows().filter(kind__in=ENDS, version__lt=version).values("bid_id")
+        found = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
+        # An inclusive window holds a slot more than the job needs.
+        found = found.filter(bid__state__in=sorted(ADMITTED), bid__completion_slot__gte=now - 1).exclude(bid__in=gone)
+        rows = found.order_by("version").values_list("bid_id", "version", "inventory_version")
+        return {pk: (decided, layout) for pk, decided, layout in rows}
+
+    def _now(self, version: int) -> int:
+        """The first slot that could be traded after the events before this one."""
+        earlier = self.rows().filter(version__lt=version).exclude(kind__in=SILENT)
+        last, slots = earlier.last(), earlier.filter(kind=EventKind.SLOT).last()
+        moved = 0 if last is None or last.kind == EventKind.SLOT else last.slot
+        return moved if slots is None else max(moved, _traded(slots))
+
+    def _stand(self, telling: Retelling, version: int, bids: Mapping[int, Bid]) -> None:
+        """Let a telling stand before this event, from rows: only where nothing that was granted could move."""
+        earlier = self.rows().filter(version__lt=version)
+        laid = earlier.filter(kind__in=(EventKind.OPENED, EventKind.INVENTORY))
+        layouts = {event.version: Layout.from_json(event.payload) for event in laid}
+        in_force = max(layouts)
+        layout, now = layouts[in_force], self._now(version)
+        jobs = [
+            _job(bids[pk], telling.receipt_of(pk), layouts[granted], layout, same=granted == in_force)
+            for pk, (_, granted) in self._going(version).items()
+        ]
+        jobs = [job for job in jobs if not job.is_over(now)]
+        ledger = Ledger(layout.inventory, start=now, slots=layout.horizon)
+        ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
+        chosen = earlier.filter(kind=EventKind.POLICY).last()
+        slots = earlier.filter(kind=EventKind.SLOT).last()
+        opened = min(layouts)
+        if chosen is None:
+            raise ValueError("a decision was made before a policy was chosen")
+        decisions = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
+        past = list(decisions.order_by("-version").values_list("receipt", "inventory_version")[:HISTORY])
+        running = RunningBook(ledger, decided=decisions.count(), jobs={job.bid.id: job for job in jobs})
+        for receipt, known in reversed(past):
+            density = tuple(parse(receipt)["density"])
+            running.history.extend(realigned([density], old=layouts[known], new=layout))
+        book = LiveBook(
+            version=0,
+            market_id=self.market_id,
+            layout=layout,
+            policy=make_policy(chosen.payload["name"], chosen.payload["parameters"]),
+            policy_id=0,
+            running=running,
+        )
+        start = laid.get(version=opened).slot - 1
+        slot, since = (None, start) if slots is None else (slots.slot, _traded(slots))
+        telling.resume(book, slot=slot, since=since)
+        for event in earlier.filter(kind=EventKind.WITHDRAWN, bid__in=telling.bids):
+            telling.apply(event)
+
+
+def _traded(event: Event) -> int:
+    """The first slot that could still be traded once slots had passed."""
+    return int(event.payload.get("now", event.slot + 1))
+
+
+def _job(bid: Bid, receipt: str, granted: Layout, layout: Layout, *, same: bool) -> Job:
+    """A promise in the positions of a layout."""
+    schedule = Decision.from_json(parse(receipt)).schedule
+    if schedule is None:
+        raise ValueError(f"bid {bid.sequence} was promised nothing")
+    core = CoreBid.from_json(bid.core)
+    held = schedule.placements
+    if not same:
+        core = core_bid(bid.offer, layout, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
+        held = tuple(sorted(layout.placements(granted.holdings(held))))
+    return Job(core, held, schedule.completion, bound=True)

@@ -1,0 +1,218 @@
+"""A market's record told again: as it was, or from some event on as it would have been under another policy.
+
+Told as it was, nothing is asked: receipts and recorded moves are taken at their word. Under another policy the same
+bids are decided in the same slots, the same servers come and go, and the same slots pass; what is assumed beyond
+that is said in docs/hindsight.md.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from auctions import plans
+from auctions.book import LiveBook
+from auctions.hindsight.outcome import Outcome
+from auctions.layout import Layout
+from auctions.models import Bid, BidState, Event, EventKind
+from auctions.offers import LEAST_WEIGHT
+from auctions.policies import check_line
+from auctions.replay import Replaying, Step
+from scheduling.bid import Bid as CoreBid
+from scheduling.decision import Decision, Move, parse
+from scheduling.errors import OutsideHorizon, OverCapacity
+from scheduling.ledger import Ledger
+from scheduling.policy import Cause, Job, Objective, Policy
+from scheduling.schedule import Schedule
+
+GOING: Final = (BidState.PLANNED, BidState.RUNNING)
+REFUSED: Final = "refused"
+"""Reason of a bid that the other policy's market would not have taken."""
+
+
+class Retelling(Replaying):
+    """The state of a market between two events of its record.
+
+    Parameters
+    ----------
+    bids
+        By key; with `core` in the positions of the inventory it was decided under.
+    receipts
+        By the bid's key: canonical text.
+    """
+
+    def __init__(self, bids: Mapping[int, Bid], receipts: Mapping[int, str]) -> None:
+        super().__init__(bids, priced=False)
+        self._receipts = receipts
+        self.other: Policy | None = None
+        """Asked instead of the record; None: told as it was."""
+        self.outcomes: dict[str, Outcome] = {str(bid.sequence): Outcome() for bid in bids.values()}
+        """By the bid's id."""
+        self.slot: int | None = None
+        """The last slot that began; None before any did."""
+        self._since = 0
+        """The first slot that could be traded when slots last passed."""
+        self._going: set[str] = set()
+        """Admitted, and neither complete nor ended when slots last passed."""
+
+    @property
+    def book(self) -> LiveBook:
+        """As it stands; raises ValueError before the market opened."""
+        return self.at(0)
+
+    def resume(self, book: LiveBook, *, slot: int | None, since: int) -> None:
+        """Stand where this book stands: after slot `slot` began, when `since` was the first that could be traded."""
+        self._book, self.slot, self._since = book, slot, since
+        for name, job in book.running.jobs.items():
+            outcome = self.outcomes.setdefault(name, Outcome())
+            outcome.admitted = True
+            outcome.plan(job)
+            self._going.add(name)
+
+    def receipt_of(self, bid_id: int) -> str:
+        """Canonical text, by the bid's key."""
+        return self._receipts[bid_id]
+
+    def fork(self) -> "Retelling":
+        """Another telling that goes on from here on its own."""
+        other = Retelling(self.bids, self._receipts)
+        other._opening, other.other, other.slot, other._since = self._opening, self.other, self.slot, self._since
+        other._book = None if self._book is None else self._book.copy()
+        other.outcomes = {name: Outcome(**vars(outcome)) for name, outcome in self.outcomes.items()}
+        other._going = set(self._going)
+        return other
+
+    def switch(self, policy: Policy) -> None:
+        """Ask this policy from here on. If it is not the one in force, it looks at the plan, as when it is chosen.
+
+        Raises
+        ------
+        InvalidField
+            If a market could not have changed to it here.
+        """
+        book, self.other = self.book, policy
+        if (policy.name, policy.to_json()) == (book.policy.name, book.policy.to_json()):
+            return
+        policy.check(book.layout.inventory)
+        check_line(policy, book.view().jobs)
+        book.policy = policy
+        self._note(book, plans.plan(book, Cause.CHANGED))
+
+    def apply(self, event: Event) -> Step | None:
+        """Take one step and see what it makes of the jobs it moves."""
+        match event.kind:
+            case EventKind.POLICY if self.other is not None:
+                return None
+            case EventKind.WITHDRAWN if event.bid_id is not None:
+                self._outcome(event.bid_id).end(BidState.WITHDRAWN, event.slot)
+            case EventKind.OPENED:
+                self._since = event.slot - 1
+        return super().apply(event)
+
+    def planned(self, book: LiveBook, cause: Cause, event: Event) -> tuple[Move, ...]:
+        """What the other policy answers, or what the event recorded."""
+        if self.other is not None:
+            moves = plans.plan(book, cause)
+        else:
+            moves = tuple(Move.from_json(move) for move in event.payload.get("moves", ()))
+            book.running.apply(moves)
+        self._note(book, moves)
+        return moves
+
+    def decided(self, book: LiveBook, core: CoreBid, event: Event) -> Decision:
+        """What the other policy answers, or what the receipt says."""
+        if self.other is not None:
+            return super().decided(book, core, event)
+        assert event.bid_id is not None  # noqa: S101 (a decision is about a bid)
+        receipt = parse(self._receipts[event.bid_id])
+        moves = tuple(Move.from_json(move) for move in event.payload.get("moves", ()))
+        decision = Decision.from_json(receipt)
+        return Decision(**{**vars(decision), "moves": moves})
+
+    def settled(self, event: Event, bid: Bid) -> Step:
+        """A bid is decided; one that the other policy's market would not have taken teaches nothing."""
+        book, core, name = self.at(event.slot), CoreBid.from_json(bid.core), str(bid.sequence)
+        problem = "" if self.other is None else refusal(core, self.other)
+        if problem:
+            self.outcomes[name] = Outcome(admitted=False, reason=REFUSED, explanation=problem)
+            return self._step(event, ())
+        decision = self.decided(book, core, event)
+        book.take_in(core, decision)
+        self.outcomes[name] = Outcome.of(decision)
+        if decision.admitted:
+            self.outcomes[name].plan(book.running.jobs[core.id])
+            self._going.add(name)
+        self._note(book, decision.moves)
+        return self._step(event, decision.moves)
+
+    def ended(self, book: LiveBook, bid: Bid, event: Event) -> tuple[Move, ...]:
+        """A job is taken out if it is still under way here, too."""
+        name = str(bid.sequence)
+        if name not in self._going:
+            return ()
+        self._end(book, name, BidState(event.kind), event.slot)
+        return self.planned(book, Cause.ENDED, event)
+
+    def passed(self, book: LiveBook, event: Event) -> tuple[Move, ...]:
+        """Slots have passed: whether a job ended among them is seen from the jobs of this telling."""
+        since, now = self._since, event.payload.get("now", event.slot + 1)
+        completions = [self.outcomes[name].completion for name in self._going]
+        cause = Cause.ENDED if any(c is not None and since < c <= now for c in completions) else Cause.SLOT
+        self.slot, self._since = event.slot, now
+        self._going = {name for name in self._going if self.outcomes[name].state(event.slot) in GOING}
+        return self.planned(book, cause, event)
+
+    def laid(self, book: LiveBook, event: Event) -> tuple[LiveBook, tuple[Move, ...]]:
+        """The book under another inventory; jobs that hold what is gone have failed."""
+        layout = Layout.from_json(event.payload)
+        if self.other is not None:
+            self.other.check(layout.inventory)
+            for name in without_room(book, layout):
+                self._end(book, name, BidState.FAILED, event.slot)
+        new, moves = plans.laid_anew(book, layout, self._offers_of(book), partial(self.planned, event=event))
+        self._note(new, moves)
+        return new, moves
+
+    def _outcome(self, bid_id: int) -> Outcome:
+        return self.outcomes[str(self.bids[bid_id].sequence)]
+
+    def _end(self, book: LiveBook, name: str, state: BidState, slot: int) -> None:
+        book.end(name)
+        self.outcomes[name].end(state, slot)
+        self._going.discard(name)
+
+    def _note(self, book: LiveBook, moves: tuple[Move, ...]) -> None:
+        for move in moves:
+            self.outcomes[move.job].plan(book.running.jobs[move.job])
+
+
+def refusal(bid: CoreBid, policy: Policy) -> str:
+    """Why a market under this policy would not have taken a bid that another took; empty if it would."""
+    if bid.architecture not in policy.architectures:
+        return f"{policy.title} does not run {bid.architecture} jobs."
+    if policy.objective is not Objective.WELFARE and bid.utility.value < LEAST_WEIGHT:
+        return f"Its amplitude, taken as its weight, is below {LEAST_WEIGHT:g}."
+    return ""
+
+
+def without_room(book: LiveBook, layout: Layout) -> list[str]:
+    """Jobs that hold what another layout no longer has, those admitted first being given room first."""
+    now, gone = book.running.now, []
+    ledger = Ledger(layout.inventory, start=now, slots=layout.horizon)
+    for name, job in book.running.jobs.items():
+        if not _stays(job, now=now, binding=book.policy.binding):
+            continue
+        held = [p.since(now) for p in job.held if p.end > now]
+        placements = layout.placements(book.layout.holdings(held))
+        try:
+            ledger.restore([Schedule(start=0, completion=0, placements=placements)])
+        except (OverCapacity, OutsideHorizon):
+            gone.append(name)
+        else:
+            if len(placements) < len(held):
+                gone.append(name)
+    return gone
+
+
+def _stays(job: Job, *, now: int, binding: bool) -> bool:
+    """Whether a job keeps what it holds under a new inventory (`plans.laid_anew` puts the others back in line)."""
+    return binding or job.bound or job.started(now)

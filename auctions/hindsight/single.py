@@ -1,0 +1,81 @@
+"""One decided bid, and what stating something else would have brought at that very moment."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from auctions.errors import AuctionError, WrongState
+from auctions.hindsight.record import Record
+from auctions.models import Bid, DecisionRecord, Event, Market
+from scheduling.bid import Bid as CoreBid
+from scheduling.misreports import Misreport, stated_times, stated_values, time_of
+from scheduling.policy import Objective, Policy
+
+LONGEST_S: Final = 8.0
+"""For the way to the bid's moment, where rows alone do not say how the market stood."""
+
+
+class TooLong(AuctionError):
+    """The record would take too long to be told up to there."""
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """What one bid would have got by stating another worth, or another time, on the book it was decided against."""
+
+    policy: Policy
+    """That decided it."""
+    slot: int
+    """In which it was decided."""
+    amplitude: float
+    """In truth: money, or its weight."""
+    time: float | None
+    """In truth, slots after arrival (`scheduling.misreports.time_of`); None where its worth states none."""
+    by_value: tuple[Misreport, ...]
+    by_time: tuple[Misreport, ...]
+
+    @property
+    def truthful(self) -> bool:
+        """Whether the policy promises that nothing brings more than the truth."""
+        is_auction = self.policy.objective is Objective.WELFARE
+        return is_auction and getattr(self.policy, "model", "worker") != "chunk"  # best responses there are not exact
+
+
+def deadline(seconds: float) -> Callable[[], None]:
+    """Called again and again, it raises TooLong once so many seconds have passed."""
+    end = monotonic() + seconds
+
+    def look() -> None:
+        if monotonic() > end:
+            raise TooLong(f"Telling the market's record up to there takes more than {seconds:g} s.")
+
+    return look
+
+
+def alternatives(bid: Bid, *, tell: Callable[[], None] | None = None) -> Alternatives:
+    """Ask the policy of that time again, on the book as it was before it decided the bid.
+
+    Raises
+    ------
+    WrongState
+        If the bid was not decided.
+    TooLong
+        If the way there is too long.
+    """
+    found = DecisionRecord.objects.filter(bid=bid).values_list("version", flat=True).first()
+    if found is None:
+        raise WrongState(f"Bid {bid.sequence} is {bid.get_state_display().lower()}; only a decided bid has a moment.")
+    market = Market.objects.get(pk=bid.market_id)
+    telling = Record.of(market).before(found, tell=deadline(LONGEST_S) if tell is None else tell)
+    slot = Event.objects.values_list("slot", flat=True).get(market=market, version=found)
+    book = telling.at(slot)
+    policy, view, core = book.policy, book.view(), CoreBid.from_json(bid.core)
+    return Alternatives(
+        policy=policy,
+        slot=slot,
+        amplitude=core.utility.value,
+        time=time_of(core.utility),
+        by_value=tuple(stated_values(policy, core, view)),
+        by_time=tuple(stated_times(policy, core, view)),
+    )

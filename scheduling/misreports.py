@@ -1,0 +1,141 @@
+"""What one bid would have got by stating another worth, or another time, on the very same book."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from scheduling.bid import Bid
+from scheduling.errors import InvalidField
+from scheduling.policy import Book, Policy
+from scheduling.utility import Inverse, Linear, PiecewiseLinear, Sigmoid, Step, Utility
+
+VALUE_FACTORS: Final = tuple(tenth / 10 for tenth in range(31))
+"""0 to 3 times the truth, which is among them."""
+TIME_FACTORS: Final = tuple(tenth / 10 for tenth in range(1, 31))
+
+
+@dataclass(frozen=True)
+class Misreport:
+    """One statement and what it would have brought. Slots by number, money in the bid's own unit."""
+
+    factor: float
+    """Times the truth."""
+    stated: float
+    """The amplitude, money or weight; or the time of `time_of`, slots after arrival."""
+    admitted: bool
+    start: int | None
+    completion: int | None
+    """None when rejected, or admitted without a start yet."""
+    payment: float
+    worth: float | None
+    """Of that completion, by the bid's true utility; 0 when rejected, None when admitted without a completion yet."""
+    payoff: float | None
+    """worth - payment: what the statement would really have brought."""
+
+
+def stated_values(policy: Policy, bid: Bid, book: Book, factors: Sequence[float] = VALUE_FACTORS) -> list[Misreport]:
+    """Decide a bid on one book with its amplitude times each factor, and judge each answer by the true utility.
+
+    Parameters
+    ----------
+    policy
+        Asked once for each factor; pure, so nothing changes.
+    bid
+        As it is in truth.
+    book
+        As it was before the bid was decided.
+    factors
+        Of the amplitude, 0 or more.
+
+    Returns
+    -------
+    list of Misreport
+        In the order of the factors.
+
+    Notes
+    -----
+    Under a posted-price auction whose best response is exact, factor 1 has the largest payoff: a statement chooses
+    among schedules whose prices it does not move, and the truth chooses the best of them (DPS, Theorem 4).
+    """
+    truth = bid.utility
+    return [
+        _asked(policy, bid, truth.scaled(factor), book, factor=factor, stated=truth.value * factor)
+        for factor in factors
+    ]
+
+
+def stated_times(policy: Policy, bid: Bid, book: Book, factors: Sequence[float] = TIME_FACTORS) -> list[Misreport]:
+    """The same with the bid's time (`time_of`) times each factor, above 0; empty if its worth knows no time.
+
+    A factor whose time would be too large for a bid is left out.
+    """
+    return [
+        _asked(policy, bid, stated, book, factor=factor, stated=time_of(stated) or 0.0)
+        for factor, stated in _stretches(bid.utility, factors)
+    ]
+
+
+def time_of(utility: Utility) -> float | None:
+    """The time a utility states, slots after arrival: its deadline, when it is worth nothing any more, its midpoint,
+    or its last point. None where it states none."""
+    match utility:
+        case Step():
+            return utility.deadline
+        case Linear():
+            return utility.c / utility.b if utility.b > 0 else None
+        case Inverse():
+            return utility.T
+        case Sigmoid():
+            return utility.g3 if utility.g3 > 0 else None
+        case PiecewiseLinear():
+            last = utility.points[-1][0]
+            return last if last > 0 else None
+    return None
+
+
+def stretched(utility: Utility, factor: float) -> Utility:
+    """The same amplitude with the time of `time_of` times `factor`, above 0; raises InvalidField if that is too late.
+
+    A sigmoid's midpoint moves, it does not become flatter; the shape between other points is stretched.
+    """
+    match utility:
+        case Step():
+            return replace(utility, deadline=utility.deadline * factor)
+        case Linear():
+            return replace(utility, b=utility.b / factor)
+        case Inverse():
+            return replace(utility, T=utility.T * factor)
+        case Sigmoid():
+            return replace(utility, g3=utility.g3 * factor)
+        case PiecewiseLinear():
+            return replace(utility, points=tuple((elapsed * factor, share) for elapsed, share in utility.points))
+    return utility
+
+
+def _stretches(utility: Utility, factors: Sequence[float]) -> Iterator[tuple[float, Utility]]:
+    if time_of(utility) is None:
+        return
+    for factor in factors:
+        try:
+            yield factor, stretched(utility, factor)
+        except InvalidField:
+            continue
+
+
+def _asked(policy: Policy, bid: Bid, utility: Utility, book: Book, *, factor: float, stated: float) -> Misreport:
+    # Under the number it had: some policies draw by it.
+    decision = policy.decide(replace(bid, utility=utility), book)
+    schedule = decision.schedule
+    worth: float | None = 0.0
+    if decision.admitted:
+        worth = None if schedule is None else bid.utility.at(schedule.completion - bid.arrival)
+    return Misreport(
+        factor=factor,
+        stated=stated,
+        admitted=decision.admitted,
+        start=None if schedule is None else schedule.start,
+        completion=None if schedule is None else schedule.completion,
+        payment=decision.payment,
+        worth=worth,
+        payoff=None if worth is None else worth - decision.payment,
+    )

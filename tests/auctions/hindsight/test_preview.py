@@ -1,0 +1,67 @@
+"""What an operator is told before a policy is changed."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from auctions import lane
+from auctions.hindsight.preview import preview
+from auctions.markets import open_market
+from auctions.models import Market, PolicyVersion
+from auctions.submission import submit_bid
+from scheduling.dps import Dps
+from scheduling.registry import make_policy
+from tests.auctions.worlds import make_cluster, make_user, submit
+
+FIFO = make_policy("fifo", {})
+
+
+@pytest.fixture
+def busy(market: Market, alice: User) -> Market:
+    """Five bids turned away for their value."""
+    for _ in range(5):
+        submit(market, alice, 0.0001)
+    lane.drain(market.pk)
+    return market
+
+
+def test_it_says_how_many_of_the_last_decisions_would_have_been_others(busy: Market) -> None:
+    assert preview(busy, FIFO).words == "This would have changed 5 of the last 5 decisions."
+    assert preview(busy, FIFO, decisions=2).words == "This would have changed 2 of the last 2 decisions."
+    assert preview(busy, Dps()).words == "This would have changed 0 of the last 5 decisions."
+
+
+def test_it_says_so_when_there_is_no_time(busy: Market) -> None:
+    assert preview(busy, FIFO, seconds=-1.0).words == "What this would have changed cannot be said within -1 s."
+
+
+def test_it_says_so_when_the_policy_could_not_have_been_chosen(busy: Market) -> None:
+    seen = preview(busy, make_policy("oasis", {}))
+    assert seen.comparison is None
+    assert "could not have decided its last bids by this" in seen.words
+
+
+def test_it_says_so_when_nothing_was_decided(market: Market) -> None:
+    assert preview(market, FIFO).words == "Nothing was decided yet."
+
+
+def test_it_starts_from_plans_that_were_no_promises(alice: User) -> None:
+    market = open_market(make_cluster(servers=1), policy="fifo")
+    for _ in range(4):
+        submit_bid(cluster=market.cluster, owner=alice, body={"model": "ResNet-50", "epochs": 4, "weight": 1})
+        lane.drain(market.pk)
+    assert preview(market, FIFO, decisions=3).words == "This would have changed 0 of the last 3 decisions."
+
+
+def test_an_operator_sees_it_before_the_change_is_saved(client: Client, busy: Market) -> None:
+    client.force_login(make_user("olga", is_staff=True, is_superuser=True))
+    address = f"/admin/auctions/market/{busy.pk}/policy/?policy=fifo"
+    form = client.get(address).context["form"]
+    sent = {field.html_name: form.fields[field.html_name].prepare_value(field.value()) for field in form}
+    assert "Decide by this from now on" not in client.get(address).content.decode()
+    page = client.post(address, {**sent, "preview": "1"}).content.decode()
+    assert "This would have changed 5 of the last 5 decisions." in page
+    assert "Decide by this from now on" in page
+    assert PolicyVersion.objects.filter(market=busy).count() == 1
+    assert client.post(address, sent).status_code == 302
+    assert PolicyVersion.objects.filter(market=busy).count() == 2

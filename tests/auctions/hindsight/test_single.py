@@ -1,0 +1,75 @@
+"""What one bidder would have got by stating something else, at that moment."""
+
+import pytest
+from django.contrib.auth.models import User
+
+from auctions import lane
+from auctions.errors import WrongState
+from auctions.hindsight.single import TooLong, alternatives, deadline
+from auctions.jobs import cancel_job
+from auctions.markets import open_market
+from auctions.models import Bid, Market
+from auctions.policies import change_policy
+from auctions.slots import pass_slots
+from auctions.submission import submit_bid
+from scheduling.decision import Decision, parse
+from tests.auctions.worlds import make_cluster, set_time, submit
+
+STEP = {"form": "step", "value": 40.0, "deadline_s": 500}
+
+
+def test_the_truth_brings_what_the_receipt_says_whatever_happened_since(market: Market, alice: User) -> None:
+    bids = [submit(market, alice, epochs=2, utility=STEP) for _ in range(6)]
+    lane.drain(market.pk)
+    for bid in bids[:3]:
+        cancel_job(Bid.objects.get(pk=bid.pk))
+    set_time(market, 250.0)
+    pass_slots(market.pk)
+    change_policy(market, name="dps", parameters={"price": "printed"}, by=None)
+    for bid in Bid.objects.filter(market=market):
+        found = alternatives(bid)
+        receipt = Decision.from_json(parse(bid.decision.receipt))
+        (seen,) = (point for point in found.by_value if point.factor == 1.0)
+        assert (seen.admitted, seen.payment, seen.payoff) == (receipt.admitted, receipt.payment, receipt.payoff)
+        assert found.policy.to_json() != {"price": "printed"}
+        assert (found.slot, found.amplitude, found.time) == (0, 40.0, 5.0)
+        assert found.truthful
+        assert len(found.by_time) == 30
+
+
+def test_a_later_deadline_is_met_later_and_an_impossible_one_by_nobody(market: Market, alice: User) -> None:
+    bid = submit(market, alice, epochs=4, utility=STEP)
+    lane.drain(market.pk)
+    found = alternatives(Bid.objects.get(pk=bid.pk))
+    tight, own = found.by_time[0], found.by_time[9]
+    assert (tight.stated, tight.admitted, tight.payoff) == (0.5, False, 0.0)
+    assert own.admitted
+    assert all(point.completion is None or point.completion <= point.stated for point in found.by_time)
+
+
+def test_a_plan_that_is_no_promise_is_asked_of_the_book_as_events_left_it(alice: User) -> None:
+    market = open_market(make_cluster(servers=1), policy="weighted_completion")
+    body = {"model": "ResNet-50", "epochs": 4, "upload_delay_s": {"cloud": 5000}}
+    for weight in (1.0, 2.0, 3.0):
+        submit_bid(cluster=market.cluster, owner=alice, body={**body, "weight": weight})
+        lane.drain(market.pk)
+    second = Bid.objects.get(market=market, sequence=2)
+    found = alternatives(second)
+    seen = {point.factor: point.completion for point in found.by_value}
+    assert seen[1.0] == 4  # before the third came, it went first
+    assert seen[0.1] == 8
+    assert not found.truthful
+    assert found.by_time == ()
+
+
+def test_a_bid_that_waits_has_no_moment_yet(market: Market, alice: User) -> None:
+    with pytest.raises(WrongState, match="only a decided bid"):
+        alternatives(submit(market, alice))
+
+
+def test_a_way_that_is_too_long_is_refused(alice: User) -> None:
+    market = open_market(make_cluster(servers=1), policy="fifo")
+    submit_bid(cluster=market.cluster, owner=alice, body={"model": "ResNet-50", "epochs": 4, "weight": 1})
+    lane.drain(market.pk)
+    with pytest.raises(TooLong, match="more than -1 s"):
+        alternatives(Bid.objects.get(market=market), tell=deadline(-1))

@@ -1,0 +1,65 @@
+"""What a telling of any market's record must come to, whatever happened to the market."""
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+
+from auctions.hindsight.comparison import compare
+from auctions.hindsight.record import Record
+from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, Market, PolicyVersion
+from scheduling.registry import make_policy
+
+
+def assert_told_as_it_was(market: Market) -> None:
+    """Every bid stands where its row says."""
+    record = Record.of(market)
+    telling = record.before(0)
+    for event in record.events():
+        telling.apply(event)
+    slot = record.slot if telling.slot is None else telling.slot
+    assert slot == record.slot
+    for bid in Bid.objects.filter(market=market):
+        outcome = telling.outcomes[str(bid.sequence)]
+        assert outcome.state(slot) == bid.state, bid
+        assert (outcome.start, outcome.completion) == (bid.start_slot, bid.completion_slot), bid
+        if bid.state in ADMITTED:
+            assert (outcome.receipt_value, outcome.payment) == (bid.value, bid.payment)
+
+
+def assert_stands_on_rows_as_on_events(market: Market, *, looks: int = 6) -> None:
+    """A telling that stands on rows is where one that took every event is, before decisions here and there."""
+    record = Record.of(market)
+    versions = list(
+        DecisionRecord.objects.filter(bid__market=market).order_by("version").values_list("version", flat=True)
+    )
+    for version in versions[:: max(1, len(versions) // looks)]:
+        quick = record.before(version)
+        slow = record.before(0)
+        for event in islice(record.events(), version - 1):
+            slow.apply(event)
+        if not all(job.bound for job in slow.book.running.jobs.values()):
+            continue
+        now = Event.objects.get(market=market, version=version).slot
+        a, b = quick.at(now), slow.at(now)
+        assert np.array_equal(a.ledger.used, b.ledger.used)
+        assert list(a.running.jobs) == list(b.running.jobs)
+        assert a.running.jobs == b.running.jobs
+        assert list(a.running.history) == list(b.running.history)
+        assert (a.running.decided, a.policy, a.running.now) == (b.running.decided, b.policy, b.running.now)
+        assert (quick.slot, quick._since) == (slow.slot, slow._since)
+
+
+def assert_the_same_policy_changes_nothing(market: Market) -> None:
+    """Since it was chosen, the policy in force would have decided and planned what it did, and all is accounted for."""
+    chosen = PolicyVersion.objects.filter(market=market).latest("number")
+    event = Event.objects.filter(market=market, kind=EventKind.POLICY).latest("version")
+    record = Record.of(market)
+    first = DecisionRecord.objects.filter(bid__market=market, version__gt=event.version).order_by("version").first()
+    if first is None:
+        return
+    policy = make_policy(chosen.name, chosen.parameters)
+    same = compare(record, policy, since=first.bid.sequence)
+    assert (same.changed, same.earlier_changed) == (0, 0)
+    assert same.recorded == same.other
+    assert [replace(row, other=row.recorded) for row in same.rows] == list(same.rows)

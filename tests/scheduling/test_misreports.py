@@ -1,0 +1,89 @@
+"""What stating something else would have brought, on the same book."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduling.arrays import Json
+from scheduling.bid import Bid
+from scheduling.misreports import TIME_FACTORS, Misreport, stated_times, stated_values, stretched, time_of
+from scheduling.policy import Book
+from scheduling.registry import make_policy
+from scheduling.utility import Constant, Inverse, Linear, PiecewiseLinear, Sigmoid, Step, Table, Utility
+from tests.scheduling.policy_settings import each_exact_auction, each_policy
+from tests.scheduling.worlds import Run, world_for
+
+TIMED: list[Utility] = [
+    Step(5.0, 4.0),
+    Linear(6.0, 2.0),
+    Inverse(3.0, 1.0, 7.0),
+    Sigmoid(9.0, 0.5, 4.0),
+    PiecewiseLinear(8.0, ((0.0, 1.0), (4.0, 0.5), (6.0, 0.0))),
+]
+
+
+def last_of(name: str, parameters: Json, seed: int) -> tuple[Bid, Book]:
+    drawn = world_for(make_policy(name, parameters), seed)
+    going = Run(drawn.ledger(), make_policy(name, parameters), [])
+    for bid in drawn.bids[:-1]:
+        going.decide(bid)
+    return drawn.bids[-1], going.book()
+
+
+def truth(curve: list[Misreport]) -> Misreport:
+    return next(point for point in curve if point.factor == 1.0)
+
+
+@each_exact_auction
+@settings(max_examples=8, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_no_stated_value_or_time_earns_more_than_the_truth(name: str, parameters: Json, seed: int) -> None:
+    policy = make_policy(name, parameters)
+    bid, book = last_of(name, parameters, seed)
+    values, times = stated_values(policy, bid, book), stated_times(policy, bid, book)
+    most = truth(values).payoff
+    assert most is not None
+    assert all(point.payoff is not None for point in values + times)
+    best = max(point.payoff for point in values + times if point.payoff is not None)
+    assert best <= most + 1e-9 * bid.utility.value
+    assert values[0].payoff == 0
+
+
+@each_policy
+@settings(max_examples=3, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_the_truth_gets_what_the_policy_decides_and_nothing_is_changed(name: str, parameters: Json, seed: int) -> None:
+    policy = make_policy(name, parameters)
+    bid, book = last_of(name, parameters, seed)
+    used = book.ledger.used.copy()
+    decision = policy.decide(bid, book)
+    seen = truth(stated_values(policy, bid, book, [0.5, 1.0, 2.0]))
+    assert (seen.admitted, seen.payment) == (decision.admitted, decision.payment)
+    completion = None if decision.schedule is None else decision.schedule.completion
+    assert seen.completion == completion
+    assert np.array_equal(book.ledger.used, used)
+
+
+@pytest.mark.parametrize("utility", TIMED, ids=lambda utility: utility.form)
+def test_a_stretched_utility_states_its_time_times_the_factor_and_the_same_value(utility: Utility) -> None:
+    before = time_of(utility)
+    assert before is not None
+    for factor in TIME_FACTORS:
+        other = stretched(utility, factor)
+        assert time_of(other) == pytest.approx(before * factor)
+        assert other.value == pytest.approx(utility.value)
+    assert stretched(utility, 1.0) == utility
+
+
+@pytest.mark.parametrize("utility", [Constant(3.0), Table((3.0, 1.0)), Sigmoid(3.0, 1.0, 0.0), Linear(3.0, 0.0)])
+def test_a_utility_without_a_time_has_no_curve_over_times(utility: Utility) -> None:
+    bid, book = last_of("dps", {}, 7)
+    assert time_of(utility) is None
+    assert stated_times(make_policy("dps", {}), Bid(**{**vars(bid), "utility": utility}), book) == []
+
+
+def test_a_time_beyond_what_a_bid_may_state_is_left_out() -> None:
+    bid, book = last_of("dps", {}, 7)
+    late = Bid(**{**vars(bid), "utility": Step(3.0, 5e8)})
+    assert [point.factor for point in stated_times(make_policy("dps", {}), late, book, [1.0, 3.0])] == [1.0]
