@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from scheduling.preemptive.bounds import least
-from scheduling.preemptive.duals import duals, flow, play
+from studies.preemptive.quotients import quotients
 from studies.workloads.preemptive import Setting, draw
 
 SIZES = ((5, 25), (15, 25), (25, 25), (25, 5), (25, 45))
@@ -32,10 +32,8 @@ def table(seeds: range, *, rules: Sequence[str]) -> Iterator[str]:
             for speed in SPEEDS:
                 rows = []
                 for work, bound in zip(works, bounds, strict=True):
-                    played = play(work.bids, work.inventory, rule=rule, speed=speed)
-                    took, wrong = flow(played), {broken.job for broken in duals(played).broken}
-                    quotients = float(took.fractional) / bound.fractional, float(took.jobs) / bound.jct
-                    rows.append((*quotients, len(wrong) / jobs))
+                    found = quotients(work, bound, rule=rule, speed=speed)
+                    rows.append((found.fractional, found.jct, found.infeasible))
                 fractional, jct, fails = np.mean(rows, axis=0)
                 numbers = f"{fractional:11.3f} {jct:7.3f} {fails:14.0%}"
                 yield f"{rule:>7} {jobs:>5} {servers:>8} {float(speed):>6.1f} {numbers}"

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from studies.papers.dps import PAPER as DPS
 from studies.papers.figure import Paper
 from studies.papers.oasis import PAPER as OASIS
+from studies.papers.preemptive import PAPER as PREEMPTIVE
 from studies.papers.split_learning import PAPER as SPLIT_LEARNING
 
-PAPERS: Mapping[str, Paper] = {paper.key: paper for paper in (OASIS, DPS, SPLIT_LEARNING)}
+PAPERS: Mapping[str, Paper] = {paper.key: paper for paper in (OASIS, DPS, PREEMPTIVE, SPLIT_LEARNING)}

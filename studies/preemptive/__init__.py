@@ -1,0 +1,1 @@
+"""Runs and quotients of the preemptive edge-cloud paper."""
