@@ -1,0 +1,7 @@
+"""The best that could have been done in hindsight: proven bounds and optima, and which schedules they hold for."""
+
+from scheduling.offline.best import best_bound
+from scheduling.offline.duality import Proof, dual_at_prices, lagrangian
+from scheduling.offline.question import Answer, Covers, Kind, Left, Question
+
+__all__ = ["Answer", "Covers", "Kind", "Left", "Proof", "Question", "best_bound", "dual_at_prices", "lagrangian"]

@@ -1,0 +1,105 @@
+"""Bounds by weak duality: prices for what all servers have together, and every job at its best at these prices."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.arrays import Floats
+from scheduling.errors import InvalidField
+from scheduling.offline.descent import Reply, descend
+from scheduling.offline.fluid import Fluid, make_fluid
+from scheduling.offline.fluid_kernel import respond
+from scheduling.offline.question import Answer, Covers, Kind, Left, Question
+
+STEPS = 500
+"""As a rule far more than it takes."""
+BEYOND = 1e6
+"""Times the worth of the dearest job: the price of a unit that there is none of, which nobody sells."""
+ROUNDING = 1e-11
+"""Of all terms, added: sums of doubles may not put a bound on the wrong side."""
+
+
+class Proof(NamedTuple):
+    """A bound with the prices that prove it."""
+
+    answer: Answer
+    prices: Floats
+    """Of a unit of each resource on any server, T x R: money; or weight x slots, or slots, where less is better."""
+
+
+def lagrangian(question: Question, left: Left, *, begin: Floats | None = None, steps: int = STEPS) -> Proof:
+    """The best bound that prices of divided jobs prove, by so many steps or until no time is left.
+
+    Parameters
+    ----------
+    question
+        Which schedules are covered: ANY, ELASTIC or RIGID; RIGID is looked at as ANY here.
+    begin
+        Prices to begin with, T x R; 0 by default.
+
+    Raises
+    ------
+    InvalidField
+        If a job has to be complete by the end and cannot be, even alone.
+
+    Notes
+    -----
+    For prices p >= 0 of capacity c: welfare <= sum_j max(0, max_e worth_j(e) - cost_j(e; p)) + sum p c, and e of a
+    completion later than the end costs nothing. cost_j(e; p) is the least cost of the job's work in slots before e,
+    divided at will (`fluid_kernel`), which is no more than what any schedule covered costs (`fluid`). The same with
+    worth = -weight x completion, where no job may be turned away, bounds a sum that is to be small. All terms at
+    once take O(J T log T) for one mode a job.
+    """
+    market = _Market(make_fluid(question))
+    mu = np.zeros_like(market.fluid.supply) if begin is None else begin * market.fluid.supply
+    alone = market.ask(np.zeros_like(mu))
+    if not np.isfinite(alone.value):
+        late = question.bids[int(np.flatnonzero(~np.isfinite(market.best))[0])]
+        raise InvalidField("end", f"job {late.id} cannot be complete by slot {question.end}, even alone")
+    known = question.known
+    floor = None if known is None else known if question.most else -known
+    found = descend(market.ask, mu, left, known=floor, most=steps)
+    value, kind = (alone.value, Kind.ALONE) if alone.value <= found.value else (found.value, Kind.LAGRANGIAN)
+    answer = Answer(kind, _covered(question.covers), market.fluid.total(value), known, found.steps)
+    return Proof(answer, found.prices * market.per_unit)
+
+
+def dual_at_prices(question: Question, prices: Floats) -> Answer:
+    """The bound that given prices prove, T x R per unit, none negative; as `lagrangian` otherwise."""
+    market = _Market(make_fluid(question))
+    if prices.shape != market.fluid.supply.shape or not (np.isfinite(prices) & (prices >= 0.0)).all():
+        raise InvalidField("prices", f"expected finite numbers of at least 0, {market.fluid.supply.shape}")
+    value = market.ask(prices * market.fluid.supply).value
+    return Answer(Kind.DUAL_AT_PRICES, _covered(question.covers), market.fluid.total(value), question.known, 1)
+
+
+def _covered(asked: Covers) -> Covers:
+    """QUEUED and RIGID schedules are looked at as any others."""
+    return Covers.ELASTIC if asked is Covers.ELASTIC else Covers.ANY
+
+
+class _Market:
+    """Divided jobs and their answers to prices of the whole supply."""
+
+    def __init__(self, fluid: Fluid) -> None:
+        self.fluid = fluid
+        jobs = len(fluid.question.bids)
+        self.best, self._until = np.zeros(jobs), np.zeros(jobs, np.int64)
+        self._taken = np.zeros_like(fluid.supply)
+        self._willing = np.full(jobs, fluid.willing)
+        self.per_unit = np.divide(1.0, fluid.supply, out=np.zeros_like(fluid.supply), where=fluid.supply > 0)
+        # What nobody can use is free and stays free; what is used up already is beyond price.
+        self._scarce = (fluid.supply > 0) & (fluid.modes.use > 0).any(axis=0)
+
+        gone = (fluid.supply <= 0) & (fluid.modes.use > 0).any(axis=0)
+        worth = fluid.worth[np.isfinite(fluid.worth)]
+        self._beyond = np.where(gone, BEYOND * float(np.abs(worth).max(initial=1.0)), 0.0)
+
+    def ask(self, mu: Floats) -> Reply:
+        """What prices of the whole supply prove."""
+        prices = np.where(self._scarce, mu * self.per_unit, self._beyond)
+        fluid = self.fluid
+        respond(fluid.modes, prices, fluid.worth, self._willing, self.best, self._until, self._taken)
+        spare = np.where(self._scarce, 1.0 - self._taken * self.per_unit, 0.0)
+        earned, sold = float(self.best.sum()), float(mu[self._scarce].sum())
+        return Reply(earned + sold + ROUNDING * (float(np.abs(self.best).sum()) + sold), spare)

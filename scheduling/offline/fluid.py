@@ -1,0 +1,237 @@
+"""Jobs as water: what any schedule comes down to when machines can be divided and servers are one.
+
+Each job has *modes*: full use of one pair of machine types, together on one server or spread. In any slot a job divides
+its time among modes. That is a relaxation of every schedule in which a job holds machines of one worker type and one
+PS type at a time, at most one worker for each chunk: what it holds in a slot, and what it gets done, is a mean over
+the moments of the slot, each of which lies below the line from nothing to full use of a mode.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from scheduling.arrays import Floats, Ints
+from scheduling.bid import Architecture, Bid
+from scheduling.elastic_ways import ways
+from scheduling.errors import InvalidField
+from scheduling.offline.fluid_kernel import ENOUGH, Modes
+from scheduling.offline.question import Covers, Question
+from scheduling.policy import Objective
+from scheduling.preemptive.crew import machines
+from scheduling.rigid_index import worth_by_slot
+
+EVER = 10**9
+"""Slots."""
+NO_TIME = 1e6
+"""Speed of a job whose mini-batches take no time."""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """Full use of some machines."""
+
+    speed: float
+    """Share of the job's work that is done in a slot."""
+    use: tuple[float, ...]
+    """Units of each resource, R numbers."""
+    delay: int
+    """Slots from arrival to the first."""
+
+    def beats(self, other: "Mode") -> bool:
+        """Whether the other is never better: a part of this one does as much with no more, no later."""
+        if self.speed < other.speed or self.delay > other.delay:
+            return False
+        part = 1.0 if self.speed == other.speed else other.speed / self.speed
+        return all(part * mine <= theirs for mine, theirs in zip(self.use, other.use, strict=True))
+
+
+@dataclass(frozen=True)
+class Fluid:
+    """A question in arrays: J jobs, T slots, R resources of all servers together."""
+
+    question: Question
+    modes: Modes
+    worth: Floats
+    """Of completion at slot 0..T, and later, J x (T + 2): more is better, whatever the objective; minus infinity where
+    that cannot be."""
+    supply: Floats
+    """Units of all servers that can host a machine, T x R."""
+
+    @property
+    def willing(self) -> bool:
+        """Whether a job may be turned away."""
+        return self.question.most
+
+    def total(self, worth: float) -> float:
+        """A sum of worth as the objective counts."""
+        return worth if self.question.most else -worth
+
+    @cached_property
+    def resources(self) -> Ints:
+        """Those that matter."""
+        return np.flatnonzero((self.modes.use > 0).any(axis=0))
+
+
+def make_fluid(question: Question) -> Fluid:
+    """The relaxation of a question.
+
+    Raises
+    ------
+    InvalidField
+        If a job has to run and no server can host it.
+    """
+    inventory = question.inventory
+    rooms = _Rooms(question)
+    lists = [list(_best(_modes(bid, question, rooms))) for bid in question.bids]
+    for i, (bid, modes) in enumerate(zip(question.bids, lists, strict=True)):
+        if not modes and not question.most:
+            raise InvalidField(f"bids[{i}]", f"job {bid.id} has nowhere to run")
+    flat = [(bid, mode) for bid, modes in zip(question.bids, lists, strict=True) for mode in modes]
+    hosts = (rooms.worker > 0).any(axis=1) | (rooms.ps > 0).any(axis=1)
+    worth = np.array([_worth(question, *row, rooms) for row in zip(question.bids, lists, strict=True)])
+    return Fluid(
+        question=question,
+        modes=Modes(
+            begin=np.cumsum([0, *map(len, lists)]).astype(np.int64),
+            speed=np.array([mode.speed for _, mode in flat], dtype=np.float64),
+            use=np.array([mode.use for _, mode in flat]).reshape(len(flat), len(inventory.resources)),
+            first=np.array([max(0, bid.arrival + m.delay - question.start) for bid, m in flat], dtype=np.int64),
+        ),
+        worth=worth.reshape(len(question.bids), question.slots + 2),
+        supply=question.free()[:, hosts].sum(axis=1).astype(np.float64),
+    )
+
+
+class _Rooms:
+    """Machines that each empty server has room for, types looked at one by one."""
+
+    def __init__(self, question: Question) -> None:
+        inventory = question.inventory
+        self.worker = machines(inventory.capacity, inventory.worker_demand)
+        self.ps = machines(inventory.capacity, inventory.ps_demand)
+        self.cloud = np.array(inventory.cloud, dtype=np.bool_)
+
+
+def _worth(question: Question, bid: Bid, modes: list[Mode], rooms: _Rooms) -> Floats:
+    """Minus infinity where it cannot be complete, even alone."""
+    worth = np.full(question.slots + 2, -np.inf)
+    if not modes:
+        return worth
+    later = max(question.end + 1, _earliest(question, bid, rooms))
+    if question.most:
+        worth[:-1] = worth_by_slot(bid, question.start, question.slots)
+        last = bid.utility.at(later - bid.arrival)
+    else:
+        weighted = question.objective is Objective.WEIGHTED_COMPLETION
+        weight, since = (bid.utility.value, 0) if weighted else (1.0, bid.arrival)
+        worth[:-1] = -weight * (np.arange(question.start, question.end + 1) - since)
+        last = -weight * (later - since)
+    if question.open_end:
+        worth[-1] = last
+    return worth
+
+
+def _earliest(question: Question, bid: Bid, rooms: _Rooms) -> int:
+    """No completion is earlier, whatever the types: the shortest delay, and the fastest workers with any PSs."""
+    count = np.minimum(bid.chunks, rooms.worker.sum(axis=0))
+    update = min(map(float, bid.ps_time), default=0.0) if bid.architecture is Architecture.PS else 0.0
+    each = np.array([float(time) for time in bid.worker_time]) + update
+    one = np.divide(each, count, out=np.full(len(each), np.inf), where=count > 0)
+    hosts = np.array(bid.delay)[(rooms.worker > 0).any(axis=1)]
+    first = max(question.start, bid.arrival + int(hosts.min(initial=EVER)))
+    return first + max(1, math.ceil(ENOUGH * bid.work * float(one.min(initial=EVER))))
+
+
+def _best(modes: Iterable[Mode]) -> Iterator[Mode]:
+    """Those that no other beats."""
+    kept: list[Mode] = []
+    for mode in sorted(modes, key=lambda m: (-m.speed, m.use, m.delay)):
+        if not any(other.beats(mode) for other in kept):
+            kept.append(mode)
+    yield from kept
+
+
+def _modes(bid: Bid, question: Question, rooms: _Rooms) -> list[Mode]:
+    """With the types that can complete the job by the end; with all where none can: then it is complete later."""
+    for slots in (question.slots, EVER):
+        if question.covers is Covers.ELASTIC:
+            found = list(_elastic(bid, question, rooms, slots))
+        elif bid.architecture is Architecture.RING:
+            found = list(_rings(bid, question, rooms, slots))
+        else:
+            found = list(_with_pss(bid, question, rooms, slots))
+        if found:
+            break
+    return found
+
+
+def _able(bid: Bid, times: Iterable[Fraction], slots: int) -> list[tuple[int, Fraction]]:
+    """Types with which so many slots of D workers can be enough, by this part of a mini-batch alone."""
+    most = bid.chunks * slots
+    return [(i, time) for i, time in enumerate(times) if bid.work * time.numerator <= most * time.denominator]
+
+
+def _elastic(bid: Bid, question: Question, rooms: _Rooms, slots: int) -> Iterator[Mode]:
+    """Constraints (2), (3), (6), (7) of the OASiS paper: n workers with n b / B parameter servers at least."""
+    delay = np.array(bid.delay)
+    for way in ways(bid, question.inventory, slots=slots):
+        ratio = way.worker.bandwidth_mbps / way.ps.bandwidth_mbps
+        there, beside = rooms.worker[:, way.worker_type], rooms.ps[:, way.ps_type]
+        most = min(bid.chunks, int(there.sum()), int(int(beside.sum()) / ratio))
+        if most > 0:
+            use = most * (np.array(way.worker.demand) + float(ratio) * np.array(way.ps.demand))
+            first = max(delay[there > 0].min(), delay[beside > 0].min())
+            yield Mode(most / way.worker_slots, tuple(use.tolist()), int(first))
+
+
+def _with_pss(bid: Bid, question: Question, rooms: _Rooms, slots: int) -> Iterator[Mode]:
+    """One PS is enough together, and in the mean of n workers there is one for each N of them at least.
+
+    In a cloud PSs are not counted: chunks there have as many as they want.
+    """
+    inventory, delay, able = question.inventory, np.array(bid.delay), _able(bid, bid.worker_time, slots)
+    for p, update in _able(bid, bid.ps_time, slots):
+        beside = (rooms.ps[:, p] > 0) | rooms.cloud
+        if not (rooms.ps[:, p] > 0).any():
+            continue
+        charge = np.zeros(len(inventory.resources)) if rooms.cloud.any() else inventory.ps_demand[p]
+        for w, step in able:
+            room, demand = rooms.worker[:, w], inventory.worker_demand[w]
+            fits = (inventory.capacity >= demand + inventory.ps_demand[p]).all(axis=1)
+            one = np.flatnonzero((room > 0) & beside & (fits | rooms.cloud))
+            if len(one):
+                count = min(bid.chunks, int(room[one].max()))
+                yield _mode(bid, count, step + update, count * demand + charge, int(delay[one].min()))
+            if room.any():
+                count = min(bid.chunks, int(room.sum()))
+                step_apart, first = step + update + bid.transfer_time[w], int(delay[room > 0].min())
+                yield _mode(bid, count, step_apart, count * demand + charge, first)
+
+
+def _rings(bid: Bid, question: Question, rooms: _Rooms, slots: int) -> Iterator[Mode]:
+    """One worker, and as many as there can be: what others do lies below the line between these two.
+
+    n workers do n^2 / (a n - c) mini-batches in a slot, a = v + c, c = reduction and transfer of one (weighted
+    completion, eq. 14), which is convex in n from 1 on.
+    """
+    inventory, delay = question.inventory, np.array(bid.delay)
+    for w, step in _able(bid, bid.worker_time, slots):
+        room, demand = rooms.worker[:, w], inventory.worker_demand[w]
+        if not room.any():
+            continue
+        first = int(delay[room > 0].min())
+        yield _mode(bid, 1, step, demand, first)
+        for count, transfer in ((int(room.max()), Fraction(0)), (int(room.sum()), bid.transfer_time[w])):
+            n = min(bid.chunks, count)
+            exchange = (bid.reduce_time + transfer) * Fraction(n - 1, n)
+            yield _mode(bid, n, step + exchange, n * demand, first)
+
+
+def _mode(bid: Bid, count: int, step: Fraction, use: Ints | Floats, delay: int) -> Mode:
+    if step == 0:
+        return Mode(NO_TIME, (0.0,) * len(use), delay)
+    return Mode(float(count / (step * bid.work)), tuple(float(x) for x in use), delay)

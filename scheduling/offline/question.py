@@ -1,0 +1,124 @@
+"""What is asked of hindsight, and what an answer says."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from scheduling.arrays import Ints
+from scheduling.bid import Bid
+from scheduling.errors import InvalidField
+from scheduling.inventory import Inventory
+from scheduling.policy import Objective
+
+Left = Callable[[], float]
+"""Seconds that are left of the budget; the core has no clock of its own."""
+
+
+class Covers(StrEnum):
+    """Which schedules a bound holds for: each row allows all that the row below it allows, and more."""
+
+    ANY = "any"
+    """Every schedule of every policy: a job holds machines of one worker type and one PS type at a time, as many
+    workers as it has chunks at most, whenever and wherever, divided and moved at will and at no cost."""
+    ELASTIC = "elastic"
+    """OASiS: whole workers and PSs, other numbers in every slot; PSs for all workers' bandwidth, and every mini-batch
+    is sent over the network (constraints 2 to 7)."""
+    RIGID = "rigid"
+    """DPS, weighted completion and fixed gangs that are never stopped: the same machines over one window of slots.
+    Not within ELASTIC: machines on one server do without transfer."""
+    QUEUED = "queued"
+    """Preemptive edge-cloud, chunks that never move: each is processed by the worker it is sent to."""
+
+
+class Kind(StrEnum):
+    """How a bound was proved."""
+
+    MILP_OPTIMAL = "milp_optimal"
+    """An integer programme solved to the end: the bound is the optimum."""
+    MILP_BOUND = "milp_bound"
+    """An integer programme stopped before the end: what is left open is no better than the bound."""
+    COMPACT_LP = "compact_lp"
+    """The linear relaxation of the integer programme."""
+    LAGRANGIAN = "lagrangian"
+    """Weak duality at prices improved step by step."""
+    DUAL_AT_PRICES = "dual_at_prices"
+    """Weak duality at given prices."""
+    ALONE = "alone"
+    """Every job as if the cluster were its own."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is the best that any schedule of these jobs could have come to?"""
+
+    bids: tuple[Bid, ...]
+    """All that were submitted. For an objective that is to be small: all that were completed."""
+    inventory: Inventory
+    start: int
+    """First slot in which anything runs."""
+    end: int
+    """Slots before this one are looked at one by one."""
+    objective: Objective = Objective.WELFARE
+    """WELFARE: most money; WEIGHTED_COMPLETION: least sum of weight x completion; COMPLETION: least sum of
+    completion - arrival, slots."""
+    covers: Covers = Covers.ANY
+    open_end: bool = True
+    """Also hold for schedules that go on beyond `end`; there, machines are taken to be free. False: for schedules
+    that are complete by `end`."""
+    used: Ints | None = None
+    """Units in use before anybody comes, (end - start) x S x R; None: nothing."""
+    known: float | None = None
+    """What a known schedule comes to: it is the incumbent until a better one is found."""
+
+    def __post_init__(self) -> None:
+        if self.end <= self.start:
+            raise InvalidField("end", f"expected more than start = {self.start}, got {self.end}")
+        shape = (self.end - self.start, *self.inventory.capacity.shape)
+        if self.used is not None and self.used.shape != shape:
+            raise InvalidField("used", f"expected shape {shape}, got {self.used.shape}")
+        if self.used is not None and ((self.used < 0) | (self.used > self.inventory.capacity)).any():
+            raise InvalidField("used", "expected units from 0 to the capacity")
+        for i, bid in enumerate(self.bids):
+            if len(bid.delay) != len(self.inventory.servers):
+                raise InvalidField(f"bids[{i}].delay", f"expected {len(self.inventory.servers)} numbers")
+
+    @property
+    def slots(self) -> int:
+        """T."""
+        return self.end - self.start
+
+    @property
+    def most(self) -> bool:
+        """Whether more is better."""
+        return self.objective is Objective.WELFARE
+
+    def free(self) -> Ints:
+        """Units that nobody uses, T x S x R."""
+        whole = np.broadcast_to(self.inventory.capacity, (self.slots, *self.inventory.capacity.shape))
+        return whole if self.used is None else whole - self.used
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is proved, and what is known to be possible."""
+
+    kind: Kind
+    covers: Covers
+    bound: float
+    """No schedule covered is better: none earns more, or none takes less."""
+    incumbent: float | None
+    """What the best schedule found comes to; None if none was found."""
+    steps: int = 0
+    """Of the solver or the descent: how often jobs were asked, or nodes of the tree."""
+
+    @property
+    def gap(self) -> float | None:
+        """By how much of the incumbent, or of a bound that is to be small, the two differ at most; None: not known."""
+        if self.incumbent is None:
+            return None
+        difference, base = abs(self.bound - self.incumbent), min(abs(self.bound), abs(self.incumbent))
+        if difference <= 1e-9 * max(abs(self.bound), abs(self.incumbent)):
+            return 0.0
+        return difference / base if base > 0 else None

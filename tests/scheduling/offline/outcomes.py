@@ -1,0 +1,40 @@
+"""What a run came to by each objective, and the question whose bound it must keep."""
+
+from collections.abc import Iterator, Sequence
+
+from scheduling.bid import Bid
+from scheduling.inventory import Inventory
+from scheduling.ledger import Ledger
+from scheduling.offline import Answer, Question
+from scheduling.policy import Job, Objective, Policy
+from scheduling.simulation import simulate
+
+ROUNDING = 1e-9
+
+
+def forever() -> float:
+    return 60.0
+
+
+def finished(policy: Policy, bids: Sequence[Bid], inventory: Inventory, *, slots: int) -> list[Job]:
+    going = simulate(policy, bids, Ledger(inventory, start=0, slots=slots), until=100 * slots)
+    assert not going.book.jobs
+    return list(going.done.values())
+
+
+def ends_of(done: Sequence[Job]) -> int:
+    return max((job.completion or 0 for job in done), default=0)
+
+
+def outcomes(bids: Sequence[Bid], done: Sequence[Job]) -> Iterator[tuple[Objective, tuple[Bid, ...], float]]:
+    """Objective, the bids it is about, and what it comes to."""
+    ends = [(job.bid, job.completion or 0) for job in done]
+    yield Objective.WELFARE, tuple(bids), sum(bid.utility.at(end - bid.arrival) for bid, end in ends)
+    served = tuple(bid for bid, _ in ends)
+    yield Objective.WEIGHTED_COMPLETION, served, sum(bid.utility.value * end for bid, end in ends)
+    yield Objective.COMPLETION, served, float(sum(end - bid.arrival for bid, end in ends))
+
+
+def holds(answer: Answer, question: Question, total: float) -> bool:
+    slack = ROUNDING * max(1.0, abs(total))
+    return total <= answer.bound + slack if question.most else total >= answer.bound - slack

@@ -1,0 +1,105 @@
+"""No policy is better than a bound, whatever the objective and wherever the bound stops to look slot by slot."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster.traces.formats import open_trace
+from cluster.traces.records import TraceJob
+from scheduling.arrays import Json
+from scheduling.bid import Bid
+from scheduling.inventory import Inventory
+from scheduling.offline import Covers, Question, best_bound, dual_at_prices, lagrangian
+from scheduling.policy import Objective
+from scheduling.registry import make_policy
+from studies.traces.machines import gpu_cluster
+from studies.traces.mapping import Rules, to_bids
+from studies.workloads import dps, oasis, preemptive, weighted_completion
+from tests.scheduling.offline.outcomes import ends_of, finished, forever, holds, outcomes
+from tests.scheduling.policy_settings import each_auction, each_policy
+from tests.scheduling.test_every_policy import run
+
+PHILLY = Path(__file__).resolve().parents[4] / "shared" / "traces" / "philly" / "philly_day_2017-10-12.csv"
+seeds = st.integers(0, 2**32 - 1)
+
+
+@each_policy
+@settings(max_examples=5, deadline=None)
+@given(seed=seeds, level=st.floats(0, 20))
+def test_none_beats_a_bound_for_any_schedule(name: str, parameters: Json, seed: int, level: float) -> None:
+    drawn, bids, going = run(make_policy(name, parameters), seed)
+    done = list(going.done.values())
+    last = ends_of(done)
+    for objective, served, total in outcomes(bids, done):
+        for end in {1 + last // 2, last} - {0}:
+            question = Question(served, drawn.inventory, 0, end, objective, open_end=end < last)
+            assert holds(lagrangian(question, forever, steps=40).answer, question, total)
+            prices = np.random.default_rng(seed).uniform(0, level, (end, len(drawn.inventory.resources)))
+            assert holds(dual_at_prices(question, prices), question, total)
+
+
+@each_auction
+@settings(max_examples=6, deadline=None)
+@given(seed=seeds)
+def test_no_elastic_auction_beats_a_bound_for_elastic_schedules(name: str, parameters: Json, seed: int) -> None:
+    policy = make_policy(name, parameters)
+    drawn, bids, going = run(policy, seed)
+    covers = Covers.ELASTIC if name == "oasis" else Covers.RIGID
+    for objective, served, total in outcomes(bids, list(going.done.values())):
+        question = Question(served, drawn.inventory, 0, 6, objective, covers)
+        assert holds(lagrangian(question, forever, steps=40).answer, question, total)
+
+
+def workload(kind: str, rng: np.random.Generator) -> tuple[Inventory, tuple[Bid, ...], int]:
+    """A small one by the settings of a paper, and a horizon."""
+    if kind == "dps":
+        drawn = dps.draw(dps.Setting(servers=4, slots=20, jobs=12, types=2, chunks=(2, 6), epochs=(2, 6)), rng)
+        return drawn.inventory, drawn.bids, 20
+    if kind == "oasis":
+        market = oasis.draw(oasis.Setting(servers=4, slots=20, jobs=12), rng)
+        return market.inventory, market.bids, 20
+    if kind == "preemptive":
+        edge = preemptive.draw(preemptive.Setting(jobs=12, servers=6, span=10, types=(2, 2)), rng)
+        return edge.inventory, edge.bids, 400
+    setting = weighted_completion.Setting(servers=6, slots=40, jobs=12)
+    weighted = weighted_completion.draw(setting, rng)
+    return weighted.inventory, weighted.bids, 400
+
+
+@pytest.mark.parametrize(
+    ("kind", "policy"),
+    [
+        ("dps", "dps"),
+        ("dps", "fifo"),
+        ("oasis", "oasis"),
+        ("preemptive", "preemptive"),
+        ("preemptive", "srtf"),
+        ("weighted", "weighted_completion"),
+        ("weighted", "drf"),
+    ],
+)
+def test_nor_on_workloads_of_the_papers(kind: str, policy: str) -> None:
+    seed = int(np.random.default_rng().integers(2**32))
+    inventory, bids, slots = workload(kind, np.random.default_rng(seed))
+    done = finished(make_policy(policy, {}), bids, inventory, slots=slots)
+    for objective, served, total in outcomes(bids, done):
+        question = Question(served, inventory, 0, max(1, min(60, ends_of(done))), objective)
+        assert holds(best_bound(question, forever), question, total), f"seed {seed}"
+
+
+@pytest.mark.parametrize("policy", ["fifo", "dps", "drf", "tiresias", "weighted_completion"])
+def test_nor_on_a_slice_of_a_trace(policy: str) -> None:
+    rows = [job for job in open_trace(PHILLY, TraceJob).rows if (job.duration_s or 0) < 6 * 3600][:60]
+    inventory = gpu_cluster(16)
+    bids = to_bids(rows, inventory, Rules(slot_s=1800), np.random.default_rng(1)).bids
+    done = finished(make_policy(policy, {}), bids, inventory, slots=60)
+    for objective, served, total in outcomes(bids, done):
+        question = Question(served, inventory, 0, 40, objective)
+        answer = best_bound(question, forever)
+        assert holds(answer, question, total)
+        assert answer.covers is Covers.ANY
+        if objective is Objective.WELFARE:
+            assert answer.bound < 1.6 * total, "the bound is worth something"
