@@ -7,6 +7,7 @@ from typing import Any
 from scheduling.arrays import Json
 from scheduling.baselines.antman import AntMan
 from scheduling.baselines.batch_sche import BatchSche
+from scheduling.baselines.dorm import Dorm
 from scheduling.baselines.drf import Drf
 from scheduling.baselines.fifo import Fifo
 from scheduling.baselines.rrh import Rrh
@@ -34,6 +35,7 @@ POLICIES: Mapping[str, type[Any]] = {
     "tiresias_l": TiresiasL,
     "batch_sche": BatchSche,
     "rrh": Rrh,
+    "dorm": Dorm,
 }
 
 

@@ -51,7 +51,7 @@ class Drf(Baseline):
         """Start jobs that wait at their fair share, and re-scale the others."""
         rows = ((task, ideal_gang(task.job.bid, floor.inventory, 1)) for task in floor.in_order)
         gangs = {task: gang for task, gang in rows if gang is not None}
-        capacity = _shared_out(floor)
+        capacity = shared_out(floor)
         targets = dict(zip(gangs, fair_counts(list(gangs.values()), floor.inventory, capacity), strict=True))
         wanted = {
             task: _in_time(floor, task, replace(gang, count=max(1, targets[task]))) for task, gang in gangs.items()
@@ -119,7 +119,7 @@ def dominant_share(demand: Ints, capacity: Ints) -> Fraction:
     return max(Fraction(int(d), max(1, int(c))) for d, c in zip(demand, capacity, strict=True))
 
 
-def _shared_out(floor: Floor) -> Ints:
+def shared_out(floor: Floor) -> Ints:
     """What all servers have now without bound jobs, R numbers."""
     total: Ints = floor.room.free(1).sum(axis=0)
     for p in (p for task in floor.tasks for p in task.held):

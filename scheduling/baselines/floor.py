@@ -98,7 +98,7 @@ class Floor:
         self.room = Room.of(book.ledger)
         self.slots = self.room.slots
         self.memory = Memory.of(book.ledger)
-        self._pause = pause
+        self.pause = pause
         self._jobs = book.jobs
         self._new = new
         last = book.line[-1].bid.arrival if book.line else book.now
@@ -116,7 +116,7 @@ class Floor:
         """All, in order of admission."""
         jobs = self._jobs if self._new is None else (*self._jobs, self._new)
         free = (job for job in jobs if not job.bound)
-        rows = self.memory.recall(free, pause=self._pause)
+        rows = self.memory.recall(free, pause=self.pause)
         return [self._met.get(known.job.bid.id) or Task(known, now=self.now) for known in rows]
 
     @property
@@ -248,7 +248,7 @@ class Floor:
         """The task of a job that holds nothing, before `tasks` are looked at."""
         task = self._met.get(job.bid.id)
         if task is None:
-            task = self._met[job.bid.id] = Task(Known(job, self._pause), now=self.now)
+            task = self._met[job.bid.id] = Task(Known(job, self.pause), now=self.now)
         return task
 
 

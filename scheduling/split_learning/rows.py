@@ -67,6 +67,10 @@ class Rows:
         self._whole.append(int(whole))
         return len(self._cost) - 1
 
+    def most(self, column: int) -> float:
+        """The high end of a column's range."""
+        return self._high[column]
+
     def row(self, terms: Iterable[tuple[int, float]], low: float = -inf, high: float = inf) -> None:
         """Add low <= sum of value x column <= high; terms of one column add up."""
         for column, value in terms:

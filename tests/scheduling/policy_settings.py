@@ -33,6 +33,7 @@ SETTINGS: dict[str, list[Json]] = {
     "srtf": [{}],
     "tiresias_l": [{}, {"threshold": 2.0}],
     "batch_sche": [{}, {"batches": "chained"}],
+    "dorm": [{"adjustments": 0.5, "considered": 3}],
     "rrh": [{}, {"threshold": 0.2, "risk": 0.9, "seed": 7}],
     "preemptive": [{}, {"cloud": "paper"}, {"cloud": "cloud"}, {"cloud": "edge"}, {"cloud": "edge", "ageing": 0.5}],
 }

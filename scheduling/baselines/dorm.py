@@ -1,0 +1,188 @@
+"""Dorm: the cluster is divided anew as jobs come and go, for the most utilisation that is fair and changes little."""
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+
+from scheduling.baselines.baseline import Baseline
+from scheduling.baselines.dorm_programme import Limits, Share, Wish, divide, pss_for
+from scheduling.baselines.drf import fair_counts, shared_out
+from scheduling.baselines.floor import Floor, Stopped, Task
+from scheduling.baselines.gang import Gang, ideal_gang, room_for
+from scheduling.baselines.room import Room
+from scheduling.bid import Bid
+from scheduling.inventory import Inventory
+from scheduling.parameters import check_parameters, parameter
+from scheduling.policy import Cause
+from scheduling.schedule import Role
+from scheduling.work import Machines
+
+
+@dataclass(frozen=True)
+class Dorm(Baseline):
+    """An integer programme gives workers and PSs to all jobs at once, at every arrival and completion.
+
+    At every event (an arrival; a completion, cancellation or failure; a change of servers or policy) the programme
+    `dorm_programme.divide` is solved to its proven optimum, over the jobs that run and the first `considered` that
+    wait and could use some server now, in order of arrival. Types are ideal (`gang.ideal_gang`); workers and PSs may
+    be on any servers, b / B PSs for each worker, rounded up, also where they are side by side.
+
+    - *Fair share*: workers by progressive filling (`drf.fair_counts`) over these jobs, without what bound jobs hold,
+      but no fewer than complete the job within the horizon wherever they are.
+    - *Unfairness*, the sum of the distances from the fair shares, is at most `unfairness` x 2 x number of resources.
+    - *Adjustments*: at most ceil(`adjustments` x running jobs) of the jobs that run change machines. Who is adjusted
+      does nothing in the next slot. Nobody is stopped entirely; who would then be late for the horizon is not adjusted.
+
+    A job whose new machines, all of them, have room on one server beside the others' moves there, to the one with the
+    least left (the share of the cluster, summed over resources; the first of equals). What holds machines before a
+    bound job's begin does not use those either. When only a slot passes, and an upload is over, jobs start, and none is
+    adjusted. Of divisions that are equally good HiGHS chooses, the same each time.
+
+    References
+    ----------
+    OASiS, Section V.A (iv); Sun, Wen, Ta, Yan, Towards distributed machine learning in shared clusters: a
+    dynamically-partitioned approach, SMARTCOMP 2017. There every job has a least number of containers at once; here
+    jobs may wait, as more come than fit. Workers and PSs are containers of one kind there.
+    """
+
+    unfairness: float = parameter(0.1, "Limit of unfairness, as a share of the most there can be.", low=0.0, high=1.0)
+    adjustments: float = parameter(0.1, "Share of the running jobs that an event may adjust.", low=0.0, high=1.0)
+    considered: int = parameter(20, "Jobs in line that the programme looks at.", low=1, high=1000)
+
+    name = "dorm"
+    title = "Dorm: machines divided anew for the most utilisation within limits of unfairness and change, nobody pays"
+    pause = 1
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def arrange(self, floor: Floor, cause: Cause | None) -> None:
+        """Divide the cluster, and give everyone what is new to it."""
+        only_starts = cause is Cause.SLOT
+        rows = [(task, ideal_gang(task.job.bid, floor.inventory, 1)) for task in floor.in_order]
+        known = [(task, gang) for task, gang in rows if gang is not None]
+        waiting = [(task, gang) for task, gang in known if not task.running and task.usable.any()]
+        if not waiting and (
+            only_starts or all(task.workers == gang.bid.chunks for task, gang in known if task.running)
+        ):
+            return
+        if only_starts and all(task.known.uploaded < floor.now for task, _ in waiting):
+            return
+        first = {task for task, _ in waiting[: self.considered]}
+        chosen = [(task, gang) for task, gang in known if task.running or task in first]
+        wishes = _wishes(chosen, floor, only_starts=only_starts)
+        movable = [task for (task, _), wish in zip(chosen, wishes, strict=True) if wish.held and not wish.fixed]
+        held = {task: floor.stop(task) for task in movable}
+        free = floor.room.free(floor.slots)
+        limits = Limits(
+            unfairness=self.unfairness * 2 * len(floor.inventory.resources),
+            adjustments=ceil(Fraction(self.adjustments) * sum(task.running or task in held for task, _ in chosen)),
+        )
+        shares = divide(wishes, floor.inventory, free, limits)
+        _give(floor, [(task, wish, share) for (task, _), wish, share in zip(chosen, wishes, shares, strict=True)], held)
+
+    def can_run(self, bid: Bid, floor: Floor) -> bool:
+        """Whether the programme would run the job on the empty cluster."""
+        gang = ideal_gang(bid, floor.inventory, 1)
+        least = None if gang is None else _least(gang, Fraction(bid.work), floor.slots)
+        if gang is None or least is None:
+            return False
+        if _fits_simply(replace(gang, count=least), floor.inventory):
+            return True
+        everywhere = np.ones(len(floor.inventory.servers), dtype=np.bool_)
+        alone = Wish(gang, least=least, target=least, usable=everywhere)
+        empty = Room(floor.inventory, now=0, slots=floor.slots).free(floor.slots)
+        return divide([alone], floor.inventory, empty, Limits(0.0, 0)) != [None]
+
+
+def _wishes(chosen: list[tuple[Task, Gang]], floor: Floor, *, only_starts: bool) -> list[Wish]:
+    counts = fair_counts([gang for _, gang in chosen], floor.inventory, shared_out(floor))
+    wishes = []
+    for (task, gang), count in zip(chosen, counts, strict=True):
+        enough = _least(gang, task.left, floor.slots - (floor.pause if task.past else 0))
+        held = _held(task, floor) if task.running else None
+        wishes.append(
+            Wish(
+                gang,
+                least=enough or gang.bid.chunks,
+                target=max(count, enough or 1),
+                usable=task.usable,
+                held=held,
+                fixed=held is not None and (only_starts or enough is None or enough > held.count),
+            )
+        )
+    return wishes
+
+
+def _least(gang: Gang, left: Fraction, slots: int) -> int | None:
+    """The fewest workers that complete so much work in so many slots on different servers; None if all cannot."""
+    counts = range(1, gang.bid.chunks + 1)
+    return next((n for n in counts if replace(gang, count=n).duration(left, spread=True) <= slots), None)
+
+
+def _fits_simply(gang: Gang, inventory: Inventory) -> bool:
+    """Whether the gang fits the empty cluster with all its PSs on one server: quick to ask, and mostly it does."""
+    pss, demand = pss_for(gang, gang.count, inventory), inventory.worker_demand[gang.worker]
+    room = room_for(inventory.capacity, demand)
+    if gang.ps is None:
+        return int(room.sum()) >= gang.count
+    rest = inventory.capacity - pss * inventory.ps_demand[gang.ps]
+    hosts = (rest >= 0).all(axis=1)
+    return bool((hosts & (room.sum() - room + room_for(rest, demand) >= gang.count)).any())
+
+
+def _held(task: Task, floor: Floor) -> Share:
+    share = Share(*(np.zeros(len(floor.inventory.servers), dtype=np.int64) for _ in range(2)))
+    for p in task.held:
+        (share.workers if p.role is Role.WORKER else share.pss)[p.server] += p.count
+    return share
+
+
+def _give(floor: Floor, rows: list[tuple[Task, Wish, Share | None]], held: dict[Task, Stopped]) -> None:
+    """Put everyone where the programme says, then those who are new there on one server if all they have fits one."""
+    new = []
+    for task, wish, share in rows:
+        if share is not None and share is wish.held:
+            if task in held:
+                floor.resume(task, held[task])
+        elif share is not None:
+            gang = replace(wish.gang, count=share.count)
+            floor.put(task, _machines(share, gang), gang)
+            new.append((task, wish, gang, share))
+    for task, wish, gang, share in new:
+        before = floor.stop(task)
+        server = _one_server(floor, wish, gang, int(share.pss.sum()))
+        if server is None:
+            floor.resume(task, before)
+        else:
+            floor.put(task, _machines_on(server, gang, int(share.pss.sum())), gang)
+
+
+def _one_server(floor: Floor, wish: Wish, gang: Gang, pss: int) -> int | None:
+    """The usable server with the least left that has room for all machines."""
+    inventory = floor.inventory
+    need = gang.count * inventory.worker_demand[gang.worker]
+    if gang.ps is not None:
+        need = need + pss * inventory.ps_demand[gang.ps]
+    free = floor.room.free(floor.slots)
+    fitting = np.flatnonzero((free >= need).all(axis=1) & wish.usable)
+    if not len(fitting):
+        return None
+    left = (free[fitting] / np.maximum(1, inventory.capacity.sum(axis=0))).sum(axis=1)
+    return int(fitting[left.argmin()])
+
+
+def _machines(share: Share, gang: Gang) -> Machines:
+    rows = [(Role.WORKER, s, gang.worker, n) for s, n in enumerate(share.workers.tolist()) if n]
+    if gang.ps is not None:
+        rows += [(Role.PS, s, gang.ps, n) for s, n in enumerate(share.pss.tolist()) if n]
+    return tuple(sorted(rows))
+
+
+def _machines_on(server: int, gang: Gang, pss: int) -> Machines:
+    rows = [(Role.WORKER, server, gang.worker, gang.count)]
+    if gang.ps is not None:
+        rows.append((Role.PS, server, gang.ps, pss))
+    return tuple(sorted(rows))
