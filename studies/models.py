@@ -4,7 +4,7 @@ from typing import Final
 
 from django.conf import settings
 from django.db import models
-from django.db.models import CheckConstraint, Index, Q
+from django.db.models import CheckConstraint, Index, Q, UniqueConstraint
 
 from cluster.models import Cluster
 from studies.work.rows import Work, WorkState
@@ -19,6 +19,8 @@ class Question(models.TextChoices):
     ITSELF = "", "For itself"
     METHOD = "method", "Another method"
     HELPER = "helper", "More helpers"
+    REPLAN = "replan", "Again, after changes"
+    SLOT = "slot", "Another length of slots"
 
 
 class Plan(Work):
@@ -34,6 +36,9 @@ class Plan(Work):
     )
     question = models.CharField(max_length=10, choices=Question, default=Question.ITSELF, blank=True)
     instance = models.JSONField(help_text="In the format of instance files.")
+    origin = models.JSONField(null=True, help_text="The scenario or profile it was made of, as it was asked.")
+    idempotency_key = models.CharField(max_length=140, null=True)
+    body_digest = models.CharField(max_length=64, blank=True, help_text="SHA-256 of the body that brought the key.")
     helpers = models.PositiveIntegerField()
     clients = models.PositiveIntegerField()
     slot_ms = models.PositiveIntegerField()
@@ -51,6 +56,11 @@ class Plan(Work):
         constraints = [
             *Work.Meta.constraints,
             CheckConstraint(condition=Q(question__in=Question.values), name="plan_question_known"),
+            UniqueConstraint(
+                fields=["owner", "idempotency_key"],
+                condition=Q(idempotency_key__isnull=False),
+                name="plan_idempotency_key_once",
+            ),
             CheckConstraint(condition=Q(seconds__gt=0, seconds__lte=MOST_SECONDS), name="plan_seconds_in_range"),
             CheckConstraint(
                 condition=~Q(state=WorkState.DONE)

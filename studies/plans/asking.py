@@ -13,6 +13,7 @@ from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.methods import METHODS
 from studies.models import Plan, Question
 from studies.plans.more import one_more_helper
+from studies.plans.stored import result_in
 from studies.plans.wish import Wish
 from studies.work import waking
 from studies.work.rows import OPEN
@@ -46,6 +47,12 @@ def ask_one_more_helper(owner: User, plan: Plan) -> Plan:
     return _keep(owner, [replace(wish, instance=instance)], of=plan, question=Question.HELPER)[0]
 
 
+def ask_again(owner: User, plan: Plan, wish: Wish) -> Plan:
+    """Ask for a plan that keeps the assignments of one that is there; raises TooManyWait, NothingYet."""
+    result_in(plan)
+    return _keep(owner, [wish], of=plan, question=Question.REPLAN)[0]
+
+
 def wake() -> None:
     """Once the open transaction is committed, tell a worker that plans wait."""
     waking.wake("studies.tasks.compute_plans", queue="plans")  # by name: the task calls this module
@@ -54,7 +61,7 @@ def wake() -> None:
 def _wish_of(plan: Plan) -> Wish:
     return Wish(
         instance=read_split_learning(plan.instance),
-        method=plan.method,
+        method=plan.method if plan.method in METHODS else "exact",  # planning again is none that others compare with
         seconds=plan.seconds,
         seed=plan.seed,
         label=plan.label,
@@ -76,6 +83,7 @@ def _keep(owner: User, wishes: Sequence[Wish], *, of: Plan | None, question: Que
                 of=of,
                 question=question,
                 instance=wish.document,
+                origin=wish.origin,
                 helpers=len(wish.instance.helpers),
                 clients=len(wish.instance.clients),
                 slot_ms=wish.instance.slot_ms,

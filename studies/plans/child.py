@@ -1,7 +1,8 @@
 """`python -m studies.plans.child`: one plan in a process of its own, so that it can be ended within any step.
 
-Standard input has the order as one line of JSON; its end, or any further line, asks for the best so far. Standard
-output has a line of JSON for each thing to tell: `ready` when kernels are loaded, `step`s, and `plan` or `error`.
+Standard input has the order as one line of JSON, with the plan `before` if its assignments are to be kept; its end, or
+any further line, asks for the best so far. Standard output has a line of JSON for each thing to tell: `ready` when
+kernels are loaded, `step`s, and `plan` or `error`.
 """
 
 import json
@@ -13,14 +14,16 @@ from threading import Event, Thread
 from time import monotonic, sleep
 from typing import Final, TextIO
 
+import numpy as np
+
 from scheduling.arrays import Json
 from scheduling.errors import SchedulingError
-from scheduling.split_learning.check import violations
-from scheduling.split_learning.document import plan_document, read_split_learning
+from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.method import Step
 from scheduling.split_learning.methods import last_step
-from scheduling.split_learning.plan import Plan
 from scheduling.split_learning.warming import warm_up
+from studies.plans.replanned import again
+from studies.plans.results import plan_of, result_of
 
 LONGEST_ORPHAN_S: Final = 30.0
 """How long a step may go on when the answer is wanted; a step of an integer programme would go on for minutes."""
@@ -45,22 +48,6 @@ class Budget:
         return 0.0 if self.wanted.is_set() else self.seconds - self.elapsed
 
 
-def result_of(plan: Plan, lower_bound: int) -> Json:
-    """The plan's document with what pages and answers tell of each client, in slots; raises if it is none."""
-    wrong = violations(plan)
-    if wrong:
-        raise SchedulingError(f"the plan that was found is none: {wrong[0]}")
-    return {
-        **plan_document(plan, lower_bound),
-        "interruptions": plan.interruptions,
-        "preemptive": plan.preemptive,
-        **{
-            name: getattr(plan, name).tolist()
-            for name in ("completion", "slack", "waiting", "key_forward", "key_backward")
-        },
-    }
-
-
 def answer(order: Json, wanted: Event, tell: Tell) -> None:
     """Compute what was ordered and tell of it."""
     try:
@@ -73,10 +60,17 @@ def answer(order: Json, wanted: Event, tell: Tell) -> None:
             makespan = None if step.plan is None else step.plan.makespan
             tell({"step": [round(budget.elapsed, 3), step.lower_bound, makespan, step.note[:200]]})
 
-        last = last_step(instance, order["method"], left=budget.left, seed=order["seed"], seen=seen)
+        if order.get("before") is None:
+            last = last_step(instance, order["method"], left=budget.left, seed=order["seed"], seen=seen)
+            more = {}
+        else:
+            anew = again(plan_of(order["before"]["instance"], order["before"]["result"]), instance)
+            for last in anew.steps(instance, left=budget.left, rng=np.random.default_rng(order["seed"])):
+                seen(last)
+            more = anew.document()
         if last.plan is None:
             raise SchedulingError(f"{order['method']} found no plan")
-        tell({"plan": result_of(last.plan, last.lower_bound)})
+        tell({"plan": result_of(last.plan, last.lower_bound) | more})
     except SchedulingError as error:
         tell({"error": str(error)})
 

@@ -6,6 +6,7 @@ from time import monotonic
 from typing import Final
 
 from scheduling.arrays import Json
+from studies.models import Question
 from studies.plans import states
 from studies.plans.states import Attempt
 from studies.work.processes import Gone, Limits, NoAnswer, Process, Stopping, Watch, compute
@@ -92,7 +93,10 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
 
 def _order_of(attempt: Attempt) -> Json:
     """What a process is told to compute."""
-    order = attempt.row.values("instance", "method", "seconds", "seed").first()
-    if order is None:
+    row = attempt.row.select_related("of").first()
+    if row is None:
         raise Gone
-    return dict(order)
+    order = {name: getattr(row, name) for name in ("instance", "method", "seconds", "seed")}
+    if row.question == Question.REPLAN and row.of is not None:
+        order["before"] = {"instance": row.of.instance, "result": row.of.result}
+    return order

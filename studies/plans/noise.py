@@ -11,7 +11,7 @@ from django.core.cache import cache
 from scheduling.errors import InvalidField
 from scheduling.split_learning.noise import Noisy, under_noise
 from studies.models import Plan
-from studies.plans.stored import NothingYet, core_plan
+from studies.plans.stored import core_plan, result_in
 
 SPREAD: Final = 0.2
 LARGEST_SPREAD: Final = 0.9
@@ -72,8 +72,7 @@ def few_draws(plan: Plan) -> int:
 
 def noise_of(plan: Plan, asked: Draws) -> Noise:
     """Draw; what was drawn lately is remembered, since pages ask for it several times. Raises NothingYet."""
-    if plan.result is None:
-        raise NothingYet(f"Plan {plan.pk} has no schedule: it is {plan.get_state_display().lower()}.")
+    result_in(plan)
     key = f"plan-noise/{plan.pk}/{plan.submitted_at.timestamp()}/{asked.spread}/{asked.count}/{asked.seed}"
     found: Noise | None = cache.get(key)
     if found is None:

@@ -37,6 +37,8 @@ class Wish:
     seed: int = 0
     label: str = ""
     cluster: Cluster | None = None
+    origin: Json | None = None
+    """The scenario or profile the instance is made of, as it was asked."""
 
     @classmethod
     def from_json(cls, body: Json) -> "Wish":
@@ -50,16 +52,16 @@ class Wish:
         if not isinstance(method, str):
             raise InvalidField("method", f"expected a text, got {shown(method)}")
         method_of(method)
-        label = body.get("label", "")
-        if not isinstance(label, str) or len(label) > LONGEST_LABEL:
-            raise InvalidField("label", f"expected a text of at most {LONGEST_LABEL} characters")
         return cls(
-            instance=_read(body["instance"], cluster) if "instance" in body else _drawn(body["scenario"], cluster),
+            instance=read_instance(body["instance"], cluster)
+            if "instance" in body
+            else _drawn(body["scenario"], cluster),
             method=method,
-            seconds=_seconds(body.get("seconds", SECONDS)),
-            seed=check_integer("seed", body.get("seed", 0)),
-            label=label,
+            seconds=checked_seconds(body.get("seconds", SECONDS)),
+            seed=checked_seed(body.get("seed", 0)),
+            label=checked_label(body.get("label", "")),
             cluster=cluster,
+            origin={name: body[name] for name in ("scenario",) if name in body} or None,
         )
 
     @property
@@ -68,7 +70,20 @@ class Wish:
         return instance_document(self.instance)
 
 
-def _seconds(value: object) -> float:
+def checked_seed(value: object) -> int:
+    """Of what a method draws; raises InvalidField."""
+    return check_integer("seed", value)
+
+
+def checked_label(value: object) -> str:
+    """A name for people; raises InvalidField."""
+    if not isinstance(value, str) or len(value) > LONGEST_LABEL:
+        raise InvalidField("label", f"expected a text of at most {LONGEST_LABEL} characters")
+    return value
+
+
+def checked_seconds(value: object) -> float:
+    """A budget of time; raises InvalidField."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
         raise InvalidField("seconds", f"expected a number, got {shown(value)}")
     if not LEAST_SECONDS <= value <= MOST_SECONDS:
@@ -83,7 +98,8 @@ def _cluster(name: object) -> Cluster:
     return found
 
 
-def _read(document: object, cluster: Cluster | None) -> Instance:
+def read_instance(document: object, cluster: Cluster | None) -> Instance:
+    """A whole instance, with the memory of servers if there is a cluster; raises InvalidField."""
     try:
         _check_size(document)
         return read_split_learning(document if cluster is None else _of_servers(document, cluster))

@@ -12,6 +12,8 @@ def brief(plan: Plan) -> Json:
     return {
         **{name: getattr(plan, name) for name in ("id", "label", "state", "method", "seconds", "seed")},
         **{name: getattr(plan, name) for name in ("helpers", "clients", "slot_ms", "lower_bound", "makespan", "gap")},
+        "of": plan.of_id,
+        "question": plan.question,
         "owner": plan.owner.get_username(),
         "cluster": None if plan.cluster is None else plan.cluster.name,
         "optimal": plan.optimal,
@@ -40,5 +42,7 @@ def full(plan: Plan) -> Json:
             "preemptive": result["preemptive"],
             "interruptions": result["interruptions"],
             "clients": [asdict(client) for client in readings.clients_of(plan)],
+            "changes": result.get("changes"),
+            "from_scratch": result.get("from_scratch"),
         },
     }

@@ -32,6 +32,13 @@ PLANS: Final[dict[str, Json]] = {
 }
 """Bodies, by what they show."""
 
+AGAIN: Final[dict[str, Json]] = {
+    "Somebody dropped out, somebody is slow": {"changes": {"drop": ["phone"], "slower": {"camera": 1.5}}},
+    "Another like one that is there": {"changes": {"join": [{"name": "camera-2", "like": "camera"}]}, "seconds": 5},
+    "Everything anew": {"instance": TINY},
+}
+"""Bodies that ask for a plan again, of the instance by hand."""
+
 CSV: Final = """helper,client,memory_gb,demand_gb,release,forward,gap,backward,tail
 vm,phone,8,2,4,3,2,5,4
 vm,camera,,2,7,3,3,5,8

@@ -9,7 +9,8 @@ from rest_framework import serializers
 from auctions.api.bodies import Document
 from scheduling.split_learning.instance import LARGEST_SLOTS, MOST_CLIENTS, MOST_HELPERS
 from scheduling.split_learning.methods import METHODS
-from studies.models import MOST_SECONDS
+from studies.models import MOST_SECONDS, Question
+from studies.plans.changes import LARGEST_FACTOR
 from studies.plans.wish import LEAST_SECONDS, LONGEST_LABEL, SECONDS
 from studies.split_learning.scenarios import SLOT_MS
 from studies.work.rows import WorkState
@@ -26,6 +27,12 @@ _GB: Final[dict[str, Any]] = {
 
 def _slots(text: str, *, null: bool = False) -> serializers.IntegerField:
     return serializers.IntegerField(allow_null=null, min_value=0, help_text=f"{text}, slots.")
+
+
+def _slots_in(name: str, required: bool = False) -> serializers.IntegerField:
+    return serializers.IntegerField(
+        required=required, min_value=0, max_value=LARGEST_SLOTS, help_text=f"As `{name}` of an instance, slots."
+    )
 
 
 @extend_schema_field(_TABLE)
@@ -101,10 +108,15 @@ class ScenarioIn(Document):
     )
 
 
-class PlanIn(Document):
-    label = serializers.CharField(  # type: ignore[assignment]
-        required=False, allow_blank=True, max_length=LONGEST_LABEL, help_text="Your name for it."
-    )
+class LabelledIn(Document):
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """With the label, which as an attribute would be taken for that of a field."""
+        text = "Your name for it; of a plan made again that of the plan before if not given."
+        label = serializers.CharField(required=False, allow_blank=True, max_length=LONGEST_LABEL, help_text=text)
+        return {"label": label, **super().get_fields()}
+
+
+class PlanIn(LabelledIn):
     instance = InstanceIn(required=False, help_text="What has to be planned. Or a scenario.")
     scenario = ScenarioIn(required=False, help_text="Measured devices and links drawn from a seed, for an instance.")
     method = serializers.ChoiceField(list(METHODS), required=False, help_text="exact if not given.")
@@ -119,6 +131,56 @@ class PlanIn(Document):
     )
     cluster = serializers.CharField(
         required=False, help_text="Name of a cluster: each helper is then one of its servers, by name."
+    )
+
+
+class TimesIn(Document):
+    client = serializers.CharField(help_text="Whose.")
+    helper = serializers.CharField(required=False, help_text="With whom; with all of them if not given.")
+    release, forward, gap = _slots_in("release"), _slots_in("forward"), _slots_in("gap")
+    backward, tail = _slots_in("backward"), _slots_in("tail")
+
+
+class JoinedTimesIn(Document):
+    release, forward, gap = _slots_in("release", True), _slots_in("forward", True), _slots_in("gap", True)
+    backward, tail = _slots_in("backward", True), _slots_in("tail", True)
+
+
+class JoinIn(Document):
+    name = serializers.CharField(min_length=1, max_length=100, help_text="That nobody has yet.")
+    like = serializers.CharField(required=False, help_text="A client whose times and demand it has; or say them:")
+    demand_gb = GigabytesIn(required=False, help_text="Memory it takes on its helper, GB.")
+    times = serializers.DictField(child=JoinedTimesIn(), required=False, help_text="By name of each helper.")
+
+
+def _factors(text: str) -> serializers.DictField:
+    return serializers.DictField(
+        child=serializers.FloatField(min_value=0, max_value=LARGEST_FACTOR), required=False, help_text=text
+    )
+
+
+class ChangesIn(Document):
+    drop = serializers.ListField(child=serializers.CharField(), required=False, help_text="Clients that dropped out.")
+    gone = serializers.ListField(child=serializers.CharField(), required=False, help_text="Helpers that are gone.")
+    slower = _factors("By client: release, gap and tail take so many times as long, rounded up.")
+    slower_helpers = _factors("By helper: its passes take so many times as long, rounded up.")
+    times = serializers.ListField(child=TimesIn(), required=False, help_text="New times of clients, slots.")
+    join = serializers.ListField(child=JoinIn(), required=False, help_text="Clients that join.")
+
+
+class ReplanIn(LabelledIn):
+    changes = ChangesIn(required=False, help_text="What is different now, at least one thing. Or a whole instance.")
+    instance = InstanceIn(
+        required=False, help_text="What there is now; clients and helpers are the same if their names are."
+    )
+    seconds = serializers.FloatField(
+        required=False,
+        min_value=LEAST_SECONDS,
+        max_value=MOST_SECONDS,
+        help_text="Budget of time, for the bound; that of the plan before if not given.",
+    )
+    seed = serializers.IntegerField(
+        required=False, min_value=0, max_value=10**9, help_text="Of what is drawn for the bound; likewise."
     )
 
 
@@ -149,17 +211,34 @@ class PathOut(Document):
     key_backward = serializers.IntegerField(help_text="The same, of its backward pass.")
 
 
+class ReplannedOut(Document):
+    client = serializers.CharField(help_text="Its name.")
+    helper = serializers.CharField(allow_null=True, help_text="Name of its helper; null if it dropped out.")
+    what = serializers.ChoiceField(
+        ["kept", "joined", "moved", "dropped"], help_text="moved: the helper it had is gone; kept: on its helper."
+    )
+    completion_before = _slots("When its batch was over in the plan before", null=True)
+    completion = _slots("When it is over now", null=True)
+
+
 class ResultOut(Document):
     makespan, lower_bound = _slots("Until the slowest client is through"), _slots("No plan is shorter")
     makespan_s = serializers.FloatField(help_text="The makespan, seconds.")
     preemptive = serializers.BooleanField(help_text="Whether a pass that arrives interrupts one with a smaller key.")
     interruptions = serializers.IntegerField(help_text="How often a pass is interrupted.")
     clients = PathOut(many=True, help_text="Each client's path, in the order of the instance.")
+    changes = ReplannedOut(
+        many=True, allow_null=True, help_text="Of a plan made again: what it means for each client; else null."
+    )
+    from_scratch = _slots("Of a plan made again: the best that was found with no assignment to keep", null=True)
 
 
 class PlanRow(Document):
+    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
+        """With the label, which as an attribute would be taken for that of a field."""
+        return {"label": serializers.CharField(allow_blank=True, help_text="Your name for it."), **super().get_fields()}
+
     id = serializers.IntegerField(help_text="Names it in addresses.")
-    label = serializers.CharField(allow_blank=True, help_text="Your name for it.")  # type: ignore[assignment]
     state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
     method = serializers.CharField(help_text="How it is planned.")
     seconds = serializers.FloatField(help_text="Budget of time.")
@@ -169,6 +248,10 @@ class PlanRow(Document):
     lower_bound, makespan = _slots("No plan is shorter", null=True), _slots("The best so far", null=True)
     gap = serializers.FloatField(allow_null=True, help_text="makespan / lower_bound - 1; 0: proven to be the best.")
     optimal = serializers.BooleanField(help_text="Whether the best so far is proven to be the best.")
+    of = serializers.IntegerField(allow_null=True, help_text="Number of the plan it was asked for beside.")
+    question = serializers.ChoiceField(
+        Question.choices, allow_blank=True, help_text="Why: another method, one more helper, again after changes."
+    )
     owner = serializers.CharField(help_text="Who asked.")
     cluster = serializers.CharField(allow_null=True, help_text="Whose servers the helpers are.")
     note = serializers.CharField(allow_blank=True, help_text="What was done last.")

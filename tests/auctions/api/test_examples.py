@@ -11,6 +11,10 @@ from auctions.api.examples import TOKEN
 from auctions.demo.scenarios import DPS, WEIGHTED
 from auctions.demo.world import market_of
 from auctions.models import Market
+from studies.plans.api.examples import TINY
+from studies.plans.asking import ask
+from studies.plans.computing import compute_next
+from studies.plans.wish import Wish
 from tests.auctions.api.conftest import operations
 
 
@@ -23,6 +27,8 @@ def demo(db: None) -> Market:
 
 def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: Any, demo: Market) -> None:
     taken = 0
+    plan = ask(User.objects.get(), Wish.from_json({"instance": TINY}))
+    assert compute_next()
     for path, method, operation in operations(document):
         if "requestBody" not in operation:
             continue
@@ -30,10 +36,12 @@ def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: An
             client = APIClient()
             client.force_authenticate(User.objects.get())
             cluster = WEIGHTED.name if "weight" in example["value"] else DPS.name
-            answer = getattr(client, method)(path.replace("{cluster}", cluster), example["value"], format="json")
+            answer = getattr(client, method)(
+                path.replace("{cluster}", cluster).replace("{plan}", str(plan.pk)), example["value"], format="json"
+            )
             assert answer.status_code in (200, 202), f"{operation['operationId']} {name}: {answer.content!r}"
             taken += 1
-    assert taken == 19
+    assert taken == 22
     lane.drain(demo.pk)
     decided = client.get("/api/v1/clusters/demo/bids").json()["results"]
     assert len(decided) == 7

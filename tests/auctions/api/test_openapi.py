@@ -89,6 +89,11 @@ def knowing(document: Any) -> Any:
     plan["required"] = ["instance"]
     for key in ("scenario", "cluster"):
         del plan["properties"][key]
+    again = bodies["ReplanIn"]
+    again["properties"]["changes"] = {"enum": [{"drop": ["phone"]}, {"slower": {"camera": 1.5}, "gone": ["vm"]}]}
+    again["properties"]["label"] = bid["label"]
+    again["required"] = ["changes"]
+    del again["properties"]["instance"]
     document["paths"]["/api/v1/plans"]["post"]["requestBody"]["content"]["text/csv"]["schema"] = {"enum": [CSV]}
     done, *others = Plan.objects.order_by("pk").values_list("pk", flat=True)
     names: dict[str, list[Any]] = {

@@ -47,6 +47,7 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "plans_delete": (204, 204, 404, 401),
     "plans_schedule": OF_THE_BID,
     "plans_noise": OF_THE_BID,
+    "plans_replan": (202, 202, 404, 401),
 }
 """What Alice (bid and plan are hers), Olga (an operator), Charlie (a stranger) and who is not known are answered."""
 
@@ -56,6 +57,7 @@ BODIES: dict[str, Any] = {
     "bids_submit": body(),
     "bids_submit_bulk": {"bids": [body()]},
     "plans_ask": {"instance": TINY},
+    "plans_replan": {"changes": {"drop": ["phone"]}},
 }
 SECRET = "a name only Alice uses"
 
@@ -80,7 +82,7 @@ def test_an_operation_answers_whom_it_may(
     if name != "bids_withdraw":
         lane.drain(market.pk)
     plan = ask(alice, Wish.from_json({"instance": TINY, "label": SECRET}))
-    if name in ("plans_schedule", "plans_noise"):
+    if name in ("plans_schedule", "plans_noise", "plans_replan"):
         compute_next()
     before = [list(rows.values()) for rows in (Bid.objects, Plan.objects)]
     path, method = next((p, m) for p, m, operation in operations(document) if operation["operationId"] == name)

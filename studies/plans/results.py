@@ -1,0 +1,45 @@
+"""A plan as it is kept, and back; without a database, since processes of their own compute plans."""
+
+import numpy as np
+
+from scheduling.arrays import Ints, Json
+from scheduling.errors import SchedulingError
+from scheduling.split_learning.check import violations
+from scheduling.split_learning.document import plan_document, read_split_learning
+from scheduling.split_learning.plan import Pieces, Plan
+
+
+def result_of(plan: Plan, lower_bound: int) -> Json:
+    """The plan's document with what pages and answers tell of each client, in slots; raises if it is none."""
+    wrong = violations(plan)
+    if wrong:
+        raise SchedulingError(f"the plan that was found is none: {wrong[0]}")
+    return {
+        **plan_document(plan, lower_bound),
+        "interruptions": plan.interruptions,
+        "preemptive": plan.preemptive,
+        **{
+            name: getattr(plan, name).tolist()
+            for name in ("completion", "slack", "waiting", "key_forward", "key_backward")
+        },
+    }
+
+
+def plan_of(instance: Json, result: Json) -> Plan:
+    """The plan of an instance's document and what `result_of` made."""
+
+    def numbers(name: str) -> Ints:
+        return np.array(result[name], dtype=np.int64)
+
+    def pieces(name: str) -> tuple[Pieces, ...]:
+        return tuple(tuple((start, end) for start, end in one[name]) for one in result["schedule"])
+
+    return Plan(
+        instance=read_split_learning(instance),
+        assignment=numbers("assignment"),
+        forward=pieces("forward"),
+        backward=pieces("backward"),
+        key_forward=numbers("key_forward"),
+        key_backward=numbers("key_backward"),
+        preemptive=result["preemptive"],
+    )

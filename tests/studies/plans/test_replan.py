@@ -1,0 +1,175 @@
+"""Plans made again: assignments are kept, changes are told, wrong ones are named."""
+
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from rest_framework.test import APIClient
+
+from scheduling.split_learning.document import read_split_learning
+from scheduling.split_learning.instance import TIMES
+from studies.models import Plan, Question
+from studies.plans.again import wish_again
+from studies.plans.api.examples import TINY
+from studies.plans.asking import ask_again, ask_one_more_helper, ask_other_methods
+from studies.plans.changes import changed
+from studies.plans.computing import compute_next
+from tests.studies.plans.conftest import URL, asked
+
+INSTANCE = read_split_learning(TINY)
+MINE = {"release": 1, "forward": 2, "gap": 3, "backward": 4, "tail": 5}
+
+
+@pytest.fixture
+def done(alice: User) -> Plan:
+    """A plan that is there."""
+    plan = asked(alice)
+    assert compute_next()
+    plan.refresh_from_db()
+    return plan
+
+
+def made(api: APIClient, plan: Plan, changes: Any) -> Any:
+    """The answer once the plan is there."""
+    answer = api.post(f"{URL}/{plan.pk}/replan", {"changes": changes}, format="json")
+    assert answer.status_code == 202, answer.content
+    assert compute_next()
+    return api.get(answer["Location"]).json()
+
+
+def test_kept_clients_stay_and_changes_are_told(api: APIClient, done: Plan) -> None:
+    changes = {"drop": ["phone"], "slower": {"camera": 2}, "join": [{"name": "drone", "like": "tablet"}]}
+    told = made(api, done, changes)
+    assert (told["state"], told["of"], told["question"], told["method"]) == ("done", done.pk, "replan", "replan")
+    rows = {row["client"]: row for row in told["result"]["changes"]}
+    assert {name: row["what"] for name, row in rows.items()} == {
+        "phone": "dropped",
+        "camera": "kept",
+        "tablet": "kept",
+        "drone": "joined",
+    }
+    before = {row["client"]: row for row in api.get(f"{URL}/{done.pk}").json()["result"]["clients"]}
+    now = {row["client"]: row for row in told["result"]["clients"]}
+    for name in ("camera", "tablet"):
+        assert now[name]["helper"] == before[name]["helper"]
+        assert rows[name]["completion_before"] == before[name]["completion"]
+        assert rows[name]["completion"] == now[name]["completion"]
+    assert rows["phone"]["helper"] is rows["phone"]["completion"] is None
+    assert told["lower_bound"] <= told["result"]["from_scratch"] <= told["makespan"]
+    assert told["steps"][0]["note"] == "2 kept, 1 joined, 1 dropped"
+
+
+def test_who_had_a_helper_that_is_gone_moves(api: APIClient, done: Plan) -> None:
+    assert done.result is not None
+    stay = {"vm": 0, "laptop": 1}
+    told = made(api, done, {"gone": ["laptop"]})
+    for row, helper in zip(told["result"]["changes"], done.result["assignment"], strict=True):
+        assert row["what"] == ("kept" if helper == stay["vm"] else "moved")
+        assert row["helper"] == "vm"
+
+
+def test_without_changes_of_times_the_plan_is_as_good_as_before(alice: User, done: Plan) -> None:
+    same = ask_again(alice, done, wish_again(done, {"instance": TINY}))
+    assert compute_next()
+    same.refresh_from_db()
+    assert same.makespan == done.makespan
+    assert same.result is not None
+    assert same.result["assignment"] == (done.result or {})["assignment"]
+
+
+def test_a_whole_instance_that_leaves_no_room_fails_in_words(alice: User, done: Plan) -> None:
+    full = deepcopy(TINY)
+    for row in full["helpers"]:
+        row["memory_gb"] = 3
+    full["clients"] = full["clients"][:2]
+    for name in TIMES:
+        full[name] = [row[:2] for row in full[name]]
+    again = ask_again(alice, done, wish_again(done, {"instance": full}))
+    assert compute_next()
+    again.refresh_from_db()
+    both = (done.result or {})["assignment"][0] == (done.result or {})["assignment"][1]
+    assert again.state == ("failed" if both else "done")
+    assert not both or "helper" in again.error
+
+
+def test_a_plan_made_again_is_planned_further(alice: User, done: Plan) -> None:
+    again = ask_again(alice, done, wish_again(done, {"changes": {"slower": {"phone": 3}}}))
+    others = ask_other_methods(alice, again)
+    assert {other.method for other in others} >= {"exact", "balanced-greedy"}
+    assert ask_one_more_helper(alice, again).method == "exact"
+    while compute_next():
+        pass
+    again.refresh_from_db()
+    assert (again.question, again.makespan is None) == (Question.REPLAN, False)
+
+
+def test_a_plan_that_is_not_there_is_not_made_again(api: APIClient, alice: User) -> None:
+    waiting = asked(alice)
+    answer = api.post(f"{URL}/{waiting.pk}/replan", {"changes": {"drop": ["phone"]}}, format="json")
+    assert answer.status_code == 409
+    assert "waiting" in answer.json()["detail"]
+
+
+def test_factors_are_of_own_times_and_rounded_up() -> None:
+    slow = changed(INSTANCE, {"slower": {"tablet": 1.5}, "slower_helpers": {"vm": "1.1"}})
+    assert slow.release[:, 2].tolist() == [5, 5]
+    assert slow.gap[:, 2].tolist() == [3, 3]
+    assert slow.tail[:, 2].tolist() == [5, 5]
+    assert slow.release[:, :2].tolist() == INSTANCE.release[:, :2].tolist()
+    assert slow.forward.tolist() == [[4, 4, 5], [6, 6, 8]]
+    assert slow.backward.tolist() == [[6, 6, 7], [9, 9, 12]]
+
+
+def test_times_are_set_and_clients_join_with_their_own() -> None:
+    there = {"client": "phone", "helper": "vm", "tail": 9}
+    everywhere = {"client": "camera", "gap": 7}
+    join = {"name": "drone", "demand_gb": "1.5", "times": {"vm": MINE, "laptop": {**MINE, "tail": 6}}}
+    new = changed(INSTANCE, {"times": [there, everywhere], "join": [join], "drop": ["tablet"]})
+    assert new.clients == ("phone", "camera", "drone")
+    assert new.tail.tolist() == [[9, 8, 5], [5, 6, 6]]
+    assert new.gap[:, 1].tolist() == [7, 7]
+    assert new.demand.tolist() == [2 * 10**9, 2 * 10**9, 1_500_000_000]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({}, "changes", "at least one"),
+        ({"drop": []}, "changes", "at least one"),
+        ({"drop": ["fridge"]}, "changes.drop[0]", "no client 'fridge'; there are phone"),
+        ({"drop": "phone"}, "changes.drop", "list"),
+        ({"drop": ["phone", "camera", "tablet"]}, "changes.drop", "no client is left"),
+        ({"gone": ["vm", "laptop"]}, "changes.gone", "no helper is left"),
+        ({"gone": ["phone"]}, "changes.gone[0]", "no helper"),
+        ({"gone": ["vm"], "drop": ["camera"]}, "changes.demand", "clients need"),
+        ({"slower": {"fridge": 2}}, "changes.slower.fridge", "no client"),
+        ({"slower": {"phone": -1}}, "changes.slower.phone", "0 to 1000"),
+        ({"slower": ["phone"]}, "changes.slower", "factors by name"),
+        ({"slower": {"phone": 1000}, "times": [{"client": "phone", "gap": 10**10}]}, "changes.times[0].gap", "0 to"),
+        ({"times": [{"helper": "vm"}]}, "changes.times[0].client", "missing"),
+        ({"join": [{"name": "phone", "like": "camera"}]}, "changes.join[0].name", "already"),
+        ({"join": [{"name": "", "like": "camera"}]}, "changes.join[0].name", "characters"),
+        ({"join": [{"name": "x"}]}, "changes.join[0]", "either like"),
+        ({"join": [{"name": "x", "like": "phone", "demand_gb": 1}]}, "changes.join[0]", "either like"),
+        (
+            {"join": [{"name": "x", "demand_gb": 1, "times": {"vm": MINE}}]},
+            "changes.join[0].times.laptop",
+            "missing",
+        ),
+        ({"join": [{"name": "x", "demand_gb": 99, "times": {"vm": MINE, "laptop": MINE}}]}, "changes.demand[3]", "x"),
+        ({"surprise": 1}, "changes.surprise", "unknown"),
+    ],
+)
+def test_a_change_that_is_wrong_is_named(api: APIClient, done: Plan, changes: Any, field: str, words: str) -> None:
+    answer = api.post(f"{URL}/{done.pk}/replan", {"changes": changes}, format="json")
+    assert answer.status_code == 400, answer.content
+    (row,) = answer.json()["errors"]
+    assert (row["field"], words in row["message"]) == (field, True), row
+    assert Plan.objects.count() == 1
+
+
+def test_changes_or_an_instance_are_needed_and_not_both(api: APIClient, done: Plan) -> None:
+    for body in ({}, {"changes": {"drop": ["phone"]}, "instance": TINY}):
+        answer = api.post(f"{URL}/{done.pk}/replan", body, format="json")
+        assert [row["field"] for row in answer.json()["errors"]] == ["changes"]
