@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 
 import numpy as np
@@ -62,7 +63,9 @@ class Limits:
     """Running jobs whose machines change."""
 
 
-def divide(wishes: Sequence[Wish], inventory: Inventory, free: Ints, limits: Limits) -> list[Share | None]:
+def divide(
+    wishes: Sequence[Wish], inventory: Inventory, free: Ints, limits: Limits, *, gap: float = 0.0
+) -> list[Share | None]:
     """Who has which machines from now on.
 
     Maximise the units held of each resource over all there is of it, summed over resources, less EXCESS x e and
@@ -79,6 +82,8 @@ def divide(wishes: Sequence[Wish], inventory: Inventory, free: Ints, limits: Lim
     ----------
     free
         Units that jobs which are not fixed may have, S x R: what is idle and what those of them that run hold.
+    gap
+        By what share of the objective the answer may be off.
 
     Returns
     -------
@@ -94,7 +99,7 @@ def divide(wishes: Sequence[Wish], inventory: Inventory, free: Ints, limits: Lim
     done = sum(_distance(wish, inventory, wish.held.count) for wish in wishes if wish.fixed and wish.held is not None)
     programme = _Programme(open_wishes, inventory, free)
     programme.write(Limits(limits.unfairness - done, limits.adjustments))
-    answer = programme.rows.solve(NO_LIMIT)
+    answer = programme.rows.solve(NO_LIMIT, gap=gap)
     if answer.values is None or not answer.optimal:
         raise SolverFailed("HiGHS found no division of the cluster, though to change nothing is one")
     shares = iter(programme.shares(answer.values))
@@ -104,6 +109,15 @@ def divide(wishes: Sequence[Wish], inventory: Inventory, free: Ints, limits: Lim
 def pss_for(gang: Gang, workers: int, inventory: Inventory) -> int:
     """ceil(b / B x workers); 0 in a ring."""
     return ceil(workers * _ratio(gang, inventory))
+
+
+@lru_cache(maxsize=1000)
+def same_ceilings(ratio: Fraction, most: int) -> Fraction:
+    """A number of denominator `most` or less whose multiples, up to `most`, have the same ceilings as those of `ratio`.
+
+    A solver works to a tolerance; with small denominators no multiple is so close to a whole number that it matters.
+    """
+    return min(Fraction(ceil(count * ratio), count) for count in range(1, most + 1))
 
 
 def share_of_a_worker(gang: Gang, inventory: Inventory) -> Fraction:
@@ -196,13 +210,13 @@ class _Programme:
             rows.row([*workers, (columns.adjusted, -float(wish.least))], low=0.0)
             _keep_unless(rows, columns.workers, wish.held.workers, columns.adjusted)
             _keep_unless(rows, columns.pss, wish.held.pss, columns.adjusted)
-        ratio = _ratio(wish.gang, self.inventory)
         if wish.gang.ps is not None:
+            ratio = same_ceilings(_ratio(wish.gang, self.inventory), wish.gang.bid.chunks)
             served = [
                 *((c, 1.0) for c in columns.pss.values()),
                 *((c, -float(ratio)) for c in columns.workers.values()),
             ]
-            rows.row(served, low=0.0, high=1.0 - 1.0 / ratio.denominator)
+            rows.row(served, low=0.0, high=1.0 - 1.0 / (2 * ratio.denominator))
         share = float(share_of_a_worker(wish.gang, self.inventory))
         for sign in (1.0, -1.0):
             of_workers = [(c, sign * share) for c in columns.workers.values()]

@@ -80,8 +80,8 @@ class Rows:
         self._least.append(low)
         self._most.append(high)
 
-    def solve(self, seconds: float) -> Solution:
-        """Minimise the cost, to optimality or for so many seconds; raises SolverFailed."""
+    def solve(self, seconds: float, *, gap: float = 0.0) -> Solution:
+        """Minimise the cost, to this relative gap or for so many seconds; raises SolverFailed."""
         matrix = csr_array((self._values, self._columns, self._starts), shape=(len(self._least), self.columns))
         matrix.sum_duplicates()
         result = milp(
@@ -89,7 +89,7 @@ class Rows:
             integrality=np.array(self._whole),
             bounds=Bounds(np.array(self._low), np.array(self._high)),
             constraints=LinearConstraint(matrix, np.array(self._least), np.array(self._most)),
-            options={"mip_rel_gap": 0.0, "time_limit": max(0.0, seconds)},
+            options={"mip_rel_gap": gap, "time_limit": max(0.0, seconds)},
         )
         if result.status == 2:
             return Solution(None, inf, optimal=True)

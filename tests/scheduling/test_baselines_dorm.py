@@ -1,6 +1,8 @@
 """Dorm: its programme against every division there is, and what it does as jobs come and go."""
 
 from dataclasses import replace
+from fractions import Fraction
+from math import ceil
 
 import numpy as np
 from hypothesis import given, settings
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduling.arrays import Ints
 from scheduling.baselines.dorm import Dorm
-from scheduling.baselines.dorm_programme import Limits, Share, Wish, divide, pss_for
+from scheduling.baselines.dorm_programme import Limits, Share, Wish, divide, pss_for, same_ceilings
 from scheduling.baselines.gang import Gang, ideal_gang
 from scheduling.bid import Architecture
 from scheduling.inventory import Inventory
@@ -121,6 +123,13 @@ def test_what_cannot_be_complete_within_the_horizon_is_rejected() -> None:
     going = run(Dorm(), [job("endless", 1, 101, workers=2), job("fits", 1, 100, workers=2)], 3)
     assert [d.admitted for d in going.decisions] == [False, True]
     assert completions(going) == {"fits": 50}
+
+
+@given(ratio=st.fractions(min_value="1/1000000", max_value=5), most=st.integers(1, 60))
+def test_a_ratio_with_a_small_denominator_stands_for_any(ratio: Fraction, most: int) -> None:
+    small = same_ceilings(ratio, most)
+    assert small.denominator <= most
+    assert all(ceil(count * small) == ceil(count * ratio) for count in range(most + 1))
 
 
 def test_the_division_of_an_empty_line_is_empty() -> None:

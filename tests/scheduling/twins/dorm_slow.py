@@ -50,7 +50,7 @@ def _choices(wish: Wish, inventory: Inventory, free: Ints) -> Iterator[Share | N
         need = ceil(sum(workers) * _ratio(wish, inventory))
         spreads = product(*(range(need + 1 if usable else 1) for usable in wish.usable))
         for pss in spreads if wish.gang.ps is not None else iter([(0,) * servers]):
-            if sum(pss) == need and sum(workers):
+            if sum(pss) == need and any(workers):
                 yield Share(np.array(workers), np.array(pss))
 
 
