@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import CheckConstraint, Index, Q, UniqueConstraint
 
+from auctions.models import Market
 from cluster.models import Cluster
 from studies.work.rows import Work, WorkState
 
@@ -171,3 +172,42 @@ class Run(Work):
 
     def __str__(self) -> str:
         return f"run {self.number} of experiment {self.experiment_id}"
+
+
+class Hindsight(Work):
+    """A market's record told again under another policy. What it is told from never changes: `version` says how far."""
+
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="hindsights")
+    market = models.ForeignKey(Market, models.CASCADE, related_name="hindsights")
+    policy = models.CharField(max_length=60)
+    parameters = models.JSONField(help_text="Of the policy, every one.")
+    since = models.PositiveBigIntegerField(help_text="Number of the first bid that the other policy decides.")
+    version = models.PositiveBigIntegerField(help_text="Of the market, up to which is told.")
+    slot = models.BigIntegerField(help_text="The last that had begun then.")
+    submitted = models.PositiveBigIntegerField(help_text="Bids there were then.")
+    told = models.PositiveBigIntegerField(default=0, help_text="Events told by now.")
+    events = models.PositiveBigIntegerField(null=True, help_text="That are to be told.")
+    decided = models.PositiveBigIntegerField(null=True, help_text="Decisions that were made again.")
+    changed = models.PositiveBigIntegerField(null=True, help_text="How many of them came out otherwise.")
+    result = models.JSONField(null=True, help_text="The comparison: totals, and a row for each bid.")
+
+    class Meta:
+        ordering = ["-pk"]
+        constraints = [
+            *Work.Meta.constraints,
+            CheckConstraint(
+                condition=~Q(state=WorkState.DONE)
+                | Q(result__isnull=False, decided__isnull=False, changed__isnull=False),
+                name="hindsight_done_has_result",
+            ),
+            CheckConstraint(
+                condition=Q(changed__isnull=True) | Q(changed__lte=models.F("decided")), name="hindsight_changes_few"
+            ),
+        ]
+        indexes = [
+            Index(fields=["state", "id"], name="hindsight_by_state"),
+            Index(fields=["market", "-id"], name="hindsight_of"),
+        ]
+
+    def __str__(self) -> str:
+        return f"hindsight {self.pk}"

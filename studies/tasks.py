@@ -5,6 +5,9 @@ from celery.worker import state as worker_state
 
 from studies.experiments.computing import compute_some
 from studies.experiments.runs import QUEUE, RUNS, TASK
+from studies.hindsight import computing as hindsights
+from studies.hindsight.asking import wake as wake_hindsights
+from studies.hindsight.work import HINDSIGHTS
 from studies.plans.asking import wake
 from studies.plans.computing import compute_next
 from studies.plans.states import anything_to_do
@@ -32,6 +35,15 @@ def compute_runs() -> int:
     if count:
         call_another()
     return count
+
+
+@shared_task
+def compute_hindsights() -> bool:
+    """Tell one record again that waits for it, or whose worker died, and call for the next."""
+    computed = hindsights.compute_next(_stopping)
+    if computed and not _stopping() and states.anything_to_do(HINDSIGHTS):
+        wake_hindsights()
+    return computed
 
 
 def _stopping() -> bool:

@@ -20,7 +20,7 @@ from tests.auctions.api.conftest import operations
 
 @pytest.fixture
 def demo(db: None) -> Market:
-    User.objects.create_user(TOKEN["username"], password=TOKEN["password"])
+    User.objects.create_user(TOKEN["username"], password=TOKEN["password"], is_staff=True)
     market_of(WEIGHTED, seed=7)
     return market_of(DPS, seed=7)
 

@@ -9,6 +9,10 @@ from rest_framework.test import APIClient
 
 from auctions import lane
 from auctions.models import Bid, Market
+from scheduling.registry import make_policy
+from studies.hindsight.asking import Question
+from studies.hindsight.asking import ask as ask_hindsight
+from studies.hindsight.computing import compute_next as tell_next
 from studies.models import Plan
 from studies.plans.api.examples import TINY
 from studies.plans.asking import ask
@@ -20,6 +24,7 @@ from tests.auctions.worlds import body, make_user, submit
 ACTORS = ("alice", "olga", "charlie", "anonymous")
 ANYBODY_KNOWN = (200, 200, 200, 401)
 OF_THE_BID = (200, 200, 404, 401)
+FOR_OPERATORS = (403, 200, 403, 401)
 RULES: dict[str, tuple[int, int, int, int]] = {
     "token": (400, 400, 400, 400),
     "clusters_list": ANYBODY_KNOWN,
@@ -48,6 +53,14 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "plans_schedule": OF_THE_BID,
     "plans_noise": OF_THE_BID,
     "plans_replan": (202, 202, 404, 401),
+    "bids_alternatives": OF_THE_BID,
+    "hindsights_list": FOR_OPERATORS,
+    "hindsights_ask": (403, 202, 403, 401),
+    "hindsights_read": FOR_OPERATORS,
+    "hindsights_cancel": FOR_OPERATORS,
+    "hindsights_delete": (403, 204, 403, 401),
+    "hindsights_bids": FOR_OPERATORS,
+    "hindsights_csv": FOR_OPERATORS,
 }
 """What Alice (bid and plan are hers), Olga (an operator), Charlie (a stranger) and who is not known are answered."""
 
@@ -58,6 +71,7 @@ BODIES: dict[str, Any] = {
     "bids_submit_bulk": {"bids": [body()]},
     "plans_ask": {"instance": TINY},
     "plans_replan": {"changes": {"drop": ["phone"]}},
+    "hindsights_ask": {"policy": "fifo"},
 }
 SECRET = "a name only Alice uses"
 
@@ -84,9 +98,13 @@ def test_an_operation_answers_whom_it_may(
     plan = ask(alice, Wish.from_json({"instance": TINY, "label": SECRET}))
     if name in ("plans_schedule", "plans_noise", "plans_replan"):
         compute_next()
+    hindsight = ask_hindsight(alice, market, Question(make_policy("fifo", {})))
+    if name in ("hindsights_bids", "hindsights_csv"):
+        tell_next()
     before = [list(rows.values()) for rows in (Bid.objects, Plan.objects)]
     path, method = next((p, m) for p, m, operation in operations(document) if operation["operationId"] == name)
     path = path.replace("{cluster}", "lab").replace("{sequence}", "1").replace("{plan}", str(plan.pk))
+    path = path.replace("{hindsight}", str(hindsight.pk))
     answer = getattr(clients[actor], method)(path, BODIES.get(name), format="json")
     expected = RULES[name][ACTORS.index(actor)]
     assert answer.status_code == expected, answer.content

@@ -1,0 +1,1 @@
+"""Hindsights and alternatives of bids through REST."""

@@ -1,0 +1,85 @@
+"""Asking what a record would have been."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from auctions.errors import AuctionError
+from auctions.hindsight.record import Record
+from auctions.models import Market
+from cluster.clock import now
+from scheduling.arrays import Json
+from scheduling.errors import InvalidField, UnknownPolicy
+from scheduling.fields import LARGEST_INTEGER, check_integer, check_object, shown
+from scheduling.policy import Policy
+from scheduling.registry import make_policy
+from studies.models import Hindsight
+from studies.work import waking
+from studies.work.rows import OPEN
+
+MOST_OPEN: Final = 20
+"""Hindsights of one owner that have not ended."""
+
+
+class TooManyWait(AuctionError):
+    """The owner has as many under way as anybody may."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Under which policy, and from which bid on."""
+
+    policy: Policy
+    since: int = 1
+    """Sequence number of the first bid that it decides."""
+
+    @classmethod
+    def from_json(cls, body: Json) -> "Question":
+        """Read the body of a request; raises InvalidField naming the field, a parameter as `parameters.name`."""
+        check_object("", body, required=["policy"], optional=["parameters", "since"])
+        return cls(
+            policy=policy_of(body["policy"], body.get("parameters", {})),
+            since=check_integer("since", body.get("since", 1), low=1, high=LARGEST_INTEGER),
+        )
+
+
+def policy_of(name: object, parameters: Json) -> Policy:
+    """The policy; raises InvalidField naming `policy`, or the parameter as `parameters.name`."""
+    if not isinstance(name, str):
+        raise InvalidField("policy", f"expected a text, got {shown(name)}")
+    try:
+        return make_policy(name, parameters)
+    except UnknownPolicy as error:
+        raise InvalidField("policy", str(error)) from None
+    except InvalidField as error:
+        where = error.field if error.field == "parameters" else f"parameters.{error.field}"
+        raise InvalidField(where, error.problem) from None
+
+
+def ask(owner: User, market: Market, question: Question) -> Hindsight:
+    """Keep it to be computed, of all that has happened by now; raises TooManyWait."""
+    with transaction.atomic():
+        under_way = Hindsight.objects.filter(owner=owner, state__in=OPEN).count()
+        if under_way >= MOST_OPEN:
+            raise TooManyWait(f"{under_way} hindsights of yours wait or are computed; at most {MOST_OPEN} may.")
+        record = Record.of(market)
+        kept = Hindsight.objects.create(
+            owner=owner,
+            market=market,
+            policy=question.policy.name,
+            parameters=question.policy.to_json(),
+            since=question.since,
+            version=record.version,
+            slot=record.slot,
+            submitted=record.submitted,
+            submitted_at=now(),
+        )
+        wake()
+    return kept
+
+
+def wake() -> None:
+    """Once the open transaction is committed, tell a worker that one waits."""
+    waking.wake("studies.tasks.compute_hindsights", queue="plans")  # by name: the task calls this module

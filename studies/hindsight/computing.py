@@ -1,0 +1,77 @@
+"""Telling records again that wait for it: event by event, looking between two of them whether to go on.
+
+In the worker itself, not in a process of its own: an event takes milliseconds, so nothing has to be ended by force.
+"""
+
+from time import monotonic
+
+from auctions.hindsight.comparison import Comparison, compare
+from auctions.hindsight.record import Record
+from scheduling.errors import InvalidField, SchedulingError
+from scheduling.registry import make_policy
+from studies.hindsight.work import HINDSIGHTS
+from studies.models import Hindsight
+from studies.work import states
+from studies.work.processes import EVERY_S, Gone, Stopping
+from studies.work.states import Attempt
+
+
+class Cancelled(Exception):
+    """Somebody asked for its end."""
+
+
+class Stopped(Exception):
+    """The worker has to end."""
+
+
+class _Watch:
+    """Writes progress and looks around, every now and then."""
+
+    def __init__(self, attempt: Attempt[Hindsight], stopping: Stopping) -> None:
+        self._attempt, self._stopping = attempt, stopping
+        self._looked = monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        """So many events of so many are told; raises Gone, Cancelled or Stopped."""
+        if monotonic() - self._looked < EVERY_S:
+            return
+        self._looked = monotonic()
+        if self._stopping():
+            raise Stopped
+        if not states.progress(self._attempt, told=done, events=total):
+            raise Gone
+        if self._attempt.row.filter(cancel_asked=True).exists():
+            raise Cancelled
+
+
+def compute_next(stopping: Stopping = lambda: False) -> bool:
+    """Tell the next one to its end; False if there was none. `stopping`: whether this worker has to end."""
+    attempt = states.claim_next(HINDSIGHTS)
+    if attempt is None:
+        return False
+    asked = attempt.row.first()
+    if asked is None:
+        return True
+    try:
+        if stopping():
+            raise Stopped
+        found = _told(asked, _Watch(attempt, stopping))
+    except Stopped:
+        states.give_back(attempt)
+    except Cancelled:
+        states.fail(attempt, "")
+    except Gone:
+        return True
+    except InvalidField as error:
+        states.fail(attempt, f"The market could not have been decided by this: {error}.")
+    except (SchedulingError, ValueError, LookupError) as error:
+        states.fail(attempt, f"{type(error).__name__}: {error}")
+    else:
+        counted = {"decided": found.decided, "changed": found.changed}
+        states.finish(attempt, result=found.to_json(), **counted)
+    return True
+
+
+def _told(asked: Hindsight, watch: _Watch) -> Comparison:
+    record = Record(asked.market_id, version=asked.version, slot=asked.slot, submitted=asked.submitted)
+    return compare(record, make_policy(asked.policy, asked.parameters), since=asked.since, tell=watch)

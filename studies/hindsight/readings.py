@@ -1,0 +1,41 @@
+"""What is told of hindsights: on pages, through REST and as files alike. Operators only: bids are everybody's."""
+
+from collections.abc import Iterator
+
+from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.db.models import QuerySet
+
+from auctions.hindsight.comparison import SIDES, Row
+from auctions.models import Market
+from scheduling.arrays import Json
+from studies.models import Hindsight
+
+COLUMNS = ("admitted", "state", "start", "completion", "payment", "worth", "payoff", "reason")
+
+
+def visible(viewer: User | AbstractBaseUser | AnonymousUser, market: Market) -> "QuerySet[Hindsight]":
+    """A market's, for an operator; none for anyone else."""
+    found = Hindsight.objects.filter(market=market).select_related("owner", "market__cluster")
+    return found if getattr(viewer, "is_staff", False) else found.none()
+
+
+def rows_of(hindsight: Hindsight, *, changed: bool = False) -> list[Row]:
+    """Each bid in both tellings, by number, or those that came out otherwise; none before it is done."""
+    if hindsight.result is None:
+        return []
+    rows = [Row.from_json(row) for row in hindsight.result["rows"]]
+    return [row for row in rows if row.changed] if changed else rows
+
+
+def table(rows: list[Row]) -> Iterator[list[object]]:
+    """The rows as CSV: a header, then one for each bid; slots by number, money in the bids' own unit."""
+    names = [f"{side}_{name}" for side in SIDES for name in COLUMNS]
+    yield ["sequence", "label", "owner", "arrival_slot", "changed", *names]
+    for row in rows:
+        sides = [getattr(side, name) for side in row.sides for name in COLUMNS]
+        yield [row.sequence, row.label, row.owner, row.arrival, row.changed, *("" if v is None else v for v in sides)]
+
+
+def totals_of(hindsight: Hindsight) -> Json | None:
+    """Both tellings in total; None before it is done."""
+    return None if hindsight.result is None else {side: hindsight.result[side] for side in SIDES}

@@ -1,0 +1,107 @@
+"""Telling records in a worker: to their ends, once, cancelled, and after a worker died."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.db.models import F
+
+from auctions import lane
+from auctions.models import Bid, Market
+from scheduling.registry import make_policy
+from studies.hindsight import computing
+from studies.hindsight.asking import Question, TooManyWait, ask
+from studies.hindsight.computing import compute_next
+from studies.hindsight.work import HINDSIGHTS
+from studies.models import Hindsight
+from studies.work import states
+from studies.work.rows import WorkState
+from tests.auctions.worlds import submit
+
+
+def asked(market: Market, olga: User, *, policy: str = "fifo", since: int = 1) -> Hindsight:
+    return ask(olga, market, Question(make_policy(policy, {}), since))
+
+
+def after(hindsight: Hindsight) -> Hindsight:
+    hindsight.refresh_from_db()
+    return hindsight
+
+
+def test_it_tells_the_record_as_it_was_when_it_was_asked(market: Market, olga: User) -> None:
+    hindsight = asked(market, olga)
+    submit(market, Bid.objects.first().owner, 0.0001)  # type: ignore[union-attr]
+    lane.drain(market.pk)
+    assert compute_next()
+    found = after(hindsight)
+    assert (found.state, found.decided, found.changed, found.error) == (WorkState.DONE, 5, 5, "")
+    assert found.result is not None
+    assert [row["sequence"] for row in found.result["rows"]] == [1, 2, 3, 4, 5]
+    assert not compute_next(), "what is done is never told twice"
+
+
+def test_the_same_question_of_the_same_record_has_the_same_answer(market: Market, olga: User) -> None:
+    first, second = asked(market, olga), asked(market, olga)
+    while compute_next():
+        pass
+    assert after(first).result == after(second).result
+
+
+def test_a_policy_that_cannot_run_there_says_why(market: Market, olga: User) -> None:
+    hindsight = asked(market, olga, policy="oasis")
+    assert compute_next()
+    assert after(hindsight).state == WorkState.FAILED
+    assert "could not have been decided by this" in hindsight.error
+
+
+def test_one_that_is_cancelled_while_it_is_told_ends_soon(
+    market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hindsight = asked(market, olga)
+    monkeypatch.setattr(computing, "EVERY_S", 0.0)
+    progress = states.progress
+
+    def cancel_then(attempt: states.Attempt[Hindsight], **fields: int) -> bool:
+        Hindsight.objects.update(cancel_asked=True)
+        return progress(attempt, **fields)
+
+    monkeypatch.setattr(states, "progress", cancel_then)
+    assert compute_next()
+    assert after(hindsight).state == WorkState.CANCELLED
+    assert hindsight.result is None
+
+
+def test_a_worker_that_stops_gives_it_back(market: Market, olga: User) -> None:
+    hindsight = asked(market, olga)
+    assert compute_next(stopping=lambda: True)
+    assert after(hindsight).state == WorkState.WAITING
+    assert compute_next()
+    assert after(hindsight).state == WorkState.DONE
+
+
+def test_that_of_a_dead_worker_is_begun_again(market: Market, olga: User) -> None:
+    hindsight = asked(market, olga)
+    dead = states.claim_next(HINDSIGHTS)
+    assert dead is not None
+    assert not compute_next(), "its worker may live"
+    Hindsight.objects.update(beat_at=F("beat_at") - timedelta(seconds=states.STALE_S + 1))
+    assert compute_next()
+    assert after(hindsight).state == WorkState.DONE
+    assert not states.progress(dead, told=1)
+
+
+def test_one_that_is_deleted_while_it_is_told_is_let_go(
+    market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked(market, olga)
+    monkeypatch.setattr(computing, "EVERY_S", 0.0)
+    monkeypatch.setattr(states, "progress", lambda attempt, **fields: bool(Hindsight.objects.all().delete()[1] == 0))
+    assert compute_next()
+    assert not Hindsight.objects.exists()
+
+
+def test_nobody_may_have_many_under_way(market: Market, olga: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("studies.hindsight.asking.MOST_OPEN", 1)
+    asked(market, olga)
+    with pytest.raises(TooManyWait, match="1 hindsights of yours"):
+        asked(market, olga)
