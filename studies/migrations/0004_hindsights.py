@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('auctions', '0007_release'),
-        ('studies', '0002_experiments'),
+        ("studies", "0003_plans_again"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 
