@@ -21,6 +21,7 @@ from frontend.plan_form import PlanForm
 from frontend.states import PLAN_LOOKS
 from frontend.views.overview import csv_response
 from frontend.views.plan_access import own_plan, tag_of_plan
+from frontend.views.plan_again import changes_table
 from frontend.views.plan_noise import spread_choices
 from frontend.views.versions import unless_tagged
 from scheduling.errors import InvalidField
@@ -146,6 +147,7 @@ TABLES: dict[str, Callable[[Plan], Table]] = {
     "schedule": lambda plan: plan_gantt.table(_pieces(plan), slot_ms=plan.slot_ms),
     "course": lambda plan: plan_course.table(_course(plan)),
     "clients": _clients_table,
+    "changes": changes_table,
 }
 """What can be had as CSV."""
 
@@ -229,7 +231,10 @@ def _context(request: HttpRequest, number: int) -> dict[str, Any]:
         "left_out": max(0, len(clients) - MOST_ROWS),
         "rivals": _rivals([plan, *(other for other in others if other.question == Question.METHOD)]),
         "larger": _rivals([plan, *(other for other in others if other.question == Question.HELPER)]),
-        "every_method_asked": len({plan.method, *(o.method for o in others)}) == len(METHODS),
+        "again": [other for other in others if other.question == Question.REPLAN],
+        "changes": readings.changes_of(plan)[:MOST_ROWS],
+        "changes_left_out": max(0, len(readings.changes_of(plan)) - MOST_ROWS),
+        "every_method_asked": set(METHODS) <= {plan.method, *(other.method for other in others)},
     }
 
 

@@ -69,7 +69,7 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
         return False
     course = Course()
     try:
-        order = _order_of(attempt)
+        order = order_of(attempt)
         limits = Limits(LONGEST_START_S, order["seconds"] + LONGEST_ANSWER_S, LONGEST_CANCEL_S)
         with Process(COMMAND) as process:
             process.order(order)
@@ -91,7 +91,7 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
     return True
 
 
-def _order_of(attempt: Attempt) -> Json:
+def order_of(attempt: Attempt) -> Json:
     """What a process is told to compute."""
     row = attempt.row.select_related("of").first()
     if row is None:

@@ -139,3 +139,27 @@ def helpers_of(plan: Plan) -> list[Helper]:
         idle = plan.result["makespan"] - busy
         found.append(Helper(helper["name"], len(rows), float(taken), float(helper["memory_gb"]), busy, idle))
     return found
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a plan made again means for one client; slots, None where it is not in a plan."""
+
+    client: str
+    helper: str | None
+    what: str
+    """kept, joined, moved or dropped."""
+    completion_before: int | None
+    completion: int | None
+
+    @property
+    def later(self) -> int | None:
+        """Slots by which its batch is over later than before; None if it was or is in no plan."""
+        if self.completion is None or self.completion_before is None:
+            return None
+        return self.completion - self.completion_before
+
+
+def changes_of(plan: Plan) -> list[Change]:
+    """In the order of the new instance, those who dropped out last; none unless it was made again."""
+    return [Change(**row) for row in (plan.result or {}).get("changes", [])]

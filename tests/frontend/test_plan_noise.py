@@ -7,8 +7,8 @@ from django.test import Client
 from studies.models import Plan
 from studies.plans.api.examples import TINY
 from studies.plans.asking import ask
-from studies.plans.computing import compute_next
 from studies.plans.wish import Wish
+from tests.studies.plans.here import compute_here
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def plan(alice: User) -> Plan:
 
 @pytest.fixture
 def done(plan: Plan) -> Plan:
-    assert compute_next()
+    assert compute_here()
     plan.refresh_from_db()
     return plan
 

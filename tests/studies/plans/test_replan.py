@@ -14,8 +14,8 @@ from studies.plans.again import wish_again
 from studies.plans.api.examples import TINY
 from studies.plans.asking import ask_again, ask_one_more_helper, ask_other_methods
 from studies.plans.changes import changed
-from studies.plans.computing import compute_next
 from tests.studies.plans.conftest import URL, asked
+from tests.studies.plans.here import compute_here
 
 INSTANCE = read_split_learning(TINY)
 MINE = {"release": 1, "forward": 2, "gap": 3, "backward": 4, "tail": 5}
@@ -25,7 +25,7 @@ MINE = {"release": 1, "forward": 2, "gap": 3, "backward": 4, "tail": 5}
 def done(alice: User) -> Plan:
     """A plan that is there."""
     plan = asked(alice)
-    assert compute_next()
+    assert compute_here()
     plan.refresh_from_db()
     return plan
 
@@ -34,7 +34,7 @@ def made(api: APIClient, plan: Plan, changes: Any) -> Any:
     """The answer once the plan is there."""
     answer = api.post(f"{URL}/{plan.pk}/replan", {"changes": changes}, format="json")
     assert answer.status_code == 202, answer.content
-    assert compute_next()
+    assert compute_here()
     return api.get(answer["Location"]).json()
 
 
@@ -71,7 +71,7 @@ def test_who_had_a_helper_that_is_gone_moves(api: APIClient, done: Plan) -> None
 
 def test_without_changes_of_times_the_plan_is_as_good_as_before(alice: User, done: Plan) -> None:
     same = ask_again(alice, done, wish_again(done, {"instance": TINY}))
-    assert compute_next()
+    assert compute_here()
     same.refresh_from_db()
     assert same.makespan == done.makespan
     assert same.result is not None
@@ -86,7 +86,7 @@ def test_a_whole_instance_that_leaves_no_room_fails_in_words(alice: User, done: 
     for name in TIMES:
         full[name] = [row[:2] for row in full[name]]
     again = ask_again(alice, done, wish_again(done, {"instance": full}))
-    assert compute_next()
+    assert compute_here()
     again.refresh_from_db()
     both = (done.result or {})["assignment"][0] == (done.result or {})["assignment"][1]
     assert again.state == ("failed" if both else "done")
@@ -98,7 +98,7 @@ def test_a_plan_made_again_is_planned_further(alice: User, done: Plan) -> None:
     others = ask_other_methods(alice, again)
     assert {other.method for other in others} >= {"exact", "balanced-greedy"}
     assert ask_one_more_helper(alice, again).method == "exact"
-    while compute_next():
+    while compute_here():
         pass
     again.refresh_from_db()
     assert (again.question, again.makespan is None) == (Question.REPLAN, False)
