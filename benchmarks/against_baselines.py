@@ -7,24 +7,16 @@ tenth of the time: the paper's setting leaves much of a cluster idle, and few jo
 """
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 
 from scheduling.arrays import Floats
-from scheduling.baselines.antman import AntMan
-from scheduling.baselines.drf import Drf
-from scheduling.baselines.fifo import Fifo
 from scheduling.baselines.fluid import fluid_drf
-from scheduling.baselines.gang import fixed_gang
-from scheduling.baselines.tiresias import Tiresias
 from scheduling.bid import Architecture
-from scheduling.ledger import Ledger
-from scheduling.policy import Policy
-from scheduling.simulation import simulate
 from scheduling.weighted_completion import WeightedCompletion
+from studies.weighted_completion.rivals import BASELINES, completions, horizon, sums
 from studies.workloads.weighted_completion import Setting, Workload, draw
 
 SIZES = ((50, 150, 300), (100, 150, 300), (150, 150, 300), (100, 50, 150), (100, 150, 150), (100, 150, 100))
@@ -34,12 +26,11 @@ SETTINGS = tuple(
     for architecture in Architecture
     for jobs, servers, slots in SIZES
 )
-OTHERS: Mapping[str, Policy] = {"fifo": Fifo(), "tiresias": Tiresias(), "antman": AntMan(), "drf placed": Drf()}
 FLUID = "drf fluid"
-NAMES = (*OTHERS, FLUID)
+NAMES = (*BASELINES, FLUID)
 MEASURES = ("completion", "flow")
 WANTED = 11
-"""Of the twelve settings, those in which rolling has to be better than each of `OTHERS`."""
+"""Of the twelve settings, those in which rolling has to be better than each of `BASELINES`."""
 
 
 def main() -> None:
@@ -70,7 +61,7 @@ def table(seeds: range, *, scale: int, burst: int) -> Iterator[str]:
         yield f"{setting.architecture:>4} {smaller.jobs:>5} {smaller.servers:>7} {smaller.slots:>5} {cells}"
     for i, measure in enumerate(MEASURES):
         better = (np.array(ratios)[:, :, i] < 1).sum(axis=0)
-        kept = bool((better[: len(OTHERS)] >= WANTED).all())
+        kept = bool((better[: len(BASELINES)] >= WANTED).all())
         counts = ", ".join(f"{name} {count}" for name, count in zip(NAMES, better, strict=True))
         verdict = f"; wanted {WANTED} but for fluid: {'kept' if kept else 'BROKEN'}"
         yield f"weighted {measure}: better than {counts} of {len(SETTINGS)}{verdict}"
@@ -79,30 +70,10 @@ def table(seeds: range, *, scale: int, burst: int) -> Iterator[str]:
 def totals(work: Workload) -> Floats:
     """Sums of weight x completion and of weight x flow: rolling, the others, fluid; policies x 2."""
     slots = horizon(work)
-    rows = [completions(policy, work, slots) for policy in (WeightedCompletion(), *OTHERS.values())]
+    rows = [completions(policy, work, slots) for policy in (WeightedCompletion(), *BASELINES.values())]
     rows.append(fluid_drf(work.bids, work.inventory))
-    return np.array([_sums(row, work) for row in rows])
-
-
-def horizon(work: Workload) -> int:
-    """Slots enough for every job in its fixed gang, and one lost on resuming: nobody is rejected."""
-    gangs = (fixed_gang(bid, work.inventory, slots=10**6, seed=0) for bid in work.bids)
-    return 1 + max(gang.duration(Fraction(gang.bid.work), spread=True) for gang in gangs if gang is not None)
-
-
-def completions(policy: Policy, work: Workload, slots: int) -> dict[str, float]:
-    """When each job is complete; raises if one is not."""
-    run = simulate(policy, work.bids, Ledger(work.inventory, start=0, slots=slots), until=100 * slots)
-    done = {name: float(job.completion) for name, job in run.done.items() if job.completion is not None}
-    if len(done) != len(work.bids):
-        raise RuntimeError(f"{policy.name} completed {len(done)} of {len(work.bids)} jobs")
-    return done
-
-
-def _sums(done: Mapping[str, float], work: Workload) -> tuple[float, float]:
-    weighted = [(bid.utility.value * done[bid.id], bid.utility.value * bid.arrival) for bid in work.bids]
-    completion = sum(total for total, _ in weighted)
-    return completion, completion - sum(arrived for _, arrived in weighted)
+    found = (sums(row, work) for row in rows)
+    return np.array([(one.completion, one.flow) for one in found])
 
 
 if __name__ == "__main__":

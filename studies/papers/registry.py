@@ -7,5 +7,9 @@ from studies.papers.figure import Paper
 from studies.papers.oasis import PAPER as OASIS
 from studies.papers.preemptive import PAPER as PREEMPTIVE
 from studies.papers.split_learning import PAPER as SPLIT_LEARNING
+from studies.papers.weighted_completion import PAPER as WEIGHTED_COMPLETION
 
-PAPERS: Mapping[str, Paper] = {paper.key: paper for paper in (OASIS, DPS, PREEMPTIVE, SPLIT_LEARNING)}
+ALL = (OASIS, DPS, PREEMPTIVE, WEIGHTED_COMPLETION, SPLIT_LEARNING)
+PAPERS: Mapping[str, Paper] = {
+    paper.key: paper for paper in (OASIS, DPS, PREEMPTIVE, WEIGHTED_COMPLETION, SPLIT_LEARNING)
+}

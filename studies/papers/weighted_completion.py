@@ -1,0 +1,382 @@
+"""The figures of the weighted-completion paper (Section 7).
+
+A_online as printed: batches at the ends of doubling intervals, with prices. Rolling, our default use of the same
+A_maxweight, is drawn beside. Baselines are those of `scheduling/baselines`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from time import process_time
+
+import numpy as np
+
+from scheduling.baselines.jain import pack_right_to_left
+from scheduling.bid import Architecture, Bid
+from scheduling.consumption import consumption_price, consumptions
+from scheduling.ledger import Ledger
+from scheduling.maxweight import pack
+from scheduling.policy import Job
+from scheduling.weighted_completion import WeightedCompletion, in_order
+from studies.papers.figure import Data, Figure, Finding, Paper, Task, found
+from studies.papers.runs import listed
+from studies.weighted_completion.rivals import (
+    BASELINES,
+    completions,
+    horizon,
+    longest,
+    printed,
+    printed_horizon,
+    printed_lambda,
+    sums,
+)
+from studies.workloads.weighted_completion import Setting, Workload, draw
+
+ONLINE, ROLLING = "A_online", "A_online, rolling"
+FIFO, DRF, ANTMAN, TIRESIAS = "FIFO", "DRF", "AntMan", "Tiresias"
+OTHERS = {FIFO: "fifo", DRF: "drf placed", ANTMAN: "antman", TIRESIAS: "tiresias"}
+MAXWEIGHT, UNPRICED, JAIN = "A_maxweight", "A_maxweight, no price", "Jain et al."
+LESS = 0.30
+"""By at least so much A_online is said to be better than the others."""
+LONGEST_S = 120.0
+"""A run is said to take less."""
+FACTORS = (0.01, 1.0, 10_000.0)
+"""Of F: the greatest weight for a unit of consumption over the least."""
+ANY = "any type"
+ALONE = 4
+"""The horizon of the printed scheduler is at least so many times what the longest job takes with all its workers."""
+
+
+@lru_cache(maxsize=128)
+def _drawn(setting: Setting, seed: int) -> Workload:
+    return draw(setting, np.random.default_rng(seed))
+
+
+def _setting(task: Task, architecture: Architecture = Architecture.PS) -> Setting:
+    small = Setting(jobs=6, servers=6, slots=14, workers=3, pss=2)
+    middle, full = Setting(jobs=30, servers=50, slots=100), Setting(jobs=100, servers=150, slots=300)
+    return replace(task.pick(small, middle, full), architecture=architecture)
+
+
+def _total(name: str, work: Workload, *, last: int, factor: float = 1.0) -> float:
+    """Sum of weight x completion under a scheme; jobs arrive before slot `last`."""
+    if name == ONLINE:
+        slots = max(printed_horizon(last), ALONE * longest(work))
+        return sums(completions(printed(work, slots=last, factor=factor), work, slots), work).completion
+    policy = WeightedCompletion() if name == ROLLING else BASELINES[OTHERS[name]]
+    return sums(completions(policy, work, horizon(work)), work).completion
+
+
+@lru_cache(maxsize=512)
+def _scheme(name: str, setting: Setting, seed: int) -> float:
+    return _total(name, _drawn(setting, seed), last=setting.slots)
+
+
+def _by(task: Task, architecture: Architecture, *, servers: bool) -> Data:
+    setting = _setting(task, architecture)
+    jobs = task.pick((3, 6, 9), (10, 20, 30), (50, 100, 150))
+    counts = task.pick((3, 6, 12), (25, 50, 100), (50, 100, 150, 200))
+
+    def measure(count: int, seed: int) -> dict[str, float]:
+        mine = replace(setting, servers=count) if servers else replace(setting, jobs=count)
+        return {name: _scheme(name, mine, seed) for name in (ONLINE, ROLLING, *OTHERS)}
+
+    return task.sweep(counts if servers else jobs, measure)
+
+
+def _judge_totals(data: Data) -> Finding:
+    best = np.min([data[name].mean for name in OTHERS], axis=0)
+    mine = data[ONLINE].mean / best
+    against = ", ".join(f"{name} {listed(data[ROLLING].mean / data[name].mean)}" for name in OTHERS)
+    return found(
+        f"A_online as printed over the best other: {listed(mine)}; rolling over each: {against}",
+        direction=bool((mine < 1).all()),
+        size=bool((mine <= 1 - LESS).all()),
+    )
+
+
+def _by_bound(task: Task) -> Data:
+    setting = _setting(task)
+
+    def measure(factor: float, seed: int) -> dict[str, float]:
+        return {ONLINE: _total(ONLINE, _drawn(setting, seed), last=setting.slots, factor=factor)}
+
+    return task.sweep(FACTORS, measure)
+
+
+def _judge_bound(data: Data) -> Finding:
+    totals = data[ONLINE].mean
+    grown = float(totals[-1] / totals[0])
+    return found(
+        f"over the total at the least F: {listed(totals / totals[0], 3)} at F times {', '.join(map(str, FACTORS))}",
+        direction=grown > 1,
+        size=grown > 1 and bool((np.diff(totals) >= 0).all()),
+    )
+
+
+def _times(task: Task) -> Data:
+    setting = _setting(task)
+    jobs = task.pick((3, 6, 9), (10, 20, 30), (50, 100, 150))
+
+    def measure(count: int, seed: int) -> dict[str, float]:
+        row = {}
+        for name in (ONLINE, ROLLING):
+            for architecture in Architecture:
+                mine = replace(setting, jobs=count, architecture=architecture)
+                work = _drawn(mine, seed)
+                began = process_time()
+                _total(name, work, last=mine.slots)
+                row[f"{name}, {architecture}"] = process_time() - began
+        return row
+
+    return task.sweep(jobs, measure)
+
+
+def _judge_times(data: Data) -> Finding:
+    slowest = max(float(one.mean.max()) for one in data.series)
+    grows = [bool(one.mean[-1] > one.mean[0]) for one in data.series]
+    words = ", ".join(f"{one.name} {one.mean[-1]:.2f} s" for one in data.series)
+    return found(f"with the most jobs: {words}", direction=all(grows), size=slowest < LONGEST_S)
+
+
+def _weights(setting: Setting, seed: int, deadline: int, *, factor: float = 1.0) -> dict[str, float]:
+    """Weight placed by a deadline common to all, who are there from the start."""
+    work = _drawn(setting, seed)
+    bids = [replace(bid, arrival=0) for bid in work.bids]
+    ledger = Ledger(work.inventory, start=0, slots=deadline)
+    known = consumptions(bids, ledger)
+    ordered = [job.bid for job in in_order([Job(bid, (), None) for bid in bids], known, "density")]
+    lambdas = {MAXWEIGHT: printed_lambda(work, slots=deadline, factor=factor), UNPRICED: 1.0}
+    rows = [(bid.utility.value, known[bid.id]) for bid in bids]
+    prices = {name: consumption_price(base, rows, work.inventory) for name, base in lambdas.items()}
+    placed = {name: set(pack(ordered, ledger, price, [(0, deadline)])) for name, price in prices.items()}
+    placed[JAIN] = set(pack_right_to_left(bids, ledger, [(0, deadline)]))
+    return {name: _weight(bids, ids) for name, ids in placed.items()}
+
+
+def _weight(bids: Sequence[Bid], ids: set[str]) -> float:
+    return float(sum(bid.utility.value for bid in bids if bid.id in ids))
+
+
+def _deadline(task: Task) -> int:
+    return task.pick(60, 60, 60)
+
+
+def _many(task: Task) -> tuple[int, ...]:
+    return task.pick((6, 12, 18), (20, 40, 60), (50, 100, 150))
+
+
+def _by_jobs(task: Task) -> Data:
+    setting = _setting(task)
+    return task.sweep(_many(task), lambda jobs, seed: _weights(replace(setting, jobs=jobs), seed, _deadline(task)))
+
+
+def _judge_jobs(data: Data) -> Finding:
+    over = data[MAXWEIGHT].mean / data[JAIN].mean
+    return found(
+        f"A_maxweight over Jain et al.: {listed(over)}; without a price "
+        f"{listed(data[UNPRICED].mean / data[JAIN].mean)}",
+        direction=bool((over >= 1).all() and over.max() > 1),
+        size=bool(over.max() >= 1 + LESS),
+    )
+
+
+def _by_weight_bound(task: Task) -> Data:
+    setting = _setting(task)
+
+    def measure(factor: float, seed: int) -> dict[str, float]:
+        mine = {jobs: replace(setting, jobs=jobs) for jobs in _many(task)[1:]}
+        rows = {jobs: _weights(one, seed, _deadline(task), factor=factor) for jobs, one in mine.items()}
+        return {f"{jobs} jobs": row[MAXWEIGHT] for jobs, row in rows.items()}
+
+    return task.sweep(FACTORS, measure)
+
+
+def _judge_weight_bound(data: Data) -> Finding:
+    ratios = [float(one.mean[-1] / one.mean[0]) for one in data.series]
+    return found(
+        f"weight at F times {FACTORS[-1]:g} over that at {FACTORS[0]:g}: {listed(ratios)}",
+        direction=all(ratio < 1 for ratio in ratios),
+        size=all(ratio < 1 and (np.diff(one.mean) <= 0).all() for ratio, one in zip(ratios, data.series, strict=True)),
+    )
+
+
+def _by_fragments(task: Task) -> Data:
+    setting = _setting(task)
+    counts = task.pick((4, 8, 16), (25, 50, 100), (50, 100, 150, 200))
+
+    def measure(servers: int, seed: int) -> dict[str, float]:
+        rows = {
+            jobs: _weights(replace(setting, jobs=jobs, servers=servers), seed, _deadline(task)) for jobs in _many(task)
+        }
+        return {f"{jobs} jobs": row[MAXWEIGHT] for jobs, row in rows.items()}
+
+    return task.sweep(counts, measure)
+
+
+def _judge_fragments(data: Data) -> Finding:
+    ratios = [float(one.mean[-1] / one.mean[0]) for one in data.series]
+    more = bool((np.diff([one.mean for one in data.series], axis=0) > 0).all())
+    return found(
+        f"weight with the most servers over that with the fewest: {listed(ratios)}; it "
+        f"{'grows' if more else 'does not always grow'} with the jobs",
+        direction=float(np.mean(ratios)) < 1 and more,
+        size=all(ratio < 1 for ratio in ratios) and more,
+    )
+
+
+def _kinds(task: Task) -> Data:
+    names = [f"type {m + 1}" for m in range(task.pick(2, 4, 4))]
+
+    def measure(name: str, seed: int) -> dict[str, float]:
+        row = {}
+        for architecture in Architecture:
+            setting = replace(_setting(task, architecture), jobs=task.pick(4, 30, 100))
+            work = _drawn(setting, seed)
+            mine = work if name == ANY else _only(work, names.index(name))
+            for scheme in (ONLINE, ROLLING):
+                row[f"{scheme}, {architecture}"] = _total(scheme, mine, last=setting.slots)
+        return row
+
+    return task.sweep([*names, ANY], measure)
+
+
+def _only(work: Workload, kind: int) -> Workload:
+    """The same jobs with workers of one type alone."""
+    bids = [
+        replace(bid, worker_time=(bid.worker_time[kind],), transfer_time=(bid.transfer_time[kind],))
+        for bid in work.bids
+    ]
+    return Workload(replace(work.inventory, workers=(work.inventory.workers[kind],)), tuple(bids))
+
+
+def _judge_kinds(data: Data) -> Finding:
+    gains = {one.name: 1 - float(one.mean[-1] / one.mean[:-1].min()) for one in data.series}
+    mine = [gain for name, gain in gains.items() if not name.startswith(ROLLING)]
+    words = ", ".join(f"{name} {gain:+.0%}" for name, gain in gains.items())
+    return found(f"total with any type below the best with one: {words}", direction=min(mine) >= 0, size=min(mine) > 0)
+
+
+def _counts(task: Task) -> Data:
+    most = task.pick((10, 20), (5, 10, 20, 30), (2, 5, 10, 20, 30, 40, 50))
+
+    def measure(count: int, seed: int) -> dict[str, float]:
+        row = {}
+        for architecture in Architecture:
+            setting = replace(_setting(task, architecture), jobs=task.pick(4, 30, 100))
+            work = _drawn(setting, seed)
+            mine = Workload(work.inventory, tuple(_at_most(bid, count) for bid in work.bids))
+            for scheme in (ONLINE, ROLLING):
+                row[f"{scheme}, {architecture}"] = _total(scheme, mine, last=setting.slots)
+        return row
+
+    return task.sweep(most, measure)
+
+
+def _at_most(bid: Bid, workers: int) -> Bid:
+    """The same work for so many workers at most: a job has no more than chunks."""
+    chunks = min(bid.chunks, workers)
+    return replace(bid, chunks=chunks, epochs=1, minibatches=max(1, -(-bid.work // chunks)))
+
+
+def _judge_counts(data: Data) -> Finding:
+    falls = {one.name: float(one.mean[-1] / one.mean[0]) for one in data.series}
+    mine = [one for one in data.series if not one.name.startswith(ROLLING)]
+    words = ", ".join(f"{name} {ratio:.2f}" for name, ratio in falls.items())
+    return found(
+        f"total with the most workers over that with the fewest: {words}",
+        direction=all(falls[one.name] < 1 for one in mine),
+        size=all((np.diff(one.mean) <= 1e-6 * one.mean[0]).all() for one in mine),
+    )
+
+
+def _totals(number: str, architecture: Architecture, *, servers: bool) -> Figure:
+    what = "servers" if servers else "jobs"
+    how = "rings" if architecture is Architecture.RING else "parameter servers"
+    return Figure(
+        number,
+        f"Total weighted completion, {how}, by {what}",
+        x=what,
+        y="sum of weight x completion, slots",
+        claim="A_online is at least 30 % below all others.",
+        compute=lambda task: _by(task, architecture, servers=servers),
+        judge=_judge_totals,
+    )
+
+
+PAPER = Paper(
+    key="weighted-completion",
+    title="Elastic scheduling of synchronous training jobs for weighted completion time",
+    section="Section 7",
+    figures=(
+        _totals("2", Architecture.PS, servers=False),
+        _totals("3", Architecture.PS, servers=True),
+        Figure(
+            "4",
+            "Total weighted completion by F",
+            x="F over the actual one",
+            y="sum of weight x completion, slots",
+            claim="The larger F, so lambda, the larger the total. No numbers in the text.",
+            compute=_by_bound,
+            judge=_judge_bound,
+        ),
+        _totals("5", Architecture.RING, servers=False),
+        _totals("6", Architecture.RING, servers=True),
+        Figure(
+            "7",
+            "Running time of A_online",
+            x="jobs",
+            y="processor time of a run, s",
+            claim="It grows with the jobs and stays below two minutes.",
+            compute=_times,
+            judge=_judge_times,
+            timed=True,
+        ),
+        Figure(
+            "8",
+            "Total weight of A_maxweight and of the greedy of Jain et al.",
+            x="jobs",
+            y="weight complete by the deadline",
+            claim="A_maxweight has much more. No numbers in the text; taken as at least 30 %.",
+            compute=_by_jobs,
+            judge=_judge_jobs,
+        ),
+        Figure(
+            "9",
+            "Total weighted completion by worker type",
+            x="worker type that all jobs use",
+            y="sum of weight x completion, slots",
+            claim="Types differ much; choosing for each job is best, with parameter servers and as rings.",
+            compute=_kinds,
+            judge=_judge_kinds,
+            bars=True,
+        ),
+        Figure(
+            "10",
+            "Total weighted completion by workers",
+            x="workers of a job, at most",
+            y="sum of weight x completion, slots",
+            claim="The more workers a job can have, the smaller the total.",
+            compute=_counts,
+            judge=_judge_counts,
+        ),
+        Figure(
+            "11",
+            "Total weight of A_maxweight by F",
+            x="F over the actual one",
+            y="weight complete by the deadline",
+            claim="The smaller F, the more weight. No numbers in the text.",
+            compute=_by_weight_bound,
+            judge=_judge_weight_bound,
+        ),
+        Figure(
+            "12",
+            "Total weight of A_maxweight by servers",
+            x="servers that share the same capacity",
+            y="weight complete by the deadline",
+            claim="More servers for the same capacity, less weight; more jobs, more weight. No numbers in the text.",
+            compute=_by_fragments,
+            judge=_judge_fragments,
+        ),
+    ),
+)

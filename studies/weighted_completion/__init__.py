@@ -1,0 +1,1 @@
+"""Runs of the weighted-completion paper."""
