@@ -132,7 +132,9 @@ class _WithWay:
         """The best answer that costs at most `limit`."""
         job = self._job(limit)
         curves = make_curves(self.workers, self.pss, job, self.first, self.repeats)
-        _, completion, counts = search(curves, job, self.first, self.question.mode, float(self.question.above))
+        _, completion, counts = search(
+            curves, job, self.repeats, self.first, self.question.mode, float(self.question.above)
+        )
         return None if completion < 0 else self._response(completion, counts)
 
     def _job(self, limit: float) -> Job:
