@@ -120,10 +120,12 @@ class BidForm(forms.Form):
         if not policy.queues:
             del self.fields["chunk_mb"]
         names = list(ModelProfile.objects.filter(cluster=cluster).values_list("name", flat=True))
-        choice = self.fields["model"]
-        assert isinstance(choice, forms.ChoiceField)  # noqa: S101 (tells mypy what the class body says)
-        choice.choices = [*((name, name) for name in names), ("", "none: say everything below")]
-        choice.initial = names[0] if names else ""
+        self.fields["model"] = forms.ChoiceField(
+            choices=[*((name, name) for name in names), ("", "none: say everything below")],
+            initial=names[0] if names else "",
+            required=False,
+            help_text="Fills in gradient size, data and step times.",
+        )
         for name, field in self.fields.items():
             field.widget.attrs.setdefault("autocomplete", "off")
             described = [f"help-{name}"] if field.help_text else []

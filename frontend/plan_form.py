@@ -12,9 +12,9 @@ from scheduling.errors import InvalidField
 from scheduling.instance import parse_document
 from scheduling.split_learning.methods import METHODS
 from studies.models import MOST_SECONDS
-from studies.plans.api.examples import TINY
+from studies.plans.api.examples import DESCRIBED, TINY
 from studies.plans.upload import read_csv
-from studies.plans.wish import LEAST_SECONDS, LONGEST_LABEL, SECONDS, Wish
+from studies.plans.wish import LEAST_SECONDS, LONGEST_LABEL, SECONDS, SOURCES, Wish
 
 EXAMPLES: Final[dict[str, tuple[str, Json]]] = {
     "tiny": ("2 helpers, 3 clients by hand", {"instance": TINY}),
@@ -22,12 +22,17 @@ EXAMPLES: Final[dict[str, tuple[str, Json]]] = {
         "2 helpers, 10 measured devices, ResNet101",
         {"scenario": {"number": 1, "model": "resnet101", "clients": 10, "helpers": 2, "seed": 1}},
     ),
+    "described": ("2 helpers, 4 devices described by hand", {"profile": DESCRIBED}),
     "mixed": (
         "5 helpers, 30 mixed devices, VGG19, little memory",
         {"scenario": {"number": 2, "model": "vgg19", "clients": 30, "helpers": 5, "seed": 1}},
     ),
 }
 """What it says, and the instance or scenario of a request. Synthetic: links and devices are drawn from a seed."""
+
+
+def _clusters() -> list[tuple[str, str]]:
+    return [("", "none"), *Cluster.objects.values_list("name", "title")]
 
 
 class PlanForm(forms.Form):
@@ -45,8 +50,8 @@ class PlanForm(forms.Form):
         strip=False,
         widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}),
         label="Instance",
-        help_text="JSON as in instance files, or a table: helper, client, memory_gb, demand_gb, release, forward, gap,"
-        " backward, tail.",
+        help_text="JSON as in instance files; or a profile of devices and links, as below; or a table: helper, client,"
+        " memory_gb, demand_gb, release, forward, gap, backward, tail.",
     )
     file = forms.FileField(required=False, label="Or a file", help_text="The same, JSON or CSV.")
     slot_ms = forms.IntegerField(
@@ -58,14 +63,13 @@ class PlanForm(forms.Form):
     )
     seed = forms.IntegerField(min_value=0, max_value=10**9, initial=0, help_text="Of what the method draws.")
     cluster = forms.ChoiceField(
-        required=False, help_text="If chosen, each helper is one of its servers, by name, and may have its memory."
+        required=False,
+        choices=_clusters,
+        help_text="If chosen, each helper is one of its servers, by name, and may have its memory.",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        choice = self.fields["cluster"]
-        assert isinstance(choice, forms.ChoiceField)  # noqa: S101 (tells mypy what the class body says)
-        choice.choices = [("", "none"), *Cluster.objects.values_list("name", "title")]
         for name, field in self.fields.items():
             field.widget.attrs["autocomplete"] = "off"
             described = [f"help-{name}"] if field.help_text else []
@@ -108,8 +112,7 @@ class PlanForm(forms.Form):
             return Wish.from_json({**body, **EXAMPLES[data["example"]][1]})
         if data["said"].startswith(("{", "[")):
             document = parse_document(data["said"])
-            inner = document["instance"] if isinstance(document, dict) and "instance" in document else document
-            return Wish.from_json({**body, "instance": inner})
+            return Wish.from_json({**body, **_source(document)})
         return Wish.from_json({**body, "instance": read_csv(data["said"], slot_ms=data["slot_ms"] or 1)})
 
     def blame(self, error: InvalidField) -> None:
@@ -119,3 +122,14 @@ class PlanForm(forms.Form):
         else:
             name = "file" if self.cleaned_data.get("file") else "text"
             self.add_error(name if self.cleaned_data["said"] else None, f"{error.field}: {error.problem}")
+
+
+def _source(document: object) -> Json:
+    """Under which key of a request a document belongs: it says so, or it is a profile if it has a model."""
+    if isinstance(document, dict):
+        for name in SOURCES:
+            if name in document:
+                return {name: document[name]}
+        if "model" in document:
+            return {"profile": document}
+    return {"instance": document}

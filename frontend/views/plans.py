@@ -1,5 +1,6 @@
 """Plans of split learning: the list, the form, and the page of one with its course, its Gantt chart and its rivals."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -28,7 +29,10 @@ from scheduling.errors import InvalidField
 from scheduling.split_learning.methods import METHODS
 from studies.models import Plan, Question
 from studies.plans import readings, states
+from studies.plans.api.examples import DESCRIBED
 from studies.plans.asking import ask, ask_one_more_helper, ask_other_methods
+from studies.split_learning.profile import CLIENTS, HELPERS
+from studies.split_learning.scenarios import SLOT_MS
 from studies.work.rows import WorkState
 
 PER_PAGE = 25
@@ -82,7 +86,13 @@ def new_plan(request: HttpRequest) -> HttpResponse:
             form.blame(error)
         except AuctionError as error:
             form.add_error(None, str(error))
-    return render(request, "frontend/plan_new.html", {"form": form}, status=422 if form.is_bound else 200)
+    context = {
+        "form": form,
+        "profile": json.dumps(DESCRIBED, indent=1),
+        "devices": ", ".join((*HELPERS, *CLIENTS)),
+        "models": ", ".join(SLOT_MS),
+    }
+    return render(request, "frontend/plan_new.html", context, status=422 if form.is_bound else 200)
 
 
 @login_required

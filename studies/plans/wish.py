@@ -1,5 +1,6 @@
 """What a plan is asked for with, checked: an instance, or what one is drawn from; a method, a budget and a seed."""
 
+import json
 from dataclasses import dataclass
 from math import isfinite
 from typing import Final
@@ -14,6 +15,7 @@ from scheduling.split_learning.document import instance_document, read_split_lea
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.methods import method_of
 from studies.models import MOST_SECONDS
+from studies.split_learning.described import read_described
 from studies.split_learning.scenarios import SLOT_MS, Scenario, draw
 
 SECONDS: Final = 10.0
@@ -23,6 +25,8 @@ MOST_PAIRS: Final = 100_000
 """Helpers times clients of one instance."""
 MEMORY: Final = "memory"
 """Name of the resource of a cluster that helpers' memory is taken from."""
+SOURCES: Final = ("instance", "profile", "scenario")
+"""Keys of which a request has one."""
 GIGABYTES: Final = {"GB": 1.0, "MB": 1e-3, "TB": 1e3}
 """By its unit."""
 
@@ -43,31 +47,54 @@ class Wish:
     @classmethod
     def from_json(cls, body: Json) -> "Wish":
         """Read the body of a request; raises InvalidField naming the field, and the helper or client."""
-        optional = ("instance", "scenario", "method", "seconds", "seed", "label", "cluster")
+        optional = (*SOURCES, "method", "seconds", "seed", "label", "cluster")
         check_object("", body, required=(), optional=optional)
-        if ("instance" in body) == ("scenario" in body):
-            raise InvalidField("instance", "expected either instance or scenario")
+        if sum(name in body for name in SOURCES) != 1:
+            raise InvalidField("instance", f"expected either {', '.join(SOURCES[:-1])} or {SOURCES[-1]}")
         cluster = None if body.get("cluster") is None else _cluster(body["cluster"])
         method = body.get("method", "exact")
         if not isinstance(method, str):
             raise InvalidField("method", f"expected a text, got {shown(method)}")
         method_of(method)
+        instance, origin = _instance(body, cluster)
         return cls(
-            instance=read_instance(body["instance"], cluster)
-            if "instance" in body
-            else _drawn(body["scenario"], cluster),
+            instance=instance,
             method=method,
             seconds=checked_seconds(body.get("seconds", SECONDS)),
             seed=checked_seed(body.get("seed", 0)),
             label=checked_label(body.get("label", "")),
             cluster=cluster,
-            origin={name: body[name] for name in ("scenario",) if name in body} or None,
+            origin=origin,
         )
 
     @property
     def document(self) -> Json:
         """The instance as it is kept."""
         return instance_document(self.instance)
+
+
+def _instance(body: Json, cluster: Cluster | None) -> tuple[Instance, Json | None]:
+    """The instance, and the scenario or profile it is made of."""
+    if "instance" in body:
+        return read_instance(body["instance"], cluster), None
+    if "profile" in body:
+        try:
+            _check_size(body["profile"])
+            profile = body["profile"] if cluster is None else _of_servers(body["profile"], cluster)
+            # A form reads numbers as decimals, which are kept as texts.
+            return read_described(profile), {"profile": json.loads(json.dumps(profile, default=str))}
+        except InvalidField as error:
+            raise InvalidField(f"profile.{error.field}" if error.field else "profile", error.problem) from None
+    if cluster is not None:
+        raise InvalidField("cluster", "the helpers of a scenario are drawn, they are no servers")
+    return _drawn(body["scenario"]), {"scenario": body["scenario"]}
+
+
+def at_slot(origin: Json, slot_ms: int) -> Instance:
+    """The instance of the same scenario or profile in slots of another length; raises InvalidField."""
+    if "profile" in origin:
+        return read_described({**origin["profile"], "slot_ms": slot_ms})
+    return _drawn({**origin["scenario"], "slot_ms": slot_ms})
 
 
 def checked_seed(value: object) -> int:
@@ -120,12 +147,10 @@ def _check_size(document: object) -> None:
         )
 
 
-def _drawn(value: object, cluster: Cluster | None) -> Instance:
+def _drawn(value: object) -> Instance:
     """An instance of measured devices (Section VII of the paper)."""
     needed = ("model", "clients", "helpers")
     rest = check_object("scenario", value, required=needed, optional=("number", "slot_ms", "seed"))
-    if cluster is not None:
-        raise InvalidField("cluster", "the helpers of a scenario are drawn, they are no servers")
     counts = {name: check_integer(f"scenario.{name}", rest[name], low=1, high=1000) for name in ("clients", "helpers")}
     if counts["clients"] * counts["helpers"] > MOST_PAIRS:
         raise InvalidField("scenario.clients", f"expected helpers x clients of at most {MOST_PAIRS}")

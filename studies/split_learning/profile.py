@@ -128,6 +128,7 @@ def profiled(
     slot_ms: int,
     kilobit_of_kib: float = KILOBIT_OF_KIB,
     demand: Ints | None = None,
+    names: tuple[tuple[str, ...], tuple[str, ...]] | None = None,
 ) -> Instance:
     """The instance of these devices; every time is rounded up to whole slots.
 
@@ -140,6 +141,8 @@ def profiled(
         Memory of each helper, bytes, I.
     demand
         Memory of each client's part, bytes, J; by default what weights and activations take.
+    names
+        Of helpers and of clients; helper-1 and client-1 and so on by default.
 
     Raises
     ------
@@ -175,8 +178,8 @@ def profiled(
         **{name: slots[name] for name in TIMES},
         demand=np.array([network.demand(one.cuts) for one in clients], dtype=np.int64) if demand is None else demand,
         capacity=capacity,
-        helpers=tuple(f"helper-{i + 1}" for i in range(len(helpers))),
-        clients=tuple(f"client-{j + 1}" for j in range(len(clients))),
+        helpers=names[0] if names else tuple(f"helper-{i + 1}" for i in range(len(helpers))),
+        clients=names[1] if names else tuple(f"client-{j + 1}" for j in range(len(clients))),
         slot_ms=slot_ms,
         switch=np.zeros(len(helpers), dtype=np.int64),
     )

@@ -11,7 +11,7 @@ from django.test import Client
 from frontend.figures import plan_course, plan_gantt
 from studies.models import Plan, Question
 from studies.plans import states
-from studies.plans.api.examples import CSV, TINY
+from studies.plans.api.examples import CSV, DESCRIBED, TINY
 from studies.plans.asking import ask
 from studies.plans.computing import compute_next
 from studies.plans.wish import Wish
@@ -91,6 +91,7 @@ def test_strangers_change_nothing(plan: Plan, as_bob: Client) -> None:
         ({"text": json.dumps({**TINY, "tail": [[1]]})}, "instance.tail"),
         ({"text": "helper,client\n"}, "line 1"),
         ({"text": CSV.replace("vm,camera,,2,7", "vm,camera,,2,x")}, "line 3, release"),
+        ({"text": json.dumps({**DESCRIBED, "mbps": -1})}, "profile.mbps"),
         ({"method": "magic"}, "valid choice"),
         ({"seconds": "601"}, "600"),
         ({"cluster": "mars"}, "valid choice"),
@@ -110,8 +111,10 @@ def test_an_instance_is_pasted_or_uploaded_as_json_or_csv(as_alice: Client) -> N
     sent(as_alice, text=CSV, slot_ms="50")
     sent(as_alice, file=SimpleUploadedFile("b.csv", CSV.encode()))
     sent(as_alice, example="paper")
+    sent(as_alice, text=json.dumps(DESCRIBED))
+    sent(as_alice, text=json.dumps({"profile": DESCRIBED}))
     sizes = Plan.objects.order_by("pk").values_list("helpers", "clients", "slot_ms")
-    assert list(sizes) == [(2, 3, 100), (2, 2, 50), (2, 2, 1), (2, 10, 180)]
+    assert list(sizes) == [(2, 3, 100), (2, 2, 50), (2, 2, 1), (2, 10, 180), (2, 4, 200), (2, 4, 200)]
 
 
 def test_methods_are_compared_and_helpers_added_side_by_side(done: Plan, as_alice: Client) -> None:

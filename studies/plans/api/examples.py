@@ -20,8 +20,27 @@ TINY: Final[Json] = {
 }
 """Two helpers, three clients; times in slots, helpers x clients."""
 
+DESCRIBED: Final[Json] = {
+    "model": "resnet101",
+    "slot_ms": 200,
+    "mbps": 10,
+    "helpers": [
+        {"name": "rack", "device": "vm", "memory_gb": 16},
+        {"name": "laptop", "device": "m1", "memory_gb": 8},
+    ],
+    "clients": [
+        {"name": "hall", "device": "rpi4"},
+        {"name": "roof", "device": "rpi3", "up_mbps": 2, "down_mbps": 8},
+        {"name": "gate", "device": "jetson-gpu", "cuts": [2, 33]},
+        {"name": "yard", "device": "jetson-cpu", "other": "jetson-gpu", "share": 0.4},
+    ],
+    "links": [{"client": "hall", "helper": "rack", "mbps": 50}],
+}
+"""Devices, links and memory as people measure them."""
+
 PLANS: Final[dict[str, Json]] = {
     "An instance by hand": {"instance": TINY, "method": "exact", "seconds": 5},
+    "Devices and links as they were measured": {"profile": DESCRIBED, "seconds": 5},
     "Measured devices, drawn from a seed": {
         "label": "ten clients",
         "scenario": {"number": 1, "model": "resnet101", "clients": 10, "helpers": 2, "seed": 1},

@@ -12,6 +12,7 @@ from scheduling.split_learning.methods import METHODS
 from studies.models import MOST_SECONDS, Question
 from studies.plans.changes import LARGEST_FACTOR
 from studies.plans.wish import LEAST_SECONDS, LONGEST_LABEL, SECONDS
+from studies.split_learning.described import LARGEST_MBPS, LEAST_MBPS
 from studies.split_learning.scenarios import SLOT_MS
 from studies.work.rows import WorkState
 
@@ -108,6 +109,73 @@ class ScenarioIn(Document):
     )
 
 
+def _rate(text: str) -> serializers.FloatField:
+    return serializers.FloatField(required=False, min_value=LEAST_MBPS, max_value=LARGEST_MBPS, help_text=text)
+
+
+_UP: Final = "From clients to helpers, if it is not the same."
+_DOWN: Final = "From helpers to clients, likewise."
+
+
+@extend_schema_field(
+    {"type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "integer", "minimum": 1, "maximum": 100}}
+)
+class CutsIn(serializers.JSONField):
+    """The client's last layer of the first part, and the helper's last."""
+
+
+class DescribedHelperIn(Document):
+    name = serializers.CharField(
+        required=False, min_length=1, max_length=100, help_text="helper-1 and so on if not given."
+    )
+    device = serializers.CharField(help_text="A measured device, such as vm or m1.")
+    other = serializers.CharField(required=False, help_text="Another one: it lies between the two.")
+    share = serializers.FloatField(required=False, min_value=0, max_value=1, help_text="How near it is to the other.")
+    memory_gb = GigabytesIn(required=False, help_text="Its memory, GB; with a cluster, its server's if not given.")
+
+
+class DescribedClientIn(Document):
+    name = serializers.CharField(
+        required=False, min_length=1, max_length=100, help_text="client-1 and so on if not given."
+    )
+    device = serializers.CharField(help_text="A measured device, such as rpi4, rpi3, jetson-cpu or jetson-gpu.")
+    other = serializers.CharField(required=False, help_text="Another one: it lies between the two.")
+    share = serializers.FloatField(required=False, min_value=0, max_value=1, help_text="How near it is to the other.")
+    cuts = CutsIn(required=False, help_text="Its own cuts, as those of the profile.")
+    demand_gb = GigabytesIn(
+        required=False, help_text="Memory it takes on its helper, GB; else weights and activations of the part there."
+    )
+    mbps = _rate("Of its links, Mbit/s.")
+    up_mbps, down_mbps = _rate(_UP), _rate(_DOWN)
+
+
+class LinkIn(Document):
+    client = serializers.CharField(help_text="Name of the client.")
+    helper = serializers.CharField(help_text="Name of the helper.")
+    mbps = _rate("Of this link, Mbit/s.")
+    up_mbps, down_mbps = _rate(_UP), _rate(_DOWN)
+
+
+class ProfileIn(Document):
+    model = serializers.ChoiceField(sorted(SLOT_MS), help_text="Whose layers were measured, batches of 128 images.")
+    cuts = CutsIn(
+        required=False,
+        help_text="The last layer of the client's first part and of the helper's; the paper's if not given.",
+    )
+    slot_ms = serializers.IntegerField(
+        required=False, min_value=1, max_value=10**6, help_text="Milliseconds of a slot; the paper's if not given."
+    )
+    mbps = _rate("Of all links that nothing else is said of, Mbit/s.")
+    up_mbps, down_mbps = _rate(_UP), _rate(_DOWN)
+    helpers = serializers.ListField(
+        child=DescribedHelperIn(), min_length=1, max_length=MOST_HELPERS, help_text="Who runs the middle of networks."
+    )
+    clients = serializers.ListField(
+        child=DescribedClientIn(), min_length=1, max_length=MOST_CLIENTS, help_text="Who trains."
+    )
+    links = serializers.ListField(child=LinkIn(), required=False, help_text="Single links, before what clients say.")
+
+
 class LabelledIn(Document):
     def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
         """With the label, which as an attribute would be taken for that of a field."""
@@ -117,7 +185,8 @@ class LabelledIn(Document):
 
 
 class PlanIn(LabelledIn):
-    instance = InstanceIn(required=False, help_text="What has to be planned. Or a scenario.")
+    instance = InstanceIn(required=False, help_text="What has to be planned. Or a profile, or a scenario.")
+    profile = ProfileIn(required=False, help_text="Devices, cuts, links and memory as they were measured.")
     scenario = ScenarioIn(required=False, help_text="Measured devices and links drawn from a seed, for an instance.")
     method = serializers.ChoiceField(list(METHODS), required=False, help_text="exact if not given.")
     seconds = serializers.FloatField(

@@ -99,7 +99,7 @@ def knowing(document: Any) -> Any:
     plan["properties"]["instance"] = {"enum": [TINY]}
     plan["properties"]["label"] = bid["label"]
     plan["required"] = ["instance"]
-    for key in ("scenario", "cluster"):
+    for key in ("profile", "scenario", "cluster"):
         del plan["properties"][key]
     again = bodies["ReplanIn"]
     again["properties"]["changes"] = {"enum": [{"drop": ["phone"]}, {"slower": {"camera": 1.5}, "gone": ["vm"]}]}

@@ -12,7 +12,7 @@ from cluster.models import Capacity, Resource
 from scheduling.split_learning.document import read_split_learning
 from studies.models import Plan, Question
 from studies.plans import asking
-from studies.plans.api.examples import CSV, PLANS, TINY
+from studies.plans.api.examples import CSV, DESCRIBED, PLANS, TINY
 from studies.plans.asking import ask_one_more_helper, ask_other_methods
 from studies.plans.computing import compute_next
 from studies.plans.more import best_helper, one_more_helper
@@ -138,6 +138,30 @@ def test_an_instance_or_a_scenario_is_needed_and_not_both(api: APIClient) -> Non
     for key, value in (("model", "lenet"), ("clients", 0), ("number", 3), ("slot_ms", 0), ("seed", "x")):
         found = refused(api.post(URL, {"scenario": {**scenario, key: value}}, format="json"))
         assert list(found) == [f"scenario.{key}"]
+
+
+def test_a_profile_becomes_an_instance_and_its_errors_name_whose_they_are(api: APIClient) -> None:
+    plan = api.post(URL, {"profile": DESCRIBED}, format="json").json()
+    assert read_split_learning(plan["instance"]).clients == ("hall", "roof", "gate", "yard")
+    assert (plan["slot_ms"], Plan.objects.get().origin) == (200, {"profile": DESCRIBED})
+    wrong = deepcopy(DESCRIBED)
+    wrong["clients"][1]["device"] = "abacus"
+    found = refused(api.post(URL, {"profile": wrong}, format="json"))
+    assert list(found) == ["profile.clients[1].device"]
+    assert "roof" in found["profile.clients[1].device"]
+    assert set(refused(api.post(URL, {"profile": []}, format="json"))) == {"profile"}
+    assert set(refused(api.post(URL, tiny(profile=DESCRIBED), format="json"))) == {"instance"}
+
+
+def test_a_profile_may_leave_the_memory_to_servers(api: APIClient) -> None:
+    cluster = make_cluster("lab")
+    memory = Resource.objects.create(cluster=cluster, name="memory", unit="GB", position=9)
+    Capacity.objects.create(server=cluster.servers.get(name="edge-0"), resource=memory, amount=7)
+    helper = {"name": "edge-0", "device": "vm"}
+    profile = {**DESCRIBED, "helpers": [helper], "clients": [{"device": "rpi4"}], "links": []}
+    plan = api.post(URL, {"profile": profile, "cluster": "lab"}, format="json").json()
+    assert read_split_learning(plan["instance"]).capacity.tolist() == [7 * 10**9]
+    assert set(refused(api.post(URL, {"profile": profile}, format="json"))) == {"profile.helpers[0].memory_gb"}
 
 
 def test_helpers_of_a_cluster_are_its_servers_and_have_their_memory(api: APIClient) -> None:

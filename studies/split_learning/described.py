@@ -1,0 +1,189 @@
+"""Instances described as people measure them: devices, a model and cuts, links in Mbit/s, memory in GB, slots in ms.
+
+{"model": "resnet101", "slot_ms": 180, "mbps": 10,
+ "helpers": [{"name": "rack", "device": "vm", "memory_gb": 16}],
+ "clients": [{"name": "pi", "device": "rpi4", "up_mbps": 4}, {"device": "jetson-gpu", "cuts": [2, 33]}],
+ "links": [{"client": "pi", "helper": "rack", "mbps": 25}]}
+"""
+
+from fractions import Fraction
+from math import ceil, floor
+from typing import Final
+
+import numpy as np
+
+from scheduling.arrays import Floats, Ints, Json
+from scheduling.errors import InvalidField
+from scheduling.fields import check_fraction, check_integer, check_list, check_number, check_object, shown
+from scheduling.split_learning.document import GIGABYTE
+from scheduling.split_learning.instance import MOST_CLIENTS, MOST_HELPERS, Instance
+from studies.split_learning.profile import Client, Device, Network, profiled
+from studies.split_learning.scenarios import SLOT_MS
+
+LARGEST_GB: Final = 10**8
+LEAST_MBPS: Final = 0.001
+LARGEST_MBPS: Final = 10**6
+DEVICE: Final = ("device", "other", "share")
+"""A measured device, or one between it and another: times are mixed linearly by the share of the other."""
+RATES: Final = ("mbps", "up_mbps", "down_mbps")
+"""Of both directions, from client to helper, and back; the last two go before the first."""
+
+
+def read_described(document: object) -> Instance:
+    """The instance in slots; raises InvalidField naming the field, and the client or helper."""
+    root = check_object(
+        "", document, required=("model", "helpers", "clients"), optional=("slot_ms", "cuts", "links", *RATES)
+    )
+    model = root["model"]
+    if not isinstance(model, str) or model not in SLOT_MS:
+        raise InvalidField("model", f"expected one of {', '.join(SLOT_MS)}, got {shown(model)}")
+    network = Network(model)
+    helpers = _rows("helper", root["helpers"], MOST_HELPERS, ("memory_gb",), DEVICE)
+    clients = _rows("client", root["clients"], MOST_CLIENTS, (), (*DEVICE, *RATES, "cuts", "demand_gb"))
+    names = [[row["name"] for row in rows] for rows in (helpers, clients)]
+    cuts = _cuts("cuts", root["cuts"], network, "every client") if "cuts" in root else network.cuts
+    described = [
+        Client(
+            _device(f"clients[{j}]", row),
+            _cuts(f"clients[{j}].cuts", row["cuts"], network, row["name"]) if "cuts" in row else cuts,
+        )
+        for j, row in enumerate(clients)
+    ]
+    machines = [_device(f"helpers[{i}]", row) for i, row in enumerate(helpers)]
+    _check_times(network, described, machines, names)
+    up, down = _links(root, clients, names)
+    return profiled(
+        network,
+        described,
+        machines,
+        up_mbps=up,
+        down_mbps=down,
+        capacity=_bytes("helpers", "memory_gb", helpers),
+        slot_ms=check_integer("slot_ms", root.get("slot_ms", SLOT_MS[model]), low=1, high=10**6),
+        demand=_demand(network, described, clients),
+        names=(tuple(names[0]), tuple(names[1])),
+    )
+
+
+def _rows(kind: str, value: object, most: int, required: tuple[str, ...], optional: tuple[str, ...]) -> list[Json]:
+    """Helpers or clients, each with a name."""
+    rows = check_list(f"{kind}s", value)
+    if not 1 <= len(rows) <= most:
+        raise InvalidField(f"{kind}s", f"expected 1 to {most}, got {len(rows)}")
+    found = []
+    for n, row in enumerate(rows):
+        given = check_object(f"{kind}s[{n}]", row, required=("device", *required), optional=("name", *optional))
+        name = given.get("name", f"{kind}-{n + 1}")
+        if not isinstance(name, str) or not 1 <= len(name) <= 100:
+            raise InvalidField(f"{kind}s[{n}].name", f"expected 1 to 100 characters, got {shown(name)}")
+        found.append({**given, "name": name})
+    return found
+
+
+def _device(field: str, row: Json) -> Device:
+    for name in ("device", "other"):
+        if name in row and not isinstance(row[name], str):
+            raise InvalidField(f"{field}.{name}", f"expected a device, got {shown(row[name])} ({row['name']})")
+    if ("other" in row) != ("share" in row):
+        raise InvalidField(f"{field}.share", f"expected other and share together ({row['name']})")
+    if "other" not in row:
+        return Device(row["device"])
+    return Device(row["device"], row["other"], _number(f"{field}.share", row["share"], 0, 1, row["name"]))
+
+
+def _cuts(field: str, value: object, network: Network, who: str) -> tuple[int, int]:
+    pair = check_list(field, value, length=2)
+    first, second = (check_integer(f"{field}[{n}]", layer, low=1, high=network.layers) for n, layer in enumerate(pair))
+    if not first < second < network.layers:
+        raise InvalidField(
+            field, f"expected 1 <= first < second < {network.layers} layers of {network.name}, got {pair} ({who})"
+        )
+    return first, second
+
+
+def _check_times(network: Network, clients: list[Client], helpers: list[Device], names: list[list[str]]) -> None:
+    """That every device has times for its layers: of these alone it can be said whose they are."""
+    for j, client in enumerate(clients):
+        for first, last in ((1, client.cuts[0]), (client.cuts[1] + 1, network.layers)):
+            _check_spans(f"clients[{j}].device", network, client.device, (first, last), names[1][j])
+    for i, helper in enumerate(helpers):
+        for first, second in sorted({client.cuts for client in clients}):
+            _check_spans(f"helpers[{i}].device", network, helper, (first + 1, second), names[0][i])
+
+
+def _check_spans(field: str, network: Network, device: Device, layers: tuple[int, int], who: str) -> None:
+    try:
+        network.spans(device, *layers)
+    except InvalidField as error:
+        raise InvalidField(field, f"{error.problem} ({who})") from None
+
+
+def _links(root: Json, clients: list[Json], names: list[list[str]]) -> tuple[Floats, Floats]:
+    """Mbit/s from clients to helpers and back, I x J; the nearest word wins: of a link, of a client, of all."""
+    both = np.zeros((2, len(names[0]), len(names[1])))
+    of_all = _rates("", root, (0.0, 0.0), "all")
+    for j, row in enumerate(clients):
+        both[:, :, j] = np.array(_rates(f"clients[{j}]", row, of_all, row["name"]))[:, None]
+    for n, link in enumerate(check_list("links", root.get("links", []))):
+        given = check_object(f"links[{n}]", link, required=("client", "helper"), optional=RATES)
+        i, j = (
+            _number_of(f"links[{n}].{kind}", given[kind], known)
+            for kind, known in zip(("helper", "client"), names, strict=True)
+        )
+        both[:, i, j] = _rates(f"links[{n}]", given, (both[0, i, j], both[1, i, j]), f"{given['client']}")
+    missing = np.argwhere(both.min(axis=0) == 0)
+    if len(missing):
+        i, j = (int(x) for x in missing[0])
+        raise InvalidField(
+            f"clients[{j}].mbps", f"there is no rate of the link of client {names[1][j]} and helper {names[0][i]}"
+        )
+    return both[0], both[1]
+
+
+def _rates(field: str, row: Json, otherwise: tuple[float, float], who: str) -> tuple[float, float]:
+    """Up and down."""
+    prefix = f"{field}." if field else ""
+    said: dict[str, float] = {
+        name: _number(f"{prefix}{name}", row[name], LEAST_MBPS, LARGEST_MBPS, who) for name in RATES if name in row
+    }
+    up, down = (said.get(name, said.get("mbps", other)) for name, other in zip(RATES[1:], otherwise, strict=True))
+    return up, down
+
+
+def _number_of(field: str, name: object, known: list[str]) -> int:
+    if name not in known:
+        raise InvalidField(field, f"expected one of {', '.join(known[:10])}, got {shown(name)}")
+    return known.index(str(name))
+
+
+def _number(field: str, value: object, low: float, high: float, who: str) -> float:
+    try:
+        return check_number(field, value, low=low, high=high)
+    except InvalidField as error:
+        raise InvalidField(field, f"{error.problem} ({who})") from None
+
+
+def _amount(field: str, value: object, who: str) -> Fraction:
+    """Bytes of so many GB."""
+    try:
+        return check_fraction(field, value, high=LARGEST_GB) * GIGABYTE
+    except InvalidField as error:
+        raise InvalidField(field, f"{error.problem} ({who})") from None
+
+
+def _bytes(kind: str, key: str, rows: list[Json]) -> Ints:
+    found = [_amount(f"{kind}[{n}].{key}", row[key], row["name"]) for n, row in enumerate(rows)]
+    return np.array([floor(amount) for amount in found], dtype=np.int64)
+
+
+def _demand(network: Network, described: list[Client], rows: list[Json]) -> Ints:
+    """What is said, or what weights and activations of the helper's part take; bytes."""
+    return np.array(
+        [
+            ceil(_amount(f"clients[{j}].demand_gb", row["demand_gb"], row["name"]))
+            if "demand_gb" in row
+            else network.demand(client.cuts)
+            for j, (client, row) in enumerate(zip(described, rows, strict=True))
+        ],
+        dtype=np.int64,
+    )
