@@ -4,7 +4,7 @@ from django.templatetags.static import static
 from django.urls import URLPattern, path
 from django.views.generic import RedirectView
 
-from frontend.views import bids, events, overview, plan_again, plan_noise, plans, submit
+from frontend.views import bids, events, overview, plan_again, plan_noise, plan_slots, plans, submit
 
 urlpatterns: list[URLPattern] = [
     # Browsers ask for it on pages that name no icon, such as the admin's.
@@ -24,6 +24,8 @@ urlpatterns: list[URLPattern] = [
     path("plans/<int:number>/cancel/", plans.cancel, name="plan_cancel"),
     path("plans/<int:number>/compare/", plans.compare, name="plan_compare"),
     path("plans/<int:number>/one-more/", plans.one_more, name="plan_one_more"),
+    path("plans/<int:number>/slots/", plans.other_slots, name="plan_slots"),
+    path("plans/<int:number>/slots.json", plan_slots.figure, name="plan_slots_figure"),
     path("plans/<int:number>/again/", plan_again.again, name="plan_again"),
     path("plans/<int:number>/delete/", plans.delete, name="plan_delete"),
     path("markets/<slug:name>/", overview.overview, name="overview"),

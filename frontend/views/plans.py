@@ -24,13 +24,14 @@ from frontend.views.overview import csv_response
 from frontend.views.plan_access import own_plan, tag_of_plan
 from frontend.views.plan_again import changes_table
 from frontend.views.plan_noise import spread_choices
+from frontend.views.plan_slots import lengths_of, slots_table
 from frontend.views.versions import unless_tagged
 from scheduling.errors import InvalidField
 from scheduling.split_learning.methods import METHODS
 from studies.models import Plan, Question
 from studies.plans import readings, states
 from studies.plans.api.examples import DESCRIBED
-from studies.plans.asking import ask, ask_one_more_helper, ask_other_methods
+from studies.plans.asking import ask, ask_one_more_helper, ask_other_methods, ask_other_slots
 from studies.split_learning.profile import CLIENTS, HELPERS
 from studies.split_learning.scenarios import SLOT_MS
 from studies.work.rows import WorkState
@@ -158,6 +159,7 @@ TABLES: dict[str, Callable[[Plan], Table]] = {
     "course": lambda plan: plan_course.table(_course(plan)),
     "clients": _clients_table,
     "changes": changes_table,
+    "slots": slots_table,
 }
 """What can be had as CSV."""
 
@@ -202,6 +204,19 @@ def one_more(request: HttpRequest, number: int) -> HttpResponse:
 
 @login_required
 @require_POST
+def other_slots(request: HttpRequest, number: int) -> HttpResponse:
+    """Ask for the same devices in slots of other lengths."""
+
+    def asked(plan: Plan) -> str:
+        others = ask_other_slots(viewer_of(request), plan)
+        lengths = ", ".join(f"{other.slot_ms:,}" for other in others)
+        return f"Asked with slots of {lengths} ms." if lengths else "Every length was asked."
+
+    return _do(request, number, asked)
+
+
+@login_required
+@require_POST
 def delete(request: HttpRequest, number: int) -> HttpResponse:
     """Delete it with those asked for beside it."""
     own_plan(request, number).delete()
@@ -241,6 +256,7 @@ def _context(request: HttpRequest, number: int) -> dict[str, Any]:
         "left_out": max(0, len(clients) - MOST_ROWS),
         "rivals": _rivals([plan, *(other for other in others if other.question == Question.METHOD)]),
         "larger": _rivals([plan, *(other for other in others if other.question == Question.HELPER)]),
+        "lengths": lengths_of(plan),
         "again": [other for other in others if other.question == Question.REPLAN],
         "changes": readings.changes_of(plan)[:MOST_ROWS],
         "changes_left_out": max(0, len(readings.changes_of(plan)) - MOST_ROWS),

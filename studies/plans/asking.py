@@ -9,17 +9,20 @@ from django.db import transaction
 
 from auctions.errors import AuctionError
 from cluster.clock import now
+from scheduling.errors import InvalidField
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.methods import METHODS
 from studies.models import Plan, Question
 from studies.plans.more import one_more_helper
 from studies.plans.stored import result_in
-from studies.plans.wish import Wish
+from studies.plans.wish import Wish, at_slot
 from studies.work import waking
 from studies.work.rows import OPEN
 
 MOST_WAITING: Final = 50
 """Plans of one owner that have not ended."""
+SLOT_FACTORS: Final = (0.125, 0.25, 0.5, 2.0, 4.0)
+"""Lengths of slots that are compared, as parts or multiples of the plan's own."""
 
 
 class TooManyWait(AuctionError):
@@ -45,6 +48,21 @@ def ask_one_more_helper(owner: User, plan: Plan) -> Plan:
     wish = _wish_of(plan)
     instance = one_more_helper(read_split_learning(largest.instance))
     return _keep(owner, [replace(wish, instance=instance)], of=plan, question=Question.HELPER)[0]
+
+
+def ask_other_slots(owner: User, plan: Plan) -> list[Plan]:
+    """Ask for the same devices in slots of each length of SLOT_FACTORS that was not asked yet.
+
+    Raises TooManyWait, and InvalidField for an instance that is in slots already: there is nothing to round anew.
+    """
+    if plan.origin is None:
+        raise InvalidField("slot_ms", "the times of this instance are given in slots; a scenario or profile has others")
+    asked = {plan.slot_ms, *plan.others.filter(question=Question.SLOT).values_list("slot_ms", flat=True)}
+    lengths = sorted({max(1, round(plan.slot_ms * factor)) for factor in SLOT_FACTORS} - asked)
+    wish = _wish_of(plan)
+    found = [at_slot(plan.origin, length) for length in lengths]
+    others = [replace(wish, instance=instance, origin=origin) for instance, origin in found]
+    return _keep(owner, others, of=plan, question=Question.SLOT)
 
 
 def ask_again(owner: User, plan: Plan, wish: Wish) -> Plan:

@@ -90,11 +90,11 @@ def _instance(body: Json, cluster: Cluster | None) -> tuple[Instance, Json | Non
     return _drawn(body["scenario"]), {"scenario": body["scenario"]}
 
 
-def at_slot(origin: Json, slot_ms: int) -> Instance:
-    """The instance of the same scenario or profile in slots of another length; raises InvalidField."""
-    if "profile" in origin:
-        return read_described({**origin["profile"], "slot_ms": slot_ms})
-    return _drawn({**origin["scenario"], "slot_ms": slot_ms})
+def at_slot(origin: Json, slot_ms: int) -> tuple[Instance, Json]:
+    """The same scenario or profile in slots of another length, and what it is made of; raises InvalidField."""
+    ((kind, said),) = origin.items()
+    body = {kind: {**said, "slot_ms": slot_ms}}
+    return _instance(body, None)[0], body
 
 
 def checked_seed(value: object) -> int:

@@ -1,0 +1,43 @@
+"""The same devices in slots of other lengths, on a plan's page."""
+
+from django.contrib.auth.decorators import login_required
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.http import require_safe
+
+from frontend.figures import plan_slots
+from frontend.figures.base import Table
+from frontend.views.plan_access import own_plan, tag_of_plan
+from frontend.views.versions import unless_tagged
+from studies.models import Plan, Question
+from studies.work.rows import WorkState
+
+
+def lengths_of(plan: Plan) -> list[plan_slots.Length]:
+    """The plan and those asked for beside it; none without others."""
+    others = list(plan.others.filter(question=Question.SLOT).defer("instance", "result").order_by("slot_ms"))
+    if not others:
+        return []
+    return [
+        plan_slots.Length(
+            slot_ms=one.slot_ms,
+            makespan=one.makespan if one.state == WorkState.DONE else None,
+            lower_bound=one.lower_bound if one.state == WorkState.DONE else None,
+            compute_s=one.steps[-1][0] if one.steps and one.state == WorkState.DONE else None,
+        )
+        for one in sorted([plan, *others], key=lambda one: one.slot_ms)
+    ]
+
+
+def slots_table(plan: Plan) -> Table:
+    """As CSV."""
+    return plan_slots.table(lengths_of(plan))
+
+
+@login_required
+@require_safe
+def figure(request: HttpRequest, number: int) -> HttpResponse:
+    """Makespan and time to compute by length as Plotly's JSON."""
+    plan = own_plan(request, number)
+    return unless_tagged(
+        request, tag_of_plan(request, plan), lambda: JsonResponse(plan_slots.figure(lengths_of(plan)).to_json())
+    )
