@@ -24,7 +24,8 @@ class ElasticMarket:
     """One ledger at its posted prices, asked again and again; what it learns stays with the ledger."""
 
     ledger: Ledger
-    prices: PriceOf
+    prices: PriceOf | Floats
+    """Of use; or of each unit and slot, T x S x R, money, while the ledger does not move."""
 
     def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Response | None:
         """The schedule of greatest payoff, if that is more than `above` (see `best_response`)."""

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
-from scheduling.elastic_compiled import Counts, Flags, copy, inner, kernel
+from scheduling.elastic_compiled import Counts, Flags, inner, kernel
 from scheduling.elastic_tables import Runs
 
 
@@ -43,28 +43,37 @@ class Curves(NamedTuple):
 
 
 @kernel
-def make_curves(workers: Runs, pss: Runs, job: Job, first: int, repeats: Flags) -> Curves:
-    """The curves of all slots from `first` on; those before stay empty.
+def make_curves(workers: Runs, pss: Runs, job: Job, first: int, repeats: Flags) -> tuple[Curves, Counts]:
+    """The curves of all slots from `first` on that differ from the slot before, and the row of each slot (T) in them.
 
-    `repeats` marks slots (T) in which everything is as in the slot before: most of a long horizon.
+    `repeats` marks slots (T) in which everything is as in the slot before: most of a long horizon. Slots before
+    `first` have no row.
     """
     slots, width = len(workers.size), len(job.pss)
-    cost = np.empty((slots, width), np.int64)
-    vertex = np.zeros((slots, width), np.int32)
-    most, size = np.zeros(slots, np.int32), np.ones(slots, np.int32)
-    scratch = np.empty(width, np.int64)
-    ready = first
-    for slot in job.usable:
-        ready = max(ready, slot)
+    row, number = np.full(slots, -1, np.int32), 0
+    ready = ready_from(job, first)
     for t in range(first, slots):
-        if repeats[t] and t > ready:
-            most[t], size[t] = most[t - 1], size[t - 1]
-            copy(cost[t - 1, : most[t] + 1], cost[t])
-            copy(vertex[t - 1, : size[t]], vertex[t])
-            continue
-        most[t] = _fill(workers, pss, job, t, cost[t], scratch)
-        size[t] = _hull(cost[t], most[t], vertex[t])
-    return Curves(cost, most, vertex, size)
+        if not (repeats[t] and t > ready):
+            number += 1
+        row[t] = number - 1
+    cost = np.empty((number, width), np.int64)
+    vertex = np.empty((number, width), np.int32)
+    most, size = np.zeros(number, np.int32), np.ones(number, np.int32)
+    scratch = np.empty(width, np.int64)
+    for t in range(first, slots):
+        i = row[t]
+        if t == first or row[t - 1] != i:
+            most[i] = _fill(workers, pss, job, t, cost[i], scratch)
+            size[i] = _hull(cost[i], most[i], vertex[i])
+    return Curves(cost, most, vertex, size), row
+
+
+@inner
+def ready_from(job: Job, first: int) -> int:
+    """The slot, `first` or later, from which on every server can be used."""
+    for slot in job.usable:
+        first = max(first, slot)
+    return int(first)
 
 
 @kernel

@@ -79,7 +79,7 @@ class ElasticIndex:
         if self._used is None or count == cells.size:
             self._used = used.copy()
             self._free[:] = capacity - used
-            self._unit[:] = prices if isinstance(prices, np.ndarray) else prices.of(used, capacity)
+            self._unit[:] = prices if isinstance(prices, np.ndarray) else _priced(used, capacity, prices)
         else:
             at, servers = np.nonzero(cells)
             now, most = used[at, servers], capacity[servers]
@@ -87,8 +87,9 @@ class ElasticIndex:
             self._free[at, servers] = most - now
             self._unit[at, servers] = prices[at, servers] if isinstance(prices, np.ndarray) else prices.of(now, most)
         self._changes += 1
-        self._changed[cells.any(axis=1)] = self._changes
-        mark_repeats(self._free, self._unit, self.repeats)
+        slots: Flags = np.any(cells, axis=1)
+        self._changed[slots] = self._changes
+        mark_repeats(self._free, self._unit, slots, self.repeats)
 
     def runs(self, machine: MachineType) -> Runs:
         """Where one machine type fits in each slot, cheapest first."""
@@ -138,3 +139,10 @@ class ElasticIndex:
         ratio = way.worker.bandwidth_mbps / way.ps.bandwidth_mbps
         exact = np.int64 if ratio.numerator * most < 1 << 62 and ratio.denominator < 1 << 62 else object
         return np.asarray(-(-np.arange(most + 1).astype(exact) * ratio.numerator // ratio.denominator)).astype(np.int32)
+
+
+def _priced(used: Ints, capacity: Ints, prices: PriceOf) -> Floats:
+    """`prices.of` everything, T x S x R, asked for only where a slot differs from the slot before."""
+    differs = np.append(True, np.any(used[1:] != used[:-1], axis=(1, 2)))
+    priced: Floats = prices.of(used[differs], capacity)[differs.cumsum() - 1]
+    return priced

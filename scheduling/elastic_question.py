@@ -131,10 +131,8 @@ class _WithWay:
     def _search(self, limit: float) -> Response | None:
         """The best answer that costs at most `limit`."""
         job = self._job(limit)
-        curves = make_curves(self.workers, self.pss, job, self.first, self.repeats)
-        _, completion, counts = search(
-            curves, job, self.repeats, self.first, self.question.mode, float(self.question.above)
-        )
+        curves, row = make_curves(self.workers, self.pss, job, self.first, self.repeats)
+        _, completion, counts = search(curves, row, job, self.first, self.question.mode, float(self.question.above))
         return None if completion < 0 else self._response(completion, counts)
 
     def _job(self, limit: float) -> Job:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scheduling.arrays import Ints
 from scheduling.elastic_base import make_base
 from scheduling.elastic_close import close
-from scheduling.elastic_compiled import Counts, Flags, copy, inner, kernel
+from scheduling.elastic_compiled import Counts, copy, inner, kernel
 from scheduling.elastic_curves import Curves, Job
 from scheduling.elastic_relaxed import FAR, raise_bounds, relax, starting_bounds
 
@@ -31,43 +31,36 @@ class Best(NamedTuple):
 
 
 @kernel
-def search(curves: Curves, job: Job, repeats: Flags, first: int, mode: int, above: float) -> tuple[float, int, Counts]:
+def search(curves: Curves, row: Counts, job: Job, first: int, mode: int, above: float) -> tuple[float, int, Counts]:
     """Score, completion and workers by slot (T) of the best schedule that starts at `first` or later.
 
-    Completion is -1 when none scores above the threshold. `repeats` marks slots (T) as in `make_curves`.
+    Completion is -1 when none scores above the threshold. `curves` has a row for each slot (T) as of `make_curves`.
     """
-    counts = np.zeros(len(curves.most), np.int32)
+    counts = np.zeros(len(row), np.int32)
     if mode != LATEST:
-        best = _shortened(curves, job, repeats, first, mode, above, False, counts)
+        best = _shortened(curves, row, job, first, mode, above, False, counts)
         return best.score, best.completion, counts
-    best = _shortened(curves, job, repeats, first, PAYOFF, above, True, counts)
+    best = _shortened(curves, row, job, first, PAYOFF, above, True, counts)
     if best.completion < 0:
         return best.score, -1, counts
     # With a later start there is less to choose from, so the starts with payoff above the threshold are the first ones.
-    low, high = first, len(curves.most) - 1
+    low, high = first, len(row) - 1
     while low < high:
         middle = (low + high + 1) // 2
-        if _shortened(curves, job, repeats, middle, PAYOFF, above, True, counts).completion >= 0:
+        if _shortened(curves, row, job, middle, PAYOFF, above, True, counts).completion >= 0:
             low = middle
         else:
             high = middle - 1
-    best = _shortened(curves, job, repeats, low, PAYOFF, above, False, counts)
+    best = _shortened(curves, row, job, low, PAYOFF, above, False, counts)
     return float(low), best.completion, counts
 
 
 @inner
 def _shortened(
-    curves: Curves,
-    job: Job,
-    repeats: Flags,
-    first: int,
-    mode: int,
-    above: float,
-    any_will_do: bool,
-    counts: Counts,
+    curves: Curves, row: Counts, job: Job, first: int, mode: int, above: float, any_will_do: bool, counts: Counts
 ) -> Best:
     """`_search` over the slots that matter alone: of a long horizon, few do."""
-    kept = _that_matter(curves, job, repeats, first, 0.0 if mode == RATIO else above)
+    kept = _that_matter(curves, row, job, first, 0.0 if mode == RATIO else above)
     size, width = len(kept), curves.cost.shape[1]
     short = Curves(
         np.empty((size, width), np.int64),
@@ -77,10 +70,10 @@ def _shortened(
     )
     worth = np.zeros(size + 1)
     for i in range(size):
-        t = kept[i]
-        short.most[i], short.size[i], worth[i + 1] = curves.most[t], curves.size[t], job.worth[t + 1]
-        copy(curves.cost[t, : curves.most[t] + 1], short.cost[i])
-        copy(curves.vertex[t, : curves.size[t]], short.vertex[i])
+        r = row[kept[i]]
+        short.most[i], short.size[i], worth[i + 1] = curves.most[r], curves.size[r], job.worth[kept[i] + 1]
+        copy(curves.cost[r, : curves.most[r] + 1], short.cost[i])
+        copy(curves.vertex[r, : curves.size[r]], short.vertex[i])
     few = np.zeros(size, np.int32)
     shorter = Job(job.wanted, job.pss, job.usable, worth, job.scale, job.limit)
     best = _search(short, shorter, 0, mode, above, any_will_do, few)
@@ -93,21 +86,18 @@ def _shortened(
 
 
 @inner
-def _that_matter(curves: Curves, job: Job, repeats: Flags, first: int, above: float) -> Counts:
+def _that_matter(curves: Curves, row: Counts, job: Job, first: int, above: float) -> Counts:
     """Slots without which no answer is missed, in order.
 
     Not those without room, nor those from which on completion is not worth more than `above`; and of slots that are
     alike, one after another, the first `wanted`: more are never used, and these are over first.
     """
-    kept, size, alike = np.empty(len(curves.most), np.int32), 0, 0
-    ready = first
-    for slot in job.usable:
-        ready = max(ready, slot)
-    for t in range(first, len(curves.most)):
+    kept, size, alike = np.empty(len(row), np.int32), 0, 0
+    for t in range(first, len(row)):
         if not job.worth[t + 1] > above:
             break
-        alike = alike + 1 if repeats[t] and t > ready else 0
-        if alike < job.wanted and curves.most[t] > 0:
+        alike = alike + 1 if t > first and row[t] == row[t - 1] else 0
+        if alike < job.wanted and curves.most[row[t]] > 0:
             kept[size] = t
             size += 1
     return kept[:size]

@@ -40,11 +40,13 @@ def changed_cells(used: Ints, known: Ints, cells: Flags) -> int:
 
 
 @kernel
-def mark_repeats(free: Ints, unit: Floats, repeats: Flags) -> None:
-    """Mark the slots in which everything is as in the slot before."""
+def mark_repeats(free: Ints, unit: Floats, changed: Flags, repeats: Flags) -> None:
+    """Mark the slots in which everything is as in the slot before, where one of the two changed (T flags)."""
     slots, servers, resources = free.shape
     repeats[0] = False
     for t in range(1, slots):
+        if not (changed[t] or changed[t - 1]):
+            continue
         same = True
         for s in range(servers):
             for r in range(resources):

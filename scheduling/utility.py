@@ -112,6 +112,10 @@ class Sigmoid(_Form):
         return worth
 
 
+NOTHING_LEFT = 746.0
+"""exp of minus this or more is 0 in a double."""
+
+
 @lru_cache(maxsize=64)
 def _sigmoid_powers(g2: float, g3: float, slots: int) -> tuple[NDArray[np.bool_], Floats]:
     """Which slots are not after g3, and exp(-|g2 (d - g3)|) of each: a bid's curve is asked for several times.
@@ -119,7 +123,8 @@ def _sigmoid_powers(g2: float, g3: float, slots: int) -> tuple[NDArray[np.bool_]
     By `math.exp`, as another library's may differ in the last bit.
     """
     x = g2 * (np.arange(slots) - g3)
-    powers = np.array([*map(math.exp, (-np.abs(x)).tolist())])
+    powers, near = np.zeros(slots), np.abs(x) < NOTHING_LEFT
+    powers[near] = [*map(math.exp, (-np.abs(x[near])).tolist())]
     for array in (early := x <= 0, powers):
         array.flags.writeable = False
     return early, powers

@@ -3,13 +3,12 @@
 import secrets
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
-from scheduling.arrays import Floats, Ints
 from scheduling.elastic import ElasticIndex, ElasticMarket, Response, best_response
 from scheduling.ledger import Ledger
 from scheduling.prices import printed_prices, reserve_prices
@@ -138,20 +137,10 @@ def test_no_price_however_great_blurs_those_a_bid_can_pay() -> None:
     assert answered > 20
 
 
-@dataclass(frozen=True, eq=False)
-class Fixed:
-    """The same prices whatever is used."""
-
-    prices: Floats
-
-    def of(self, used: Ints, capacity: Ints) -> Floats:
-        return self.prices
-
-
 def as_market(problem: Problem) -> ElasticMarket:
     ledger = Ledger(problem.inventory, start=problem.start, slots=len(problem.used))
     ledger._used[:] = problem.used
-    return ElasticMarket(ledger, Fixed(problem.prices))
+    return ElasticMarket(ledger, problem.prices)
 
 
 @pytest.mark.parametrize("draw", [random_problem, at_wild_prices, random_knapsack])
@@ -192,10 +181,11 @@ def test_a_warm_index_answers_as_a_fresh_one() -> None:
             printed_prices([float(x) for x in 1 + 5 * rng.random(count)]),
             reserve_prices(low, [40 * x for x in low]),
         ]
-        market = ElasticMarket(ledger, functions[0])
+        posting = functions[0]
+        market = ElasticMarket(ledger, posting)
         for _ in range(12):
             bid = random_bid(rng, inventory, start=ledger.start, slots=12, chunks=20)
-            posted = market.prices.of(ledger.used, inventory.capacity)
+            posted = posting.of(ledger.used, inventory.capacity)
             warm, where = market.best(bid), f"seed {[seed, case]}"
             assert warm == answer(Problem(bid, inventory, ledger.start, ledger.used, posted)), where
             if warm is not None:
@@ -207,7 +197,8 @@ def test_a_warm_index_answers_as_a_fresh_one() -> None:
             elif event < 0.4 and admitted:
                 ledger.release(admitted.pop(), from_slot=ledger.start)
             elif event < 0.5:
-                market = replace(market, prices=functions[int(rng.integers(2))])
+                posting = functions[int(rng.integers(2))]
+                market = replace(market, prices=posting)
 
 
 def test_scaling_money_changes_no_schedule() -> None:
