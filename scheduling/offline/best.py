@@ -1,7 +1,28 @@
 """The one interface: a question and a budget of time, the best bound that comes of it."""
 
-from scheduling.offline.duality import lagrangian
-from scheduling.offline.question import Answer, Left, Question
+from dataclasses import replace
+
+from scheduling.errors import InvalidField
+from scheduling.offline.duality import Proof, lagrangian
+from scheduling.offline.elastic_programme import elastic_programme
+from scheduling.offline.greedy import greedy
+from scheduling.offline.programme import Programme, Solved, TooLarge
+from scheduling.offline.question import Answer, Covers, Kind, Left, Question
+from scheduling.offline.queued_programme import QueuedProgramme
+from scheduling.offline.rigid_programme import rigid_programme
+from scheduling.preemptive.bounds import NotSolved, least
+from scheduling.preemptive.bounds import TooLarge as TooManySteps
+
+COLUMNS = 8_000
+"""Of an integer programme: more than that are not worth the time."""
+LP_COLUMNS = 60_000
+"""Of its linear relaxation."""
+UNKNOWNS = 200_000
+"""Of the linear programme of jobs in queues."""
+STEPS = (8.0, 4.0, 2.0, 1.0, 0.5)
+"""Slots: of that programme, coarse first."""
+SLACK = 1e-6
+"""Of a bound that is the solver's word: its tolerances."""
 
 
 def best_bound(question: Question, left: Left) -> Answer:
@@ -12,11 +33,83 @@ def best_bound(question: Question, left: Left) -> Answer:
     question
         Jobs, servers, slots, objective, and which schedules the bound has to hold for.
     left
-        Seconds that are left.
+        Seconds that are left. An integer programme may take all of them; divided jobs take seconds.
 
     Raises
     ------
     InvalidField
         If a job has to be complete by the end and cannot be, even alone; or has nowhere to run.
+
+    Notes
+    -----
+    Prices of divided jobs first. Then, for RIGID and ELASTIC, a greedy schedule for an incumbent, and the integer
+    programme if it is small enough, else its linear relaxation if that is. For QUEUED the linear programme of
+    `preemptive.bounds`, then the integer programme where chunks take whole slots.
     """
-    return lagrangian(question, left).answer
+    if question.covers is Covers.QUEUED:
+        return _queued(question, left)
+    proof = lagrangian(question, left)
+    if question.covers is Covers.ANY or left() <= 0.0:
+        return proof.answer
+    return _exact(question, proof, left)
+
+
+def _exact(question: Question, proof: Proof, left: Left) -> Answer:
+    answer = proof.answer
+    if question.most:
+        found = greedy(question, proof.prices[:, : len(question.inventory.resources)], left)
+        answer = _with(question, answer, Solved(None, found, optimal=False), Kind.MILP_BOUND)
+    for most, whole in ((COLUMNS, True), (LP_COLUMNS, False)):
+        if left() <= 0.0:
+            break
+        try:
+            programme = _programme(question, most)
+        except TooLarge:
+            continue
+        solved = programme.solve(left()) if whole else programme.relax(left())
+        kind = Kind.COMPACT_LP if not whole else Kind.MILP_OPTIMAL if solved.optimal else Kind.MILP_BOUND
+        return _with(question, answer, solved, kind)
+    return answer
+
+
+def _programme(question: Question, most: int) -> Programme:
+    if question.covers is Covers.ELASTIC:
+        return elastic_programme(question, most)
+    return rigid_programme(question, most)
+
+
+def _queued(question: Question, left: Left) -> Answer:
+    """Coarse steps first: each finer one is a better bound, and takes longer."""
+    answer = Answer(Kind.ALONE, Covers.QUEUED, 0.0, question.known)
+    if not question.bids:
+        return answer
+    for step in STEPS:
+        try:
+            total = least(question.bids, question.inventory, step=step, most=UNKNOWNS, seconds=max(0.1, left() / 4)).jct
+        except (TooManySteps, NotSolved):
+            break
+        answer = _with(question, answer, Solved(total, None, optimal=False), Kind.COMPACT_LP)
+    if left() <= 0.0:
+        return answer
+    try:
+        programme = QueuedProgramme(question, COLUMNS)
+    except (TooLarge, InvalidField):
+        return answer
+    solved = programme.solve(left())
+    return _with(question, answer, solved, Kind.MILP_OPTIMAL if solved.optimal else Kind.MILP_BOUND)
+
+
+def _with(question: Question, answer: Answer, solved: Solved, kind: Kind) -> Answer:
+    """The better of two bounds, and of two schedules."""
+    sign = 1.0 if question.most else -1.0
+    known = [sign * value for value in (answer.incumbent, solved.incumbent) if value is not None]
+    answer = replace(answer, incumbent=sign * max(known) if known else None)
+    if solved.bound is None:
+        return answer
+    if solved.optimal:
+        return replace(answer, kind=kind, bound=solved.bound)
+    bound = sign * solved.bound
+    bound += SLACK * abs(bound)
+    if bound >= sign * answer.bound:
+        return answer
+    return replace(answer, kind=kind, bound=sign * bound)

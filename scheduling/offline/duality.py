@@ -24,7 +24,7 @@ class Proof(NamedTuple):
 
     answer: Answer
     prices: Floats
-    """Of a unit of each resource on any server, T x R: money; or weight x slots, or slots, where less is better."""
+    """Of a unit of each good, T x G, the R resources first: money, or what the objective counts."""
 
 
 def lagrangian(question: Question, left: Left, *, begin: Floats | None = None, steps: int = STEPS) -> Proof:
@@ -33,9 +33,9 @@ def lagrangian(question: Question, left: Left, *, begin: Floats | None = None, s
     Parameters
     ----------
     question
-        Which schedules are covered: ANY, ELASTIC or RIGID; RIGID is looked at as ANY here.
+        Which schedules are covered: ANY, ELASTIC or RIGID; QUEUED is looked at as ANY here.
     begin
-        Prices to begin with, T x R; 0 by default.
+        Prices to begin with, T x G; 0 by default.
 
     Raises
     ------
@@ -65,8 +65,10 @@ def lagrangian(question: Question, left: Left, *, begin: Floats | None = None, s
 
 
 def dual_at_prices(question: Question, prices: Floats) -> Answer:
-    """The bound that given prices prove, T x R per unit, none negative; as `lagrangian` otherwise."""
+    """The bound that given prices prove, none negative, per unit, T x R or of all goods T x G; else as `lagrangian`."""
     market = _Market(make_fluid(question))
+    if prices.shape == (question.slots, len(question.inventory.resources)):
+        prices = np.pad(prices, ((0, 0), (0, market.fluid.supply.shape[1] - prices.shape[1])))
     if prices.shape != market.fluid.supply.shape or not (np.isfinite(prices) & (prices >= 0.0)).all():
         raise InvalidField("prices", f"expected finite numbers of at least 0, {market.fluid.supply.shape}")
     value = market.ask(prices * market.fluid.supply).value
@@ -74,8 +76,8 @@ def dual_at_prices(question: Question, prices: Floats) -> Answer:
 
 
 def _covered(asked: Covers) -> Covers:
-    """QUEUED and RIGID schedules are looked at as any others."""
-    return Covers.ELASTIC if asked is Covers.ELASTIC else Covers.ANY
+    """QUEUED schedules are looked at as any others."""
+    return Covers.ANY if asked is Covers.QUEUED else asked
 
 
 class _Market:

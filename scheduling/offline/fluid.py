@@ -1,4 +1,4 @@
-"""Jobs as water: what any schedule comes down to when machines can be divided and servers are one.
+"""Jobs as water: what any schedule comes down to when time can be divided at will and servers are one.
 
 Each job has *modes*: full use of one pair of machine types, together on one server or spread. In any slot a job divides
 its time among modes. That is a relaxation of every schedule in which a job holds machines of one worker type and one
@@ -10,7 +10,6 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from scheduling.bid import Architecture, Bid
 from scheduling.elastic_ways import ways
 from scheduling.errors import InvalidField
 from scheduling.offline.fluid_kernel import ENOUGH, Modes
+from scheduling.offline.goods import Goods
 from scheduling.offline.question import Covers, Question
 from scheduling.policy import Objective
 from scheduling.preemptive.crew import machines
@@ -37,7 +37,7 @@ class Mode:
     speed: float
     """Share of the job's work that is done in a slot."""
     use: tuple[float, ...]
-    """Units of each resource, R numbers."""
+    """Of each good (`goods`), G numbers."""
     delay: int
     """Slots from arrival to the first."""
 
@@ -51,7 +51,7 @@ class Mode:
 
 @dataclass(frozen=True)
 class Fluid:
-    """A question in arrays: J jobs, T slots, R resources of all servers together."""
+    """A question in arrays: J jobs, T slots, G goods of all servers together."""
 
     question: Question
     modes: Modes
@@ -59,7 +59,7 @@ class Fluid:
     """Of completion at slot 0..T, and later, J x (T + 2): more is better, whatever the objective; minus infinity where
     that cannot be."""
     supply: Floats
-    """Units of all servers that can host a machine, T x R."""
+    """Goods of all servers that can host a machine, T x G."""
 
     @property
     def willing(self) -> bool:
@@ -70,11 +70,6 @@ class Fluid:
         """A sum of worth as the objective counts."""
         return worth if self.question.most else -worth
 
-    @cached_property
-    def resources(self) -> Ints:
-        """Those that matter."""
-        return np.flatnonzero((self.modes.use > 0).any(axis=0))
-
 
 def make_fluid(question: Question) -> Fluid:
     """The relaxation of a question.
@@ -84,36 +79,46 @@ def make_fluid(question: Question) -> Fluid:
     InvalidField
         If a job has to run and no server can host it.
     """
-    inventory = question.inventory
     rooms = _Rooms(question)
     lists = [list(_best(_modes(bid, question, rooms))) for bid in question.bids]
     for i, (bid, modes) in enumerate(zip(question.bids, lists, strict=True)):
         if not modes and not question.most:
             raise InvalidField(f"bids[{i}]", f"job {bid.id} has nowhere to run")
     flat = [(bid, mode) for bid, modes in zip(question.bids, lists, strict=True) for mode in modes]
-    hosts = (rooms.worker > 0).any(axis=1) | (rooms.ps > 0).any(axis=1)
+    hosts = np.flatnonzero((rooms.worker > 0).any(axis=1) | (rooms.ps > 0).any(axis=1))
     worth = np.array([_worth(question, *row, rooms) for row in zip(question.bids, lists, strict=True)])
     return Fluid(
         question=question,
         modes=Modes(
             begin=np.cumsum([0, *map(len, lists)]).astype(np.int64),
             speed=np.array([mode.speed for _, mode in flat], dtype=np.float64),
-            use=np.array([mode.use for _, mode in flat]).reshape(len(flat), len(inventory.resources)),
+            use=np.array([mode.use for _, mode in flat]).reshape(len(flat), rooms.goods.worker.shape[1]),
             first=np.array([max(0, bid.arrival + m.delay - question.start) for bid, m in flat], dtype=np.int64),
         ),
         worth=worth.reshape(len(question.bids), question.slots + 2),
-        supply=question.free()[:, hosts].sum(axis=1).astype(np.float64),
+        supply=_supply(question, rooms, hosts),
     )
 
 
 class _Rooms:
-    """Machines that each empty server has room for, types looked at one by one."""
+    """Machines that each empty server has room for, types looked at one by one; and what machines take."""
 
     def __init__(self, question: Question) -> None:
         inventory = question.inventory
         self.worker = machines(inventory.capacity, inventory.worker_demand)
         self.ps = machines(inventory.capacity, inventory.ps_demand)
+        self.goods = Goods(inventory)
         self.cloud = np.array(inventory.cloud, dtype=np.bool_)
+
+
+def _supply(question: Question, rooms: _Rooms, hosts: Ints) -> Floats:
+    """Goods of servers that can host a machine, from when the first job may use each."""
+    slots = np.arange(question.start, question.end)[:, None]
+    there = np.zeros(question.inventory.capacity.shape[0], dtype=np.bool_)
+    there[hosts] = True
+    ready = np.array([bid.arrival + np.array(bid.delay) for bid in question.bids]).reshape(-1, len(there))
+    first = ready.min(axis=0, initial=question.end)
+    return rooms.goods.supply(question.free() * ((slots >= first) & there)[:, :, None])
 
 
 def _worth(question: Question, bid: Bid, modes: list[Mode], rooms: _Rooms) -> Floats:
@@ -181,35 +186,39 @@ def _elastic(bid: Bid, question: Question, rooms: _Rooms, slots: int) -> Iterato
     for way in ways(bid, question.inventory, slots=slots):
         ratio = way.worker.bandwidth_mbps / way.ps.bandwidth_mbps
         there, beside = rooms.worker[:, way.worker_type], rooms.ps[:, way.ps_type]
-        most = min(bid.chunks, int(there.sum()), int(int(beside.sum()) / ratio))
-        if most > 0:
-            use = most * (np.array(way.worker.demand) + float(ratio) * np.array(way.ps.demand))
-            first = max(delay[there > 0].min(), delay[beside > 0].min())
-            yield Mode(most / way.worker_slots, tuple(use.tolist()), int(first))
+        for first in np.unique(delay).tolist():
+            most = min(int(there[delay <= first].sum()), int(int(beside[delay <= first].sum()) / ratio))
+            count = min(bid.chunks, most)
+            if count > 0:
+                use = count * (rooms.goods.worker[way.worker_type] + float(ratio) * rooms.goods.ps[way.ps_type])
+                yield Mode(count / way.worker_slots, tuple(use.tolist()), first)
 
 
 def _with_pss(bid: Bid, question: Question, rooms: _Rooms, slots: int) -> Iterator[Mode]:
     """One PS is enough together, and in the mean of n workers there is one for each N of them at least.
 
-    In a cloud PSs are not counted: chunks there have as many as they want.
+    Rigid jobs have PSs for all workers that are not beside one. In a cloud PSs are not counted for any others: chunks
+    in queues have as many there as they want.
     """
     inventory, delay, able = question.inventory, np.array(bid.delay), _able(bid, bid.worker_time, slots)
+    rigid = question.covers is Covers.RIGID
     for p, update in _able(bid, bid.ps_time, slots):
-        beside = (rooms.ps[:, p] > 0) | rooms.cloud
+        beside = (rooms.ps[:, p] > 0) | (rooms.cloud & (not rigid))
         if not (rooms.ps[:, p] > 0).any():
             continue
-        charge = np.zeros(len(inventory.resources)) if rooms.cloud.any() else inventory.ps_demand[p]
+        ps = rooms.goods.ps[p] if rigid or not rooms.cloud.any() else 0 * rooms.goods.ps[p]
         for w, step in able:
-            room, demand = rooms.worker[:, w], inventory.worker_demand[w]
-            fits = (inventory.capacity >= demand + inventory.ps_demand[p]).all(axis=1)
-            one = np.flatnonzero((room > 0) & beside & (fits | rooms.cloud))
-            if len(one):
-                count = min(bid.chunks, int(room[one].max()))
-                yield _mode(bid, count, step + update, count * demand + charge, int(delay[one].min()))
-            if room.any():
-                count = min(bid.chunks, int(room.sum()))
-                step_apart, first = step + update + bid.transfer_time[w], int(delay[room > 0].min())
-                yield _mode(bid, count, step_apart, count * demand + charge, first)
+            room, demand = rooms.worker[:, w], rooms.goods.worker[w]
+            fits = (inventory.capacity >= inventory.worker_demand[w] + inventory.ps_demand[p]).all(axis=1)
+            one = np.where(beside & (fits | rooms.cloud), room, 0)
+            served = float(inventory.pss[p].bandwidth_mbps / inventory.workers[w].bandwidth_mbps)
+            for first, most, in_all in _rooms_by(delay, one, room):
+                if most:
+                    count = min(bid.chunks, most)
+                    yield _mode(bid, count, step + update, count * demand + ps, first)
+                count = min(bid.chunks, in_all)
+                pss = max(1.0, count / (int(room.max()) + served)) if rigid else 1.0
+                yield _mode(bid, count, step + update + bid.transfer_time[w], count * demand + pss * ps, first)
 
 
 def _rings(bid: Bid, question: Question, rooms: _Rooms, slots: int) -> Iterator[Mode]:
@@ -218,17 +227,25 @@ def _rings(bid: Bid, question: Question, rooms: _Rooms, slots: int) -> Iterator[
     n workers do n^2 / (a n - c) mini-batches in a slot, a = v + c, c = reduction and transfer of one (weighted
     completion, eq. 14), which is convex in n from 1 on.
     """
-    inventory, delay = question.inventory, np.array(bid.delay)
+    delay = np.array(bid.delay)
     for w, step in _able(bid, bid.worker_time, slots):
-        room, demand = rooms.worker[:, w], inventory.worker_demand[w]
-        if not room.any():
-            continue
-        first = int(delay[room > 0].min())
-        yield _mode(bid, 1, step, demand, first)
-        for count, transfer in ((int(room.max()), Fraction(0)), (int(room.sum()), bid.transfer_time[w])):
-            n = min(bid.chunks, count)
-            exchange = (bid.reduce_time + transfer) * Fraction(n - 1, n)
-            yield _mode(bid, n, step + exchange, n * demand, first)
+        room, demand = rooms.worker[:, w], rooms.goods.worker[w]
+        for first, most, in_all in _rooms_by(delay, room, room):
+            yield _mode(bid, 1, step, demand, first)
+            for count, transfer in ((most, Fraction(0)), (in_all, bid.transfer_time[w])):
+                n = min(bid.chunks, count)
+                exchange = (bid.reduce_time + transfer) * Fraction(n - 1, n)
+                yield _mode(bid, n, step + exchange, n * demand, first)
+
+
+def _rooms_by(delay: Ints, one: Ints, room: Ints) -> Iterator[tuple[int, int, int]]:
+    """After each delay that changes it: most workers on one server, and on all of them."""
+    before = (0, 0)
+    for first in np.unique(delay[room > 0]).tolist():
+        now = (int(one[delay <= first].max(initial=0)), int(room[delay <= first].sum()))
+        if now != before:
+            before = now
+            yield (first, *now)
 
 
 def _mode(bid: Bid, count: int, step: Fraction, use: Ints | Floats, delay: int) -> Mode:

@@ -20,7 +20,7 @@ class Modes(NamedTuple):
     speed: Floats
     """Share of the job's work that is done in a slot, at most, M."""
     use: Floats
-    """Units of each resource that are then held, M x R."""
+    """Of each good that is then held, M x G."""
     first: Ints
     """The first slot, M."""
 
@@ -44,8 +44,8 @@ def respond(
 ) -> None:
     """The greatest payoff of each job, the completion it chooses (-1: none), and what all of them hold.
 
-    Prices are T x R, worth is J x (T + 2): of completion at slot 0..T, and later, where nothing costs anything.
-    A job that is not willing has to run. `best` and `until` are J, `taken` is T x R.
+    Prices are T x G, worth is J x (T + 2): of completion at slot 0..T, and later, where nothing costs anything.
+    A job that is not willing has to run. `best` and `until` are J, `taken` is T x G.
     """
     slots = prices.shape[0]
     taken[:] = 0.0

@@ -20,8 +20,8 @@ class Covers(StrEnum):
     """Which schedules a bound holds for: each row allows all that the row below it allows, and more."""
 
     ANY = "any"
-    """Every schedule of every policy: a job holds machines of one worker type and one PS type at a time, as many
-    workers as it has chunks at most, whenever and wherever, divided and moved at will and at no cost."""
+    """Every schedule of every policy: a job holds whole machines of one worker type and one PS type all its life, as
+    many workers as it has chunks at most, whenever and wherever, stopped and moved at any moment at no cost."""
     ELASTIC = "elastic"
     """OASiS: whole workers and PSs, other numbers in every slot; PSs for all workers' bandwidth, and every mini-batch
     is sent over the network (constraints 2 to 7)."""
@@ -29,7 +29,8 @@ class Covers(StrEnum):
     """DPS, weighted completion and fixed gangs that are never stopped: the same machines over one window of slots.
     Not within ELASTIC: machines on one server do without transfer."""
     QUEUED = "queued"
-    """Preemptive edge-cloud, chunks that never move: each is processed by the worker it is sent to."""
+    """Preemptive edge-cloud, chunks that never move: each is processed by the worker it is sent to. Completions count
+    at their exact time, not at the end of their slot."""
 
 
 class Kind(StrEnum):
@@ -69,6 +70,8 @@ class Question:
     that are complete by `end`."""
     used: Ints | None = None
     """Units in use before anybody comes, (end - start) x S x R; None: nothing."""
+    tail: int = 0
+    """Slots that a rigid job holds beyond completion, which are before `end` (DPS, inclusive windows)."""
     known: float | None = None
     """What a known schedule comes to: it is the incumbent until a better one is found."""
 
@@ -80,6 +83,8 @@ class Question:
             raise InvalidField("used", f"expected shape {shape}, got {self.used.shape}")
         if self.used is not None and ((self.used < 0) | (self.used > self.inventory.capacity)).any():
             raise InvalidField("used", "expected units from 0 to the capacity")
+        if self.covers is Covers.QUEUED and self.objective is not Objective.COMPLETION:
+            raise InvalidField("objective", f"expected completion for queued schedules, got {self.objective}")
         for i, bid in enumerate(self.bids):
             if len(bid.delay) != len(self.inventory.servers):
                 raise InvalidField(f"bids[{i}].delay", f"expected {len(self.inventory.servers)} numbers")

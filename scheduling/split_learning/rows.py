@@ -80,13 +80,16 @@ class Rows:
         self._least.append(low)
         self._most.append(high)
 
-    def solve(self, seconds: float, *, gap: float = 0.0) -> Solution:
-        """Minimise the cost, to this relative gap or for so many seconds; raises SolverFailed."""
+    def solve(self, seconds: float, *, gap: float = 0.0, whole: bool = True) -> Solution:
+        """Minimise the cost, to this relative gap or for so many seconds; raises SolverFailed.
+
+        Not `whole`: of the linear relaxation, whose values need not be whole numbers.
+        """
         matrix = csr_array((self._values, self._columns, self._starts), shape=(len(self._least), self.columns))
         matrix.sum_duplicates()
         result = milp(
             np.array(self._cost),
-            integrality=np.array(self._whole),
+            integrality=np.array(self._whole) * whole,
             bounds=Bounds(np.array(self._low), np.array(self._high)),
             constraints=LinearConstraint(matrix, np.array(self._least), np.array(self._most)),
             options={"mip_rel_gap": gap, "time_limit": max(0.0, seconds)},
@@ -96,5 +99,8 @@ class Rows:
         if result.status not in (0, 1):
             raise SolverFailed(f"HiGHS: {result.message}")
         values = None if result.x is None else np.asarray(result.x, dtype=np.float64)
+        if not whole:
+            # Stopped before the optimum, a linear programme says nothing of what is left.
+            return Solution(values, float(result.fun) if result.status == 0 else -inf, optimal=result.status == 0)
         bound = result.mip_dual_bound
         return Solution(values, -inf if bound is None else float(bound), optimal=result.status == 0)

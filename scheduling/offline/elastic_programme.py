@@ -1,0 +1,80 @@
+"""OASiS's offline problem as a compact integer programme: completions are binary, work is cumulative."""
+
+from collections.abc import Iterator
+from math import ceil
+
+import numpy as np
+
+from scheduling.arrays import Ints
+from scheduling.bid import Bid
+from scheduling.elastic_ways import Way, ways
+from scheduling.offline.programme import Cells, Programme
+from scheduling.offline.question import Question
+from scheduling.preemptive.crew import machines
+
+
+def elastic_programme(question: Question, most: int) -> Programme:
+    """Every elastic schedule of every job; raises TooLarge above `most` columns.
+
+    Notes
+    -----
+    For job i with types k: y_ic, is it complete at slot c; workers and PSs on each server in each slot, whole
+    numbers. With W_ik worker-slots to do (2), at most N_i workers (3), PSs for their bandwidth (6, 7):
+    sum of workers before c >= W_ik sum_{c' <= c} y_ic' for every c, which is tighter than one row for all of the work;
+    workers in slot t <= N_i sum_{c > t} y_ic: nothing runs once the job is complete.
+
+    References
+    ----------
+    OASiS, problem (1)-(13).
+    """
+    programme = Programme(question, most)
+    cells = Cells(programme)
+    for i, bid in enumerate(question.bids):
+        programme.open_job(i)
+        for way in ways(bid, question.inventory, slots=question.slots):
+            _add_way(programme, cells, bid, i, way)
+    cells.close()
+    return programme
+
+
+def _add_way(programme: Programme, cells: Cells, bid: Bid, i: int, way: Way) -> None:
+    question, rows = programme.question, programme.rows
+    inventory = question.inventory
+    worker_room = machines(inventory.capacity, inventory.worker_demand[[way.worker_type]])[:, 0]
+    ps_room = machines(inventory.capacity, inventory.ps_demand[[way.ps_type]])[:, 0]
+    ready = bid.arrival + np.array(bid.delay) - question.start
+    ratio = way.worker.bandwidth_mbps / way.ps.bandwidth_mbps
+    done: dict[int, list[int]] = {}
+    ends: list[tuple[int, int]] = []
+    total = 0
+    for t in range(question.slots):
+        there = [s for s in np.flatnonzero(worker_room).tolist() if ready[s] <= t]
+        beside = [s for s in np.flatnonzero(ps_room).tolist() if ready[s] <= t]
+        if not there or not beside:
+            continue
+        total += min(bid.chunks, int(worker_room[there].sum()), int(int(ps_room[beside].sum()) / ratio))
+        if total >= way.worker_slots:
+            ends.append((t + 1, programme.completion(i, t + 1)))
+        workers = list(_machines(programme, there, worker_room, bid.chunks))
+        pss = list(_machines(programme, beside, ps_room, ceil(bid.chunks * ratio)))
+        done[t] = [column for _, column in workers]
+        rows.row(
+            [(column, float(-ratio.numerator)) for _, column in workers]
+            + [(column, float(ratio.denominator)) for _, column in pss],
+            low=0.0,
+        )
+        for demand, columns in ((way.worker.demand, workers), (way.ps.demand, pss)):
+            for s, column in columns:
+                cells.hold(column, s, demand, t, t + 1)
+    for t, running in done.items():
+        after = [(y, -float(bid.chunks)) for end, y in ends if end > t]
+        rows.row([(column, 1.0) for column in running] + after, high=0.0)
+    for n, (end, _) in enumerate(ends):
+        before = [(column, 1.0) for t, running in done.items() if t < end for column in running]
+        rows.row(before + [(y, -float(way.worker_slots)) for _, y in ends[: n + 1]], low=0.0)
+
+
+def _machines(programme: Programme, servers: list[int], room: Ints, most: int) -> Iterator[tuple[int, int]]:
+    """A column for the machines on each server."""
+    for s in servers:
+        yield s, programme.column(0.0, float(min(room[s], most)))

@@ -1,0 +1,111 @@
+"""Good schedules for welfare: jobs take their best response one after another, at prices that a bound was proved by."""
+
+from collections.abc import Callable, Iterable
+from itertools import product
+
+import numpy as np
+
+from scheduling import elastic, rigid
+from scheduling.arrays import Floats, Ints
+from scheduling.bid import Architecture, Bid
+from scheduling.elastic import ElasticIndex
+from scheduling.offline.question import Covers, Left, Question
+from scheduling.response import Response
+from scheduling.rigid import RigidIndex
+
+SCALES = (1.0, 0.5, 0.0)
+"""Of the prices: at the full ones too little is admitted, at none those who come late find nothing."""
+
+Kernel = Callable[[Bid, Ints, Floats, int], Response | None]
+
+
+def greedy(question: Question, prices: Floats, left: Left) -> float | None:
+    """What the best schedule found earns, money, complete by the end; None where no time was left for one.
+
+    Parameters
+    ----------
+    question
+        About welfare.
+    prices
+        T x R, money per unit: in the order of payoffs at these prices, and in the order given, jobs take the best
+        response that has room; those who find none above their price try again at no price.
+
+    Notes
+    -----
+    A schedule of whole machines, which the ledger of a market could hold; rigid or elastic as the question has it,
+    both where it covers any.
+    """
+    kernels: list[Kernel] = []
+    if question.covers in (Covers.ANY, Covers.RIGID):
+        kernels.append(_rigid(question))
+    if question.covers in (Covers.ANY, Covers.ELASTIC) and _can_be_elastic(question):
+        kernels.append(_elastic(question))
+    whole = np.repeat(prices[:, None, :], len(question.inventory.servers), axis=1)
+    best = None
+    for kernel, scale in product(kernels, SCALES):
+        used = _used(question)
+        alone = [_payoff(kernel(bid, used, whole, 0)) for bid in question.bids]
+        for order in (np.argsort([-payoff for payoff in alone], kind="stable").tolist(), range(len(alone))):
+            if left() <= 0.0:
+                return best
+            earned = _pack(question, kernel, order, scale * whole, left)
+            best = earned if best is None else max(best, earned)
+    return best
+
+
+def _pack(question: Question, kernel: Kernel, order: Iterable[int], prices: Floats, left: Left) -> float:
+    """What jobs earn that take their best response in this order."""
+    used, earned, version = _used(question), 0.0, 1
+    waiting = list(order)
+    for offer in (prices, np.zeros_like(prices)):
+        later = []
+        for i in waiting:
+            response = kernel(question.bids[i], used, offer, version) if left() > 0.0 else None
+            if response is None:
+                later.append(i)
+                continue
+            earned += response.value
+            version += 1
+            for p in response.schedule.placements:
+                demand = np.array(p.machine(question.inventory).demand, dtype=np.int64)
+                used[p.start - question.start : p.end - question.start, p.server] += p.count * demand
+        waiting, version = later, version + 1
+    return earned
+
+
+def _used(question: Question) -> Ints:
+    shape = (question.slots, *question.inventory.capacity.shape)
+    return np.zeros(shape, dtype=np.int64) if question.used is None else question.used.copy()
+
+
+def _rigid(question: Question) -> Kernel:
+    index = RigidIndex(question.inventory, question.slots)
+
+    def best(bid: Bid, used: Ints, prices: Floats, version: int) -> Response | None:
+        return rigid.best_response(
+            bid, question.inventory, start=question.start, used=used, prices=prices, tail=question.tail, index=index
+        )
+
+    return best
+
+
+def _elastic(question: Question) -> Kernel:
+    index = ElasticIndex(question.inventory, question.slots)
+
+    def best(bid: Bid, used: Ints, prices: Floats, version: int) -> Response | None:
+        return elastic.best_response(
+            bid, question.inventory, start=question.start, used=used, prices=prices, index=index
+        )
+
+    return best
+
+
+def _can_be_elastic(question: Question) -> bool:
+    """Whether no resource is demanded by workers and PSs, and every job has PSs: what the elastic kernel needs."""
+    inventory = question.inventory
+    shared = (inventory.worker_demand > 0).any(axis=0) & (inventory.ps_demand > 0).any(axis=0)
+    return not shared.any() and all(bid.architecture is Architecture.PS for bid in question.bids)
+
+
+def _payoff(response: Response | None) -> float:
+    return 0.0 if response is None else response.payoff

@@ -1,0 +1,132 @@
+"""The offline problem of jobs that hold the same machines over one window, as an integer programme."""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.arrays import Ints
+from scheduling.bid import Architecture, Bid
+from scheduling.offline.programme import Cells, Programme
+from scheduling.offline.question import Question
+from scheduling.policy import Objective
+from scheduling.preemptive.crew import machines
+from scheduling.rigid_durations import durations
+
+
+class _Size(NamedTuple):
+    """The fewest workers for a duration."""
+
+    spread: bool
+    worker: int
+    ps: int | None
+    number: int
+    slots: int
+
+
+def rigid_programme(question: Question, most: int) -> Programme:
+    """Every rigid schedule of every job; raises TooLarge above `most` columns.
+
+    Notes
+    -----
+    For each job, types, duration with the fewest workers n that allow it, and start: is that chosen? Together: one
+    column for each server. Spread: workers on each server, which server hosts the PSs, and how many: with h binary
+    and y workers on the host, B z >= b (n h - y), which says nothing where h = 0. For welfare (DPS, eq. 12) each host
+    has enough for all workers elsewhere, so one is enough; else (weighted completion, 2i) all hosts together have.
+    """
+    programme = Programme(question, most)
+    cells = Cells(programme)
+    inventory = question.inventory
+    rooms = _Rooms(
+        machines(inventory.capacity, inventory.worker_demand), machines(inventory.capacity, inventory.ps_demand)
+    )
+    for i, bid in enumerate(question.bids):
+        programme.open_job(i)
+        ready = bid.arrival + np.array(bid.delay) - question.start
+        for size in _sizes(bid, question, int(rooms.worker.sum(axis=0).max(initial=0))):
+            for start in range(max(0, bid.arrival - question.start), question.slots - size.slots - question.tail + 1):
+                able = np.flatnonzero(ready <= start).tolist()
+                job = _Job(programme, cells, i, size, start, start + size.slots + question.tail)
+                if size.spread:
+                    job.add_spread(able, rooms)
+                else:
+                    job.add_together(able)
+    cells.close()
+    return programme
+
+
+class _Rooms(NamedTuple):
+    """Machines of each type that each empty server has room for, S x W and S x P."""
+
+    worker: Ints
+    ps: Ints
+
+
+def _sizes(bid: Bid, question: Question, room: int) -> Iterator[_Size]:
+    most = min(bid.chunks, room)
+    table = durations(bid, most=most, slots=question.slots)
+    ring = bid.architecture is Architecture.RING
+    for spread, w, p in np.ndindex(table.shape[:3]):
+        shortest = question.slots + 1
+        for n in range(2 if spread and ring else 1, most + 1):
+            d = int(table[spread, w, p, n])
+            if d < shortest:
+                shortest = d
+                yield _Size(bool(spread), w, None if ring else p, n, d)
+
+
+class _Job(NamedTuple):
+    """One size of one job at one start."""
+
+    programme: Programme
+    cells: Cells
+    i: int
+    size: _Size
+    start: int
+    end: int
+
+    def add_together(self, able: list[int]) -> None:
+        """On one server, with one PS."""
+        inventory, size = self.programme.question.inventory, self.size
+        demand = size.number * inventory.worker_demand[size.worker]
+        if size.ps is not None:
+            demand = demand + inventory.ps_demand[size.ps]
+        for s in able:
+            if (inventory.capacity[s] >= demand).all():
+                column = self.programme.completion(self.i, self.start + size.slots)
+                self.cells.hold(column, s, demand.tolist(), self.start, self.end)
+
+    def add_spread(self, able: list[int], rooms: _Rooms) -> None:
+        """Anywhere."""
+        size, rows, programme = self.size, self.programme.rows, self.programme
+        hosts = [] if size.ps is None else [s for s in able if rooms.ps[s, size.ps]]
+        places = [s for s in able if rooms.worker[s, size.worker]]
+        if rooms.worker[places, size.worker].sum() < size.number or (size.ps is not None and not hosts):
+            return
+        chosen = programme.completion(self.i, self.start + size.slots)
+        demand = programme.question.inventory.workers[size.worker].demand
+        workers = {}
+        for s in places:
+            workers[s] = programme.column(0.0, float(min(rooms.worker[s, size.worker], size.number)))
+            self.cells.hold(workers[s], s, demand, self.start, self.end)
+        rows.row([(column, 1.0) for column in workers.values()] + [(chosen, -float(size.number))], low=0.0, high=0.0)
+        if size.ps is not None:
+            self._add_pss(size.ps, hosts, rooms, chosen, workers)
+
+    def _add_pss(self, p: int, hosts: list[int], rooms: _Rooms, chosen: int, workers: dict[int, int]) -> None:
+        programme, rows, n = self.programme, self.programme.rows, self.size.number
+        inventory, one = programme.question.inventory, programme.question.objective is Objective.WELFARE
+        ratio = inventory.workers[self.size.worker].bandwidth_mbps / inventory.pss[p].bandwidth_mbps
+        most = [min(int(rooms.ps[s, p]), max(1, math.ceil(n * ratio))) for s in hosts]
+        host = [programme.column() for _ in hosts]
+        pss = [programme.column(0.0, float(number)) for number in most]
+        rows.row([(column, 1.0) for column in host] + [(chosen, -1.0)], low=0.0, high=0.0 if one else math.inf)
+        for k, s in enumerate(hosts):
+            self.cells.hold(pss[k], s, inventory.pss[p].demand, self.start, self.end)
+            rows.row([(pss[k], 1.0), (host[k], -1.0)], low=0.0)
+            rows.row([(pss[k], 1.0), (host[k], -float(most[k]))], high=0.0)
+            enough = [(z, float(ratio.denominator)) for z in ([pss[k]] if one else pss)]
+            if s in workers:
+                enough.append((workers[s], float(ratio.numerator)))
+            rows.row([*enough, (host[k], -float(ratio.numerator * n))], low=0.0)

@@ -1,0 +1,154 @@
+"""Integer programmes find what trying everything finds, and what the shared instances expect."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scheduling.bid import Architecture
+from scheduling.dps import Dps
+from scheduling.errors import InvalidField
+from scheduling.instance import parse_document, read_instance
+from scheduling.instance_oasis import read_oasis
+from scheduling.instance_preemptive import read_preemptive
+from scheduling.instance_weighted import read_weighted
+from scheduling.offline import Answer, Covers, Kind, Question, best_bound, lagrangian
+from scheduling.policy import Objective
+from tests.scheduling.cases import (
+    CONVENTIONS,
+    dps_cases,
+    load,
+    oasis_cases,
+    preemptive_cases,
+    weighted_cases,
+)
+from tests.scheduling.gpu_cluster import gpu_cluster, job
+from tests.scheduling.offline.outcomes import forever, holds
+from tests.scheduling.twins.offline_exact import most_elastic, most_rigid
+from tests.scheduling.twins.weighted_cases import random_instance
+from tests.scheduling.twins.weighted_optimum import least_total
+from tests.scheduling.worlds import world
+
+
+def proven(question: Question) -> float:
+    answer = best_bound(question, forever)
+    assert answer.kind is Kind.MILP_OPTIMAL or answer.gap == 0
+    assert answer.incumbent is not None
+    assert answer.bound == pytest.approx(answer.incumbent, rel=1e-6, abs=1e-6)
+    return answer.incumbent
+
+
+@pytest.mark.parametrize("path", oasis_cases(), ids=lambda path: path.stem)
+def test_welfare_of_elastic_jobs_is_the_expected_optimum(path: Path) -> None:
+    instance, expected = read_oasis(parse_document(path.read_text())), load(path)["expected"]
+    used = instance.ledger().used.copy()
+    question = Question(
+        instance.bids, instance.inventory, 1, instance.T + 1, covers=Covers.ELASTIC, open_end=False, used=used
+    )
+    found = proven(question)
+    if expected.get("offline_optimum") is not None:
+        assert found == pytest.approx(expected["offline_optimum"], rel=1e-6)
+    assert holds(lagrangian(replace(question, covers=Covers.ANY), forever, steps=50).answer, question, found)
+
+
+@pytest.mark.parametrize(("window", "start"), CONVENTIONS)
+@pytest.mark.parametrize("path", dps_cases(), ids=lambda path: path.stem)
+def test_welfare_of_rigid_jobs_is_the_expected_optimum(path: Path, window: str, start: str) -> None:
+    instance, expected = read_instance(parse_document(path.read_text())), load(path)["expected"][f"{window}_{start}"]
+    if expected.get("offline_optimum") is None:
+        return
+    policy = Dps(window=window, start=start)
+    ledger = instance.ledger(tail=policy.tail)
+    bids = tuple(policy.waiting(bid) for bid in instance.bids)
+    question = Question(
+        bids,
+        instance.inventory,
+        1,
+        max(2, ledger.end),
+        covers=Covers.RIGID,
+        open_end=False,
+        used=ledger.used.copy() if ledger.end > 1 else None,
+        tail=policy.tail,
+    )
+    assert proven(question) == pytest.approx(expected["offline_optimum"], rel=1e-6)
+
+
+@pytest.mark.parametrize("path", weighted_cases(), ids=lambda path: path.stem)
+def test_weighted_completion_is_the_expected_optimum(path: Path) -> None:
+    instance, expected = read_weighted(parse_document(path.read_text())), load(path)["expected"]
+    if "opt_twct" not in expected:
+        return
+    question = Question(
+        instance.bids, instance.inventory, 1, 24, objective=Objective.WEIGHTED_COMPLETION, covers=Covers.RIGID
+    )
+    assert proven(question) == expected["opt_twct"]
+
+
+@pytest.mark.parametrize("path", preemptive_cases(), ids=lambda path: path.stem)
+def test_total_time_without_migration_is_the_expected_optimum(path: Path) -> None:
+    instance, expected = read_preemptive(parse_document(path.read_text())), load(path)["expected"]
+    if expected.get("opt_no_migration") is None:
+        return
+    question = Question(
+        instance.bids, instance.inventory, 0, 40 * instance.scale, objective=Objective.COMPLETION, covers=Covers.QUEUED
+    )
+    assert proven(question) == pytest.approx(expected["opt_no_migration"] * instance.scale)
+
+
+def test_nothing_that_was_tried_beats_an_optimum_of_rigid_jobs() -> None:
+    first = int(np.random.default_rng().integers(2**31))
+    for seed in range(first, first + 12):
+        made = world(seed, bids=3, servers=2, architectures=frozenset({Architecture.RING}))
+        bids = tuple(replace(bid, chunks=min(bid.chunks, 2)) for bid in made.bids)
+        question = Question(bids, made.inventory, 0, 5, covers=Covers.RIGID, open_end=False)
+        assert proven(question) == pytest.approx(most_rigid(bids, made.inventory, slots=5)), f"seed {seed}"
+
+
+def test_nor_of_elastic_jobs() -> None:
+    first = int(np.random.default_rng().integers(2**31))
+    for seed in range(first, first + 25):
+        made = world(seed, bids=2, servers=3, kind="apart")
+        inventory = replace(made.inventory, workers=made.inventory.workers[:1], pss=made.inventory.pss[:1])
+        bids = tuple(
+            replace(
+                bid,
+                chunks=min(bid.chunks, 3),
+                worker_time=bid.worker_time[:1],
+                ps_time=bid.ps_time[:1],
+                transfer_time=bid.transfer_time[:1],
+            )
+            for bid in made.bids
+        )
+        if inventory.workers[0].bandwidth_mbps > inventory.pss[0].bandwidth_mbps:
+            continue
+        question = Question(bids, inventory, 0, 5, covers=Covers.ELASTIC, open_end=False)
+        assert proven(question) == pytest.approx(most_elastic(bids, inventory, slots=5)), f"seed {seed}"
+
+
+@pytest.mark.parametrize("architecture", Architecture)
+def test_nor_of_weighted_completion(architecture: Architecture) -> None:
+    seed = int(np.random.default_rng().integers(2**32))
+    rng = np.random.default_rng(seed)
+    for _ in range(2):
+        instance = random_instance(rng, architecture, jobs=3)
+        question = Question(
+            instance.bids, instance.inventory, 1, 20, objective=Objective.WEIGHTED_COMPLETION, covers=Covers.RIGID
+        )
+        found = proven(question)
+        assert found == least_total(instance.bids, instance.inventory, at_most=found), f"seed {seed}"
+        assert holds(lagrangian(replace(question, covers=Covers.ANY), forever).answer, question, found), f"seed {seed}"
+
+
+def test_a_programme_that_is_stopped_proves_what_it_has() -> None:
+    bids = tuple(job(str(i), 1, 2, weight=10 - i) for i in range(6))
+    times = iter([5.0] * 3 + [0.0] * 1000)
+    question = Question(bids, gpu_cluster(1), 0, 5, covers=Covers.RIGID, open_end=False)
+    answer: Answer = best_bound(question, lambda: next(times))
+    assert answer.kind in (Kind.LAGRANGIAN, Kind.ALONE)
+    assert answer.bound >= 19
+
+
+def test_queued_schedules_are_about_completion() -> None:
+    with pytest.raises(InvalidField, match="objective"):
+        Question((job("a", 1, 1),), gpu_cluster(1), 0, 4, covers=Covers.QUEUED)
