@@ -1,6 +1,7 @@
 """The market in the admin: operators choose the policy and open or close; what has happened is only read."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
@@ -12,7 +13,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 
 from auctions.hindsight.comparison import Comparison, Row
-from auctions.hindsight.preview import preview
+from auctions.hindsight.preview import Preview, preview
 from auctions.markets import open_market, set_open
 from auctions.models import (
     Bid,
@@ -28,6 +29,7 @@ from auctions.models import (
 )
 from auctions.policies import change_policy
 from auctions.policy_form import PolicyForm
+from scheduling.arrays import Json
 from scheduling.errors import InvalidField, UnknownPolicy
 from scheduling.registry import POLICIES, make_policy
 
@@ -148,6 +150,7 @@ class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             "seen": seen,
             "changed": [] if seen is None or seen.comparison is None else _changed(seen.comparison),
             "most": MOST_CHANGED,
+            "more": "" if seen is None else _more(market, name, form.cleaned_data, seen),
         }
         return TemplateResponse(request, "auctions/admin/policy.html", context)
 
@@ -155,6 +158,14 @@ class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 def _changed(found: Comparison) -> list[Row]:
     """Decisions that would have come out otherwise, the latest first."""
     return [row for row in reversed(found.rows) if row.changed][:MOST_CHANGED]
+
+
+def _more(market: Market, policy: str, parameters: Json, seen: Preview) -> str:
+    """Address of the form that asks for every difference, filled in."""
+    since = 1 if seen.comparison is None else seen.comparison.since
+    plain = {key: ", ".join(map(str, v)) if isinstance(v, list) else v for key, v in parameters.items()}
+    query = urlencode({"policy": policy, "since": since, **plain})
+    return f"{reverse('hindsight_new', args=[market.cluster.name])}?{query}"
 
 
 @admin.register(Bid)

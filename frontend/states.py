@@ -36,6 +36,14 @@ PLAN_LOOKS: Final = {
     WorkState.CANCELLED: Look("Cancelled", "off", "It was ended before its method was done."),
 }
 
+HINDSIGHT_LOOKS: Final = {
+    WorkState.WAITING: Look("Waiting", "wait", "A worker will begin it in a moment, or after those before it."),
+    WorkState.RUNNING: Look("Running", "run", "A worker tells the record again."),
+    WorkState.DONE: Look("Done", "done", "The record was told to its end."),
+    WorkState.FAILED: Look("Failed", "no", "It could not be told."),
+    WorkState.CANCELLED: Look("Cancelled", "off", "It was ended before the record was told."),
+}
+
 WAITS: Final = Look("In line", "wait", "It was admitted and waits for a place: it has no planned start yet.")
 """A planned job that has no start."""
 PLAN: Final = Look(

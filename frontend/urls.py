@@ -4,7 +4,18 @@ from django.templatetags.static import static
 from django.urls import URLPattern, path
 from django.views.generic import RedirectView
 
-from frontend.views import bids, events, overview, plan_again, plan_noise, plan_slots, plans, submit
+from frontend.views import (
+    alternatives,
+    bids,
+    events,
+    hindsights,
+    overview,
+    plan_again,
+    plan_noise,
+    plan_slots,
+    plans,
+    submit,
+)
 
 urlpatterns: list[URLPattern] = [
     # Browsers ask for it on pages that name no icon, such as the admin's.
@@ -44,8 +55,22 @@ urlpatterns: list[URLPattern] = [
     path("markets/<slug:name>/bids/<int:number>/plan.csv", bids.changes_csv, name="bid_changes_csv"),
     path("markets/<slug:name>/bids/<int:number>/segments.csv", bids.segments_csv, name="bid_segments_csv"),
     path("markets/<slug:name>/bids/<int:number>/preemptions.csv", bids.preemptions_csv, name="bid_preemptions_csv"),
+    path(
+        "markets/<slug:name>/bids/<int:number>/stating/<slug:kind>.json", alternatives.figure, name="bid_alternatives"
+    ),
+    path("markets/<slug:name>/bids/<int:number>/alternatives.csv", alternatives.table, name="bid_alternatives_csv"),
     path("markets/<slug:name>/bids/<int:number>/withdraw/", bids.withdraw, name="withdraw"),
     path("markets/<slug:name>/bids/<int:number>/cancel/", bids.cancel, name="cancel"),
+    path("markets/<slug:name>/hindsights/", hindsights.hindsight_list, name="hindsights"),
+    path("markets/<slug:name>/hindsights/new/", hindsights.new, name="hindsight_new"),
+    path("markets/<slug:name>/hindsights/<int:number>/", hindsights.page, name="hindsight"),
+    path("markets/<slug:name>/hindsights/<int:number>/part", hindsights.part, name="hindsight_part"),
+    path("markets/<slug:name>/hindsights/<int:number>/version", hindsights.version, name="hindsight_version"),
+    path("markets/<slug:name>/hindsights/<int:number>/sums.json", hindsights.sums, name="hindsight_sums"),
+    path("markets/<slug:name>/hindsights/<int:number>/bids.csv", hindsights.table, name="hindsight_csv"),
+    path("markets/<slug:name>/hindsights/<int:number>/bids.json", hindsights.document, name="hindsight_json"),
+    path("markets/<slug:name>/hindsights/<int:number>/cancel/", hindsights.cancel, name="hindsight_cancel"),
+    path("markets/<slug:name>/hindsights/<int:number>/delete/", hindsights.delete, name="hindsight_delete"),
     path("markets/<slug:name>/submit/", submit.submit, name="submit"),
     path("markets/<slug:name>/quote/", submit.live_quote, name="quote"),
 ]

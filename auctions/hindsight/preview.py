@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
+from auctions import warming
 from auctions.hindsight.comparison import Comparison, Enough, compare
 from auctions.hindsight.record import Record
 from auctions.models import Market
@@ -38,6 +39,8 @@ class Preview:
 
 def preview(market: Market, policy: Policy, *, decisions: int = DECISIONS, seconds: float = SECONDS) -> Preview:
     """Make the last decisions again under another policy, from the state before them; never raises for its sake."""
+    if warming.is_under_way():
+        return Preview(0, None, "The server has just started and still compiles the algorithms; ask again in a minute.")
     record = Record.of(market)
     since = record.first_of_last(decisions)
     if since is None:

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from auctions.errors import AuctionError, WrongState
+from auctions import warming
+from auctions.errors import AuctionError, NotReady, WrongState
 from auctions.hindsight.record import Record
 from auctions.models import Bid, DecisionRecord, Event, Market
 from scheduling.bid import Bid as CoreBid
@@ -53,8 +54,10 @@ def deadline(seconds: float) -> Callable[[], None]:
     return look
 
 
-def alternatives(bid: Bid, *, tell: Callable[[], None] | None = None) -> Alternatives:
-    """Ask the policy of that time again, on the book as it was before it decided the bid.
+def alternatives(
+    bid: Bid, *, values: bool = True, times: bool = True, tell: Callable[[], None] | None = None
+) -> Alternatives:
+    """Ask the policy of that time again, on the book as it was before it decided the bid, about either or both.
 
     Raises
     ------
@@ -62,7 +65,11 @@ def alternatives(bid: Bid, *, tell: Callable[[], None] | None = None) -> Alterna
         If the bid was not decided.
     TooLong
         If the way there is too long.
+    NotReady
+        While the server still compiles the algorithms.
     """
+    if warming.is_under_way():
+        raise NotReady("The server has just started and still compiles the algorithm; ask again in a few seconds.")
     found = DecisionRecord.objects.filter(bid=bid).values_list("version", flat=True).first()
     if found is None:
         raise WrongState(f"Bid {bid.sequence} is {bid.get_state_display().lower()}; only a decided bid has a moment.")
@@ -76,6 +83,6 @@ def alternatives(bid: Bid, *, tell: Callable[[], None] | None = None) -> Alterna
         slot=slot,
         amplitude=core.utility.value,
         time=time_of(core.utility),
-        by_value=tuple(stated_values(policy, core, view)),
-        by_time=tuple(stated_times(policy, core, view)),
+        by_value=tuple(stated_values(policy, core, view)) if values else (),
+        by_time=tuple(stated_times(policy, core, view)) if times else (),
     )

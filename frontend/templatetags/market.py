@@ -4,11 +4,11 @@ import re
 
 from django import template
 
-from auctions.models import Bid
+from auctions.models import Bid, BidState
 from frontend.figures.timeline import TimeLine
-from frontend.states import PLAN_LOOKS, Look, look_of
+from frontend.states import HINDSIGHT_LOOKS, LOOKS, PLAN_LOOKS, Look, look_of
 from scheduling.registry import POLICIES
-from studies.models import Plan
+from studies.models import Hindsight, Plan
 from studies.work.rows import WorkState
 
 register = template.Library()
@@ -40,6 +40,18 @@ def look(bid: Bid) -> Look:
 def plan_look(plan: Plan) -> Look:
     """How a plan's state is shown."""
     return PLAN_LOOKS[WorkState(plan.state)]
+
+
+@register.filter
+def hindsight_look(hindsight: Hindsight) -> Look:
+    """How a hindsight's state is shown."""
+    return HINDSIGHT_LOOKS[WorkState(hindsight.state)]
+
+
+@register.filter
+def state_look(state: str) -> Look:
+    """How a state that a bid would have is shown."""
+    return LOOKS[BidState(state)]
 
 
 @register.filter

@@ -219,6 +219,7 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "elapsed": None if bid.completion_slot is None else bid.completion_slot - bid.arrival_slot,
         "placements": placements,
         "pays": record is None or POLICIES[record.policy.name].objective is Objective.WELFARE,
+        "worth": "weight" if "weight" in bid.offer else "value",
         "steps": steps,
         # Only a job that may move has steps.
         "is_plan": bid.state == BidState.PLANNED and bool(steps),

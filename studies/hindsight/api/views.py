@@ -53,7 +53,7 @@ ROWS: Final = [
     CHANGED,
     query("after", {"type": "integer", "minimum": 0}, "Only bids beyond this number; from `next` of a page."),
 ]
-CONFLICTS: Final = (*READ, 409)
+CONFLICTS: Final = (*READ, 409, 503)
 
 
 class HindsightPages(BidPages):

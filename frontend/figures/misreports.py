@@ -1,0 +1,138 @@
+"""What one bid would have got by stating another value, or another time, against what it stated."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from frontend.figures.base import BLUE, GREY, ORANGE, VERMILION, Drawing, Json, Table, layout, legend, rounded
+
+
+@dataclass(frozen=True)
+class Point:
+    """One statement; slots by number."""
+
+    factor: float
+    stated: float
+    """The value or weight; or the time, hours after submission."""
+    admitted: bool
+    start: int | None
+    completion: int | None
+    payment: float
+    worth: float | None
+    payoff: float | None
+
+
+@dataclass(frozen=True)
+class Statements:
+    """A curve over one kind of statement."""
+
+    points: Sequence[Point]
+    arrival: int
+    """Slot."""
+    pays: bool
+    """Whether payoff counts; else time does."""
+    unit: str
+    """What the x axis says."""
+
+
+def by_value(found: Statements) -> Drawing:
+    """Payoff in truth where bids pay, the time until completion where nobody does, against the stated value."""
+    y = [_height(point, found) for point in found.points]
+    title = "payoff in truth" if found.pays else "slots from arrival to completion"
+    data = [
+        _line(title, found, y, BLUE),
+        _marks("turned away", found, y, [not point.admitted for point in found.points], GREY, "x"),
+        _marks("the truth", found, y, [point.factor == 1.0 for point in found.points], VERMILION, "diamond"),
+    ]
+    return Drawing(data, _layout("misreports-value", found, title), note=_note(found))
+
+
+def by_time(found: Statements) -> Drawing:
+    """The time until completion and, where bids pay, the payment, against the stated time."""
+    if not found.points:
+        return Drawing([], layout(height=160, key="misreports-time"), note="Its worth states no time.")
+    slots = [_height(point, replace(found, pays=False)) for point in found.points]
+    title = "slots from arrival to completion"
+    data = [
+        _line(title, found, slots, BLUE),
+        _marks("the truth", found, slots, [point.factor == 1.0 for point in found.points], VERMILION, "diamond"),
+    ]
+    drawn = _layout("misreports-time", found, title)
+    if found.pays:
+        paid = [rounded(point.payment) if point.admitted else None for point in found.points]
+        data.insert(1, _line("payment", found, paid, ORANGE) | {"yaxis": "y2"})
+        drawn["yaxis2"] = {
+            "title": {"text": "payment"},
+            "overlaying": "y",
+            "side": "right",
+            "rangemode": "tozero",
+            "showgrid": False,
+            "zeroline": False,
+            "automargin": True,
+        }
+    turned = sum(not point.admitted for point in found.points)
+    return Drawing(data, drawn, note=f"Turned away at {turned} of {len(slots)} statements." if turned else "")
+
+
+def table(kinds: Mapping[str, Sequence[Point]]) -> Table:
+    """Every point of both curves; times in hours after submission, slots by number."""
+    names = ("factor", "stated", "admitted", "start", "completion", "payment", "worth", "payoff")
+    rows = (
+        (kind, *("" if (cell := getattr(point, name)) is None else cell for name in names))
+        for kind, points in kinds.items()
+        for point in points
+    )
+    header = ("statement", "factor", "stated", "admitted", "start_slot", "completion_slot", "payment", "worth")
+    return Table((*header, "payoff"), rows)
+
+
+def _height(point: Point, found: Statements) -> float | None:
+    if found.pays:
+        return None if point.payoff is None else rounded(point.payoff)
+    return None if point.completion is None else point.completion - found.arrival
+
+
+def _note(found: Statements) -> str:
+    if found.pays:
+        return "Payoff: worth of the completion by what was stated in truth, less the payment; 0 when turned away."
+    return "Nobody pays here. As planned in that moment; a plan may have moved later."
+
+
+def _layout(key: str, found: Statements, title: str) -> Json:
+    return layout(
+        height=300,
+        key=key,
+        showlegend=True,
+        legend=legend(),
+        margin={"l": 60, "r": 16, "t": 56, "b": 48},
+        xaxis={"title": {"text": found.unit}, "rangemode": "tozero", "automargin": True},
+        yaxis={"title": {"text": title}, "automargin": True},
+    )
+
+
+def _line(name: str, found: Statements, y: Sequence[float | None], colour: str) -> Json:
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": name,
+        "x": [rounded(point.stated) for point in found.points],
+        "y": list(y),
+        "customdata": [point.factor for point in found.points],
+        "line": {"color": colour, "width": 2},
+        "marker": {"color": colour, "size": 5},
+        "hovertemplate": f"stating %{{x:,.5~g}} (%{{customdata:g}} × truth)<br>{name} %{{y:,.5~g}}<extra></extra>",
+    }
+
+
+def _marks(
+    name: str, found: Statements, y: Sequence[float | None], at: Sequence[bool], colour: str, symbol: str
+) -> Json:
+    kept = [(point, height) for point, height, here in zip(found.points, y, at, strict=True) if here]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": [rounded(point.stated) for point, _ in kept],
+        "y": [height for _, height in kept],
+        "marker": {"color": colour, "size": 10, "symbol": symbol},
+        "hovertemplate": f"{name}: stating %{{x:,.5~g}}, %{{y:,.5~g}}<extra></extra>",
+    }

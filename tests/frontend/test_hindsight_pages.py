@@ -1,0 +1,180 @@
+"""Pages of hindsights, for operators; and the curves on a bid's page, for its owner and operators."""
+
+import json
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from auctions import lane
+from auctions.models import Market
+from auctions.policies import change_policy
+from auctions.submission import submit_bid
+from frontend.figures import hindsight, misreports
+from scheduling.dps import Dps
+from scheduling.registry import POLICIES, make_policy
+from studies.hindsight.asking import Question, ask
+from studies.hindsight.computing import compute_next
+from studies.models import Hindsight
+from studies.work.rows import WorkState
+from tests.auctions.worlds import make_user, submit
+
+PARTS = ("", "part", "version", "sums.json", "bids.csv", "bids.json")
+BASE = "/markets/lab/hindsights/"
+
+
+@pytest.fixture
+def decided(market: Market, alice: User) -> Market:
+    """Two bids that were turned away for their value, and one that was not."""
+    for i, value in enumerate((0.0001, 900.0, 0.0001)):
+        utility = {"form": "step", "value": value, "deadline_s": 900}
+        submit(market, alice, label=f"job {i}", utility=utility)
+    lane.drain(market.pk)
+    return market
+
+
+@pytest.fixture
+def done(decided: Market) -> Hindsight:
+    found = ask(make_user("oscar", is_staff=True), decided, Question(make_policy("fifo", {})))
+    assert compute_next()
+    found.refresh_from_db()
+    return found
+
+
+def as_offered(page: Any) -> dict[str, Any]:
+    """What a browser sends when nothing was touched."""
+    form = page.context["form"]
+    values = {f.html_name: form.fields[f.html_name].prepare_value(f.value()) for f in form}
+    return {key: value for key, value in values.items() if value is not None and value is not False}
+
+
+def test_a_form_leads_to_a_hindsight_and_its_page(as_operator: Client, decided: Market) -> None:
+    assert "Nobody has asked yet" in as_operator.get(BASE).text
+    form = as_operator.get(f"{BASE}new/?policy=fifo&since=1")
+    answer = as_operator.post(f"{BASE}new/?policy=fifo", as_offered(form))
+    found = Hindsight.objects.get()
+    assert answer.headers["Location"] == f"{BASE}{found.pk}/"
+    assert "Cancel</button>" in as_operator.get(f"{BASE}{found.pk}/").text
+    assert compute_next()
+    text = as_operator.get(f"{BASE}{found.pk}/").text
+    for words in ("would have changed", "of 3 decisions", "In total", "Bid by bid", "job 0", "Cancelled or failed"):
+        assert words in text
+    assert "Cancel</button>" not in text
+    assert "fifo" in as_operator.get(f"{BASE}?state=done&policy=fifo").text
+    assert "None matches these filters" in as_operator.get(f"{BASE}?state=failed").text
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_the_form_offers_every_policy_with_its_parameters(as_operator: Client, decided: Market, name: str) -> None:
+    page = as_operator.get(f"{BASE}new/?policy={name}")
+    for parameter in POLICIES[name]().to_json():
+        assert f'name="{parameter}"' in page.text
+    assert as_operator.post(f"{BASE}new/?policy={name}", as_offered(page)).status_code == 302
+    found = Hindsight.objects.get()
+    assert (found.policy, found.parameters) == (name, POLICIES[name]().to_json())
+
+
+def test_what_is_wrong_stands_beside_its_field(as_operator: Client, decided: Market) -> None:
+    sent = {name: str(value) for name, value in Dps().to_json().items()} | {"eta_worker": "", "eta_ps": ""}
+    answer = as_operator.post(f"{BASE}new/?policy=dps", {**sent, "since": "0", "price": "free"})
+    assert answer.status_code == 422
+    assert "greater than or equal to 1" in answer.text
+    assert "free is not one of the available choices" in answer.text
+    assert not Hindsight.objects.exists()
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_is_for_operators_alone(
+    done: Hindsight, as_alice: Client, as_bob: Client, as_operator: Client, part: str
+) -> None:
+    path = f"{BASE}{done.pk}/{part}"
+    assert as_bob.get(path).status_code == 404
+    answer = as_operator.get(path)
+    assert answer.status_code == 200
+    if part in ("part", "version", "sums.json"):
+        assert as_operator.get(path, headers={"If-None-Match": answer.headers["ETag"]}).status_code == 304
+
+
+def test_nobody_else_sees_the_list_or_asks(decided: Market, as_alice: Client) -> None:
+    assert "Hindsight" not in as_alice.get("/markets/lab/").text
+    for path in (BASE, f"{BASE}new/"):
+        assert as_alice.get(path).status_code == 404
+        assert Client().get(path).status_code == 302
+    assert as_alice.post(f"{BASE}new/?policy=fifo", {"since": "1"}).status_code == 404
+
+
+def test_rows_are_filtered_in_the_address_and_downloads_follow(done: Hindsight, as_operator: Client) -> None:
+    path = f"{BASE}{done.pk}/"
+    changed = as_operator.get(path).context["page"].paginator.count
+    assert as_operator.get(f"{path}?all=1").context["page"].paginator.count == 3
+    assert done.changed == changed
+    assert len(as_operator.get(f"{path}bids.csv").text.splitlines()) == 1 + 3
+    assert len(as_operator.get(f"{path}bids.csv?changed=1").text.splitlines()) == 1 + changed
+    document = json.loads(as_operator.get(f"{path}bids.json").content)
+    assert (document["policy"], document["changed"], len(document["rows"])) == ("fifo", changed, 3)
+
+
+def test_one_that_waits_is_cancelled_and_deleted(decided: Market, as_operator: Client) -> None:
+    found = ask(make_user("oscar", is_staff=True), decided, Question(make_policy("fifo", {})))
+    path = f"{BASE}{found.pk}/"
+    assert as_operator.get(f"{path}bids.csv").status_code == 404
+    assert as_operator.post(f"{path}cancel/").status_code == 302
+    found.refresh_from_db()
+    assert found.state == WorkState.CANCELLED
+    assert "nothing is left to be cancelled" in as_operator.post(f"{path}cancel/", follow=True).text
+    assert as_operator.post(f"{path}delete/").headers["Location"] == BASE
+    assert not Hindsight.objects.exists()
+
+
+def test_the_curves_of_a_bid_are_its_owners_and_operators(
+    decided: Market, as_alice: Client, as_bob: Client, as_operator: Client
+) -> None:
+    for kind, lines in (("value", 3), ("time", 3)):
+        path = f"/markets/lab/bids/2/stating/{kind}.json"
+        assert as_bob.get(path).status_code == 404
+        answer = as_alice.get(path)
+        drawing = answer.json()
+        assert len(drawing["data"]) == lines
+        assert [len(drawing["data"][0]["x"])] == [31 if kind == "value" else 30]
+        again = as_alice.get(path, headers={"If-None-Match": answer.headers["ETag"]})
+        assert again.status_code == 304, "what cannot change is not computed again"
+        assert as_operator.get(path).json() == drawing
+    rows = as_alice.get("/markets/lab/bids/2/alternatives.csv").text.splitlines()
+    assert rows[0].startswith("statement,factor,stated,admitted")
+    assert len(rows) == 1 + 31 + 30
+    assert "Had it stated another time" in as_alice.get("/markets/lab/bids/2/").text
+    assert as_alice.get("/markets/lab/bids/2/stating/colour.json").status_code == 404
+
+
+def test_a_bid_that_waits_has_no_curve_yet(market: Market, alice: User, as_alice: Client) -> None:
+    submit(market, alice)
+    assert as_alice.get("/markets/lab/bids/1/stating/value.json").json()["data"] == []
+    assert as_alice.get("/markets/lab/bids/1/alternatives.csv").status_code == 404
+
+
+def test_where_nobody_pays_the_curve_is_of_time_against_weight(market: Market, alice: User, as_alice: Client) -> None:
+    change_policy(market, name="weighted_completion", parameters={}, by=None)
+    submit_bid(cluster=market.cluster, owner=alice, body={"model": "ResNet-50", "epochs": 2, "weight": 3})
+    lane.drain(market.pk)
+    drawing = as_alice.get("/markets/lab/bids/1/stating/value.json").json()
+    assert drawing["layout"]["xaxis"]["title"]["text"] == "stated weight"
+    assert "Nobody pays here" in drawing["note"]
+    page = as_alice.get("/markets/lab/bids/1/").text
+    assert "Had it stated another weight" in page
+    assert "Had it stated another time" not in page
+
+
+def test_the_admins_preview_leads_to_the_form_filled_in(decided: Market, client: Client) -> None:
+    client.force_login(make_user("root", is_staff=True, is_superuser=True))
+    address = f"/admin/auctions/market/{decided.pk}/policy/?policy=fifo"
+    page = client.post(address, {**as_offered(client.get(address)), "preview": "1"})
+    more = page.context["more"]
+    assert more.startswith(f"{BASE}new/?policy=fifo&since=1")
+    assert client.get(more).status_code == 200
+
+
+def test_an_empty_drawing_says_why() -> None:
+    assert hindsight.figure([], other="fifo").note == "Nothing was told yet."
+    nothing = misreports.Statements([], arrival=0, pays=True, unit="hours")
+    assert misreports.by_time(nothing).note == "Its worth states no time."
