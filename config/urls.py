@@ -19,6 +19,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/v1/", include("studies.plans.api.urls")),
     path("api/v1/", include("studies.hindsight.api.urls")),
+    path("api/v1/", include("studies.experiments.api.urls")),
     path("api/v1/", include("auctions.api.urls")),
     path("login/", auth_views.LoginView.as_view(), name="login"),
     path("logout/", auth_views.LogoutView.as_view(), name="logout"),

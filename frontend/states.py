@@ -44,6 +44,14 @@ HINDSIGHT_LOOKS: Final = {
     WorkState.CANCELLED: Look("Cancelled", "off", "It was ended before the record was told."),
 }
 
+RUN_LOOKS: Final = {
+    **PLAN_LOOKS,
+    WorkState.DONE: Look("Done", "done", "All of it is computed."),
+    WorkState.FAILED: Look("Failed", "no", "Something of it could not be computed."),
+    WorkState.CANCELLED: Look("Cancelled", "off", "It was ended before all of it was computed."),
+}
+"""Of experiments and their runs."""
+
 WAITS: Final = Look("In line", "wait", "It was admitted and waits for a place: it has no planned start yet.")
 """A planned job that has no start."""
 PLAN: Final = Look(

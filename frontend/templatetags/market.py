@@ -6,7 +6,7 @@ from django import template
 
 from auctions.models import Bid, BidState
 from frontend.figures.timeline import TimeLine
-from frontend.states import HINDSIGHT_LOOKS, LOOKS, PLAN_LOOKS, Look, look_of
+from frontend.states import HINDSIGHT_LOOKS, LOOKS, PLAN_LOOKS, RUN_LOOKS, Look, look_of
 from scheduling.registry import POLICIES
 from studies.models import Hindsight, Plan
 from studies.work.rows import WorkState
@@ -52,6 +52,12 @@ def hindsight_look(hindsight: Hindsight) -> Look:
 def state_look(state: str) -> Look:
     """How a state that a bid would have is shown."""
     return LOOKS[BidState(state)]
+
+
+@register.filter
+def work_look(state: str) -> Look:
+    """How the state of an experiment or a run is shown."""
+    return RUN_LOOKS[WorkState(state)]
 
 
 @register.filter

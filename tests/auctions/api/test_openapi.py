@@ -24,14 +24,20 @@ from auctions.policies import change_policy
 from auctions.submission import submit_bid
 from config.wsgi import application
 from scheduling.registry import make_policy
+from studies.experiments.api.examples import TRACE_TEXT
+from studies.experiments.asking import ask as ask_experiment
+from studies.experiments.computing import compute_some
+from studies.experiments.wish import TraceFinder
+from studies.experiments.wish import Wish as Wished
 from studies.hindsight.asking import Question
 from studies.hindsight.asking import ask as ask_hindsight
 from studies.hindsight.computing import compute_next as tell_next
-from studies.models import Hindsight, Plan
+from studies.models import Experiment, Hindsight, Plan, Run, Trace
 from studies.plans.api.examples import CSV, TINY
 from studies.plans.asking import ask
 from studies.plans.computing import compute_next
 from studies.plans.wish import Wish
+from studies.traces.upload import keep
 from tests.auctions.worlds import body, make_user, submit
 
 load_all_checks()
@@ -42,11 +48,15 @@ ALWAYS = [
     "response_schema_conformance",
     "response_headers_conformance",
 ]
+EXPERIMENT: Any = {
+    "workloads": [{"generator": "dps", "setting": {"jobs": 4, "servers": 2, "slots": 20}}],
+    "policies": [{"name": "fifo"}],
+}
 AT_LEAST = 3
 """Answers of 200 to 202 that an operation must have given before its test counts as one."""
 
 ONCE = {f"plans_{deed}" for deed in ("cancel", "delete")} | {f"hindsights_{deed}" for deed in ("cancel", "delete")}
-ONCE |= {"bids_cancel", "bids_withdraw"}
+ONCE |= {"bids_cancel", "bids_withdraw", "experiments_cancel", "experiments_delete", "traces_delete"}
 """Operations that are possible once for each thing there is."""
 
 
@@ -63,6 +73,13 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
     for _ in range(2):
         ask_hindsight(alice, market, Question(make_policy("fifo", {})))
     tell_next()
+    keep(alice, TRACE_TEXT, label="", source="")
+    for _ in range(2):
+        ask_experiment(alice, Wished.from_json(EXPERIMENT, TraceFinder(Trace.objects.all())))
+    monkeypatch.setattr("studies.experiments.computing.LONGEST_S", 0.0)
+    while not Run.objects.filter(state="done").count() >= 2:  # both of the first
+        compute_some()
+    monkeypatch.setattr("studies.experiments.asking.MOST_OPEN", 10**6)
     monkeypatch.setattr("studies.plans.asking.MOST_WAITING", 10**6)
     monkeypatch.setattr("studies.hindsight.asking.MOST_OPEN", 10**6)
     monkeypatch.setattr("auctions.api.bids.sleep", lambda _: lane.drain(market.pk))
@@ -107,13 +124,24 @@ def knowing(document: Any) -> Any:
     again["required"] = ["changes"]
     del again["properties"]["instance"]
     document["paths"]["/api/v1/plans"]["post"]["requestBody"]["content"]["text/csv"]["schema"] = {"enum": [CSV]}
+    experiment, trace = bodies["ExperimentIn"], bodies["TraceIn"]
+    experiment["properties"] |= {"workloads": {"enum": [EXPERIMENT["workloads"]]}, "label": bid["label"]}
+    experiment["properties"]["policies"] = {"enum": [EXPERIMENT["policies"], [{"name": "dps"}, {"name": "srtf"}]]}
+    experiment["properties"]["seeds"] = {"type": "array", "items": {"enum": [0, 7]}, "minItems": 1, "uniqueItems": True}
+    trace["properties"] = {"label": bid["label"], "text": {"enum": [TRACE_TEXT, f"{TRACE_TEXT}\n"]}}
+    upload = document["paths"]["/api/v1/traces"]["post"]["requestBody"]["content"]
+    upload["text/csv"]["schema"] = {"enum": [TRACE_TEXT]}
+    first, *more = Experiment.objects.order_by("pk").values_list("pk", flat=True)
     done, *others = Plan.objects.order_by("pk").values_list("pk", flat=True)
     told, *waiting = Hindsight.objects.order_by("pk").values_list("pk", flat=True)
     bodies["HindsightIn"]["properties"]["parameters"] = {"enum": [{}]}
-    once = {"plan": others, "hindsight": waiting}
+    once = {"plan": others, "hindsight": waiting, "experiment": more, "trace": []}
     names: dict[str, list[Any]] = {
         "plan": [done, *others, 10**12],
         "hindsight": [told, *waiting, 10**12],
+        "trace": [*Trace.objects.values_list("pk", flat=True), 10**12],
+        "experiment": [first, *more, 10**12],
+        "run": [1, 2, 9],
         "cluster": ["lab"],
         "sequence": [1, 2, 3, 10**12],
         "server": ["cloud", "edge-0", "mars"],

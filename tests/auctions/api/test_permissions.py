@@ -10,14 +10,19 @@ from rest_framework.test import APIClient
 from auctions import lane
 from auctions.models import Bid, Market
 from scheduling.registry import make_policy
+from studies.experiments.api.examples import TRACE_TEXT
+from studies.experiments.asking import ask as ask_experiment
+from studies.experiments.wish import TraceFinder
+from studies.experiments.wish import Wish as Wished
 from studies.hindsight.asking import Question
 from studies.hindsight.asking import ask as ask_hindsight
 from studies.hindsight.computing import compute_next as tell_next
-from studies.models import Plan
+from studies.models import Experiment, Plan, Run, Trace
 from studies.plans.api.examples import TINY
 from studies.plans.asking import ask
 from studies.plans.computing import compute_next
 from studies.plans.wish import Wish
+from studies.traces.upload import keep
 from tests.auctions.api.conftest import operations
 from tests.auctions.worlds import body, make_user, submit
 
@@ -61,9 +66,25 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "hindsights_delete": (403, 204, 403, 401),
     "hindsights_bids": FOR_OPERATORS,
     "hindsights_csv": FOR_OPERATORS,
+    "traces_list": ANYBODY_KNOWN,
+    "traces_upload": (201, 201, 201, 401),
+    "traces_read": OF_THE_BID,
+    "traces_delete": (204, 204, 404, 401),
+    "experiments_list": ANYBODY_KNOWN,
+    "experiments_ask": (202, 202, 202, 401),
+    "experiments_read": OF_THE_BID,
+    "experiments_cancel": OF_THE_BID,
+    "experiments_again": (202, 202, 404, 401),
+    "experiments_delete": (204, 204, 404, 401),
+    "experiments_results": OF_THE_BID,
+    "experiments_results_csv": OF_THE_BID,
+    "experiments_runs": OF_THE_BID,
+    "experiments_runs_csv": OF_THE_BID,
+    "experiments_run": OF_THE_BID,
 }
-"""What Alice (bid and plan are hers), Olga (an operator), Charlie (a stranger) and who is not known are answered."""
+"""What Alice (everything is hers), Olga (an operator), Charlie (a stranger) and who is not known are answered."""
 
+SMALL = {"generator": "dps", "setting": {"jobs": 5, "servers": 2}}
 BODIES: dict[str, Any] = {
     "token": {"username": "alice", "password": "a guess"},
     "quote": body(),
@@ -72,8 +93,11 @@ BODIES: dict[str, Any] = {
     "plans_ask": {"instance": TINY},
     "plans_replan": {"changes": {"drop": ["phone"]}},
     "hindsights_ask": {"policy": "fifo"},
+    "traces_upload": {"text": f"{TRACE_TEXT}\n"},
+    "experiments_ask": {"workloads": [SMALL], "policies": [{"name": "fifo"}]},
 }
 SECRET = "a name only Alice uses"
+ROWS = (Bid.objects, Plan.objects, Trace.objects, Experiment.objects, Run.objects)
 
 
 @pytest.fixture
@@ -101,17 +125,21 @@ def test_an_operation_answers_whom_it_may(
     hindsight = ask_hindsight(alice, market, Question(make_policy("fifo", {})))
     if name in ("hindsights_bids", "hindsights_csv"):
         tell_next()
-    before = [list(rows.values()) for rows in (Bid.objects, Plan.objects)]
+    kept = keep(alice, TRACE_TEXT, label=SECRET, source="")[0]
+    wish = Wished.from_json({"label": SECRET, **BODIES["experiments_ask"]}, TraceFinder(Trace.objects.none()))
+    experiment = ask_experiment(alice, wish)
+    before = [list(rows.values()) for rows in ROWS]
     path, method = next((p, m) for p, m, operation in operations(document) if operation["operationId"] == name)
     path = path.replace("{cluster}", "lab").replace("{sequence}", "1").replace("{plan}", str(plan.pk))
     path = path.replace("{hindsight}", str(hindsight.pk))
+    path = path.replace("{trace}", str(kept.pk)).replace("{experiment}", str(experiment.pk)).replace("{run}", "1")
     answer = getattr(clients[actor], method)(path, BODIES.get(name), format="json")
     expected = RULES[name][ACTORS.index(actor)]
     assert answer.status_code == expected, answer.content
     if expected == 401:
         assert answer["WWW-Authenticate"] == "Token"
     if expected >= 400:
-        assert [list(rows.values()) for rows in (Bid.objects, Plan.objects)] == before
+        assert [list(rows.values()) for rows in ROWS] == before
     if actor in ("charlie", "anonymous"):
         assert SECRET not in answer.content.decode()
         assert "alice" not in answer.content.decode()

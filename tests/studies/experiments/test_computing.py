@@ -9,7 +9,7 @@ from django.db.models import F
 
 from scheduling.decision import canonical
 from scheduling.registry import make_policy
-from studies.experiments import computing, readings
+from studies.experiments import computing, readings, tables
 from studies.experiments.asking import ask_again, cancel
 from studies.experiments.computing import compute_some
 from studies.experiments.runs import RUNS
@@ -63,8 +63,8 @@ def _adds_up(results: readings.Results) -> None:
     (bound,) = results.bound_rows
     assert bound.value.n == 2
     assert "synthetic" in " ".join(results.notes)
-    assert len(list(readings.run_rows(results))) == 7
-    assert {len(row) for row in readings.run_rows(results)} == {len(next(iter(readings.run_rows(results))))}
+    assert len(list(tables.run_rows(results))) == 7
+    assert {len(row) for row in tables.run_rows(results)} == {len(next(iter(tables.run_rows(results))))}
 
 
 def test_a_run_that_cannot_be_says_why_and_the_others_go_on(alice: User) -> None:

@@ -1,0 +1,105 @@
+"""Policies side by side in one figure of their runs: means over seeds, their intervals, and what nobody can exceed."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from frontend.figures.base import BLUE, VERMILION, Drawing, Json, Table, layout, rounded
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A policy."""
+
+    policy: str
+    n: int
+    """Seeds."""
+    mean: float
+    half: float | None
+    """Half of its 95 % interval; None for one seed."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """What nobody can exceed."""
+
+    words: str
+    value: float
+
+
+@dataclass(frozen=True)
+class View:
+    """One metric on one workload."""
+
+    metric: str
+    unit: str
+    workload: str
+    bars: Sequence[Bar]
+    line: Line | None
+    note: str
+
+
+def figure(view: View, *, key: str) -> Drawing:
+    """A bar for each policy with its interval, and a line for the bound."""
+    if not view.bars:
+        return Drawing([], layout(height=160, key=key), note="No run that has this figure is done yet.")
+    title = f"{view.metric}{f', {view.unit}' if view.unit else ''}"
+    tops = [bar.mean + (bar.half or 0.0) for bar in view.bars]
+    lows = [bar.mean - (bar.half or 0.0) for bar in view.bars]
+    drawn = layout(
+        height=360,
+        key=key,
+        margin={"l": 60, "r": 16, "t": 28, "b": 48},
+        xaxis={"type": "category", "automargin": True},
+        yaxis={"title": {"text": title}, "rangemode": "tozero", "automargin": True},
+    )
+    notes = [view.note]
+    if view.line is not None:
+        top = max(*tops, view.line.value)
+        drawn["yaxis"]["range"] = [min(0.0, *lows), 1.08 * top]
+        drawn["shapes"] = [_across(view.line.value)]
+        notes.append(f"Dotted: {view.line.words}, {view.line.value:,.6g}{f' {view.unit}' if view.unit else ''}.")
+    return Drawing([_bars(view)], drawn, note=" ".join(note for note in notes if note))
+
+
+def table(view: View) -> Table:
+    """Every number that is drawn."""
+    rows: list[Sequence[str | int | float]] = [
+        (view.workload, bar.policy, view.metric, view.unit, bar.n, bar.mean, *_ends(bar)) for bar in view.bars
+    ]
+    if view.line is not None:
+        rows.append((view.workload, view.line.words, view.metric, view.unit, "", view.line.value, "", ""))
+    return Table(("workload", "policy", "metric", "unit", "n", "mean", "low_95", "high_95"), rows)
+
+
+def _ends(bar: Bar) -> tuple[float | str, float | str]:
+    return ("", "") if bar.half is None else (bar.mean - bar.half, bar.mean + bar.half)
+
+
+def _bars(view: View) -> Json:
+    unit = f" {view.unit}" if view.unit else ""
+    return {
+        "type": "bar",
+        "x": [bar.policy for bar in view.bars],
+        "y": [rounded(bar.mean) for bar in view.bars],
+        "error_y": {
+            "type": "data",
+            "array": [0.0 if bar.half is None else rounded(bar.half) for bar in view.bars],
+            "color": VERMILION,
+            "thickness": 2,
+        },
+        "marker": {"color": BLUE, "pattern": {"shape": ""}},
+        "customdata": [f"{bar.n} seed{'s' if bar.n > 1 else ''}" for bar in view.bars],
+        "hovertemplate": f"%{{x}}: %{{y:,.4g}}{unit} ± %{{error_y.array:,.4g}}<br>%{{customdata}}<extra></extra>",
+    }
+
+
+def _across(value: float) -> Json:
+    return {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "y0": rounded(value),
+        "y1": rounded(value),
+        "line": {"color": VERMILION, "width": 2, "dash": "dot"},
+    }

@@ -1,0 +1,89 @@
+"""Traces: the list with the form that uploads another, and the page of one with what is wrong in it."""
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.core.files.uploadedfile import UploadedFile
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from auctions.errors import AuctionError
+from cluster.traces.formats import FORMATS
+from cluster.traces.records import TraceJob
+from frontend.access import viewer_of
+from frontend.experiment_form import TraceForm
+from scheduling.errors import InvalidField
+from studies.experiments import readings
+from studies.models import Trace
+from studies.traces import upload
+
+PER_PAGE = 25
+LONGEST_SOURCE = 200
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def trace_list(request: HttpRequest) -> HttpResponse:
+    """Traces the visitor may see, newest first; one that was uploaded leads to its page."""
+    form = TraceForm(request.POST, request.FILES) if request.method == "POST" else TraceForm()
+    if form.is_bound and form.is_valid():
+        try:
+            return redirect("trace", number=_keep(request, form).pk)
+        except InvalidField as error:
+            form.add_error("file", error.problem)
+        except AuctionError as error:
+            form.add_error(None, str(error))
+    context = {
+        "form": form,
+        "page": Paginator(readings.visible_traces(viewer_of(request)), PER_PAGE).get_page(request.GET.get("page")),
+        "formats": [one.title for one in FORMATS.values() if one.record is TraceJob],
+    }
+    return render(request, "frontend/traces.html", context, status=422 if form.is_bound else 200)
+
+
+@login_required
+@require_safe
+def trace_page(request: HttpRequest, number: int) -> HttpResponse:
+    """One trace."""
+    trace = _own(request, number)
+    return render(
+        request, "frontend/trace.html", {"trace": trace, "experiments": trace.experiments.order_by("-pk")[:20]}
+    )
+
+
+@login_required
+@require_POST
+def delete(request: HttpRequest, number: int) -> HttpResponse:
+    """Delete it, unless an experiment reads it."""
+    trace = _own(request, number)
+    try:
+        upload.delete(trace)
+    except AuctionError as error:
+        messages.error(request, str(error))
+        return redirect("trace", number=number)
+    messages.success(request, f"Trace {number} is deleted.")
+    return redirect("traces")
+
+
+def _keep(request: HttpRequest, form: TraceForm) -> Trace:
+    """The trace of a form; raises InvalidField, TooManyTraces."""
+    file = form.cleaned_data["file"]
+    if not isinstance(file, UploadedFile) or file.size is None or file.size > settings.PLAN_BODY_LIMIT_BYTES:
+        raise InvalidField("file", f"expected at most {settings.PLAN_BODY_LIMIT_BYTES:,} bytes")
+    try:
+        text = bytes(file.read()).decode("utf-8")
+    except UnicodeDecodeError:
+        raise InvalidField("file", "not UTF-8") from None
+    if "\0" in text:
+        raise InvalidField("file", "it holds a character that cannot be stored")
+    source = (file.name or "")[:LONGEST_SOURCE]
+    trace, new = upload.keep(viewer_of(request), text, label=form.cleaned_data["label"], source=source)
+    if not new:
+        messages.success(request, "You have this trace already.")
+    return trace
+
+
+def _own(request: HttpRequest, number: int) -> Trace:
+    return get_object_or_404(readings.visible_traces(viewer_of(request)), pk=min(number, 2**63 - 1))

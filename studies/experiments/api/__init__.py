@@ -1,0 +1,1 @@
+"""Traces and experiments through REST."""

@@ -1,0 +1,103 @@
+"""Traces and experiments as JSON."""
+
+from scheduling.arrays import Json
+from studies.experiments import readings
+from studies.experiments.metrics import METRICS, Interval
+from studies.experiments.readings import Cell, Results
+from studies.models import Experiment, Trace
+
+
+def trace_row(trace: Trace) -> Json:
+    """A row of a list."""
+    names = ("id", "label", "source", "format", "sha256", "jobs", "malformed_lines")
+    return {
+        **{name: getattr(trace, name) for name in names},
+        "owner": trace.owner.get_username(),
+        "submitted_at": trace.submitted_at.isoformat(),
+    }
+
+
+def trace_full(trace: Trace) -> Json:
+    """With what is wrong in it."""
+    return {**trace_row(trace), "malformed": trace.malformed}
+
+
+def brief(experiment: Experiment) -> Json:
+    """A row of a list."""
+    progress = readings.progress_of(experiment)
+    names = ("waiting", "running", "done", "failed", "cancelled", "share")
+    return {
+        "id": experiment.pk,
+        "label": experiment.label,
+        "state": progress.state,
+        "progress": {name: getattr(progress, name) for name in names},
+        "owner": experiment.owner.get_username(),
+        "again_of": None if experiment.again_of is None else experiment.again_of.pk,
+        "submitted_at": experiment.submitted_at.isoformat(),
+    }
+
+
+def full(experiment: Experiment) -> Json:
+    """With all that it was asked for with."""
+    compared = readings.comparison_of(experiment)
+    names = ("same", "differ", "open", "same_sources")
+    return {
+        **brief(experiment),
+        **experiment.matrix,
+        "comparison": None if compared is None else {name: getattr(compared, name) for name in names},
+    }
+
+
+def run_row(results: Results, cell: Cell) -> Json:
+    """A row of a list."""
+    run = cell.run
+    names = ("state", "seed", "decided", "jobs", "workload_sha256", "outcome_sha256", "sources", "commit", "error")
+    return {
+        "run": run.number,
+        **{name: getattr(run, name) for name in names},
+        "workload": results.workloads[run.workload],
+        "policy": None if run.policy is None else results.policies[run.policy],
+        "identity": cell.identity,
+        "took_s": run.took_s(),
+    }
+
+
+def run_full(results: Results, cell: Cell) -> Json:
+    """With its outcome."""
+    return {**run_row(results, cell), "outcome": cell.document, "timing": cell.run.timing}
+
+
+def results_document(results: Results) -> Json:
+    """Means over seeds with intervals, and bounds."""
+    names = ("title", "unit", "better", "synthetic", "exact")
+    return {
+        "experiment": results.experiment.pk,
+        "state": readings.progress_of(results.experiment).state,
+        "notes": results.notes,
+        "metrics": [{"name": name, **{key: getattr(metric, key) for key in names}} for name, metric in METRICS.items()],
+        "rows": [
+            {
+                "workload": results.workloads[row.workload],
+                "policy": row.label,
+                "runs": row.done,
+                "values": {name: _interval(value) for name, value in row.values.items()},
+            }
+            for row in results.rows
+        ],
+        "bounds": [
+            {
+                "workload": results.workloads[row.workload],
+                "kinds": list(row.kinds),
+                "welfare": _interval(row.value),
+                "gap": row.gap,
+                "cpu_s": row.cpu_s,
+            }
+            for row in results.bound_rows
+        ],
+    }
+
+
+def _interval(value: Interval | None) -> Json | None:
+    if value is None:
+        return None
+    return {"n": value.n, "mean": value.mean, "low": value.low, "high": value.high}

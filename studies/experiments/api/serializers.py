@@ -1,0 +1,233 @@
+"""The shapes of requests and answers about traces and experiments, as the OpenAPI document tells them."""
+
+# ruff: noqa: D101 (each is named for what it describes, and its fields carry their texts)
+from typing import Any, Final
+
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from auctions.api.bodies import Document
+from cluster.traces.formats import FORMATS
+from cluster.traces.records import TraceJob
+from scheduling.registry import POLICIES
+from studies.experiments.metrics import METRICS
+from studies.experiments.wish import LARGEST_SEED, LONGEST_LABEL, MOST_POLICIES, MOST_SEEDS, MOST_WORKLOADS
+from studies.replays.replay import LONGEST_HORIZON
+from studies.traces.source import MOST_GPUS
+from studies.work.rows import WorkState
+from studies.workloads.generators import GENERATORS
+
+FORMATS_OF_JOBS: Final = [name for name, one in FORMATS.items() if one.record is TraceJob]
+LONGEST_SOURCE: Final = 200
+
+
+def _label(**more: Any) -> serializers.CharField:
+    return serializers.CharField(allow_blank=True, max_length=LONGEST_LABEL, help_text="Your name for it.", **more)
+
+
+def _whole(text: str, high: int, **more: Any) -> serializers.IntegerField:
+    return serializers.IntegerField(required=False, min_value=1, max_value=high, help_text=text, **more)
+
+
+def _yes(text: str) -> serializers.BooleanField:
+    return serializers.BooleanField(required=False, help_text=text)
+
+
+class TraceIn(Document):
+    label = _label(required=False)  # type: ignore[assignment]
+    source = serializers.CharField(  # type: ignore[assignment]
+        required=False, allow_blank=True, max_length=LONGEST_SOURCE, help_text="Name of the file."
+    )
+    text = serializers.CharField(help_text="All of the file, known by its first line.")
+
+
+class MalformedOut(Document):
+    line = serializers.IntegerField(help_text="Counted from 1, the heading included.")
+    field = serializers.CharField(help_text="The column that is wrong, or `line`.")
+    message = serializers.CharField(help_text="What was expected.")
+
+
+class TraceRow(Document):
+    id = serializers.IntegerField(help_text="Names it in addresses.")
+    label = _label()  # type: ignore[assignment]
+    source = serializers.CharField(allow_blank=True, help_text="Name of the file.")  # type: ignore[assignment]
+    format = serializers.ChoiceField(FORMATS_OF_JOBS, help_text="Whose format it is.")
+    sha256 = serializers.CharField(help_text="Of its text in UTF-8, hex.")
+    jobs = serializers.IntegerField(help_text="Lines that are jobs.")
+    malformed_lines = serializers.IntegerField(help_text="Lines that are no record.")
+    owner = serializers.CharField(help_text="Who uploaded it.")
+    submitted_at = serializers.DateTimeField(help_text="Wall clock, ISO 8601.")
+
+
+class TraceOut(TraceRow):
+    malformed = MalformedOut(many=True, help_text="Lines that are no record; of very many the first.")
+
+
+class TracePage(Document):
+    next = serializers.CharField(allow_null=True, help_text="Address of the next page.")
+    previous = serializers.CharField(allow_null=True, help_text="Address of the page before.")
+    results = TraceRow(many=True, help_text="Newest first.")
+
+
+@extend_schema_field({"type": "object", "additionalProperties": True})
+class FreeIn(serializers.JSONField):
+    """Keys that depend on a name beside it."""
+
+
+class WorkloadIn(Document):
+    trace = _whole("Number of a trace of yours. Or a generator.", 2**63 - 1)
+    gpus = _whole("Of a trace: so many GPUs, eight a server. Or a cluster.", MOST_GPUS)
+    apart = _yes("With GPUs: parameter servers on servers of their own, as OASiS wants them.")
+    cluster = serializers.CharField(required=False, help_text="Of a trace: the servers of this cluster, as of now.")
+    slot_s = _whole("Of a trace: seconds of a slot; 600, or the cluster's.", 10**9)
+    horizon = _whole("Of a trace: slots that can be planned; twice the longest run, or the cluster's.", LONGEST_HORIZON)
+    jobs = _whole("Of a trace: only the first so many rows.", 10**9)
+    ring = _yes("Of a trace: jobs exchange gradients in rings.")
+    elastic = _yes("Of a trace: jobs can use twice the GPUs they had.")
+    generator = serializers.ChoiceField(
+        list(GENERATORS), required=False, help_text="Servers and jobs by the settings of a paper, drawn from the seed."
+    )
+    setting = FreeIn(required=False, help_text="Of a generator: sizes and ranges; the paper's where nothing is said.")
+
+
+class PolicyIn(Document):
+    name = serializers.ChoiceField(sorted(POLICIES), help_text="As in the registry.")
+    parameters = FreeIn(required=False, help_text="The policy's own; its defaults where nothing is said.")
+
+
+class ExperimentIn(Document):
+    label = _label(required=False)  # type: ignore[assignment]
+    workloads = serializers.ListField(
+        child=WorkloadIn(), min_length=1, max_length=MOST_WORKLOADS, help_text="What policies are run on."
+    )
+    policies = serializers.ListField(
+        child=PolicyIn(), min_length=1, max_length=MOST_POLICIES, help_text="What is compared; no two alike."
+    )
+    seeds = serializers.ListField(
+        child=serializers.IntegerField(min_value=0, max_value=LARGEST_SEED),
+        required=False,
+        min_length=1,
+        max_length=MOST_SEEDS,
+        help_text="Of everything that is drawn; [1] if not given, no two alike.",
+    )
+    bound = _yes("Whether the upper bound on welfare is computed for each workload and seed; true if not given.")
+
+
+class ProgressOut(Document):
+    waiting = serializers.IntegerField(help_text="Runs that wait.")
+    running = serializers.IntegerField(help_text="Runs that are computed now.")
+    done = serializers.IntegerField(help_text="Runs with an outcome.")
+    failed = serializers.IntegerField(help_text="Runs that have none.")
+    cancelled = serializers.IntegerField(help_text="Runs that were ended before.")
+    share = serializers.FloatField(help_text="Of all that is to be computed, what is; 1 at the end.")
+
+
+class ExperimentRow(Document):
+    id = serializers.IntegerField(help_text="Names it in addresses.")
+    label = _label()  # type: ignore[assignment]
+    state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
+    progress = ProgressOut(help_text="How far it is.")
+    owner = serializers.CharField(help_text="Who asked.")
+    again_of = serializers.IntegerField(allow_null=True, help_text="Number of the experiment it repeats.")
+    submitted_at = serializers.DateTimeField(help_text="Wall clock, ISO 8601.")
+
+
+class WorkloadOut(Document):
+    title = serializers.CharField(help_text="For people.")
+    source = serializers.DictField(help_text="All it takes to draw it again, but for a trace's text.")  # type: ignore[assignment]
+    trace = serializers.IntegerField(required=False, help_text="Number of the trace, of which `sha256` is the hash.")
+    sha256 = serializers.CharField(required=False, help_text="Of the trace's text.")
+
+
+class PolicyOut(Document):
+    name = serializers.CharField(help_text="As in the registry.")
+    parameters = serializers.DictField(help_text="All of them.")
+
+
+class ComparisonOut(Document):
+    same = serializers.IntegerField(help_text="Runs whose outcome has the same bytes.")
+    differ = serializers.ListField(child=serializers.IntegerField(), help_text="Numbers of those it has not.")
+    open = serializers.IntegerField(help_text="Runs that are not done in both.")
+    same_sources = serializers.BooleanField(help_text="Whether the code was the same.")
+
+
+class ExperimentOut(ExperimentRow):
+    workloads = WorkloadOut(many=True, help_text="What policies are run on.")
+    policies = PolicyOut(many=True, help_text="What is compared, with all parameters.")
+    seeds = serializers.ListField(child=serializers.IntegerField(), help_text="Of everything that is drawn.")
+    bound = serializers.BooleanField(help_text="Whether bounds are computed.")
+    comparison = ComparisonOut(allow_null=True, help_text="With what it repeats; null where it repeats nothing.")
+
+
+class ExperimentPage(Document):
+    next = serializers.CharField(allow_null=True, help_text="Address of the next page.")
+    previous = serializers.CharField(allow_null=True, help_text="Address of the page before.")
+    results = ExperimentRow(many=True, help_text="Newest first.")
+
+
+class RunRow(Document):
+    run = serializers.IntegerField(help_text="Number within the experiment, from 1.")
+    state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
+    workload = serializers.CharField(help_text="Its title.")
+    policy = serializers.CharField(allow_null=True, help_text="Its label; null of a bound.")
+    seed = serializers.IntegerField(help_text="Of everything that is drawn.")
+    decided = serializers.IntegerField(help_text="Jobs by now.")
+    jobs = serializers.IntegerField(allow_null=True, help_text="Jobs there are, once the workload is drawn.")
+    identity = serializers.CharField(allow_blank=True, help_text="Hash of sources, workload, policy and seed.")
+    workload_sha256 = serializers.CharField(allow_blank=True, help_text="Of bids, servers and plan.")
+    outcome_sha256 = serializers.CharField(allow_blank=True, help_text="Of the outcome's bytes.")
+    sources = serializers.CharField(allow_blank=True, help_text="Of the code that ran.")
+    commit = serializers.CharField(allow_blank=True, help_text="Of the code that ran, where it is known.")
+    error = serializers.CharField(allow_blank=True, help_text="Why it failed.")
+    took_s = serializers.FloatField(allow_null=True, help_text="Seconds from start to end, by the clock on the wall.")
+
+
+class RunOut(RunRow):
+    outcome = serializers.DictField(
+        allow_null=True, help_text="Everything that is the same each time, as one document."
+    )
+    timing = serializers.DictField(allow_null=True, help_text="How fast it was: differs from time to time.")
+
+
+class RunsOut(Document):
+    runs = RunRow(many=True, help_text="In order.")
+
+
+class MetricOut(Document):
+    name = serializers.ChoiceField(list(METRICS), help_text="Key of `values`.")
+    title = serializers.CharField(help_text="For people.")
+    unit = serializers.CharField(allow_blank=True, help_text="Empty for plain numbers and shares.")
+    better = serializers.ChoiceField(["more", "less", ""], help_text="Empty where neither is.")
+    synthetic = serializers.BooleanField(help_text="Whether it rests on what was drawn: values, targets.")
+    exact = serializers.BooleanField(help_text="Whether the same run gives the same figure.")
+
+
+class IntervalOut(Document):
+    n = serializers.IntegerField(help_text="Seeds.")
+    mean = serializers.FloatField(help_text="Over seeds.")
+    low = serializers.FloatField(allow_null=True, help_text="Of the 95 % t interval; null of one seed.")
+    high = serializers.FloatField(allow_null=True, help_text="Likewise.")
+
+
+class ResultRow(Document):
+    workload = serializers.CharField(help_text="Its title.")
+    policy = serializers.CharField(help_text="Its label.")
+    runs = serializers.IntegerField(help_text="That are done.")
+    values = serializers.DictField(child=IntervalOut(allow_null=True), help_text="By metric; null where there is none.")
+
+
+class BestPossibleOut(Document):
+    workload = serializers.CharField(help_text="Its title.")
+    kinds = serializers.ListField(child=serializers.CharField(), help_text="How it was proved.")
+    welfare = IntervalOut(help_text="What no policy can exceed.")
+    gap = serializers.FloatField(allow_null=True, help_text="Largest of the seeds; null where none is known.")
+    cpu_s = serializers.FloatField(help_text="That it took, of all seeds together.")
+
+
+class ResultsOut(Document):
+    experiment = serializers.IntegerField(help_text="Its number.")
+    state = serializers.ChoiceField(WorkState.choices, help_text="Of the experiment.")
+    notes = serializers.ListField(child=serializers.CharField(), help_text="What is synthetic, what was left out.")
+    metrics = MetricOut(many=True, help_text="What is measured.")
+    rows = ResultRow(many=True, help_text="Every policy on every workload.")
+    bounds = BestPossibleOut(many=True, help_text="Of every workload that has one.")

@@ -1,0 +1,124 @@
+"""Operations on traces: upload, list, read, delete."""
+
+from typing import Any, Final
+
+from django.conf import settings
+from django.http import Http404
+from django.urls import reverse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from auctions.api.base import LARGEST_KEY, ApiView
+from auctions.api.bids import user_of
+from auctions.api.described import READ, WRITE, answered, describe, query
+from auctions.api.examples import examples
+from auctions.api.filters import BidPages, known_parameters
+from scheduling.arrays import Json
+from scheduling.errors import InvalidField
+from scheduling.fields import check_object, shown
+from studies.experiments import readings
+from studies.experiments.api import documents
+from studies.experiments.api.examples import TRACE_TEXT, TRACES
+from studies.experiments.api.serializers import LONGEST_SOURCE, TraceIn, TraceOut, TracePage
+from studies.experiments.wish import LONGEST_LABEL, check_label
+from studies.models import Trace
+from studies.plans.api.parsers import CsvParser, InstanceParser
+from studies.traces.upload import delete, keep
+
+TRACE: Final = OpenApiParameter(
+    "trace", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the trace."
+)
+BESIDE_TEXT: Final = [
+    query("label", {"type": "string", "minLength": 1, "maxLength": LONGEST_LABEL}, "With text/csv: your name for it."),
+    query("source", {"type": "string", "minLength": 1, "maxLength": LONGEST_SOURCE}, "With text/csv: its file's name."),
+]
+PAGES: Final = [
+    query("cursor", str, "From `next` or `previous` of a page."),
+    query("page_size", {"type": "integer", "minimum": 1, "maximum": 200}, "Rows on a page; 50 if not given."),
+]
+LOCATION: Final = answered("Location", "Address of the trace.", [200, 201])
+
+
+class NewestFirst(BidPages):
+    """Newest first."""
+
+    ordering = "-id"
+
+
+class Traces(ApiView):
+    """Public traces of jobs."""
+
+    parser_classes = (InstanceParser, CsvParser)
+    body_limit_bytes = settings.PLAN_BODY_LIMIT_BYTES
+
+    @describe("List traces", {200: TracePage}, READ, parameters=PAGES, operation_id="traces_list")
+    def get(self, request: Request) -> Response:
+        """Your traces, or all of them for an operator, newest first."""
+        known_parameters(request, "cursor", "page_size")
+        pages = NewestFirst()
+        page = pages.paginate_queryset(readings.visible_traces(user_of(request)), request, view=self) or []
+        results = [documents.trace_row(trace) for trace in page]
+        return Response({"next": pages.get_next_link(), "previous": pages.get_previous_link(), "results": results})
+
+    @describe(
+        "Upload a trace",
+        {200: TraceOut, 201: TraceOut},
+        WRITE,
+        request={"application/json": TraceIn, "text/csv": OpenApiTypes.STR},
+        parameters=[*BESIDE_TEXT, LOCATION],
+        examples=[
+            *examples(TRACES),
+            OpenApiExample("Four jobs", value=TRACE_TEXT, request_only=True, media_type="text/csv"),
+        ],
+        operation_id="traces_upload",
+    )
+    def post(self, request: Request) -> Response:
+        """As its publisher ships it, whatever its delimiter; 200 if you have it already."""
+        body: Any = request.data
+        if request.content_type.partition(";")[0].strip() == CsvParser.media_type:
+            known_parameters(request, "label", "source")
+            body = {"text": body.get("csv", ""), **request.query_params.dict()}  # an empty body is not parsed
+        else:
+            known_parameters(request)
+        text, label, source = _checked(dict(body))
+        trace, new = keep(user_of(request), text, label=label, source=source)
+        response = Response(documents.trace_full(trace), status=201 if new else 200)
+        response["Location"] = reverse("api-trace", args=[trace.pk])
+        return response
+
+
+class OneTrace(ApiView):
+    """One trace."""
+
+    @describe("Read a trace", {200: TraceOut}, READ, parameters=[TRACE], operation_id="traces_read")
+    def get(self, request: Request, trace: int) -> Response:
+        """What it is, and its malformed lines."""
+        known_parameters(request)
+        return Response(documents.trace_full(_found(request, trace)))
+
+    @describe("Delete a trace", {204: None}, (*READ, 409), parameters=[TRACE], operation_id="traces_delete")
+    def delete(self, request: Request, trace: int) -> Response:
+        """409 while an experiment reads it."""
+        known_parameters(request)
+        delete(_found(request, trace))
+        return Response(status=204)
+
+
+def _checked(body: Json) -> tuple[str, str, str]:
+    """Text, label and source of a body; raises InvalidField."""
+    check_object("", body, required=["text"], optional=["label", "source"])
+    text, source = body["text"], body.get("source", "")
+    if not isinstance(text, str):
+        raise InvalidField("text", f"expected a text, got {shown(text)}")
+    if not isinstance(source, str) or len(source) > LONGEST_SOURCE:
+        raise InvalidField("source", f"expected a text of at most {LONGEST_SOURCE} characters, got {shown(source)}")
+    return text, check_label(body.get("label", "")), source
+
+
+def _found(request: Request, number: int) -> Trace:
+    trace = readings.visible_traces(user_of(request)).filter(pk=min(number, LARGEST_KEY)).first()
+    if trace is None:
+        raise Http404(f"There is no trace {number} of yours.")
+    return trace

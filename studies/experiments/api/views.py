@@ -1,0 +1,230 @@
+"""Operations on experiments: ask, list, follow, cancel, repeat, delete, read what came of them."""
+
+import csv
+from collections.abc import Iterable
+from io import StringIO
+from typing import Any, Final
+
+from django.http import Http404, HttpResponse
+from django.urls import reverse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from auctions.api.base import LARGEST_KEY, ApiView
+from auctions.api.bids import user_of
+from auctions.api.described import READ, WRITE, answered, describe
+from auctions.api.examples import examples
+from auctions.api.filters import known_parameters
+from cluster.spreadsheets import inert
+from scheduling.fields import check_object
+from studies.experiments import asking, readings, tables
+from studies.experiments.api import documents
+from studies.experiments.api.examples import EXPERIMENTS
+from studies.experiments.api.serializers import (
+    ExperimentIn,
+    ExperimentOut,
+    ExperimentPage,
+    ResultsOut,
+    RunOut,
+    RunsOut,
+)
+from studies.experiments.api.traces import PAGES, NewestFirst
+from studies.experiments.wish import TraceFinder, Wish
+from studies.models import Experiment
+from studies.plans.api.parsers import CsvRenderer
+
+EXPERIMENT: Final = OpenApiParameter(
+    "experiment", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the experiment."
+)
+RUN: Final = OpenApiParameter(
+    "run", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the run, from 1."
+)
+LOCATION: Final = answered("Location", "Address of the experiment.", [202])
+
+
+class Experiments(ApiView):
+    """Policies x workloads x seeds."""
+
+    @describe("List experiments", {200: ExperimentPage}, READ, parameters=PAGES, operation_id="experiments_list")
+    def get(self, request: Request) -> Response:
+        """Your experiments, or all of them for an operator, newest first."""
+        known_parameters(request, "cursor", "page_size")
+        pages = NewestFirst()
+        page = pages.paginate_queryset(readings.visible_experiments(user_of(request)), request, view=self) or []
+        results = [documents.brief(experiment) for experiment in page]
+        return Response({"next": pages.get_next_link(), "previous": pages.get_previous_link(), "results": results})
+
+    @describe(
+        "Ask for an experiment",
+        {202: ExperimentOut},
+        WRITE,
+        request=ExperimentIn,
+        parameters=[LOCATION],
+        examples=examples(EXPERIMENTS),
+        operation_id="experiments_ask",
+    )
+    def post(self, request: Request) -> Response:
+        """202; workers compute its runs. One policy, one workload and one seed are a single replay."""
+        known_parameters(request)
+        body: Any = request.data
+        owner = user_of(request)
+        wish = Wish.from_json(dict(body), TraceFinder(readings.visible_traces(owner)))
+        return _accepted(asking.ask(owner, wish))
+
+
+class OneExperiment(ApiView):
+    """One experiment."""
+
+    @describe(
+        "Read an experiment", {200: ExperimentOut}, READ, parameters=[EXPERIMENT], operation_id="experiments_read"
+    )
+    def get(self, request: Request, experiment: int) -> Response:
+        """What it was asked for with, its state and how far it is."""
+        known_parameters(request)
+        return Response(documents.full(_found(request, experiment)))
+
+    @describe("Delete an experiment", {204: None}, READ, parameters=[EXPERIMENT], operation_id="experiments_delete")
+    def delete(self, request: Request, experiment: int) -> Response:
+        """With its runs; those that are computed are ended."""
+        known_parameters(request)
+        _found(request, experiment).delete()
+        return Response(status=204)
+
+
+class Cancel(ApiView):
+    """End an experiment."""
+
+    @describe(
+        "Cancel an experiment",
+        {200: ExperimentOut},
+        WRITE,
+        request=None,
+        parameters=[EXPERIMENT],
+        operation_id="experiments_cancel",
+    )
+    def post(self, request: Request, experiment: int) -> Response:
+        """Runs that are done stay; 409 if all have ended."""
+        _nothing_said(request)
+        found = _found(request, experiment)
+        asking.cancel(found)
+        return Response(documents.full(found))
+
+
+class Again(ApiView):
+    """Repeat an experiment."""
+
+    @describe(
+        "Run an experiment again and compare",
+        {202: ExperimentOut},
+        WRITE,
+        request=None,
+        parameters=[EXPERIMENT, LOCATION],
+        operation_id="experiments_again",
+    )
+    def post(self, request: Request, experiment: int) -> Response:
+        """202 with a new experiment; its `comparison` says which runs gave the same bytes."""
+        _nothing_said(request)
+        return _accepted(asking.ask_again(user_of(request), _found(request, experiment)))
+
+
+class ResultsView(ApiView):
+    """What an experiment came to."""
+
+    @describe("Read results", {200: ResultsOut}, READ, parameters=[EXPERIMENT], operation_id="experiments_results")
+    def get(self, request: Request, experiment: int) -> Response:
+        """Means over seeds with 95 % t intervals, of the runs that are done by now; and the bounds."""
+        known_parameters(request)
+        return Response(documents.results_document(readings.results_of(_found(request, experiment))))
+
+
+class Runs(ApiView):
+    """The runs of an experiment."""
+
+    @describe("List runs", {200: RunsOut}, READ, parameters=[EXPERIMENT], operation_id="experiments_runs")
+    def get(self, request: Request, experiment: int) -> Response:
+        """All of them, in order, without their outcomes."""
+        known_parameters(request)
+        results = readings.results_of(_found(request, experiment))
+        return Response({"runs": [documents.run_row(results, cell) for cell in results.cells]})
+
+
+class OneRun(ApiView):
+    """One run."""
+
+    @describe("Read a run", {200: RunOut}, READ, parameters=[EXPERIMENT, RUN], operation_id="experiments_run")
+    def get(self, request: Request, experiment: int, run: int) -> Response:
+        """With its whole outcome once it is done."""
+        known_parameters(request)
+        results = readings.results_of(_found(request, experiment))
+        cell = next((cell for cell in results.cells if cell.run.number == run), None)
+        if cell is None:
+            raise Http404(f"Experiment {experiment} has no run {run}.")
+        return Response(documents.run_full(results, cell))
+
+
+class ResultsCsv(ApiView):
+    """Results as a table."""
+
+    renderer_classes = (CsvRenderer, JSONRenderer)
+
+    @describe(
+        "Download results",
+        {(200, "text/csv"): OpenApiTypes.STR},
+        READ,
+        parameters=[EXPERIMENT],
+        operation_id="experiments_results_csv",
+    )
+    def get(self, request: Request, experiment: int) -> HttpResponse:
+        """A row for each workload, policy and metric, as CSV."""
+        known_parameters(request)
+        found = _found(request, experiment)
+        return _csv(tables.result_rows(readings.results_of(found)), f"experiment-{found.pk}-results.csv")
+
+
+class RunsCsv(ApiView):
+    """Runs as a table."""
+
+    renderer_classes = (CsvRenderer, JSONRenderer)
+
+    @describe(
+        "Download runs",
+        {(200, "text/csv"): OpenApiTypes.STR},
+        READ,
+        parameters=[EXPERIMENT],
+        operation_id="experiments_runs_csv",
+    )
+    def get(self, request: Request, experiment: int) -> HttpResponse:
+        """A row for each run with all its figures and hashes, as CSV."""
+        known_parameters(request)
+        found = _found(request, experiment)
+        return _csv(tables.run_rows(readings.results_of(found)), f"experiment-{found.pk}-runs.csv")
+
+
+def _accepted(experiment: Experiment) -> Response:
+    response = Response(documents.full(experiment), status=202)
+    response["Location"] = reverse("api-experiment", args=[experiment.pk])
+    return response
+
+
+def _nothing_said(request: Request) -> None:
+    known_parameters(request)
+    data: Any = request.data
+    check_object("", dict(data), required=[])
+
+
+def _csv(rows: Iterable[list[object]], name: str) -> HttpResponse:
+    text = StringIO()
+    csv.writer(text, lineterminator="\n").writerows(inert(rows))
+    response = HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    return response
+
+
+def _found(request: Request, number: int) -> Experiment:
+    experiment = readings.visible_experiments(user_of(request)).filter(pk=min(number, LARGEST_KEY)).first()
+    if experiment is None:
+        raise Http404(f"There is no experiment {number} of yours.")
+    return experiment

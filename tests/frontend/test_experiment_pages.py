@@ -1,0 +1,198 @@
+"""Pages of traces and experiments: uploaded, asked for in a form, followed, compared, repeated; nobody else's."""
+
+import csv
+import json
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from frontend.experiment_form import READY_MADE
+from frontend.figures import experiments as figures
+from frontend.figures.experiments import Bar, Line, View
+from scheduling.registry import POLICIES
+from studies.experiments.computing import compute_some
+from studies.experiments.metrics import METRICS
+from studies.models import Experiment, Trace
+from studies.work.rows import WorkState
+from studies.workloads.generators import GENERATORS
+from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
+
+
+def ticked(name: str) -> dict[str, str]:
+    """A policy with its defaults, as a browser sends it."""
+    values = {f"{name}-{key}": value for key, value in POLICIES[name]().to_json().items() if value is not False}
+    return {f"use-{name}": "on"} | {key: "on" if value is True else str(value) for key, value in values.items()}
+
+
+FORM = {
+    "label": "mine",
+    "workload": "dps",
+    "setting": '{"jobs": 5, "servers": 2, "slots": 30}',
+    "seeds": "1-2",
+    **ticked("fifo"),
+    "more": "fifo blocking=false",
+}
+PARTS = ("", "part", "version", "chart.json", "chart.csv", "results.csv", "runs.csv")
+
+
+def page(experiment: Experiment, part: str = "") -> str:
+    return f"/experiments/{experiment.pk}/{part}"
+
+
+def sent(client: Client, **changes: Any) -> Any:
+    return client.post("/experiments/new/", {**FORM, **changes})
+
+
+def test_a_form_leads_to_an_experiment_that_is_followed_compared_and_repeated(as_alice: Client) -> None:
+    assert "no experiments yet" in as_alice.get("/experiments/").text
+    answer = sent(as_alice, bound="on")
+    experiment = Experiment.objects.get()
+    assert answer.headers["Location"] == page(experiment)
+    assert [row["parameters"]["blocking"] for row in experiment.matrix["policies"]] == [True, False]
+    waiting = as_alice.get(page(experiment)).text
+    for words in ("0 of 6 runs have ended", "Cancel</button>", "Waiting"):
+        assert words in waiting
+    while compute_some():
+        pass
+    done = as_alice.get(page(experiment)).text
+    for words in ("fifo (blocking=false)", "Acceptance", "2 of 2", "±", "synthetic", "No policy's welfare can exceed"):
+        assert words in done
+    assert "Cancel</button>" not in done
+    _has_a_chart_of_every_metric(as_alice, experiment)
+    _is_repeated(as_alice, experiment)
+
+
+def _has_a_chart_of_every_metric(client: Client, experiment: Experiment) -> None:
+    for name in METRICS:
+        drawn = json.loads(client.get(page(experiment, f"chart.json?metric={name}")).content)
+        listed = list(csv.DictReader(StringIO(client.get(page(experiment, f"chart.csv?metric={name}")).text)))
+        assert len(drawn["data"][0]["x"]) == 2 if drawn["data"] else not listed, name
+    welfare = json.loads(client.get(page(experiment, "chart.json?metric=welfare")).content)
+    assert welfare["layout"]["shapes"]
+    assert "no policy can exceed" in welfare["note"]
+    assert client.get(page(experiment, "?metric=nothing")).status_code == 404
+    assert client.get(page(experiment, "?workload=1")).status_code == 404
+    assert 'value="jct" selected' in client.get(page(experiment, "?metric=jct")).text
+
+
+def _is_repeated(client: Client, experiment: Experiment) -> None:
+    answer = client.post(page(experiment, "again/"))
+    again = Experiment.objects.get(again_of=experiment)
+    assert answer.headers["Location"] == page(again)
+    while compute_some():
+        pass
+    assert "6 gave the same bytes" in client.get(page(again)).text.replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"seeds": "3-1"}, "Expected numbers up to"),
+        ({"seeds": "one"}, "such as 1-3, 7"),
+        ({"seeds": "1 1"}, "the same as seeds[0]"),
+        ({"setting": "{"}, "Not JSON"),
+        ({"setting": "[]"}, "Expected an object"),
+        ({"setting": '{"jobs": 0}'}, "workloads[0].setting.jobs: expected 1 to"),
+        ({"more": "fifo blocking"}, "NAME=VALUE"),
+        ({"more": "fife"}, "unknown policy"),
+        ({"more": "fifo blocking=maybe"}, "expected true or false"),
+        ({"use-dps": "on", "dps-price": "free"}, "dps: a parameter is wrong"),
+        ({"workload": "trace-1"}, "Select a valid choice"),
+    ],
+)
+def test_what_is_wrong_is_said_beside_its_field(as_alice: Client, changes: Any, words: str) -> None:
+    answer = sent(as_alice, **changes)
+    assert answer.status_code == 422
+    assert words in answer.text.replace("&#x27;", "'")
+    assert not Experiment.objects.exists()
+
+
+def test_no_policy_is_no_experiment(as_alice: Client) -> None:
+    answer = as_alice.post("/experiments/new/", {"workload": "dps", "seeds": "1"})
+    assert "Choose at least one policy" in answer.text
+
+
+def test_the_form_begins_with_defaults_that_are_taken(as_alice: Client, alice: User) -> None:
+    trace = uploaded(alice)
+    text = as_alice.get(f"/experiments/new/?workload=trace-{trace.pk}").text
+    assert f'value="trace-{trace.pk}" selected' in text
+    for name in GENERATORS:
+        assert f'value="{name}"' in text
+    answer = sent(as_alice, workload=f"trace-{trace.pk}", gpus="8", jobs="20", elastic="on", setting="")
+    assert answer.status_code == 302, answer.text
+    (workload,) = Experiment.objects.get().matrix["workloads"]
+    assert (workload["trace"], workload["source"]["gpus"], workload["source"]["elastic"]) == (trace.pk, 8, True)
+
+
+def test_the_ready_made_experiment_is_one(as_alice: Client) -> None:
+    as_alice.post("/experiments/ready-made/")
+    experiment = Experiment.objects.get()
+    assert experiment.label == READY_MADE["label"]
+    assert experiment.runs.count() == 15
+
+
+def test_an_experiment_is_cancelled_and_deleted(as_alice: Client, alice: User) -> None:
+    experiment = asked(alice)
+    assert "6 runs cancelled" in as_alice.post(page(experiment, "cancel/"), follow=True).text
+    assert set(experiment.runs.values_list("state", flat=True)) == {WorkState.CANCELLED}
+    assert "nothing is left" in as_alice.post(page(experiment, "cancel/"), follow=True).text
+    assert "No experiment is of this state" in as_alice.get("/experiments/?state=open").text
+    assert page(experiment) in as_alice.get("/experiments/?state=ended").text
+    as_alice.post(page(experiment, "delete/"))
+    assert not Experiment.objects.exists()
+
+
+def test_what_did_not_change_is_not_sent_again(as_alice: Client, alice: User) -> None:
+    experiment = asked(alice, matrix(bound=False))
+    tag = as_alice.get(page(experiment, "version")).headers["ETag"]
+    assert as_alice.get(page(experiment, "version"), headers={"If-None-Match": tag}).status_code == 304
+    experiment.runs.filter(number=1).update(decided=3)
+    assert as_alice.get(page(experiment, "version"), headers={"If-None-Match": tag}).status_code == 200
+
+
+def test_nobody_else_sees_it(as_bob: Client, alice: User, client: Client) -> None:
+    experiment, trace = asked(alice, matrix(label="secret")), uploaded(alice)
+    for part in PARTS:
+        assert as_bob.get(page(experiment, part)).status_code == 404, part
+        assert client.get(page(experiment, part)).status_code == 302, part
+    assert "secret" not in as_bob.get("/experiments/").text
+    assert as_bob.get(f"/traces/{trace.pk}/").status_code == 404
+    assert as_bob.post(f"/traces/{trace.pk}/delete/").status_code == 404
+    assert "forty jobs" not in as_bob.get("/traces/").text
+    assert Trace.objects.exists()
+
+
+def test_a_trace_is_uploaded_looked_at_and_deleted(as_alice: Client) -> None:
+    file = SimpleUploadedFile("day.csv", f"{PHILLY_HEAD}oops\n".encode())
+    answer = as_alice.post("/traces/", {"label": "a day", "file": file}, follow=True)
+    for words in ("a day", "day.csv", "philly", "Lines that are no record", "42"):
+        assert words in answer.text
+    trace = Trace.objects.get()
+    experiment = asked(trace.owner, matrix(workloads=[{"trace": trace.pk, "gpus": 8}]))
+    assert f"Experiment {experiment.pk} reads" in as_alice.post(f"/traces/{trace.pk}/delete/", follow=True).text
+    experiment.delete()
+    assert "is deleted" in as_alice.post(f"/traces/{trace.pk}/delete/", follow=True).text
+
+
+@pytest.mark.parametrize(
+    ("content", "words"), [(b"what is this\n", "known format"), (b"\xff\xfe", "UTF-8"), (b"a\0b", "cannot be stored")]
+)
+def test_a_file_that_is_no_trace_is_refused(as_alice: Client, content: bytes, words: str) -> None:
+    answer = as_alice.post("/traces/", {"file": SimpleUploadedFile("x", content)})
+    assert answer.status_code == 422
+    assert words in answer.text
+    assert not Trace.objects.exists()
+
+
+def test_a_figure_has_a_bar_with_its_interval_for_each_policy_and_the_bound_above() -> None:
+    view = View("Welfare", "money", "w", [Bar("a", 3, 5.0, 1.0), Bar("b", 1, 7.0, None)], Line("none", 9.0), "")
+    drawn = figures.figure(view, key="k")
+    assert drawn.data[0]["y"] == [5.0, 7.0]
+    assert drawn.data[0]["error_y"]["array"] == [1.0, 0.0]
+    assert drawn.layout["yaxis"]["range"][1] > 9.0
+    assert [row[5:] for row in figures.table(view).rows] == [(5.0, 4.0, 6.0), (7.0, "", ""), (9.0, "", "")]
+    assert figures.figure(View("W", "", "w", [], None, ""), key="k").data == []

@@ -1,0 +1,121 @@
+"""Traces and experiments through REST: uploaded, asked for, followed, repeated, read as JSON and CSV."""
+
+import csv
+from collections.abc import Callable
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from rest_framework.test import APIClient
+
+from studies.experiments.computing import compute_some
+from studies.experiments.metrics import METRICS
+from studies.models import Run
+from studies.work.rows import WorkState
+from tests.auctions.worlds import make_user
+from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
+
+TRACES, EXPERIMENTS = "/api/v1/traces", "/api/v1/experiments"
+
+
+def refused(answer: Any) -> dict[str, str]:
+    """Fields that were wrong, and how."""
+    assert answer.status_code == 400, answer.content
+    assert answer["Content-Type"].startswith("application/problem+json")
+    return {row["field"]: row["message"] for row in answer.json()["errors"]}
+
+
+def rows_of(answer: Any) -> list[dict[str, str]]:
+    """A table."""
+    assert answer.status_code == 200, answer.content
+    assert answer["Content-Type"] == "text/csv; charset=utf-8"
+    return list(csv.DictReader(StringIO(answer.content.decode())))
+
+
+def test_a_trace_is_uploaded_as_json_and_as_it_is_and_kept_once(api: APIClient) -> None:
+    first = api.post(TRACES, {"label": "a day", "text": f"{PHILLY_HEAD}oops\n"}, format="json")
+    again = api.post(f"{TRACES}?label=other", f"{PHILLY_HEAD}oops\n", content_type="text/csv")
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json() == again.json() == api.get(first["Location"]).json()
+    assert (first.json()["jobs"], first.json()["malformed"][0]["line"]) == (40, 42)
+    assert [row["label"] for row in api.get(TRACES).json()["results"]] == ["a day"]
+    assert api.delete(first["Location"]).status_code == 204
+    assert api.get(first["Location"]).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "text"),
+        ({"text": 3}, "text"),
+        ({"text": "no format"}, "text"),
+        ({"text": PHILLY_HEAD, "label": "x" * 121}, "label"),
+        ({"text": PHILLY_HEAD, "source": "x" * 201}, "source"),
+        ({"text": PHILLY_HEAD, "surprise": 1}, "surprise"),
+    ],
+)
+def test_an_upload_that_is_wrong_is_refused_by_its_field(api: APIClient, body: Any, field: str) -> None:
+    assert list(refused(api.post(TRACES, body, format="json"))) == [field]
+
+
+def test_an_experiment_is_asked_for_followed_and_read(api: APIClient, alice: User) -> None:
+    trace = uploaded(alice)
+    workload = {"trace": trace.pk, "gpus": 8, "slot_s": 3600}
+    body = matrix(workloads=[workload], policies=[{"name": "fifo"}, {"name": "srtf"}], label="mine")
+    answer = api.post(EXPERIMENTS, body, format="json")
+    assert answer.status_code == 202, answer.content
+    where = answer["Location"]
+    assert (answer.json()["state"], answer.json()["progress"]["waiting"]) == ("waiting", 6)
+    assert api.get(f"{where}/results").json()["rows"][0]["runs"] == 0
+    while compute_some():
+        pass
+    known = api.get(where).json()
+    assert (known["state"], known["progress"]["done"], known["progress"]["share"]) == ("done", 6, 1.0)
+    _reads_what_came_of_it(api, where)
+    assert api.post(f"{where}/cancel").status_code == 409
+    assert api.delete(f"{TRACES}/{trace.pk}").status_code == 409
+    again = api.post(f"{where}/again")
+    assert again.status_code == 202
+    assert again.json()["comparison"] == {"same": 0, "differ": [], "open": 6, "same_sources": True}
+    assert api.post(f"{again['Location']}/cancel").json()["state"] == "cancelled"
+    assert api.delete(where).status_code == 204
+    assert api.get(where).status_code == 404
+
+
+def _reads_what_came_of_it(api: APIClient, where: str) -> None:
+    results = api.get(f"{where}/results").json()
+    assert {metric["name"] for metric in results["metrics"]} == set(METRICS)
+    assert [(row["policy"], row["runs"]) for row in results["rows"]] == [("fifo", 2), ("srtf", 2)]
+    welfare = results["rows"][0]["values"]["welfare"]
+    assert welfare["low"] < welfare["mean"] < welfare["high"] < results["bounds"][0]["welfare"]["high"]
+    assert "synthetic" in results["notes"][0]
+    table = rows_of(api.get(f"{where}/results.csv", headers={"Accept": "text/csv"}))
+    (found,) = (row for row in table if (row["policy"], row["metric"]) == ("fifo", "welfare"))
+    assert (float(found["mean"]), found["n"], found["synthetic"]) == (welfare["mean"], "2", "yes")
+    runs = api.get(f"{where}/runs").json()["runs"]
+    listed = rows_of(api.get(f"{where}/runs.csv", headers={"Accept": "text/csv"}))
+    assert [row["outcome_sha256"] for row in listed] == [row["outcome_sha256"] for row in runs]
+    assert [row["policy"] for row in listed[:3]] == ["bound", "fifo", "srtf"]
+    one = api.get(f"{where}/runs/2").json()
+    assert one["outcome"]["outcome"]["jobs"]["submitted"] == 40
+    assert one["identity"] == runs[1]["identity"] != ""
+    assert api.get(f"{where}/runs/7").status_code == 404
+
+
+def test_what_is_wrong_with_an_experiment_is_refused_by_its_field(api: APIClient) -> None:
+    assert list(refused(api.post(EXPERIMENTS, {}, format="json"))) == ["workloads"]
+    assert list(refused(api.post(EXPERIMENTS, matrix(seeds=["1"]), format="json"))) == ["seeds[0]"]
+    assert list(refused(api.get(f"{EXPERIMENTS}?state=done"))) == ["state"]
+    assert not Run.objects.exists()
+
+
+def test_an_operator_sees_all_and_a_stranger_nothing(
+    api: APIClient, charlie: APIClient, client_of: Callable[[User], APIClient], alice: User
+) -> None:
+    experiment = asked(alice)
+    olga = client_of(make_user("olga", is_staff=True))
+    assert [len(who.get(EXPERIMENTS).json()["results"]) for who in (api, olga, charlie)] == [1, 1, 0]
+    where = f"{EXPERIMENTS}/{experiment.pk}"
+    assert [who.post(f"{where}/cancel").status_code for who in (charlie, olga)] == [404, 200]
+    assert set(experiment.runs.values_list("state", flat=True)) == {WorkState.CANCELLED}
