@@ -44,7 +44,9 @@ def blocks(results: Results) -> list[Block]:
         bound = bounds.get(number)
         words = ""
         if bound is not None:
-            gap = "" if bound.gap is None else f", gap at most {bound.gap:.1%}".replace("%", " %")
+            gap = (
+                "" if bound.gap is None else f", at most {bound.gap:.1%} above the best policy here".replace("%", " %")
+            )
             value = in_words(bound.value, METRICS["welfare"])
             words = f"{value} ({', '.join(bound.kinds)}{gap}; {bound.cpu_s:.1f} CPU-s for {bound.value.n} seeds)"
         found.append(Block(number, title, [row.label for row in rows], [row.done for row in rows], cells, words))

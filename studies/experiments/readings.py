@@ -126,7 +126,7 @@ class Bound:
     kinds: tuple[str, ...]
     value: Interval
     gap: float | None
-    """Largest of the seeds; None where none is known."""
+    """By how much of the welfare of a seed's best policy here the bound is above it, at most; None before any is."""
     cpu_s: float
     """Of all seeds together."""
 
@@ -186,11 +186,18 @@ class Results:
             rows = [cell.document["bound"] for cell in cells if cell.document is not None]
             value = interval([row["value"] for row in rows])
             if value is not None:
-                gaps = [row["gap"] for row in rows if row["gap"] is not None]
                 cpu_s = sum(cell.run.timing["cpu_s"] for cell in cells if cell.run.timing is not None)
                 kinds = tuple(sorted({row["kind"] for row in rows}))
-                found.append(Bound(workload, kinds, value, max(gaps, default=None), cpu_s))
+                found.append(Bound(workload, kinds, value, self._gap(workload), cpu_s))
         return found
+
+    def _gap(self, workload: int) -> float | None:
+        best: dict[float, float] = {}
+        for cell in self.cells:
+            ran = self.ran(cell)
+            if ran is not None and cell.run.workload == workload and ran.bound is not None:
+                best[ran.bound] = max(best.get(ran.bound, 0.0), float(ran.outcome["welfare"]))
+        return max((bound / welfare - 1 for bound, welfare in best.items() if welfare > 0), default=None)
 
     @property
     def notes(self) -> list[str]:

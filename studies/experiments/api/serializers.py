@@ -220,7 +220,10 @@ class BestPossibleOut(Document):
     workload = serializers.CharField(help_text="Its title.")
     kinds = serializers.ListField(child=serializers.CharField(), help_text="How it was proved.")
     welfare = IntervalOut(help_text="What no policy can exceed.")
-    gap = serializers.FloatField(allow_null=True, help_text="Largest of the seeds; null where none is known.")
+    gap = serializers.FloatField(
+        allow_null=True,
+        help_text="By how much it is above a seed's best policy, at most; null before any is done.",
+    )
     cpu_s = serializers.FloatField(help_text="That it took, of all seeds together.")
 
 

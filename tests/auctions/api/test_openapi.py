@@ -76,9 +76,7 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
     keep(alice, TRACE_TEXT, label="", source="")
     for _ in range(2):
         ask_experiment(alice, Wished.from_json(EXPERIMENT, TraceFinder(Trace.objects.all())))
-    monkeypatch.setattr("studies.experiments.computing.LONGEST_S", 0.0)
-    while not Run.objects.filter(state="done").count() >= 2:  # both of the first
-        compute_some()
+    compute_some(lambda: Run.objects.filter(state="done").count() == 2)  # those of the first
     monkeypatch.setattr("studies.experiments.asking.MOST_OPEN", 10**6)
     monkeypatch.setattr("studies.plans.asking.MOST_WAITING", 10**6)
     monkeypatch.setattr("studies.hindsight.asking.MOST_OPEN", 10**6)

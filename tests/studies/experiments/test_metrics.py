@@ -5,7 +5,7 @@ import pytest
 
 from scheduling.baselines.fifo import Fifo
 from scheduling.dps import Dps
-from studies.experiments.bounds import bound_of, ceiling
+from studies.experiments.bounds import bound_of
 from studies.experiments.metrics import METRICS, Ran, interval
 from studies.experiments.readings import policy_labels
 from studies.workloads.generators import GENERATORS, GeneratorSource, read_generator
@@ -46,11 +46,14 @@ def test_every_metric_reads_a_run_and_welfare_is_never_above_the_bound() -> None
         assert read["unfinished"] == 0
 
 
-def test_a_ceiling_is_what_nobody_can_have_of_a_bid() -> None:
-    for bid in read_generator(TINY, "workload").draw(3).jobs.bids:
-        fastest = bid.epochs * bid.minibatches * min(bid.worker_time)
-        assert ceiling(bid) <= bid.utility.at(int(fastest))
-        assert ceiling(bid) >= bid.utility.at(int(fastest) + 1)
+def test_the_bound_is_the_same_each_time_and_tells_how_far_it_is() -> None:
+    workload = read_generator(TINY, "workload").draw(3)
+    told: list[int] = []
+    first = bound_of(workload, lambda done, total: told.append(done))
+    assert first == bound_of(workload, lambda done, total: None)
+    assert first["covers"] == "any"
+    assert told == sorted(told)
+    assert told[-1] <= len(workload.jobs.bids)
 
 
 def test_policies_of_one_name_are_told_apart_by_what_differs() -> None:
