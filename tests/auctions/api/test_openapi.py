@@ -138,7 +138,7 @@ def knowing(document: Any) -> Any:
         "plan": [done, *others, 10**12],
         "hindsight": [told, *waiting, 10**12],
         "trace": [*Trace.objects.values_list("pk", flat=True), 10**12],
-        "experiment": [first, *more, 10**12],
+        "experiment": [first, 10**12],
         "run": [1, 2, 9],
         "cluster": ["lab"],
         "sequence": [1, 2, 3, 10**12],
