@@ -1,8 +1,9 @@
 """Operations on bids: submit, quote, read, withdraw, cancel."""
 
+from collections.abc import Container
 from threading import BoundedSemaphore
 from time import monotonic, sleep
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from django.contrib.auth.models import User
 from django.http import Http404
@@ -66,27 +67,37 @@ FILTERS: Final = [
 ]
 
 
-def wait_for_decision(bid: Bid, seconds: int) -> bool:
-    """Look until the bid is decided or time is up; False if too many wait already, as `Prefer` allows.
+class Changing(Protocol):
+    """A row whose state others write."""
+
+    state: str
+
+    def refresh_from_db(self, *, fields: list[str] | None = None) -> None:
+        """Read it again, or some of its columns."""
+        ...
+
+
+def wait_until_settled(row: Changing, seconds: int, *, waiting: Container[str]) -> bool:
+    """Look until its state is none of `waiting` or time is up; False if too many wait already, as `Prefer` allows.
 
     No transaction is open and no lock is held meanwhile.
     """
     if not _seats.acquire(blocking=False):
         return False
     try:
-        _look(bid, seconds)
+        _look(row, seconds, waiting)
     finally:
         _seats.release()
     return True
 
 
-def _look(bid: Bid, seconds: int) -> None:
+def _look(row: Changing, seconds: int, waiting: Container[str]) -> None:
     deadline, pause = monotonic() + seconds, FIRST_PAUSE_S
-    while bid.state == BidState.SUBMITTED and (left := deadline - monotonic()) > 0:
+    while row.state in waiting and (left := deadline - monotonic()) > 0:
         sleep(min(pause, left))
         pause = min(2 * pause, LONGEST_PAUSE_S)
-        bid.refresh_from_db(fields=["state"])
-    bid.refresh_from_db()
+        row.refresh_from_db(fields=["state"])
+    row.refresh_from_db()
 
 
 def user_of(request: Request) -> User:
@@ -126,7 +137,7 @@ class Bids(ApiView):
         body = dict(request.data)
         submitted = submission.submit_bid(cluster=found, owner=user_of(request), body=body, idempotency_key=key)
         bid = submitted.bid
-        waited = wait is not None and wait_for_decision(bid, wait)
+        waited = wait is not None and wait_until_settled(bid, wait, waiting=(BidState.SUBMITTED,))
         code = 202 if bid.state == BidState.SUBMITTED else 201 if submitted.created else 200
         response = Response(documents.full(bid, found), status=code)
         response["Location"] = reverse("api-bid", args=[found.name, bid.sequence])

@@ -14,6 +14,7 @@ from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.methods import METHODS
 from studies.models import Plan, Question
 from studies.plans.more import one_more_helper
+from studies.plans.once import NO_KEY, Once
 from studies.plans.stored import result_in
 from studies.plans.wish import Wish, at_slot
 from studies.work import waking
@@ -29,9 +30,9 @@ class TooManyWait(AuctionError):
     """The owner has as many plans under way as anybody may."""
 
 
-def ask(owner: User, wish: Wish) -> Plan:
+def ask(owner: User, wish: Wish, request: Once = NO_KEY) -> Plan:
     """Keep a plan to be computed; raises TooManyWait."""
-    return _keep(owner, [wish], of=None, question=Question.ITSELF)[0]
+    return _keep(owner, [wish], of=None, question=Question.ITSELF, request=request)[0]
 
 
 def ask_other_methods(owner: User, plan: Plan) -> list[Plan]:
@@ -65,10 +66,10 @@ def ask_other_slots(owner: User, plan: Plan) -> list[Plan]:
     return _keep(owner, others, of=plan, question=Question.SLOT)
 
 
-def ask_again(owner: User, plan: Plan, wish: Wish) -> Plan:
+def ask_again(owner: User, plan: Plan, wish: Wish, request: Once = NO_KEY) -> Plan:
     """Ask for a plan that keeps the assignments of one that is there; raises TooManyWait, NothingYet."""
     result_in(plan)
-    return _keep(owner, [wish], of=plan, question=Question.REPLAN)[0]
+    return _keep(owner, [wish], of=plan, question=Question.REPLAN, request=request)[0]
 
 
 def wake() -> None:
@@ -87,7 +88,9 @@ def _wish_of(plan: Plan) -> Wish:
     )
 
 
-def _keep(owner: User, wishes: Sequence[Wish], *, of: Plan | None, question: Question) -> list[Plan]:
+def _keep(
+    owner: User, wishes: Sequence[Wish], *, of: Plan | None, question: Question, request: Once = NO_KEY
+) -> list[Plan]:
     with transaction.atomic():
         under_way = Plan.objects.filter(owner=owner, state__in=OPEN).count()
         if under_way + len(wishes) > MOST_WAITING:
@@ -109,6 +112,8 @@ def _keep(owner: User, wishes: Sequence[Wish], *, of: Plan | None, question: Que
                 seconds=wish.seconds,
                 seed=wish.seed,
                 submitted_at=moment,
+                idempotency_key=request.key,
+                body_digest=request.digest,
             )
             for wish in wishes
         ]

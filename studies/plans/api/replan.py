@@ -1,26 +1,24 @@
 """Planning again after changes, through REST."""
 
-from typing import Any, Final
+from typing import Any
 
 from django.conf import settings
-from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from auctions.api.base import ApiView
 from auctions.api.bids import user_of
-from auctions.api.described import WRITE, answered, describe
+from auctions.api.described import WRITE, describe
 from auctions.api.examples import examples
 from auctions.api.filters import known_parameters
+from auctions.api.headers import idempotency_key, wait_s
 from studies.plans.again import wish_again
-from studies.plans.api import documents
-from studies.plans.api.base import PLAN, plan_found
+from studies.plans.api.base import ASKED_ONCE, PLAN, answered_with, plan_found
 from studies.plans.api.examples import AGAIN
 from studies.plans.api.parsers import InstanceParser
 from studies.plans.api.serializers import PlanOut, ReplanIn
 from studies.plans.asking import ask_again
-
-LOCATION: Final = answered("Location", "Address of the new plan.", [202])
+from studies.plans.once import Once, once
 
 
 class Replan(ApiView):
@@ -31,19 +29,22 @@ class Replan(ApiView):
 
     @describe(
         "Plan again",
-        {202: PlanOut},
+        {200: PlanOut, 201: PlanOut, 202: PlanOut},
         WRITE,
         request=ReplanIn,
-        parameters=[PLAN, LOCATION],
+        parameters=[PLAN, *ASKED_ONCE],
         examples=examples(AGAIN),
         operation_id="plans_replan",
     )
     def post(self, request: Request, plan: int) -> Response:
-        """202 with a new plan that keeps every assignment it can, and says what changed; 409 while there is no plan."""
+        """202 with a new plan that keeps every assignment it can, and says what changed; 409 while there is no plan.
+
+        201 with the new plan after `Prefer: wait`; 200 if it has ended and the key came before.
+        """
         known_parameters(request)
-        data: Any = request.data
-        found = plan_found(request, plan)
-        made = ask_again(user_of(request), found, wish_again(found, dict(data)))
-        response = Response(documents.full(made), status=202)
-        response["Location"] = reverse("api-plan", args=[made.pk])
-        return response
+        key, wait = idempotency_key(request), wait_s(request)
+        body: Any = request.data
+        said, owner, found = dict(body), user_of(request), plan_found(request, plan)
+        once_only = Once.of(key, {"replan": found.pk, **said})
+        asked = once(owner, once_only, lambda: ask_again(owner, found, wish_again(found, said), once_only))
+        return answered_with(asked, wait)

@@ -7,7 +7,6 @@ from typing import Any, Final
 from django.conf import settings
 from django.db.models import QuerySet
 from django.http import Http404, HttpResponse
-from django.urls import reverse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiExample
 from rest_framework.renderers import JSONRenderer
@@ -16,9 +15,10 @@ from rest_framework.response import Response
 
 from auctions.api.base import ApiView
 from auctions.api.bids import user_of
-from auctions.api.described import READ, WRITE, answered, describe, query
+from auctions.api.described import READ, WRITE, describe, query
 from auctions.api.examples import examples
 from auctions.api.filters import BidPages, known_parameters
+from auctions.api.headers import idempotency_key, wait_s
 from auctions.api.problems import refuse
 from cluster.spreadsheets import inert
 from scheduling.arrays import Json
@@ -28,11 +28,12 @@ from scheduling.split_learning.methods import METHODS
 from studies.models import MOST_SECONDS, Plan
 from studies.plans import readings
 from studies.plans.api import documents
-from studies.plans.api.base import PLAN, plan_found
+from studies.plans.api.base import ASKED_ONCE, PLAN, answered_with, plan_found
 from studies.plans.api.examples import CSV, PLANS
 from studies.plans.api.parsers import CsvParser, CsvRenderer, InstanceParser
 from studies.plans.api.serializers import PlanIn, PlanOut, PlanPage
 from studies.plans.asking import ask
+from studies.plans.once import Once, once
 from studies.plans.states import cancel
 from studies.plans.upload import read_csv
 from studies.plans.wish import LEAST_SECONDS, LONGEST_LABEL, Wish
@@ -52,7 +53,6 @@ BESIDE_CSV: Final = [
     query("label", {"type": "string", "minLength": 1, "maxLength": LONGEST_LABEL}, "With CSV, likewise."),
     query("cluster", {"type": "string", "minLength": 1}, "With CSV, likewise."),
 ]
-LOCATION: Final = answered("Location", "Address of the plan.", [202])
 
 
 class PlanPages(BidPages):
@@ -78,25 +78,28 @@ class Plans(ApiView):
 
     @describe(
         "Ask for a plan",
-        {202: PlanOut},
+        {200: PlanOut, 201: PlanOut, 202: PlanOut},
         WRITE,
         request={"application/json": PlanIn, "text/csv": OpenApiTypes.STR},
-        parameters=[*BESIDE_CSV, LOCATION],
+        parameters=[*BESIDE_CSV, *ASKED_ONCE],
         examples=[*examples(PLANS), OpenApiExample("Two clients", value=CSV, request_only=True, media_type="text/csv")],
         operation_id="plans_ask",
     )
     def post(self, request: Request) -> Response:
-        """202 with its place; a worker computes it. CSV has a row for each helper and client."""
+        """202 with its place; a worker computes it. CSV has a row for each helper and client.
+
+        201 with the plan after `Prefer: wait`; 200 if it has ended and the key came before.
+        """
+        key, wait = idempotency_key(request), wait_s(request)
         body: Any = request.data
         if request.content_type.partition(";")[0].strip() == CsvParser.media_type:
-            wish = Wish.from_json(_of_csv(request, body.get("csv", "")))  # an empty body is not parsed
+            said = _of_csv(request, body.get("csv", ""))  # an empty body is not parsed
         else:
             known_parameters(request)
-            wish = Wish.from_json(dict(body))
-        plan = ask(user_of(request), wish)
-        response = Response(documents.full(plan), status=202)
-        response["Location"] = reverse("api-plan", args=[plan.pk])
-        return response
+            said = dict(body)
+        owner, once_only = user_of(request), Once.of(key, said)
+        asked = once(owner, once_only, lambda: ask(owner, Wish.from_json(said), once_only))
+        return answered_with(asked, wait)
 
 
 class OnePlan(ApiView):

@@ -117,7 +117,7 @@ def knowing(document: Any) -> Any:
     for key in ("profile", "scenario", "cluster"):
         del plan["properties"][key]
     again = bodies["ReplanIn"]
-    again["properties"]["changes"] = {"enum": [{"drop": ["phone"]}, {"slower": {"camera": 1.5}, "gone": ["vm"]}]}
+    again["properties"]["changes"] = {"enum": [{"drop": ["phone"]}, {"slower": {"camera": 1.5}}]}
     again["properties"]["label"] = bid["label"]
     again["required"] = ["changes"]
     del again["properties"]["instance"]
@@ -151,13 +151,24 @@ def knowing(document: Any) -> Any:
     }
     for path in document["paths"].values():
         for operation in path.values():
+            known = _known_values(operation["operationId"], names, once)
             for parameter in operation.get("parameters", []):
-                if parameter["name"] in once and operation["operationId"].endswith(("_cancel", "_delete")):
-                    parameter["schema"] = {"enum": [*once[parameter["name"]], 10**12]}
-                elif parameter["name"] in names:
-                    parameter["schema"] = {"enum": names[parameter["name"]]}
+                if parameter["name"] in known:
+                    parameter["schema"] = {"enum": known[parameter["name"]]}
                 parameter.pop("examples", None)
     return document
+
+
+def _known_values(operation: str, names: dict[str, list[Any]], once: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """What parameters of an operation may be; what can be done once to a row is not done to the first ones."""
+    if operation.endswith(("_cancel", "_delete")):
+        return names | {name: [*numbers, 10**12] for name, numbers in once.items()}
+    if operation.startswith("plans_"):  # nobody computes while somebody waits
+        known = names | {"Prefer": [value for value in names["Prefer"] if value != "wait=5"]}
+        # Only what is computed can be planned again, under a key that asked for nothing else.
+        again = {"plan": names["plan"][:2], "Idempotency-Key": [f"again-{i}" for i in range(30)]}
+        return known | again if operation == "plans_replan" else known
+    return names
 
 
 def _names(child: Any, *names: str, least: int) -> Any:

@@ -1,0 +1,67 @@
+"""Plans that are asked for under a key: the same key and body again answer with the plan that is there."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError
+
+from auctions.errors import KeyReused
+from auctions.offers import check_finite
+from scheduling.arrays import Json
+from scheduling.decision import canonical
+from studies.models import Plan
+
+
+@dataclass(frozen=True)
+class Once:
+    """What a request says of itself."""
+
+    key: str | None
+    digest: str
+    """SHA-256 of what is asked, empty without a key."""
+
+    @classmethod
+    def of(cls, key: str | None, asked: Json) -> "Once":
+        """Of a key and all that is asked under it; raises InvalidField for a number JSON does not have."""
+        if key is None:
+            return cls(None, "")
+        check_finite(asked, "")
+        return cls(key, sha256(canonical(asked).encode()).hexdigest())
+
+
+NO_KEY: Final = Once(None, "")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A stored plan; `created` is False when its key had brought it before."""
+
+    plan: Plan
+    created: bool
+
+
+def once(owner: User, request: Once, make: Callable[[], Plan]) -> Asked:
+    """The plan the key brought before, else the one made now; raises KeyReused for another body."""
+    found = _known(owner, request)
+    if found is not None:
+        return Asked(found, created=False)
+    try:
+        return Asked(make(), created=True)
+    except IntegrityError:
+        # The same request came twice at once, and the other one was first.
+        found = _known(owner, request)
+        if found is None:
+            raise
+        return Asked(found, created=False)
+
+
+def _known(owner: User, request: Once) -> Plan | None:
+    if request.key is None:
+        return None
+    found = Plan.objects.filter(owner=owner, idempotency_key=request.key).first()
+    if found is not None and found.body_digest != request.digest:
+        raise KeyReused("This idempotency key came before with another body.")
+    return found
