@@ -146,6 +146,7 @@ def knowing(document: Any) -> Any:
         "owner": ["alice", "olga"],
         "from_slot": [-3, 0, 3],
         "to_slot": [1, 9, 10**9],
+        "draws": [1, 20],
         "Prefer": ["wait=0", "wait=5", "respond-async", "wait=x"],
         "Idempotency-Key": [f"key-{i}" for i in range(30)],
     }
