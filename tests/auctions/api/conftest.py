@@ -1,18 +1,19 @@
 """Alice owns, Olga operates, Charlie must see nothing."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
-from django.core.cache import cache
 from django.test import Client
 from rest_framework.test import APIClient
 
 from auctions.models import Market
 from tests.auctions.worlds import make_user
+from tests.rest import charlie, client_of, nobody_asked_before
 
+__all__ = ["charlie", "client_of", "nobody_asked_before"]  # fixtures of all who speak REST
 BASE = "/api/v1/clusters/lab"
 Caller = Callable[..., Any]
 METHODS = ("get", "post", "put", "patch", "delete")
@@ -25,30 +26,10 @@ def operations(document: Any) -> list[tuple[str, str, Any]]:
     ]
 
 
-@pytest.fixture(autouse=True)
-def _nobody_asked_before() -> Iterator[None]:
-    """Requests of one test do not count against the rate of the next."""
-    cache.clear()
-    yield
-    cache.clear()
-
-
 @pytest.fixture
 def document(db: None) -> Any:
     """The OpenAPI document as it is served."""
     return json.loads(Client().get("/api/v1/schema", headers={"Accept": "application/vnd.oai.openapi+json"}).content)
-
-
-@pytest.fixture
-def client_of() -> Callable[[User], APIClient]:
-    """A client that speaks as a user."""
-
-    def make(user: User) -> APIClient:
-        client = APIClient()
-        client.force_authenticate(user)
-        return client
-
-    return make
 
 
 @pytest.fixture
@@ -61,9 +42,3 @@ def api(client_of: Callable[[User], APIClient], alice: User, market: Market) -> 
 def olga(client_of: Callable[[User], APIClient], db: None) -> APIClient:
     """The operator's client."""
     return client_of(make_user("olga", is_staff=True))
-
-
-@pytest.fixture
-def charlie(client_of: Callable[[User], APIClient], db: None) -> APIClient:
-    """A stranger's client."""
-    return client_of(make_user("charlie"))

@@ -1,21 +1,18 @@
 """Alice asks, Olga operates, Charlie must see nothing; instances of two helpers and three clients."""
 
-from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any
 
 import numpy as np
-import pytest
 from django.contrib.auth.models import User
-from django.core.cache import cache
-from rest_framework.test import APIClient
 
 from studies.models import Plan
 from studies.plans.api.examples import TINY
 from studies.plans.asking import ask
 from studies.plans.wish import Wish
-from tests.auctions.worlds import make_user
+from tests.rest import alice, api, charlie, client_of, nobody_asked_before
 
+__all__ = ["alice", "api", "charlie", "client_of", "nobody_asked_before"]  # fixtures of all who speak REST
 URL = "/api/v1/plans"
 
 
@@ -41,41 +38,3 @@ def tiny(**more: Any) -> Any:
 def asked(owner: User, body: Any = None) -> Plan:
     """A plan that waits."""
     return ask(owner, Wish.from_json(body or tiny()))
-
-
-@pytest.fixture(autouse=True)
-def _nobody_asked_before() -> Iterator[None]:
-    """Requests of one test do not count against the rate of the next."""
-    cache.clear()
-    yield
-    cache.clear()
-
-
-@pytest.fixture
-def alice(db: None) -> User:
-    """She asks for plans."""
-    return make_user("alice")
-
-
-@pytest.fixture
-def client_of() -> Callable[[User], APIClient]:
-    """A client that speaks as a user."""
-
-    def make(user: User) -> APIClient:
-        client = APIClient()
-        client.force_authenticate(user)
-        return client
-
-    return make
-
-
-@pytest.fixture
-def api(client_of: Callable[[User], APIClient], alice: User) -> APIClient:
-    """Alice's client."""
-    return client_of(alice)
-
-
-@pytest.fixture
-def charlie(client_of: Callable[[User], APIClient], db: None) -> APIClient:
-    """A stranger's client."""
-    return client_of(make_user("charlie"))
