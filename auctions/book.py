@@ -88,7 +88,8 @@ class LiveBook:
             types = _positions(self.layout.worker_ids, layout.worker_ids)
             bids = {name: job.bid for name, job in known.items()}
             queues = queues.relaid(layout.inventory, servers=servers, types=types, bids=bids)
-        running = RunningBook(ledger, history, self.running.decided, known, queues, list(self.running.ran))
+        told = deque(self.running.offers, maxlen=HISTORY)
+        running = RunningBook(ledger, history, self.running.decided, known, queues, list(self.running.ran), told)
         return replace(self, layout=layout, running=running)
 
     def end(self, job_id: str) -> None:
@@ -189,6 +190,7 @@ def rebuild(market: Market, *, now: int) -> LiveBook:
     jobs = [job for job in known.values() if not job.is_over(now)]
     ledger = Ledger(layout.inventory, start=now, slots=layout.horizon)
     ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
+    history, offers = _recorded_history(market, layout)
     book = LiveBook(
         version=market.ledger_version,
         market_id=market.pk,
@@ -197,10 +199,11 @@ def rebuild(market: Market, *, now: int) -> LiveBook:
         policy_id=chosen.pk,
         running=RunningBook(
             ledger=ledger,
-            history=_recorded_history(market, layout),
+            history=history,
             decided=DecisionRecord.objects.filter(bid__market=market).count(),
             jobs={job.bid.id: job for job in jobs},
             queues=queue_rows.restored({pk: job.bid for pk, job in known.items()}, layout, market.pk),
+            offers=offers,
         ),
     )
     book.running.catch_up_queues()
@@ -248,7 +251,8 @@ def realigned(history: Iterable[tuple[float, ...]], *, old: Layout, new: Layout)
     return deque((tuple(row) for row in moved.tolist()), maxlen=HISTORY)
 
 
-def _recorded_history(market: Market, layout: Layout) -> deque[tuple[float, ...]]:
+def _recorded_history(market: Market, layout: Layout) -> tuple[deque[tuple[float, ...]], deque[tuple[int, float]]]:
+    """What the last receipts teach: densities, in the order of this layout; slots and ceilings."""
     rows = list(
         DecisionRecord.objects.filter(bid__market=market)
         .order_by("-version")
@@ -258,10 +262,13 @@ def _recorded_history(market: Market, layout: Layout) -> deque[tuple[float, ...]
     events = Event.objects.filter(market=market, version__in=others) if others else []
     known = {event.version: Layout.from_json(event.payload) for event in events}
     history: deque[tuple[float, ...]] = deque(maxlen=HISTORY)
-    for receipt, version in reversed(rows):
-        density = tuple(parse(receipt)["density"])
+    offers: deque[tuple[int, float]] = deque(maxlen=HISTORY)
+    for text, version in reversed(rows):
+        receipt = parse(text)
+        density = tuple(receipt["density"])
+        offers.append((receipt["slot"], receipt["ceiling"]))
         history.extend(realigned([density], old=known[version], new=layout) if version in known else [density])
-    return history
+    return history, offers
 
 
 def _catch_up(book: LiveBook, market: Market) -> bool:

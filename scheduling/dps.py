@@ -13,6 +13,7 @@ from scheduling.decision import Decision, Move
 from scheduling.density import density
 from scheduling.errors import InvalidField
 from scheduling.fields import LARGEST_MONEY
+from scheduling.fluid_prices import fluid_prices
 from scheduling.inventory import Inventory, MachineType
 from scheduling.learned_prices import check_learning, learned_prices, past, scarcity_of_roles
 from scheduling.ledger import empty_like
@@ -33,8 +34,9 @@ class Dps:
 
     price: str = parameter(
         "learned",
-        "learned: a reserve price from quantiles of past bids; printed: eta^(share in use) - 1, as in the paper.",
-        choices=("learned", "printed"),
+        "learned: a reserve price from quantiles of past bids; fluid: what the last unit-slot would earn if recent "
+        "bids could be poured; printed: eta^(share in use) - 1, as in the paper.",
+        choices=("learned", "fluid", "printed"),
     )
     eta_worker: tuple[float, ...] = parameter(
         (), "Printed prices: eta of each worker type, in order. Empty: from past bids.", low=1.0, high=LARGEST_MONEY
@@ -67,6 +69,9 @@ class Dps:
     ps_share: float = parameter(0.2, "Learned prices: the same for an idle parameter server.", low=1e-6, high=100.0)
     full_quantile: float = parameter(
         0.95, "Learned prices: quantile of past values per unit-slot reached when a server is full.", low=0.0, high=1.0
+    )
+    fluid_fill: float = parameter(
+        0.85, "Fluid prices: share of all capacity that jobs, which cannot be poured, will fill.", low=0.01, high=1.0
     )
     refit_every: int = parameter(
         32,
@@ -107,16 +112,19 @@ class Dps:
 
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Decide one bid against the book (DPS, Algorithm 1); nothing is changed."""
+        offered = self.density(bid, book.inventory, horizon=book.ledger.end - bid.arrival)
+        return posted_price.decide(self.waiting(bid), self.posted(book), density=offered)
+
+    def posted(self, book: Book) -> Posted:
+        """What a bid is decided against: the ledger at the prices in force, and the empty cluster at none."""
         prices = self.price_function(book)
         free = printed_prices([1.0] * len(book.inventory.resources))
-        posted = Posted(
+        return Posted(
             ledger=book.ledger,
             prices=prices,
             kernel=RigidMarket(book.ledger, prices, self.tail),
             empty=RigidMarket(empty_like(book.ledger), free, self.tail),
         )
-        offered = self.density(bid, book.inventory, horizon=book.ledger.end - bid.arrival)
-        return posted_price.decide(self.waiting(bid), posted, density=offered)
 
     def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
         """What is granted stays."""
@@ -146,6 +154,8 @@ class Dps:
     def price_function(self, book: Book) -> PriceFunction:
         """The price function in force: from given etas, or from bids decided before the last refit."""
         inventory = book.inventory
+        if self.price == "fluid":
+            return fluid_prices(self, book)
         if self.price == "printed" and self.eta_worker:
             return printed_prices(_etas_by_resource(self.eta_worker, self.eta_ps, inventory))
         if self.price == "printed":

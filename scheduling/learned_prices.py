@@ -66,9 +66,14 @@ def check_learning(learning: Learning) -> None:
 
 def past(learning: Learning, book: Book) -> Floats:
     """Densities of the bids decided before the last refit: the same rows until the next one."""
+    return book.history[past_rows(learning, book, most=HISTORY - learning.refit_every)]
+
+
+def past_rows(learning: Learning, book: Book, *, most: int) -> slice:
+    """Which rows of the history belong to bids decided before the last refit, at most the last `most` of them."""
     since = book.decided % learning.refit_every
-    known = len(book.history) - since
-    return book.history[max(0, known - (HISTORY - learning.refit_every)) : max(0, known)]
+    known = max(0, len(book.history) - since)
+    return slice(max(0, known - most), known)
 
 
 def learned_prices(

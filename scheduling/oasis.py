@@ -14,6 +14,7 @@ from scheduling.decision import Decision, Move
 from scheduling.density import elastic_density
 from scheduling.elastic import ElasticMarket
 from scheduling.errors import InvalidField
+from scheduling.fluid_prices import fluid_prices
 from scheduling.inventory import Inventory
 from scheduling.learned_prices import check_learning, learned_prices, past, scarcity_of_resources
 from scheduling.ledger import Ledger, empty_like
@@ -35,8 +36,9 @@ class Oasis:
 
     price: str = parameter(
         "learned",
-        "learned: a reserve price from quantiles of past bids; printed: L (U/L)^(share in use), as in the paper.",
-        choices=("learned", "printed"),
+        "learned: a reserve price from quantiles of past bids; fluid: what the last unit-slot would earn if recent "
+        "bids could be poured; printed: L (U/L)^(share in use), as in the paper.",
+        choices=("learned", "fluid", "printed"),
     )
     model: str = parameter(
         "worker",
@@ -72,6 +74,9 @@ class Oasis:
     full_quantile: float = parameter(
         0.95, "Learned prices: quantile of past values per unit-slot reached when a server is full.", low=0.0, high=1.0
     )
+    fluid_fill: float = parameter(
+        0.7, "Fluid prices: share of all capacity that jobs, which cannot be poured, will fill.", low=0.01, high=1.0
+    )
     refit_every: int = parameter(
         8,
         "Prices from past bids: bids between two looks at the past; prices keep their parameters between.",
@@ -105,16 +110,19 @@ class Oasis:
 
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Decide one bid against the book (OASiS, Algorithm 1); nothing is changed."""
-        inventory, prices = book.inventory, self.price_function(book)
-        free = printed_prices([1.0] * len(inventory.resources))
-        posted = Posted(
+        offered = elastic_density(bid, book.inventory, horizon=book.ledger.end - bid.arrival)
+        return posted_price.decide(bid, self.posted(book), density=offered)
+
+    def posted(self, book: Book) -> Posted:
+        """What a bid is decided against: the ledger at the prices in force, and the empty cluster at none."""
+        prices = self.price_function(book)
+        free = printed_prices([1.0] * len(book.inventory.resources))
+        return Posted(
             ledger=book.ledger,
             prices=prices,
             kernel=self.market(book.ledger, prices),
             empty=self.market(empty_like(book.ledger), free),
         )
-        offered = elastic_density(bid, inventory, horizon=book.ledger.end - bid.arrival)
-        return posted_price.decide(bid, posted, density=offered)
 
     def market(self, ledger: Ledger, prices: PriceFunction) -> Kernel:
         """Best responses against a ledger at these prices."""
@@ -148,6 +156,8 @@ class Oasis:
 
     def price_function(self, book: Book) -> PriceFunction:
         """The price function in force: from given bounds, or from bids decided before the last refit."""
+        if self.price == "fluid":
+            return fluid_prices(self, book)
         if self.price == "learned":
             total = np.maximum(1, book.inventory.capacity.sum(axis=0)).tolist()
             return learned_prices(self, book, scarcity=scarcity_of_resources(book), units=total)

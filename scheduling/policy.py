@@ -1,10 +1,12 @@
 """What every policy is: parameters that check themselves, and pure functions from the book to decisions."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
-from scheduling.arrays import Floats, Json
+import numpy as np
+
+from scheduling.arrays import Floats, Ints, Json
 from scheduling.bid import Architecture, Bid
 from scheduling.decision import Decision, Move
 from scheduling.inventory import Inventory
@@ -90,6 +92,10 @@ class Book:
     """Admitted and not over by `now`, in order of admission."""
     queues: Queues | None = None
     """Data chunks in workers' queues; None where no job is in one. To be read, never moved, by a policy."""
+    slots: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """In which slot each bid of `history` was decided, N numbers; empty where nobody asks."""
+    ceilings: Floats = field(default_factory=lambda: np.zeros(0))
+    """Worth of each bid of `history` on an empty cluster, its ceiling, money, N numbers; empty where nobody asks."""
     line: tuple[Job, ...] | None = None
     """Of `jobs`, those that may be moved and hold nothing from now on, by arrival, then admission; None: not known."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from scheduling.arrays import Floats
+from scheduling.arrays import Floats, Ints
 from scheduling.bid import Bid
 from scheduling.decision import Decision, Move
 from scheduling.ledger import Ledger
@@ -18,6 +18,9 @@ from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Ran
 from scheduling.schedule import Schedule
 from scheduling.standing import Standing
+
+Past = tuple[Floats, Ints, Floats]
+"""Densities, slots and ceilings."""
 
 
 @dataclass
@@ -36,8 +39,10 @@ class RunningBook:
     """None until a job's chunks join a queue."""
     ran: list[Ran] = field(default_factory=list)
     """What workers took from queues since somebody last emptied this list."""
-    _past: Floats | None = field(default=None, init=False, repr=False, compare=False)
-    """The history as an array, until a bid is added."""
+    offers: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    """Of each bid of `history`: the slot in which it was decided, and its ceiling."""
+    _past: Past | None = field(default=None, init=False, repr=False, compare=False)
+    """The history and the offers as arrays, until a bid is added."""
     _kept: tuple[dict[str, Job], Standing] | None = field(default=None, init=False, repr=False, compare=False)
     """The jobs that `_standing` is of, and it."""
 
@@ -49,16 +54,17 @@ class RunningBook:
     def view(self) -> Book:
         """What a policy may look at."""
         if self._past is None:
-            shape = (len(self.history), len(self.ledger.inventory.resources))
-            self._past = np.array(self.history, dtype=np.float64).reshape(shape)
-            self._past.flags.writeable = False
+            self._past = _arrays(self.history, self.offers, resources=len(self.ledger.inventory.resources))
+        history, slots, ceilings = self._past
         return Book(
             self.now,
             self.ledger,
-            history=self._past,
+            history=history,
             decided=self.decided,
             jobs=tuple(self.jobs.values()),
             queues=self.queues,
+            slots=slots,
+            ceilings=ceilings,
             line=self._standing.line(),
         )
 
@@ -106,6 +112,7 @@ class RunningBook:
                 self._take_out(bid.id)
             raise
         self.history.append(decision.density)
+        self.offers.append((decision.slot, decision.ceiling))
         self._past = None
         self.decided += 1
 
@@ -138,6 +145,7 @@ class RunningBook:
             jobs=dict(self.jobs),
             queues=None if self.queues is None else self.queues.copy(),
             ran=list(self.ran),
+            offers=deque(self.offers, maxlen=HISTORY),
         )
 
     def _allowed(self, moves: Iterable[Move]) -> tuple[Move, ...]:
@@ -190,6 +198,18 @@ class RunningBook:
                 self.queues = Queues(self.ledger.inventory, now=self.now)
             bid, schedule = self.jobs[move.job].bid, move.schedule
             self.queues.push(bid, schedule.chunks, now=self.now, handicap=schedule.handicap)
+
+
+def _arrays(history: Iterable[tuple[float, ...]], offers: Iterable[tuple[int, float]], *, resources: int) -> Past:
+    rows = np.array(list(history), dtype=np.float64).reshape(-1, resources)
+    told = list(offers)
+    slots, ceilings = (
+        np.array([slot for slot, _ in told], dtype=np.int64),
+        np.array([worth for _, worth in told], float),
+    )
+    for array in (rows, slots, ceilings):
+        array.flags.writeable = False
+    return rows, slots, ceilings
 
 
 def _whole(job: Job) -> Schedule:

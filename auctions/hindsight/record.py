@@ -156,9 +156,10 @@ class Record:
         decisions = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
         past = list(decisions.order_by("-version").values_list("receipt", "inventory_version")[:HISTORY])
         running = RunningBook(ledger, decided=decisions.count(), jobs={job.bid.id: job for job in jobs})
-        for receipt, known in reversed(past):
-            density = tuple(parse(receipt)["density"])
-            running.history.extend(realigned([density], old=layouts[known], new=layout))
+        for text, known in reversed(past):
+            receipt = parse(text)
+            running.history.extend(realigned([tuple(receipt["density"])], old=layouts[known], new=layout))
+            running.offers.append((receipt["slot"], receipt["ceiling"]))
         book = LiveBook(
             version=0,
             market_id=self.market_id,

@@ -46,6 +46,7 @@ def assert_stands_on_rows_as_on_events(market: Market, *, looks: int = 6) -> Non
         assert list(a.running.jobs) == list(b.running.jobs)
         assert a.running.jobs == b.running.jobs
         assert list(a.running.history) == list(b.running.history)
+        assert list(a.running.offers) == list(b.running.offers)
         assert (a.running.decided, a.policy, a.running.now) == (b.running.decided, b.policy, b.running.now)
         assert (quick.slot, quick._since) == (slow.slot, slow._since)
 

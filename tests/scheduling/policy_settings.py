@@ -11,12 +11,14 @@ SETTINGS: dict[str, list[Json]] = {
         {"refit_every": 3},
         {"refit_every": 1, "worker_share": 1.0, "ps_share": 1.0},
         {"price": "printed", "prior_high": 20.0, "refit_every": 2},
+        {"price": "fluid", "refit_every": 2},
         {"window": "inclusive", "start": "strict", "refit_every": 2},
     ],
     "oasis": [
         {"refit_every": 3},
         {"refit_every": 1, "worker_share": 4.0, "ps_share": 1.0},
         {"price": "printed", "prior_high": 20.0, "refit_every": 2},
+        {"price": "fluid", "refit_every": 2},
         {"model": "chunk", "refit_every": 2},
     ],
     "weighted_completion": [

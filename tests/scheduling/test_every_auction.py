@@ -98,7 +98,7 @@ def test_the_same_book_gives_the_same_bytes(name: str, parameters: Json, seed: i
 def test_a_book_rebuilt_from_its_schedules_gives_the_same_bytes(name: str, parameters: Json, seed: int) -> None:
     drawn = world_for(make_policy(name, parameters), seed)
     going, decisions = run(replace(drawn, bids=drawn.bids[:-1]), make_policy(name, parameters))
-    fresh = Run(drawn.ledger(), going.policy, list(going.history))
+    fresh = Run(drawn.ledger(), going.policy, list(going.past))
     fresh.ledger.restore(d.schedule for d in decisions if d.schedule is not None)
     last = drawn.bids[-1]
     assert canonical(fresh.decide(last).to_json()) == canonical(going.decide(last).to_json())
@@ -135,7 +135,7 @@ def test_renaming_servers_changes_no_payoff(name: str, parameters: Json, seed: i
         cloud=tuple(drawn.inventory.cloud[s] for s in order),
         capacity=drawn.inventory.capacity[order],
     )
-    other = Run(World(swapped, ()).ledger(), going.policy, list(going.history))
+    other = Run(World(swapped, ()).ledger(), going.policy, list(going.past))
     for decision in decisions:
         if decision.schedule is not None:
             moved = [replace(p, server=int(position[p.server])) for p in decision.schedule.placements]
@@ -189,7 +189,7 @@ def test_prices_are_finite_never_negative_and_rise_with_use(name: str, parameter
         assert (after >= before * (1 - 1e-12)).all()  # but for the last digit
         if decision.schedule is not None:
             assert (after > before).any()
-        going.history.append(decision.density)
+        going.past.append(decision)
     going.ledger.advance(slots)
     assert policy.prices(going.book()).shape == after.shape
 

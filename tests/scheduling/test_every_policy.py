@@ -167,7 +167,8 @@ def test_a_book_rebuilt_from_its_rows_goes_on_in_the_same_way(
     for job in book.jobs.values():
         ledger.restore([Schedule(start=0, completion=0, placements=job.held)])
     known, queues = dict(book.jobs), queues_from_record(going, drawn.inventory)
-    again = Simulation(policy, RunningBook(ledger, book.history.copy(), book.decided, known, queues))
+    kept = RunningBook(ledger, book.history.copy(), book.decided, known, queues, offers=book.offers.copy())
+    again = Simulation(policy, kept)
     rest = [bid for bid in bids if bid.arrival > until] or [replace(bids[-1], id="late", arrival=until)]
     done, made = len(going.decisions), len(going.moves)
     for side in (going, again):

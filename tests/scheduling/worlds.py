@@ -132,15 +132,23 @@ class Run:
 
     ledger: Ledger
     policy: Policy
-    history: list[tuple[float, ...]]
+    past: list[Decision]
 
     def book(self) -> Book:
-        past = np.array(self.history[-HISTORY:], dtype=np.float64).reshape(-1, len(self.ledger.inventory.resources))
-        return Book(now=self.ledger.start, ledger=self.ledger, history=past, decided=len(self.history))
+        known = self.past[-HISTORY:]
+        rows = np.array([decision.density for decision in known], dtype=np.float64)
+        return Book(
+            now=self.ledger.start,
+            ledger=self.ledger,
+            history=rows.reshape(-1, len(self.ledger.inventory.resources)),
+            decided=len(self.past),
+            slots=np.array([decision.slot for decision in known], dtype=np.int64),
+            ceilings=np.array([decision.ceiling for decision in known], dtype=np.float64),
+        )
 
     def decide(self, bid: Bid) -> Decision:
         decision = self.policy.decide(replace(bid, arrival=self.ledger.start), self.book())
-        self.history.append(decision.density)
+        self.past.append(decision)
         if decision.schedule is not None:
             self.ledger.commit(decision.schedule)
         return decision
