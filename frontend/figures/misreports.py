@@ -43,7 +43,8 @@ def by_value(found: Statements) -> Drawing:
         _marks("turned away", found, y, [not point.admitted for point in found.points], GREY, "x"),
         _marks("the truth", found, y, [point.factor == 1.0 for point in found.points], VERMILION, "diamond"),
     ]
-    return Drawing(data, _layout("misreports-value", found, title), note=_note(found))
+    drawn = [trace for trace in data if trace["x"]]
+    return Drawing(drawn, _layout("misreports-value", found, title), note=_note(found))
 
 
 def by_time(found: Statements) -> Drawing:
@@ -67,6 +68,7 @@ def by_time(found: Statements) -> Drawing:
             "rangemode": "tozero",
             "showgrid": False,
             "zeroline": False,
+            "tickformat": ",.4~g",
             "automargin": True,
         }
     turned = sum(not point.admitted for point in found.points)

@@ -218,6 +218,7 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, Any]:
     found = _own(request, name, number)
     every = "all" in request.GET
     totals = readings.totals_of(found)
+    rows = readings.rows_of(found)
     return {
         "market": found.market,
         "line": timeline_of(found.market),
@@ -226,7 +227,10 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, Any]:
         "earlier": 0 if found.result is None else found.result["earlier_changed"],
         "totals": [] if totals is None else [(text, kind, _pair(totals, key)) for key, text, kind in TOTALS],
         "every": every,
-        "page": Paginator(readings.rows_of(found, changed=not every), ROWS_PER_PAGE).get_page(request.GET.get("page")),
+        "shift": readings.shift_of(rows),
+        "page": Paginator(rows if every else [row for row in rows if row.changed], ROWS_PER_PAGE).get_page(
+            request.GET.get("page")
+        ),
         "query": request.GET.urlencode(),
         "chosen": "all=1&" if every else "",
     }

@@ -1,6 +1,7 @@
 """What is told of hindsights: on pages, through REST and as files alike. Operators only: bids are everybody's."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
 from django.db.models import QuerySet
@@ -25,6 +26,31 @@ def rows_of(hindsight: Hindsight, *, changed: bool = False) -> list[Row]:
         return []
     rows = [Row.from_json(row) for row in hindsight.result["rows"]]
     return [row for row in rows if row.changed] if changed else rows
+
+
+@dataclass(frozen=True)
+class Shift:
+    """In which way bids came out otherwise: how many of each."""
+
+    admitted: int
+    """That were turned away on record."""
+    turned_away: int
+    """That were admitted on record."""
+    earlier: int
+    """Of jobs with a completion in both tellings."""
+    later: int
+
+
+def shift_of(rows: Sequence[Row]) -> Shift:
+    """What the differences come to."""
+    both = [[side.completion for side in row.sides] for row in rows if all(side.admitted for side in row.sides)]
+    moves = [b - a for a, b in both if a is not None and b is not None]
+    return Shift(
+        admitted=sum(row.other.admitted is True and row.recorded.admitted is False for row in rows),
+        turned_away=sum(row.other.admitted is False and row.recorded.admitted is True for row in rows),
+        earlier=sum(slots < 0 for slots in moves),
+        later=sum(slots > 0 for slots in moves),
+    )
 
 
 def table(rows: list[Row]) -> Iterator[list[object]]:

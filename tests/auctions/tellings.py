@@ -1,5 +1,6 @@
 """What a telling of any market's record must come to, whatever happened to the market."""
 
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
 
@@ -8,6 +9,7 @@ import numpy as np
 from auctions.hindsight.comparison import compare
 from auctions.hindsight.record import Record
 from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, Market, PolicyVersion
+from scheduling.errors import InvalidField
 from scheduling.registry import make_policy
 
 
@@ -64,3 +66,14 @@ def assert_the_same_policy_changes_nothing(market: Market) -> None:
     assert (same.changed, same.earlier_changed) == (0, 0)
     assert same.recorded == same.other
     assert [replace(row, other=row.recorded) for row in same.rows] == list(same.rows)
+
+
+def assert_every_bid_is_accounted_for(market: Market, *names: str) -> None:
+    """Whatever policy had decided, submitted = done + rejected + running + waiting and so on, or it could not have."""
+    record = Record.of(market)
+    for name in names:
+        with suppress(InvalidField):
+            found = compare(record, make_policy(name, {}))
+            assert found.recorded.submitted == found.other.submitted == record.submitted
+            assert found.recorded.withdrawn == found.other.withdrawn
+            assert found.recorded.undecided == found.other.undecided

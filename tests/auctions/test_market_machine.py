@@ -31,12 +31,15 @@ from scheduling.decision import parse
 from scheduling.errors import InvalidField
 from scheduling.policy import Objective
 from tests.auctions.tellings import (
+    assert_every_bid_is_accounted_for,
     assert_stands_on_rows_as_on_events,
     assert_the_same_policy_changes_nothing,
     assert_told_as_it_was,
 )
 from tests.auctions.worlds import SLOT_S, add_server, body, make_cluster, make_market, make_user, set_time
 
+OTHERS = ("dps", "fifo", "drf", "weighted_completion", "preemptive", "srtf")
+"""Policies that a market is told again under."""
 VALUES = st.sampled_from([0.5, 3.0, 20.0, 80.0, 300.0])
 EPOCHS = st.integers(1, 8)
 UTILITIES = st.sampled_from(
@@ -191,6 +194,7 @@ class MarketMachine(RuleBasedStateMachine):
             assert_told_as_it_was(self.market)
             assert_stands_on_rows_as_on_events(self.market)
             assert_the_same_policy_changes_nothing(self.market)
+            assert_every_bid_is_accounted_for(self.market, *OTHERS)
 
 
 @pytest.mark.django_db

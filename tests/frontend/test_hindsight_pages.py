@@ -58,7 +58,15 @@ def test_a_form_leads_to_a_hindsight_and_its_page(as_operator: Client, decided: 
     assert "Cancel</button>" in as_operator.get(f"{BASE}{found.pk}/").text
     assert compute_next()
     text = as_operator.get(f"{BASE}{found.pk}/").text
-    for words in ("would have changed", "of 3 decisions", "In total", "Bid by bid", "job 0", "Cancelled or failed"):
+    for words in (
+        "would have changed",
+        "of 3 decisions",
+        "2 admitted that were turned away",
+        "In total",
+        "Bid by bid",
+        "job 0",
+        "Cancelled or failed",
+    ):
         assert words in text
     assert "Cancel</button>" not in text
     assert "fifo" in as_operator.get(f"{BASE}?state=done&policy=fifo").text
@@ -136,6 +144,7 @@ def test_the_curves_of_a_bid_are_its_owners_and_operators(
         answer = as_alice.get(path)
         drawing = answer.json()
         assert len(drawing["data"]) == lines
+        assert "diamond" in {trace["marker"].get("symbol") for trace in drawing["data"]}
         assert [len(drawing["data"][0]["x"])] == [31 if kind == "value" else 30]
         again = as_alice.get(path, headers={"If-None-Match": answer.headers["ETag"]})
         assert again.status_code == 304, "what cannot change is not computed again"
