@@ -5,6 +5,8 @@ from dataclasses import replace
 from scheduling.errors import InvalidField
 from scheduling.offline.duality import Proof, lagrangian
 from scheduling.offline.elastic_programme import elastic_programme
+from scheduling.offline.fixing import Fixing
+from scheduling.offline.goods import Goods
 from scheduling.offline.greedy import greedy
 from scheduling.offline.programme import Programme, Solved, TooLarge
 from scheduling.offline.question import Answer, Covers, Kind, Left, Question
@@ -56,14 +58,14 @@ def best_bound(question: Question, left: Left) -> Answer:
 
 def _exact(question: Question, proof: Proof, left: Left) -> Answer:
     answer = proof.answer
-    if question.most:
-        found = greedy(question, proof.prices[:, : len(question.inventory.resources)], left)
-        answer = _with(question, answer, Solved(None, found, optimal=False), Kind.MILP_BOUND)
+    found = greedy(question, Goods(question.inventory).plain(proof.prices), left) if question.most else None
+    answer = _with(question, answer, Solved(None, found, optimal=False), Kind.MILP_BOUND)
     for most, whole in ((COLUMNS, True), (LP_COLUMNS, False)):
         if left() <= 0.0:
             break
+        fixing = None if answer.incumbent is None else Fixing(question, proof, answer.incumbent)
         try:
-            programme = _programme(question, most)
+            programme = _programme(question, most, fixing)
         except TooLarge:
             continue
         solved = programme.solve(left()) if whole else programme.relax(left())
@@ -72,10 +74,10 @@ def _exact(question: Question, proof: Proof, left: Left) -> Answer:
     return answer
 
 
-def _programme(question: Question, most: int) -> Programme:
+def _programme(question: Question, most: int, fixing: Fixing | None) -> Programme:
     if question.covers is Covers.ELASTIC:
-        return elastic_programme(question, most)
-    return rigid_programme(question, most)
+        return elastic_programme(question, most, fixing)
+    return rigid_programme(question, most, fixing)
 
 
 def _queued(question: Question, left: Left) -> Answer:

@@ -50,7 +50,7 @@ def lagrangian(question: Question, left: Left, *, begin: Floats | None = None, s
     worth = -weight x completion, where no job may be turned away, bounds a sum that is to be small. All terms at
     once take O(J T log T) for one mode a job.
     """
-    market = _Market(make_fluid(question))
+    market = Market(make_fluid(question))
     mu = np.zeros_like(market.fluid.supply) if begin is None else begin * market.fluid.supply
     alone = market.ask(np.zeros_like(mu))
     if not np.isfinite(alone.value):
@@ -66,7 +66,7 @@ def lagrangian(question: Question, left: Left, *, begin: Floats | None = None, s
 
 def dual_at_prices(question: Question, prices: Floats) -> Answer:
     """The bound that given prices prove, none negative, per unit, T x R or of all goods T x G; else as `lagrangian`."""
-    market = _Market(make_fluid(question))
+    market = Market(make_fluid(question))
     if prices.shape == (question.slots, len(question.inventory.resources)):
         prices = np.pad(prices, ((0, 0), (0, market.fluid.supply.shape[1] - prices.shape[1])))
     if prices.shape != market.fluid.supply.shape or not (np.isfinite(prices) & (prices >= 0.0)).all():
@@ -80,7 +80,7 @@ def _covered(asked: Covers) -> Covers:
     return Covers.ANY if asked is Covers.QUEUED else asked
 
 
-class _Market:
+class Market:
     """Divided jobs and their answers to prices of the whole supply."""
 
     def __init__(self, fluid: Fluid) -> None:
@@ -92,7 +92,6 @@ class _Market:
         self.per_unit = np.divide(1.0, fluid.supply, out=np.zeros_like(fluid.supply), where=fluid.supply > 0)
         # What nobody can use is free and stays free; what is used up already is beyond price.
         self._scarce = (fluid.supply > 0) & (fluid.modes.use > 0).any(axis=0)
-
         gone = (fluid.supply <= 0) & (fluid.modes.use > 0).any(axis=0)
         worth = fluid.worth[np.isfinite(fluid.worth)]
         self._beyond = np.where(gone, BEYOND * float(np.abs(worth).max(initial=1.0)), 0.0)

@@ -8,12 +8,13 @@ import numpy as np
 from scheduling.arrays import Ints
 from scheduling.bid import Bid
 from scheduling.elastic_ways import Way, ways
+from scheduling.offline.fixing import Fixing
 from scheduling.offline.programme import Cells, Programme
 from scheduling.offline.question import Question
 from scheduling.preemptive.crew import machines
 
 
-def elastic_programme(question: Question, most: int) -> Programme:
+def elastic_programme(question: Question, most: int, fixing: Fixing | None = None) -> Programme:
     """Every elastic schedule of every job; raises TooLarge above `most` columns.
 
     Notes
@@ -27,7 +28,7 @@ def elastic_programme(question: Question, most: int) -> Programme:
     ----------
     OASiS, problem (1)-(13).
     """
-    programme = Programme(question, most)
+    programme = Programme(question, most, fixing)
     cells = Cells(programme)
     for i, bid in enumerate(question.bids):
         programme.open_job(i)
@@ -45,16 +46,19 @@ def _add_way(programme: Programme, cells: Cells, bid: Bid, i: int, way: Way) -> 
     ready = bid.arrival + np.array(bid.delay) - question.start
     ratio = way.worker.bandwidth_mbps / way.ps.bandwidth_mbps
     done: dict[int, list[int]] = {}
-    ends: list[tuple[int, int]] = []
-    total = 0
-    for t in range(question.slots):
-        there = [s for s in np.flatnonzero(worker_room).tolist() if ready[s] <= t]
-        beside = [s for s in np.flatnonzero(ps_room).tolist() if ready[s] <= t]
+    sides = [(_open(worker_room, ready, t), _open(ps_room, ready, t)) for t in range(question.slots)]
+    total = np.cumsum(
+        [
+            min(bid.chunks, int(worker_room[there].sum()), int(int(ps_room[beside].sum()) / ratio))
+            for there, beside in sides
+        ]
+    )
+    able = np.flatnonzero(total >= way.worker_slots).tolist()
+    ends = [(t + 1, programme.completion(i, t + 1)) for t in able if programme.may_complete(i, t + 1)]
+    for t in range(max((end for end, _ in ends), default=0)):
+        there, beside = sides[t]
         if not there or not beside:
             continue
-        total += min(bid.chunks, int(worker_room[there].sum()), int(int(ps_room[beside].sum()) / ratio))
-        if total >= way.worker_slots:
-            ends.append((t + 1, programme.completion(i, t + 1)))
         workers = list(_machines(programme, there, worker_room, bid.chunks))
         pss = list(_machines(programme, beside, ps_room, ceil(bid.chunks * ratio)))
         done[t] = [column for _, column in workers]
@@ -72,6 +76,11 @@ def _add_way(programme: Programme, cells: Cells, bid: Bid, i: int, way: Way) -> 
     for n, (end, _) in enumerate(ends):
         before = [(column, 1.0) for t, running in done.items() if t < end for column in running]
         rows.row(before + [(y, -float(way.worker_slots)) for _, y in ends[: n + 1]], low=0.0)
+
+
+def _open(room: Ints, ready: Ints, t: int) -> list[int]:
+    """Servers with room that can be used in a slot."""
+    return np.flatnonzero((room > 0) & (ready <= t)).tolist()
 
 
 def _machines(programme: Programme, servers: list[int], room: Ints, most: int) -> Iterator[tuple[int, int]]:

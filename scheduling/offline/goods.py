@@ -33,6 +33,14 @@ class Goods:
         total: Floats = self._of(free).sum(axis=1).astype(np.float64)
         return total
 
+    def plain(self, prices: Floats) -> Floats:
+        """Prices of resources, T x R, that come near those of goods, T x G: a rounding by k costs a k-th."""
+        resources = len(self.inventory.resources)
+        whole = prices[:, :resources].copy()
+        for g, (r, k) in enumerate(self._steps):
+            whole[:, r] += prices[:, resources + g] / k
+        return whole
+
     def _of(self, units: Ints) -> Ints:
         rounded = [units[..., r] // k for r, k in self._steps]
         return np.concatenate([units, np.stack(rounded, axis=-1)], axis=-1) if rounded else units

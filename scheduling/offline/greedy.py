@@ -15,8 +15,10 @@ from scheduling.rigid import RigidIndex
 
 SCALES = (1.0, 0.5, 0.0)
 """Of the prices: at the full ones too little is admitted, at none those who come late find nothing."""
+CALLS = 1_000
+"""Of the kernel, for one order and what is made of it."""
 
-Kernel = Callable[[Bid, Ints, Floats, int], Response | None]
+Kernel = Callable[[Bid, Ints, Floats], Response | None]
 
 
 def greedy(question: Question, prices: Floats, left: Left) -> float | None:
@@ -43,33 +45,47 @@ def greedy(question: Question, prices: Floats, left: Left) -> float | None:
     whole = np.repeat(prices[:, None, :], len(question.inventory.servers), axis=1)
     best = None
     for kernel, scale in product(kernels, SCALES):
-        used = _used(question)
-        alone = [_payoff(kernel(bid, used, whole, 0)) for bid in question.bids]
-        for order in (np.argsort([-payoff for payoff in alone], kind="stable").tolist(), range(len(alone))):
+        offer = scale * whole
+        payoffs = [_payoff(kernel(bid, _used(question), offer)) for bid in question.bids]
+        for order in (np.argsort([-payoff for payoff in payoffs], kind="stable").tolist(), list(range(len(payoffs)))):
             if left() <= 0.0:
                 return best
-            earned = _pack(question, kernel, order, scale * whole, left)
+            earned = _improved(question, kernel, order, offer, left)
             best = earned if best is None else max(best, earned)
+    return best
+
+
+def _improved(question: Question, kernel: Kernel, order: list[int], prices: Floats, left: Left) -> float:
+    """Also with each job in turn put first, where that is better."""
+    best = _pack(question, kernel, order, prices, left)
+    calls = len(order)
+    for i in list(order):
+        calls += len(order)
+        if calls > CALLS or left() <= 0.0:
+            break
+        other = [i, *(j for j in order if j != i)]
+        earned = _pack(question, kernel, other, prices, left)
+        if earned > best:
+            best, order = earned, other
     return best
 
 
 def _pack(question: Question, kernel: Kernel, order: Iterable[int], prices: Floats, left: Left) -> float:
     """What jobs earn that take their best response in this order."""
-    used, earned, version = _used(question), 0.0, 1
+    used, earned = _used(question), 0.0
     waiting = list(order)
     for offer in (prices, np.zeros_like(prices)):
         later = []
         for i in waiting:
-            response = kernel(question.bids[i], used, offer, version) if left() > 0.0 else None
+            response = kernel(question.bids[i], used, offer) if left() > 0.0 else None
             if response is None:
                 later.append(i)
                 continue
             earned += response.value
-            version += 1
             for p in response.schedule.placements:
                 demand = np.array(p.machine(question.inventory).demand, dtype=np.int64)
                 used[p.start - question.start : p.end - question.start, p.server] += p.count * demand
-        waiting, version = later, version + 1
+        waiting = later
     return earned
 
 
@@ -81,7 +97,7 @@ def _used(question: Question) -> Ints:
 def _rigid(question: Question) -> Kernel:
     index = RigidIndex(question.inventory, question.slots)
 
-    def best(bid: Bid, used: Ints, prices: Floats, version: int) -> Response | None:
+    def best(bid: Bid, used: Ints, prices: Floats) -> Response | None:
         return rigid.best_response(
             bid, question.inventory, start=question.start, used=used, prices=prices, tail=question.tail, index=index
         )
@@ -92,7 +108,7 @@ def _rigid(question: Question) -> Kernel:
 def _elastic(question: Question) -> Kernel:
     index = ElasticIndex(question.inventory, question.slots)
 
-    def best(bid: Bid, used: Ints, prices: Floats, version: int) -> Response | None:
+    def best(bid: Bid, used: Ints, prices: Floats) -> Response | None:
         return elastic.best_response(
             bid, question.inventory, start=question.start, used=used, prices=prices, index=index
         )

@@ -8,9 +8,10 @@ import numpy as np
 
 from scheduling.arrays import Floats
 from scheduling.errors import SchedulingError
+from scheduling.offline.fixing import Fixing
 from scheduling.offline.fluid import make_fluid
 from scheduling.offline.question import Question
-from scheduling.split_learning.rows import Rows, Solution
+from scheduling.split_learning.rows import Rows
 
 
 class TooLarge(SchedulingError):
@@ -30,8 +31,10 @@ class Solved:
 class Programme:
     """Columns of completions, with what each is worth; a job has at most one, or exactly one where it has to run."""
 
-    def __init__(self, question: Question, most: int) -> None:
+    def __init__(self, question: Question, most: int, fixing: Fixing | None) -> None:
         self.question = question
+        self.fixing = fixing
+        """Drops columns of schedules that are worse than what is known."""
         self.rows = Rows()
         self._most = most
         self._worth = make_fluid(question).worth
@@ -46,8 +49,12 @@ class Programme:
 
     def open_job(self, i: int) -> None:
         """Begin with a job: complete after the end, where nothing is counted, if that may be."""
-        if np.isfinite(self._worth[i, -1]):
+        if np.isfinite(self._worth[i, -1]) and self.may_complete(i, self.question.slots + 1):
             self._add(i, float(self._worth[i, -1]))
+
+    def may_complete(self, i: int, at: int) -> bool:
+        """Whether that can be better than what is known."""
+        return self.fixing is None or self.fixing.completes(i, at)
 
     def completion(self, i: int, at: int) -> int:
         """A binary column: job i is complete at this slot, counted from the start."""
@@ -62,32 +69,31 @@ class Programme:
         """To the optimum, or for so many seconds."""
         self._close()
         if not self.rows.columns:
-            return Solved(0.0, 0.0, optimal=True)
-        return self._read(self.rows.solve(seconds))
+            return self._better(0.0, 0.0, optimal=True)
+        solution = self.rows.solve(seconds)
+        found = None if solution.values is None else self._total(solution.values)
+        # The solver's objective is a sum of doubles times near-binaries; `found` is the schedule's own.
+        worth = found if found is not None and solution.optimal else -solution.bound
+        return self._better(worth, found, optimal=solution.optimal)
 
     def relax(self, seconds: float) -> Solved:
         """The bound of the linear relaxation, if that takes no longer. Instead of `solve`."""
         self._close()
-        if not self.rows.columns:
-            return Solved(0.0, 0.0, optimal=True)
-        bound = self.rows.solve(seconds, whole=False).bound
+        bound = self.rows.solve(seconds, whole=False).bound if self.rows.columns else 0.0
+        return self._better(-bound, None, optimal=False)
+
+    def _better(self, worth: float, found: float | None, *, optimal: bool) -> Solved:
+        """As the objective counts. What was dropped is worse than what is known, which may be the best there is."""
         sign = 1.0 if self.question.most else -1.0
-        return Solved(-sign * bound if np.isfinite(bound) else None, None, optimal=False)
+        if self.fixing is not None:
+            worth = max(worth, self.fixing.incumbent)
+        bound = sign * worth if np.isfinite(worth) else None
+        return Solved(bound, None if found is None else sign * found, optimal and bound is not None)
 
     def _close(self) -> None:
         for i in range(len(self.question.bids)):
             low = 0.0 if self.question.most else 1.0
             self.rows.row([(column, 1.0) for column, _ in self._ends[i]], low=low, high=1.0)
-
-    def _read(self, solution: Solution) -> Solved:
-        sign = 1.0 if self.question.most else -1.0
-        found = None if solution.values is None else self._total(solution.values)
-        worth = -solution.bound
-        if found is not None and solution.optimal:
-            # The solver's objective is a sum of doubles times near-binaries; this is the schedule's own.
-            worth = found
-        bound = sign * worth if np.isfinite(worth) else None
-        return Solved(bound, None if found is None else sign * found, solution.optimal)
 
     def _total(self, values: Floats) -> float:
         return sum(worth for ends in self._ends.values() for column, worth in ends if values[column] > 0.5)

@@ -8,6 +8,8 @@ import numpy as np
 
 from scheduling.arrays import Ints
 from scheduling.bid import Architecture, Bid
+from scheduling.offline.fixing import Fixing
+from scheduling.offline.goods import Goods
 from scheduling.offline.programme import Cells, Programme
 from scheduling.offline.question import Question
 from scheduling.policy import Objective
@@ -25,7 +27,7 @@ class _Size(NamedTuple):
     slots: int
 
 
-def rigid_programme(question: Question, most: int) -> Programme:
+def rigid_programme(question: Question, most: int, fixing: Fixing | None = None) -> Programme:
     """Every rigid schedule of every job; raises TooLarge above `most` columns.
 
     Notes
@@ -35,8 +37,8 @@ def rigid_programme(question: Question, most: int) -> Programme:
     and y workers on the host, B z >= b (n h - y), which says nothing where h = 0. For welfare (DPS, eq. 12) each host
     has enough for all workers elsewhere, so one is enough; else (weighted completion, 2i) all hosts together have.
     """
-    programme = Programme(question, most)
-    cells = Cells(programme)
+    programme = Programme(question, most, fixing)
+    cells, goods = Cells(programme), Goods(question.inventory)
     inventory = question.inventory
     rooms = _Rooms(
         machines(inventory.capacity, inventory.worker_demand), machines(inventory.capacity, inventory.ps_demand)
@@ -48,6 +50,8 @@ def rigid_programme(question: Question, most: int) -> Programme:
             for start in range(max(0, bid.arrival - question.start), question.slots - size.slots - question.tail + 1):
                 able = np.flatnonzero(ready <= start).tolist()
                 job = _Job(programme, cells, i, size, start, start + size.slots + question.tail)
+                if not job.may(goods):
+                    continue
                 if size.spread:
                     job.add_spread(able, rooms)
                 else:
@@ -85,6 +89,14 @@ class _Job(NamedTuple):
     size: _Size
     start: int
     end: int
+
+    def may(self, goods: Goods) -> bool:
+        """Whether that can be better than what is known, with one PS if any."""
+        fixing, size = self.programme.fixing, self.size
+        use = size.number * goods.worker[size.worker]
+        if size.ps is not None:
+            use = use + goods.ps[size.ps]
+        return fixing is None or fixing.holds(self.i, self.start + size.slots, use, self.start, self.end)
 
     def add_together(self, able: list[int]) -> None:
         """On one server, with one PS."""

@@ -27,7 +27,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @each_policy
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(seed=seeds, level=st.floats(0, 20))
 def test_none_beats_a_bound_for_any_schedule(name: str, parameters: Json, seed: int, level: float) -> None:
     drawn, bids, going = run(make_policy(name, parameters), seed)

@@ -1,0 +1,201 @@
+"""Bounds and optima: `python -m benchmarks.offline [--quick] [--seconds N] [--traces DIR]`.
+
+Small instances of 10 jobs and 10 slots by the papers' ranges, jobs that could be complete alone; mid-size ones of 100
+jobs and 100 slots; and a day of Philly with what policies come to. Seconds are of the processor.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import perf_counter, process_time
+
+import numpy as np
+
+from benchmarks.philly import DAY, SLOT_S, TRACES
+from benchmarks.preemptive_quality import draw_near
+from cluster.traces.formats import open_trace
+from cluster.traces.records import TraceJob
+from scheduling.bid import Bid
+from scheduling.instance_preemptive import read_preemptive
+from scheduling.inventory import Inventory
+from scheduling.kernels import warm_up
+from scheduling.ledger import Ledger
+from scheduling.offline import Covers, Kind, Question, best_bound, lagrangian
+from scheduling.policy import Objective
+from scheduling.registry import make_policy
+from scheduling.simulation import simulate
+from studies.traces.machines import gpu_cluster
+from studies.traces.mapping import Rules, to_bids
+from studies.workloads import dps, oasis, weighted_completion
+
+JOBS = SLOTS = 10
+NEAR = 0.15
+"""By how much the bound of divided jobs may be above the optimum of small instances, in the mean."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is known of one instance."""
+
+    kind: Kind
+    gap: float | None
+    divided: float | None
+    """Bound of divided jobs over the best schedule, less 1."""
+    seconds: float
+    divided_seconds: float
+
+
+def measure(question: Question, *, seconds: float) -> Row:
+    """The bound of divided jobs, then the best that so many seconds on the wall bring."""
+    began = process_time()
+    divided = lagrangian(question, lambda: seconds).answer.bound if question.covers is not Covers.QUEUED else None
+    between = process_time()
+    until = perf_counter() + seconds
+    answer = best_bound(question, _left(until))
+    spent = process_time() - between
+    best = answer.incumbent
+    if divided is None or not best:
+        return Row(answer.kind, answer.gap, None, spent, between - began)
+    ratio = divided / best if question.most else best / divided
+    return Row(answer.kind, answer.gap, ratio - 1.0, spent, between - began)
+
+
+def _left(until: float) -> Callable[[], float]:
+    return lambda: until - perf_counter()
+
+
+def chosen(bids: Sequence[Bid], inventory: Inventory, covers: Covers) -> Question | None:
+    """The first of those that could be complete in time alone; None if there are too few."""
+    whole = Question(tuple(bids), inventory, 0, SLOTS, covers=covers, open_end=False)
+    able = [bid for bid in bids if lagrangian(replace(whole, bids=(bid,)), lambda: 0.0).answer.bound > 0.0]
+    return replace(whole, bids=tuple(able[:JOBS])) if len(able) >= JOBS else None
+
+
+def small_oasis(rng: np.random.Generator) -> Question | None:
+    """Ten servers of each pool; jobs arrive in the first half."""
+    drawn = oasis.draw(oasis.Setting(servers=10, slots=SLOTS, jobs=60, arrivals=0.5), rng)
+    return chosen(drawn.bids, drawn.inventory, Covers.ELASTIC)
+
+
+def small_dps(rng: np.random.Generator) -> Question | None:
+    """Three servers; the cloud is too far for ten slots."""
+    ranges = dps.Setting(servers=3, slots=SLOTS, jobs=60, types=2, chunks=(2, 6), epochs=(10, 20), minibatches=(10, 40))
+    drawn = dps.draw(ranges, rng)
+    return chosen(drawn.bids, drawn.inventory, Covers.RIGID)
+
+
+def small_queued(rng: np.random.Generator) -> Question:
+    """Three or four jobs in whole slots."""
+    instance = read_preemptive(draw_near(rng))
+    return Question(instance.bids, instance.inventory, 0, 40 * instance.scale, Objective.COMPLETION, Covers.QUEUED)
+
+
+def mid_oasis(rng: np.random.Generator) -> Question:
+    """100 jobs, 100 slots, 20 servers of each pool."""
+    drawn = oasis.draw(oasis.Setting(servers=20, slots=100, jobs=100), rng)
+    return Question(drawn.bids, drawn.inventory, 0, 100, covers=Covers.ELASTIC, open_end=False)
+
+
+def mid_dps(rng: np.random.Generator) -> Question:
+    """100 jobs, 100 slots, 20 servers and the cloud."""
+    drawn = dps.draw(dps.Setting(servers=20, slots=100, jobs=100), rng)
+    return Question(drawn.bids, drawn.inventory, 0, 100, covers=Covers.RIGID, open_end=False)
+
+
+def mid_weighted(rng: np.random.Generator) -> Question:
+    """100 jobs, 30 servers; the rolling policy is the schedule that is known."""
+    drawn = weighted_completion.draw(weighted_completion.Setting(servers=30, slots=100, jobs=100), rng)
+    policy = make_policy("weighted_completion", {})
+    done = simulate(policy, drawn.bids, Ledger(drawn.inventory, start=0, slots=400), until=4000).done
+    bids = tuple(job.bid for job in done.values())
+    known = sum(job.bid.utility.value * (job.completion or 0) for job in done.values())
+    end = max(job.completion or 0 for job in done.values())
+    return Question(bids, drawn.inventory, 0, end, Objective.WEIGHTED_COMPLETION, known=known)
+
+
+Draw = Callable[[np.random.Generator], Question | None]
+SMALL: dict[str, Draw] = {"welfare, elastic": small_oasis, "welfare, rigid": small_dps, "total time": small_queued}
+MID: dict[str, Draw] = {"welfare, elastic": mid_oasis, "welfare, rigid": mid_dps, "weighted, any": mid_weighted}
+
+
+def table(draws: dict[str, Draw], *, instances: int, seconds: float, seed: int) -> Iterator[str]:
+    """One line a setting."""
+    yield (
+        f"{'':>17} {'proven':>7} {'gap, mean':>10} {'worst':>7} {'CPU-s':>7} {'worst':>7}"
+        f"   divided jobs: {'above':>6} {'worst':>7} {'CPU-s':>6}"
+    )
+    for name, draw in draws.items():
+        rng = np.random.default_rng(seed)
+        rows: list[Row] = []
+        while len(rows) < instances:
+            question = draw(rng)
+            if question is not None:
+                rows.append(measure(question, seconds=seconds))
+        gaps = [row.gap for row in rows if row.gap is not None]
+        spent = [row.seconds for row in rows]
+        proven = sum(row.kind is Kind.MILP_OPTIMAL or row.gap == 0 for row in rows)
+        worst = f"{np.mean(gaps):10.1%} {max(gaps):7.1%}" if gaps else f"{'-':>10} {'-':>7}"
+        line = f"{name:>17} {f'{proven}/{len(rows)}':>7} {worst}"
+        line += f" {np.mean(spent):7.2f} {max(spent):7.2f}"
+        above = [row.divided for row in rows if row.divided is not None]
+        if above:
+            cost = np.mean([row.divided_seconds for row in rows])
+            line += f"   {'':>13} {np.mean(above):6.1%} {max(above):7.1%} {cost:6.2f}"
+        yield line
+
+
+def philly(*, folder: Path, seed: int, seconds: float, policies: Sequence[str]) -> Iterator[str]:
+    """Bounds of a day, and what policies come to."""
+    if not folder.is_dir():
+        yield f"not measured: no traces in {folder.name}; --traces says where they are"
+        return
+    inventory = gpu_cluster(DAY.gpus)
+    rows = open_trace(folder / DAY.file, TraceJob).rows
+    bids = to_bids(rows, inventory, Rules(slot_s=SLOT_S), np.random.default_rng(seed)).bids
+    yield f"{len(bids):,} jobs, {DAY.gpus} GPUs, slots of 10 minutes; values synthetic, arrivals and sizes real"
+    yield f"{'policy':>20} {'objective':>20} {'came to':>14} {'bound':>14} {'gap':>7} {'CPU-s':>6}"
+    for name in policies:
+        policy = make_policy(name, {})
+        done = simulate(policy, bids, Ledger(inventory, start=0, slots=3600), until=40_000).done.values()
+        served = tuple(job.bid for job in done)
+        ends = [(job.bid, job.completion or 0) for job in done]
+        totals = {
+            Objective.WELFARE: (bids, sum(bid.utility.at(end - bid.arrival) for bid, end in ends)),
+            Objective.COMPLETION: (served, float(sum(end - bid.arrival for bid, end in ends))),
+        }
+        for objective, (about, total) in totals.items():
+            question = Question(tuple(about), inventory, 0, 600, objective, known=total)
+            began, until = process_time(), perf_counter() + seconds
+            answer = best_bound(question, _left(until))
+            gap = "-" if answer.gap is None else f"{answer.gap:.1%}"
+            spent = process_time() - began
+            yield f"{name:>20} {objective:>20} {total:14,.0f} {answer.bound:14,.0f} {gap:>7} {spent:6.1f}"
+
+
+def main() -> None:
+    """Print three tables."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.offline", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a few instances, no trace")
+    parser.add_argument("--seconds", type=float, default=60.0, help="on the wall, for each instance")
+    parser.add_argument("--instances", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--traces", type=Path, default=TRACES)
+    arguments = parser.parse_args()
+    warm_up()
+    instances, seconds = (2, 10.0) if arguments.quick else (arguments.instances, arguments.seconds)
+    print(f"{JOBS} jobs, {SLOTS} slots (total time: 3 or 4 jobs)")
+    for line in table(SMALL, instances=instances, seconds=seconds, seed=arguments.seed):
+        print(line, flush=True)
+    print("\n100 jobs, 100 slots")
+    for line in table(MID, instances=1 if arguments.quick else 3, seconds=seconds, seed=arguments.seed):
+        print(line, flush=True)
+    if not arguments.quick:
+        print()
+        policies = ("fifo", "drf", "tiresias", "dps")
+        for line in philly(folder=arguments.traces, seed=arguments.seed, seconds=seconds, policies=policies):
+            print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

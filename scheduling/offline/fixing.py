@@ -1,0 +1,68 @@
+"""Columns that no schedule better than the incumbent uses, by the prices of divided jobs."""
+
+import numpy as np
+
+from scheduling.arrays import Floats, Ints
+from scheduling.offline.duality import Market, Proof
+from scheduling.offline.fluid import Fluid, make_fluid
+from scheduling.offline.fluid_kernel import Modes, respond
+from scheduling.offline.question import Question
+
+SLACK = 1e-7
+"""Of all that is compared: sums of doubles may not drop a column that is just as good."""
+
+
+class Fixing:
+    """Whether a schedule with some column can be as good as the incumbent.
+
+    With the bound B = sum_j best_j + capacity sold that prices prove, a schedule in which job j has a payoff of x at
+    these prices comes to B - best_j + x at most.
+    """
+
+    def __init__(self, question: Question, proof: Proof, incumbent: float) -> None:
+        self.incumbent = incumbent if question.most else -incumbent
+        """More is better, whatever the objective."""
+        self._fluid = make_fluid(question)
+        market = Market(self._fluid)
+        self._value = market.ask(proof.prices * self._fluid.supply).value
+        self._best = market.best.copy()
+        self._prices = proof.prices
+        before = np.zeros((1, self._prices.shape[1]))
+        self._sold = np.concatenate([before, np.cumsum(self._prices, axis=0)])
+        self._by_slot = _payoffs(self._fluid, self._prices)
+
+    def completes(self, i: int, at: int) -> bool:
+        """Whether job i may be complete at this slot, counted from the start; T + 1: later than the end."""
+        later = at > len(self._prices)
+        return self._may(i, float(self._fluid.worth[i, -1] if later else self._by_slot[i, at]))
+
+    def holds(self, i: int, at: int, use: Ints, start: int, end: int) -> bool:
+        """Whether it may besides hold goods, G numbers, in all slots [start, end)."""
+        cost = float(use @ (self._sold[end] - self._sold[start]))
+        return self._may(i, float(self._fluid.worth[i, at]) - cost)
+
+    def _may(self, i: int, payoff: float) -> bool:
+        slack = SLACK * (abs(self._value) + abs(self.incumbent) + abs(float(self._best[i])))
+        return self._value - float(self._best[i]) + payoff >= self.incumbent - slack
+
+
+def _payoffs(fluid: Fluid, prices: Floats) -> Floats:
+    """Worth less the least cost of completion by slot 0..T, J x (T + 1); minus infinity where that cannot be."""
+    slots = len(prices)
+    found = np.full((len(fluid.worth), slots + 1), -np.inf)
+    for i, worth in enumerate(fluid.worth):
+        rows = np.arange(fluid.modes.begin[i], fluid.modes.begin[i + 1])
+        copies = np.tile(rows, slots + 1)
+        # A job for each completion, which is worth something until then only.
+        modes = Modes(
+            np.arange(slots + 2) * len(rows),
+            fluid.modes.speed[copies],
+            fluid.modes.use[copies],
+            fluid.modes.first[copies],
+        )
+        until = np.full((slots + 1, slots + 2), -np.inf)
+        for at in range(slots + 1):
+            until[at, : at + 1] = worth[at]
+        nobody = np.zeros(slots + 1, dtype=np.bool_)
+        respond(modes, prices, until, nobody, found[i], np.zeros(slots + 1, np.int64), np.zeros_like(prices))
+    return found
