@@ -49,18 +49,19 @@ def figure(lengths: Sequence[Length], *, key: str = "plan slots") -> Drawing:
         legend=legend(),
         margin={"l": 60, "r": 60, "t": 56, "b": 48},
         xaxis={"title": {"text": "slot, ms"}, "type": "log", "tickvals": at, "automargin": True},
-        yaxis={"title": {"text": "makespan, ms"}, "rangemode": "tozero", "automargin": True},
+        yaxis={"title": {"text": "makespan, ms"}, "automargin": True},
         yaxis2={
             "title": {"text": "time to compute, s"},
             "overlaying": "y",
             "side": "right",
             "rangemode": "tozero",
             "showgrid": False,
+            "tickformat": ".2~g",
             "zeroline": False,
             "automargin": True,
         },
     )
-    note = "Times are rounded up to whole slots: longer ones cost makespan and save time to compute."
+    note = "Times are rounded up to whole slots, so that longer ones cost makespan. The time to compute is that of these runs."
     return Drawing(data, drawn, note=note)
 
 

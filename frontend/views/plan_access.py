@@ -10,9 +10,10 @@ from studies.models import Plan
 from studies.plans import readings
 
 
-def own_plan(request: HttpRequest, number: int) -> Plan:
-    """The plan, if the visitor may see it; else it is not there."""
-    return get_object_or_404(readings.visible_plans(viewer_of(request)), pk=min(number, 2**63 - 1))
+def own_plan(request: HttpRequest, number: int, *, without: tuple[str, ...] = ()) -> Plan:
+    """The plan, if the visitor may see it; else it is not there. Some columns may be left for later: they are large."""
+    plans = readings.visible_plans(viewer_of(request)).defer(*without)
+    return get_object_or_404(plans, pk=min(number, 2**63 - 1))
 
 
 def tag_of_plan(request: HttpRequest, plan: Plan) -> str:

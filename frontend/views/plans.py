@@ -117,7 +117,7 @@ def part(request: HttpRequest, number: int) -> HttpResponse:
 @require_safe
 def version(request: HttpRequest, number: int) -> HttpResponse:
     """Says whether anything changed, for pages that ask."""
-    tag = tag_of_plan(request, own_plan(request, number))
+    tag = tag_of_plan(request, own_plan(request, number, without=("instance", "result")))
     return unless_tagged(request, tag, lambda: HttpResponse(f"version {tag}", content_type="text/plain"))
 
 
