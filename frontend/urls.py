@@ -27,6 +27,7 @@ urlpatterns: list[URLPattern] = [
     path("plans/new/", plans.new_plan, name="plan_new"),
     path("plans/<int:number>/", plans.plan_page, name="plan"),
     path("plans/<int:number>/part", plans.part, name="plan_part"),
+    path("plans/<int:number>/tables", plans.tables, name="plan_tables"),
     path("plans/<int:number>/version", plans.version, name="plan_version"),
     path("plans/<int:number>/course.json", plans.course, name="plan_course"),
     path("plans/<int:number>/gantt.json", plans.gantt, name="plan_gantt"),

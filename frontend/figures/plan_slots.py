@@ -61,7 +61,9 @@ def figure(lengths: Sequence[Length], *, key: str = "plan slots") -> Drawing:
             "automargin": True,
         },
     )
-    note = "Times are rounded up to whole slots, so that longer ones cost makespan. The time to compute is that of these runs."
+    note = (
+        "Times are rounded up to whole slots, so that longer ones cost makespan; the time to compute is of these runs."
+    )
     return Drawing(data, drawn, note=note)
 
 

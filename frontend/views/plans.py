@@ -115,6 +115,18 @@ def part(request: HttpRequest, number: int) -> HttpResponse:
 
 @login_required
 @require_safe
+def tables(request: HttpRequest, number: int) -> HttpResponse:
+    """Helpers and clients, below the charts, for pages that are open."""
+    plan = own_plan(request, number)
+    return unless_tagged(
+        request,
+        tag_of_plan(request, plan),
+        lambda: render(request, "frontend/_plan_tables.html", _tables_context(plan)),
+    )
+
+
+@login_required
+@require_safe
 def version(request: HttpRequest, number: int) -> HttpResponse:
     """Says whether anything changed, for pages that ask."""
     tag = tag_of_plan(request, own_plan(request, number, without=("instance", "result")))
@@ -244,16 +256,12 @@ def _pieces(plan: Plan) -> list[plan_gantt.Piece]:
 def _context(request: HttpRequest, number: int) -> dict[str, Any]:
     plan = own_plan(request, number)
     others = list(plan.others.order_by("helpers", "pk").defer(*readings.LARGE))
-    clients = sorted(readings.clients_of(plan), key=lambda client: (client.slack, client.client))
     return {
-        "plan": plan,
         "query": request.GET.urlencode(),
         "spreads": spread_choices(request),
         "seconds_of_makespan": None if plan.makespan is None else plan.makespan * plan.slot_ms / 1000,
         "took_s": plan.took_s(),
-        "helpers": readings.helpers_of(plan),
-        "clients": clients[:MOST_ROWS],
-        "left_out": max(0, len(clients) - MOST_ROWS),
+        **_tables_context(plan),
         "rivals": _rivals([plan, *(other for other in others if other.question == Question.METHOD)]),
         "larger": _rivals([plan, *(other for other in others if other.question == Question.HELPER)]),
         "lengths": lengths_of(plan),
@@ -261,6 +269,16 @@ def _context(request: HttpRequest, number: int) -> dict[str, Any]:
         "changes": readings.changes_of(plan)[:MOST_ROWS],
         "changes_left_out": max(0, len(readings.changes_of(plan)) - MOST_ROWS),
         "every_method_asked": set(METHODS) <= {plan.method, *(other.method for other in others)},
+    }
+
+
+def _tables_context(plan: Plan) -> dict[str, Any]:
+    clients = sorted(readings.clients_of(plan), key=lambda client: (client.slack, client.client))
+    return {
+        "plan": plan,
+        "helpers": readings.helpers_of(plan),
+        "clients": clients[:MOST_ROWS],
+        "left_out": max(0, len(clients) - MOST_ROWS),
     }
 
 

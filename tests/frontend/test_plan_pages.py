@@ -18,7 +18,7 @@ from studies.plans.wish import Wish
 from studies.work.rows import WorkState
 
 FORM = {"label": "mine", "example": "tiny", "method": "exact", "seconds": "5", "seed": "0"}
-PARTS = ("", "part", "version", "course.json", "gantt.json", "schedule.csv", "course.csv", "clients.csv")
+PARTS = ("", "part", "tables", "version", "course.json", "gantt.json", "schedule.csv", "course.csv", "clients.csv")
 
 
 @pytest.fixture
