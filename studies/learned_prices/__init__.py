@@ -1,0 +1,1 @@
+"""Prices learned in one period and judged in the next."""
