@@ -5,84 +5,22 @@ our default, it is drawn beside. FIFO gives a job as many workers as it has chun
 have no place on the empty network); DRF is that of `scheduling/baselines`, which is stronger than the paper's.
 """
 
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
 
 import numpy as np
 
-from scheduling.baselines.drf import Drf
-from scheduling.baselines.fifo import Fifo
-from scheduling.baselines.floor import Floor
-from scheduling.baselines.gang import Gang
-from scheduling.baselines.whole_gang import whole_gang
-from scheduling.bid import Bid
-from scheduling.dps import Dps
-from scheduling.policy import Policy
+from studies.papers.dps_cases import DRF, FIFO, LEARNED, PRINTED, SCHEMES, Case, ran
+from studies.papers.dps_optimum import FIGURES as OPTIMUM
 from studies.papers.figure import Data, Figure, Finding, Paper, Series, Task, found
-from studies.papers.runs import Ran, by_end, listed, run
-from studies.workloads.dps import UTILITIES, Setting, Workload, draw, draw_bid
+from studies.papers.runs import listed
+from studies.workloads.dps import UTILITIES, Setting
 
-PRINTED, LEARNED, FIFO, DRF = "DPS", "DPS, learned prices", "FIFO", "DRF"
-SCHEMES = (PRINTED, LEARNED, FIFO, DRF)
 LINEAR, INVERSE, SIGMOID = "linear", "inverse", "sigmoid"
 VALUE, PAYMENT = "value", "payment"
 LEAD = 0.95
 """By at least so much DPS is said to be better than others."""
 SLOWEST_S = 2.0
 """A decision is said to take less."""
-
-
-@dataclass(frozen=True)
-class WholeFifo(Fifo):
-    """FIFO whose jobs have as many workers as they have chunks."""
-
-    def gang(self, bid: Bid, floor: Floor) -> Gang | None:
-        """The job's gang; None if it is impossible."""
-        return whole_gang(bid, floor)
-
-
-@dataclass(frozen=True)
-class Case:
-    """A part of a network, and some of its jobs: figures that vary one of them keep the rest as it is."""
-
-    whole: Setting
-    servers: int
-    jobs: int
-    cloud: int = 1
-    """The cloud is so many times smaller than the paper's."""
-
-
-@lru_cache(maxsize=128)
-def _drawn(case: Case, seed: int) -> tuple[Dps, Workload]:
-    """Printed prices of an earlier time, and a workload whose jobs are worth nothing after the end."""
-    rng = np.random.default_rng(seed)
-    setting = case.whole
-    work = draw(setting, rng)
-    earlier = [draw_bid(setting, work.inventory, rng, name=str(i), arrival=0) for i in range(setting.jobs)]
-    kept = np.sort(rng.permutation(setting.jobs)[: case.jobs]).tolist()
-    there = [*range(case.servers), setting.servers]
-    capacity = work.inventory.capacity[there]
-    capacity[-1] //= case.cloud
-    inventory = replace(
-        work.inventory,
-        servers=tuple(work.inventory.servers[s] for s in there),
-        cloud=tuple(work.inventory.cloud[s] for s in there),
-        capacity=capacity,
-    )
-    bids = [replace(bid, delay=tuple(bid.delay[s] for s in there)) for bid in (work.bids[i] for i in kept)]
-    past = [replace(bid, delay=tuple(bid.delay[s] for s in there)) for bid in earlier]
-    eta_worker, eta_ps = Dps().printed_etas(past, inventory, end=setting.slots)
-    printed = Dps(price="printed", eta_worker=eta_worker, eta_ps=eta_ps)
-    return printed, Workload(inventory, by_end(bids, setting.slots))
-
-
-@lru_cache(maxsize=1024)
-def ran(name: str, case: Case, seed: int) -> Ran:
-    """What came of a scheme."""
-    printed, work = _drawn(case, seed)
-    schemes: dict[str, Policy] = {PRINTED: printed, LEARNED: Dps(), FIFO: WholeFifo(), DRF: Drf()}
-    slots = case.whole.slots
-    return run(schemes[name], work.bids, work.inventory, slots=slots, until=slots)
 
 
 def _case(task: Task, utility: str = SIGMOID) -> Case:
@@ -221,6 +159,7 @@ PAPER = Paper(
     figures=(
         _welfare("8", SIGMOID, servers=False),
         _welfare("9", SIGMOID, servers=True),
+        *OPTIMUM,
         _welfare("12", LINEAR, servers=False),
         _welfare("13", LINEAR, servers=True),
         _welfare("14", INVERSE, servers=False),

@@ -11,10 +11,14 @@ from scheduling.arrays import Floats, Json
 from scheduling.bid import Bid
 from scheduling.inventory import Inventory
 from scheduling.ledger import Ledger
+from scheduling.offline import Question, best_bound
 from scheduling.policy import Policy
 from scheduling.running_book import RunningBook
 from scheduling.simulation import Simulation
 from scheduling.utility import Utility
+
+BUDGET_S = 60.0
+"""For a bound. It never grows less while one is sought, so that the same seed gives the same bytes: steps end it."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,15 @@ def run(policy: Policy, bids: Sequence[Bid], inventory: Inventory, *, slots: int
         ceiling=max((decision.ceiling for decision in over.decisions), default=0.0),
         decision_s=float(np.mean(spent)),
     )
+
+
+def share_of_best(welfare: Sequence[float], question: Question) -> tuple[float, ...]:
+    """Shares of the most welfare that any schedule covered could have had: of its bound, so shares are at least these.
+
+    1 where nobody could have had any.
+    """
+    bound = best_bound(replace(question, known=max(welfare)), lambda: BUDGET_S).bound
+    return tuple(one / bound if bound > 0 else 1.0 for one in welfare)
 
 
 def listed(numbers: ArrayLike, digits: int = 2) -> str:

@@ -4,22 +4,18 @@ A_online as printed: batches at the ends of doubling intervals, with prices. Rol
 A_maxweight, is drawn beside. Baselines are those of `scheduling/baselines`.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from time import process_time
 
 import numpy as np
 
-from scheduling.baselines.jain import pack_right_to_left
 from scheduling.bid import Architecture, Bid
-from scheduling.consumption import consumption_price, consumptions
-from scheduling.ledger import Ledger
-from scheduling.maxweight import pack
-from scheduling.policy import Job
-from scheduling.weighted_completion import WeightedCompletion, in_order
+from scheduling.weighted_completion import WeightedCompletion
 from studies.papers.figure import Data, Figure, Finding, Paper, Task, found
+from studies.papers.maxweight import FIGURES as MAXWEIGHT
 from studies.papers.runs import listed
+from studies.papers.weighted_cases import FACTORS, drawn, setting_of
 from studies.weighted_completion.rivals import (
     BASELINES,
     completions,
@@ -27,35 +23,20 @@ from studies.weighted_completion.rivals import (
     longest,
     printed,
     printed_horizon,
-    printed_lambda,
     sums,
 )
-from studies.workloads.weighted_completion import Setting, Workload, draw
+from studies.workloads.weighted_completion import Setting, Workload
 
 ONLINE, ROLLING = "A_online", "A_online, rolling"
 FIFO, DRF, ANTMAN, TIRESIAS = "FIFO", "DRF", "AntMan", "Tiresias"
 OTHERS = {FIFO: "fifo", DRF: "drf placed", ANTMAN: "antman", TIRESIAS: "tiresias"}
-MAXWEIGHT, UNPRICED, JAIN = "A_maxweight", "A_maxweight, no price", "Jain et al."
 LESS = 0.30
 """By at least so much A_online is said to be better than the others."""
 LONGEST_S = 120.0
 """A run is said to take less."""
-FACTORS = (0.01, 1.0, 10_000.0)
-"""Of F: the greatest weight for a unit of consumption over the least."""
 ANY = "any type"
 ALONE = 4
 """The horizon of the printed scheduler is at least so many times what the longest job takes with all its workers."""
-
-
-@lru_cache(maxsize=128)
-def _drawn(setting: Setting, seed: int) -> Workload:
-    return draw(setting, np.random.default_rng(seed))
-
-
-def _setting(task: Task, architecture: Architecture = Architecture.PS) -> Setting:
-    small = Setting(jobs=6, servers=6, slots=14, workers=3, pss=2)
-    middle, full = Setting(jobs=30, servers=50, slots=100), Setting(jobs=100, servers=150, slots=300)
-    return replace(task.pick(small, middle, full), architecture=architecture)
 
 
 def _total(name: str, work: Workload, *, last: int, factor: float = 1.0) -> float:
@@ -69,13 +50,13 @@ def _total(name: str, work: Workload, *, last: int, factor: float = 1.0) -> floa
 
 @lru_cache(maxsize=512)
 def _scheme(name: str, setting: Setting, seed: int) -> float:
-    return _total(name, _drawn(setting, seed), last=setting.slots)
+    return _total(name, drawn(setting, seed), last=setting.slots)
 
 
 def _by(task: Task, architecture: Architecture, *, servers: bool) -> Data:
-    setting = _setting(task, architecture)
+    setting = setting_of(task, architecture)
     jobs = task.pick((3, 6, 9), (10, 20, 30), (50, 100, 150))
-    counts = task.pick((3, 6, 12), (25, 50, 100), (50, 100, 150, 200))
+    counts = task.pick((3, 6), (25, 50, 100), (50, 100, 150, 200))
 
     def measure(count: int, seed: int) -> dict[str, float]:
         mine = replace(setting, servers=count) if servers else replace(setting, jobs=count)
@@ -96,10 +77,10 @@ def _judge_totals(data: Data) -> Finding:
 
 
 def _by_bound(task: Task) -> Data:
-    setting = _setting(task)
+    setting = setting_of(task)
 
     def measure(factor: float, seed: int) -> dict[str, float]:
-        return {ONLINE: _total(ONLINE, _drawn(setting, seed), last=setting.slots, factor=factor)}
+        return {ONLINE: _total(ONLINE, drawn(setting, seed), last=setting.slots, factor=factor)}
 
     return task.sweep(FACTORS, measure)
 
@@ -115,15 +96,15 @@ def _judge_bound(data: Data) -> Finding:
 
 
 def _times(task: Task) -> Data:
-    setting = _setting(task)
-    jobs = task.pick((3, 6, 9), (10, 20, 30), (50, 100, 150))
+    setting = setting_of(task)
+    jobs = task.pick((3, 9), (10, 20, 30), (50, 100, 150))
 
     def measure(count: int, seed: int) -> dict[str, float]:
         row = {}
         for name in (ONLINE, ROLLING):
             for architecture in Architecture:
                 mine = replace(setting, jobs=count, architecture=architecture)
-                work = _drawn(mine, seed)
+                work = drawn(mine, seed)
                 began = process_time()
                 _total(name, work, last=mine.slots)
                 row[f"{name}, {architecture}"] = process_time() - began
@@ -139,100 +120,14 @@ def _judge_times(data: Data) -> Finding:
     return found(f"with the most jobs: {words}", direction=all(grows), size=slowest < LONGEST_S)
 
 
-def _weights(setting: Setting, seed: int, deadline: int, *, factor: float = 1.0) -> dict[str, float]:
-    """Weight placed by a deadline common to all, who are there from the start."""
-    work = _drawn(setting, seed)
-    bids = [replace(bid, arrival=0) for bid in work.bids]
-    ledger = Ledger(work.inventory, start=0, slots=deadline)
-    known = consumptions(bids, ledger)
-    ordered = [job.bid for job in in_order([Job(bid, (), None) for bid in bids], known, "density")]
-    lambdas = {MAXWEIGHT: printed_lambda(work, slots=deadline, factor=factor), UNPRICED: 1.0}
-    rows = [(bid.utility.value, known[bid.id]) for bid in bids]
-    prices = {name: consumption_price(base, rows, work.inventory) for name, base in lambdas.items()}
-    placed = {name: set(pack(ordered, ledger, price, [(0, deadline)])) for name, price in prices.items()}
-    placed[JAIN] = set(pack_right_to_left(bids, ledger, [(0, deadline)]))
-    return {name: _weight(bids, ids) for name, ids in placed.items()}
-
-
-def _weight(bids: Sequence[Bid], ids: set[str]) -> float:
-    return float(sum(bid.utility.value for bid in bids if bid.id in ids))
-
-
-def _deadline(task: Task) -> int:
-    return task.pick(60, 60, 60)
-
-
-def _many(task: Task) -> tuple[int, ...]:
-    return task.pick((6, 12, 18), (20, 40, 60), (50, 100, 150))
-
-
-def _by_jobs(task: Task) -> Data:
-    setting = _setting(task)
-    return task.sweep(_many(task), lambda jobs, seed: _weights(replace(setting, jobs=jobs), seed, _deadline(task)))
-
-
-def _judge_jobs(data: Data) -> Finding:
-    over = data[MAXWEIGHT].mean / data[JAIN].mean
-    return found(
-        f"A_maxweight over Jain et al.: {listed(over)}; without a price "
-        f"{listed(data[UNPRICED].mean / data[JAIN].mean)}",
-        direction=bool((over >= 1).all() and over.max() > 1),
-        size=bool(over.max() >= 1 + LESS),
-    )
-
-
-def _by_weight_bound(task: Task) -> Data:
-    setting = _setting(task)
-
-    def measure(factor: float, seed: int) -> dict[str, float]:
-        mine = {jobs: replace(setting, jobs=jobs) for jobs in _many(task)[1:]}
-        rows = {jobs: _weights(one, seed, _deadline(task), factor=factor) for jobs, one in mine.items()}
-        return {f"{jobs} jobs": row[MAXWEIGHT] for jobs, row in rows.items()}
-
-    return task.sweep(FACTORS, measure)
-
-
-def _judge_weight_bound(data: Data) -> Finding:
-    ratios = [float(one.mean[-1] / one.mean[0]) for one in data.series]
-    return found(
-        f"weight at F times {FACTORS[-1]:g} over that at {FACTORS[0]:g}: {listed(ratios)}",
-        direction=all(ratio < 1 for ratio in ratios),
-        size=all(ratio < 1 and (np.diff(one.mean) <= 0).all() for ratio, one in zip(ratios, data.series, strict=True)),
-    )
-
-
-def _by_fragments(task: Task) -> Data:
-    setting = _setting(task)
-    counts = task.pick((4, 8, 16), (25, 50, 100), (50, 100, 150, 200))
-
-    def measure(servers: int, seed: int) -> dict[str, float]:
-        rows = {
-            jobs: _weights(replace(setting, jobs=jobs, servers=servers), seed, _deadline(task)) for jobs in _many(task)
-        }
-        return {f"{jobs} jobs": row[MAXWEIGHT] for jobs, row in rows.items()}
-
-    return task.sweep(counts, measure)
-
-
-def _judge_fragments(data: Data) -> Finding:
-    ratios = [float(one.mean[-1] / one.mean[0]) for one in data.series]
-    more = bool((np.diff([one.mean for one in data.series], axis=0) > 0).all())
-    return found(
-        f"weight with the most servers over that with the fewest: {listed(ratios)}; it "
-        f"{'grows' if more else 'does not always grow'} with the jobs",
-        direction=float(np.mean(ratios)) < 1 and more,
-        size=all(ratio < 1 for ratio in ratios) and more,
-    )
-
-
 def _kinds(task: Task) -> Data:
     names = [f"type {m + 1}" for m in range(task.pick(2, 4, 4))]
 
     def measure(name: str, seed: int) -> dict[str, float]:
         row = {}
         for architecture in Architecture:
-            setting = replace(_setting(task, architecture), jobs=task.pick(4, 30, 100))
-            work = _drawn(setting, seed)
+            setting = replace(setting_of(task, architecture), jobs=task.pick(4, 30, 100))
+            work = drawn(setting, seed)
             mine = work if name == ANY else _only(work, names.index(name))
             for scheme in (ONLINE, ROLLING):
                 row[f"{scheme}, {architecture}"] = _total(scheme, mine, last=setting.slots)
@@ -263,8 +158,8 @@ def _counts(task: Task) -> Data:
     def measure(count: int, seed: int) -> dict[str, float]:
         row = {}
         for architecture in Architecture:
-            setting = replace(_setting(task, architecture), jobs=task.pick(4, 30, 100))
-            work = _drawn(setting, seed)
+            setting = replace(setting_of(task, architecture), jobs=task.pick(4, 30, 100))
+            work = drawn(setting, seed)
             mine = Workload(work.inventory, tuple(_at_most(bid, count) for bid in work.bids))
             for scheme in (ONLINE, ROLLING):
                 row[f"{scheme}, {architecture}"] = _total(scheme, mine, last=setting.slots)
@@ -332,15 +227,7 @@ PAPER = Paper(
             judge=_judge_times,
             timed=True,
         ),
-        Figure(
-            "8",
-            "Total weight of A_maxweight and of the greedy of Jain et al.",
-            x="jobs",
-            y="weight complete by the deadline",
-            claim="A_maxweight has much more. No numbers in the text; taken as at least 30 %.",
-            compute=_by_jobs,
-            judge=_judge_jobs,
-        ),
+        *MAXWEIGHT[:1],
         Figure(
             "9",
             "Total weighted completion by worker type",
@@ -360,23 +247,6 @@ PAPER = Paper(
             compute=_counts,
             judge=_judge_counts,
         ),
-        Figure(
-            "11",
-            "Total weight of A_maxweight by F",
-            x="F over the actual one",
-            y="weight complete by the deadline",
-            claim="The smaller F, the more weight. No numbers in the text.",
-            compute=_by_weight_bound,
-            judge=_judge_weight_bound,
-        ),
-        Figure(
-            "12",
-            "Total weight of A_maxweight by servers",
-            x="servers that share the same capacity",
-            y="weight complete by the deadline",
-            claim="More servers for the same capacity, less weight; more jobs, more weight. No numbers in the text.",
-            compute=_by_fragments,
-            judge=_judge_fragments,
-        ),
+        *MAXWEIGHT[1:],
     ),
 )
