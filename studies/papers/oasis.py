@@ -178,7 +178,7 @@ def _judge_optimum(data: Data) -> Finding:
 
 def _misjudged(task: Task) -> Data:
     setting = task.pick(Setting(servers=20, slots=30), Setting(servers=12, slots=100), Setting(servers=50, slots=300))
-    few, many = task.pick((6, 40), (20, 100), (40, 300))
+    few, many = task.pick((6, 24), (20, 100), (40, 300))
 
     def measure(percent: int, seed: int) -> dict[str, float]:
         row = {}
