@@ -39,7 +39,7 @@ from tests.auctions.tellings import (
 from tests.auctions.worlds import SLOT_S, add_server, body, make_cluster, make_market, make_user, set_time
 
 OTHERS = ("dps", "fifo", "drf", "weighted_completion", "preemptive", "srtf")
-"""Policies that a market is told again under."""
+"""Policies that a market is told again under, two of them each."""
 VALUES = st.sampled_from([0.5, 3.0, 20.0, 80.0, 300.0])
 EPOCHS = st.integers(1, 8)
 UTILITIES = st.sampled_from(
@@ -194,7 +194,7 @@ class MarketMachine(RuleBasedStateMachine):
             assert_told_as_it_was(self.market)
             assert_stands_on_rows_as_on_events(self.market)
             assert_the_same_policy_changes_nothing(self.market)
-            assert_every_bid_is_accounted_for(self.market, *OTHERS)
+            assert_every_bid_is_accounted_for(self.market, *OTHERS[self.market.pk % 3 :: 3])
 
 
 @pytest.mark.django_db

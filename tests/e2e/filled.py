@@ -26,6 +26,7 @@ def fill(bids: int) -> None:
     for scenario in SCENARIOS:
         fill_one(scenario, bidders, bids)
     fill_plans(bidders[0])
+    fill_hindsights()
 
 
 def fill_plans(owner: "User") -> None:
@@ -38,6 +39,21 @@ def fill_plans(owner: "User") -> None:
     plan = ask(owner, Wish.from_json({"scenario": scenario, "label": "ten devices", "seconds": 2}))
     ask_other_methods(owner, plan)
     ask_one_more_helper(owner, plan)
+    while compute_next():
+        pass
+
+
+def fill_hindsights() -> None:
+    """What first come, first served would have made of each market."""
+    from django.contrib.auth.models import User
+
+    from auctions.models import Market
+    from scheduling.registry import make_policy
+    from studies.hindsight.asking import Question, ask
+    from studies.hindsight.computing import compute_next
+
+    for market in Market.objects.all():
+        ask(User.objects.get(username="operator"), market, Question(make_policy("fifo", {})))
     while compute_next():
         pass
 

@@ -16,6 +16,10 @@ def pages(window: Browser, market: str) -> dict[str, str]:
     window.open("/plans/?state=done")
     link = window.js("document.querySelector('tbody a')?.getAttribute('href') ?? ''")
     paths |= {"plans": "/plans/", "plan-new": "/plans/new/", **({"plan": link} if link else {})}
+    hindsights = f"/markets/{market}/hindsights/"
+    window.open(f"{hindsights}?state=done")
+    link = window.js("document.querySelector('tbody a')?.getAttribute('href') ?? ''")
+    paths |= {"hindsights": hindsights, "hindsight-new": f"{hindsights}new/", **({"hindsight": link} if link else {})}
     for state in ("rejected", "planned", "in_line", "running", "completed"):
         window.open(f"/markets/{market}/bids/?state={state}")
         link = window.js("document.querySelector('tbody a')?.getAttribute('href') ?? ''")
