@@ -27,6 +27,7 @@ def fill(bids: int) -> None:
         fill_one(scenario, bidders, bids)
     fill_plans(bidders[0])
     fill_hindsights()
+    fill_experiments(bidders[0])
 
 
 def fill_plans(owner: "User") -> None:
@@ -55,6 +56,22 @@ def fill_hindsights() -> None:
     for market in Market.objects.all():
         ask(User.objects.get(username="operator"), market, Question(make_policy("fifo", {})))
     while compute_next():
+        pass
+
+
+def fill_experiments(owner: "User") -> None:
+    """A trace with a line that is none, and policies compared on a drawn workload."""
+    from frontend.experiment_form import READY_MADE
+    from studies.experiments.api.examples import TRACE_TEXT
+    from studies.experiments.asking import ask
+    from studies.experiments.computing import compute_some
+    from studies.experiments.readings import visible_traces
+    from studies.experiments.wish import TraceFinder, Wish
+    from studies.traces.upload import keep
+
+    keep(owner, f"{TRACE_TEXT}no job\n", label="four jobs", source="four.csv")
+    ask(owner, Wish.from_json(READY_MADE, TraceFinder(visible_traces(owner))))
+    while compute_some():
         pass
 
 

@@ -20,6 +20,11 @@ def pages(window: Browser, market: str) -> dict[str, str]:
     window.open(f"{hindsights}?state=done")
     link = window.js("document.querySelector('tbody a')?.getAttribute('href') ?? ''")
     paths |= {"hindsights": hindsights, "hindsight-new": f"{hindsights}new/", **({"hindsight": link} if link else {})}
+    for one in ("experiment", "trace"):
+        window.open(f"/{one}s/")
+        link = window.js("document.querySelector('tbody a')?.getAttribute('href') ?? ''")
+        paths |= {f"{one}s": f"/{one}s/", **({one: link} if link else {})}
+    paths["experiment-new"] = "/experiments/new/"
     for state in ("rejected", "planned", "in_line", "running", "completed"):
         window.open(f"/markets/{market}/bids/?state={state}")
         link = window.js("document.querySelector('tbody a')?.getAttribute('href') ?? ''")
