@@ -19,9 +19,9 @@ from studies.experiments.asking import ask, ask_again
 from studies.experiments.wish import TraceFinder, Wish
 from studies.models import Trace
 body = {
-    "workloads": [{"generator": "dps", "setting": {"jobs": 300, "servers": 20}}],
-    "policies": [{"name": "dps"}, {"name": "srtf"}],
-    "seeds": [1, 2, 3],
+    "workloads": [{"generator": "dps", "setting": {"jobs": 600, "servers": 30}}],
+    "policies": [{"name": "dps"}],
+    "seeds": [1, 2],
     "bound": False,
 }
 owner = User.objects.create_user("alice")
@@ -68,16 +68,16 @@ def test_every_run_of_a_killed_worker_is_there_once_with_the_same_bytes(env: dic
         victim = worker("victim", env, tmp_path)
         started.callback(victim.end)
         manage("shell", "--no-imports", "-c", ASK, env=env)
-        _wait(env, lambda runs: any(run["state"] == "running" and run["decided"] > 0 for run in runs), seconds=120)
+        _wait(env, lambda runs: any(run["state"] == "running" for run in runs), seconds=120)
         victim.signal_group(signal.SIGKILL)
         started.callback(worker("heir", env, tmp_path).end)
         _wait(env, lambda runs: all(run["state"] not in ("waiting", "running") for run in runs), seconds=240)
     runs = read(env)
-    assert [(run["state"], run["error"]) for run in runs] == [("done", "")] * 12
-    assert sorted(run["attempts"] for run in runs)[-2:] == [1, 2], "the one that was computed when its worker died"
-    first, again = ([run["outcome_sha256"] for run in half] for half in (runs[:6], runs[6:]))
+    assert [(run["state"], run["error"]) for run in runs] == [("done", "")] * 4
+    assert sorted(run["attempts"] for run in runs) == [1, 1, 1, 2], "the one that was computed when its worker died"
+    first, again = ([run["outcome_sha256"] for run in half] for half in (runs[:2], runs[2:]))
     assert first == again
-    assert len(set(first)) == 6
+    assert len(set(first)) == 2
 
 
 def _wait(env: dict[str, str], done: Callable[[Any], bool], *, seconds: float) -> None:
