@@ -98,6 +98,8 @@ class Book:
     """Worth of each bid of `history` on an empty cluster, its ceiling, money, N numbers; empty where nobody asks."""
     line: tuple[Job, ...] | None = None
     """Of `jobs`, those that may be moved and hold nothing from now on, by arrival, then admission; None: not known."""
+    uploading: tuple[Job, ...] | None = None
+    """Of `line`, in its order, those to which a server may become usable now or later; None: not known."""
 
     @property
     def inventory(self) -> Inventory:

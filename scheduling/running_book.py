@@ -66,6 +66,7 @@ class RunningBook:
             slots=slots,
             ceilings=ceilings,
             line=self._standing.line(),
+            uploading=self._standing.uploading(self.now),
         )
 
     def advance(self, now: int) -> tuple[Job, ...]:

@@ -16,6 +16,8 @@ class Standing:
         """May be moved and hold nothing from now on, in order of arrival, then of admission."""
         self._last = (0, 0)
         """Arrival and rank that no job of the line lies beyond."""
+        self._uploading: dict[str, int] = {}
+        """Of the line, those to which a server became usable lately or will: the slot in which the last one does."""
         self._planned: dict[str, Job] = {}
         """Have a completion."""
         self._odd: set[str] = set()
@@ -38,7 +40,9 @@ class Standing:
         comes = self._key(job)
         disordered = waits and name not in self._line and comes < self._last
         _keep(self._line, job, belongs=waits)
+        self._uploading.pop(name, None)
         if waits:
+            self._uploading[name] = job.bid.arrival + max(job.bid.delay, default=0)
             self._last = max(self._last, comes)
         if disordered:
             self._line = {other.bid.id: other for other in sorted(self._line.values(), key=self._key)}
@@ -47,6 +51,7 @@ class Standing:
         """A job that leaves the book."""
         del self._rank[name]
         self._line.pop(name, None)
+        self._uploading.pop(name, None)
         self._planned.pop(name, None)
         self._odd.discard(name)
 
@@ -58,6 +63,12 @@ class Standing:
     def line(self) -> tuple[Job, ...] | None:
         """`Book.line`."""
         return None if self._odd else tuple(self._line.values())
+
+    def uploading(self, now: int) -> tuple[Job, ...] | None:
+        """`Book.uploading`, as slots pass: `now` is never earlier than it was."""
+        for name in [name for name, last in self._uploading.items() if last < now]:
+            del self._uploading[name]
+        return None if self._odd else tuple(sorted((self._line[name] for name in self._uploading), key=self._key))
 
     def _key(self, job: Job) -> tuple[int, int]:
         return job.bid.arrival, self._rank[job.bid.id]

@@ -14,7 +14,7 @@ from scheduling.baselines.hold import NOTHING, Hold
 from scheduling.baselines.memory import Known, Memory
 from scheduling.baselines.room import Room
 from scheduling.decision import Move
-from scheduling.policy import Book, Job
+from scheduling.policy import Book, Cause, Job
 from scheduling.schedule import Placement, Role, Schedule
 from scheduling.work import Machines, done_in
 
@@ -105,6 +105,7 @@ class Floor:
         known = self.room.falling and (new is None or new.bid.arrival >= last)
         self._line = book.line if known else None
         """Jobs that hold nothing, but the new one, which comes after them; None if all tasks have to be looked at."""
+        self._uploading = book.uploading if known else None
         self._met: dict[str, Task] = {}
         # Another policy may have planned ahead: here a job runs now, or waits.
         for task in self.tasks if not self.room.falling else ():
@@ -132,6 +133,20 @@ class Floor:
             yield from self.waiting
             return
         for job in self._line if self._new is None else (*self._line, self._new):
+            task = self._meet(job)
+            if not task.running:
+                yield task
+
+    def may_start(self, cause: Cause | None) -> Iterator[Task]:
+        """Of `in_line`, all that may have a place now and had none at the last event.
+
+        Where a job came (None) or only slots passed no machines became free for those that wait: only the newcomer and
+        jobs to which a server has just become usable are looked at.
+        """
+        if cause not in (None, Cause.SLOT) or self._uploading is None or self._looked_at_all:
+            yield from self.in_line()
+            return
+        for job in self._uploading if self._new is None else (*self._uploading, self._new):
             task = self._meet(job)
             if not task.running:
                 yield task
