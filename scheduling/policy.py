@@ -100,6 +100,8 @@ class Book:
     """Of `jobs`, those that may be moved and hold nothing from now on, by arrival, then admission; None: not known."""
     uploading: tuple[Job, ...] | None = None
     """Of `line`, in its order, those to which a server may become usable now or later; None: not known."""
+    prompt: bool = False
+    """Whether all of `line` could use every server from their arrival on; False: not known, too."""
 
     @property
     def inventory(self) -> Inventory:

@@ -67,6 +67,7 @@ class RunningBook:
             ceilings=ceilings,
             line=self._standing.line(),
             uploading=self._standing.uploading(self.now),
+            prompt=self._standing.prompt,
         )
 
     def advance(self, now: int) -> tuple[Job, ...]:

@@ -18,6 +18,8 @@ class Standing:
         """Arrival and rank that no job of the line lies beyond."""
         self._uploading: dict[str, int] = {}
         """Of the line, those to which a server became usable lately or will: the slot in which the last one does."""
+        self._delayed: set[str] = set()
+        """Of the line, those to which some server was not usable at once."""
         self._planned: dict[str, Job] = {}
         """Have a completion."""
         self._odd: set[str] = set()
@@ -41,8 +43,12 @@ class Standing:
         disordered = waits and name not in self._line and comes < self._last
         _keep(self._line, job, belongs=waits)
         self._uploading.pop(name, None)
+        self._delayed.discard(name)
         if waits:
-            self._uploading[name] = job.bid.arrival + max(job.bid.delay, default=0)
+            delay = max(job.bid.delay, default=0)
+            self._uploading[name] = job.bid.arrival + delay
+            if delay:
+                self._delayed.add(name)
             self._last = max(self._last, comes)
         if disordered:
             self._line = {other.bid.id: other for other in sorted(self._line.values(), key=self._key)}
@@ -52,6 +58,7 @@ class Standing:
         del self._rank[name]
         self._line.pop(name, None)
         self._uploading.pop(name, None)
+        self._delayed.discard(name)
         self._planned.pop(name, None)
         self._odd.discard(name)
 
@@ -69,6 +76,11 @@ class Standing:
         for name in [name for name, last in self._uploading.items() if last < now]:
             del self._uploading[name]
         return None if self._odd else tuple(sorted((self._line[name] for name in self._uploading), key=self._key))
+
+    @property
+    def prompt(self) -> bool:
+        """`Book.prompt`."""
+        return not self._odd and not self._delayed
 
     def _key(self, job: Job) -> tuple[int, int]:
         return job.bid.arrival, self._rank[job.bid.id]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 
 from scheduling.bid import Architecture, Bid
@@ -54,6 +55,11 @@ class Stretch:
     step: Fraction | None
     """Slots in which every worker does one mini-batch; None if it cannot work."""
 
+    @cached_property
+    def rate(self) -> Fraction:
+        """Mini-batches in a slot, exact; there has to be a step above 0."""
+        return Fraction(self.workers) / (self.step or 1)
+
 
 def stretches(bid: Bid, placements: Iterable[Placement], *, pause: int = 0) -> tuple[Stretch, ...]:
     """How a job works on all it holds, in order; parameters as of `work_done`."""
@@ -92,7 +98,7 @@ def done_in(bid: Bid, times: Iterable[Stretch], *, until: int) -> Fraction:
             continue
         if one.step == 0:
             return Fraction(bid.work)
-        done += useful * one.workers / one.step
+        done += useful * one.rate
     return min(done, Fraction(bid.work))
 
 

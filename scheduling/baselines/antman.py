@@ -44,7 +44,7 @@ class AntMan(FixedGangs):
     def arrange(self, floor: Floor, cause: Cause | None) -> None:
         """Guaranteed jobs first, then the others on what is left."""
         tasks = [(task, self.gang(task.job.bid, floor)) for task in floor.in_order]
-        opportunistic = [task for task, _ in tasks if self.is_opportunistic(task)]
+        opportunistic = dict.fromkeys(task for task, _ in tasks if self.is_opportunistic(task))
         for task, gang in tasks:
             if gang is not None and not task.running and task not in opportunistic:
                 floor.start_instead(task, gang, (other for other in reversed(opportunistic) if other.running))

@@ -106,6 +106,7 @@ class Floor:
         self._line = book.line if known else None
         """Jobs that hold nothing, but the new one, which comes after them; None if all tasks have to be looked at."""
         self._uploading = book.uploading if known else None
+        self._prompt = book.prompt and known
         self._met: dict[str, Task] = {}
         # Another policy may have planned ahead: here a job runs now, or waits.
         for task in self.tasks if not self.room.falling else ():
@@ -151,13 +152,29 @@ class Floor:
             if not task.running:
                 yield task
 
+    @property
+    def settled(self) -> bool:
+        """Whether nobody in line but the newcomer has a server to use that it had not at the last event."""
+        return self._new is not None and self._prompt and not self._looked_at_all
+
+    def running_now(self) -> list[Task]:
+        """Those that hold something, in order of admission, where the line is known."""
+        planned = (job for job in self._jobs if job.completion is not None and not job.bound)
+        return [task for task in map(self._meet, planned) if task.running]
+
+    @property
+    def full(self) -> bool:
+        """Whether not even one worker of any type has a place now."""
+        return any(have < least for have, least in zip(self.room.idle, self.memory.smallest, strict=True))
+
     def place(self) -> tuple[int, int]:
         """Place of the newcomer among those that wait, 0 if it runs; and how many wait."""
         newcomer = self.newcomer
         if self._looked_at_all:
             waiting = self.waiting
             return (0 if newcomer.running else waiting.index(newcomer) + 1), len(waiting)
-        left = len(self._line or ()) + 1 - sum(task.running for task in self._met.values())
+        left = len(self._line or ()) + 1
+        left += sum(task.known.hold.lasts(self.now) - task.running for task in self._met.values())
         return (0 if newcomer.running else left), left
 
     @property
@@ -214,7 +231,7 @@ class Floor:
         if self.start(task, gang):
             return True
         victims = list(victims)
-        if not self._may_fit_instead(task, gang, victims):
+        if not self.may_fit_instead(task, gang, victims):
             return False
         stopped = []
         for victim in victims:
@@ -232,7 +249,7 @@ class Floor:
         least = self.memory.least_units(gang)
         return all(idle[r] >= units or idle[r] + sum(t[r] for t in taken) >= units for r, units in least)
 
-    def _may_fit_instead(self, task: Task, gang: Gang, victims: Sequence[Task]) -> bool:
+    def may_fit_instead(self, task: Task, gang: Gang, victims: Sequence[Task]) -> bool:
         """Whether servers usable to it have room for the workers if all victims were stopped: more could not help."""
         if not victims or not self._may_fit(gang, [v.hold.total(self.inventory, self.now) for v in victims]):
             return False
@@ -263,7 +280,7 @@ class Floor:
         """The task of a job that holds nothing, before `tasks` are looked at."""
         task = self._met.get(job.bid.id)
         if task is None:
-            task = self._met[job.bid.id] = Task(Known(job, self.pause), now=self.now)
+            task = self._met[job.bid.id] = Task(self.memory.known(job, pause=self.pause), now=self.now)
         return task
 
 

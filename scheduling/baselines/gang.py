@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from math import ceil
 
 import numpy as np
@@ -29,6 +30,17 @@ class Gang:
 
     def pace(self, *, spread: bool) -> Fraction:
         """Slots in which every worker does a mini-batch; `spread`: over more than one server (eq. 1 and 14)."""
+        return self._pace_spread if spread else self._pace_together
+
+    @cached_property
+    def _pace_spread(self) -> Fraction:
+        return self._pace(spread=True)
+
+    @cached_property
+    def _pace_together(self) -> Fraction:
+        return self._pace(spread=False)
+
+    def _pace(self, *, spread: bool) -> Fraction:
         bid = self.bid
         transfer = bid.transfer_time[self.worker] if spread else Fraction(0)
         if self.ps is None:

@@ -65,16 +65,24 @@ class Memory:
 
     def recall(self, jobs: Iterable[Job], *, pause: int) -> list[Known]:
         """What is known of these jobs; others are forgotten."""
-        rows = []
-        for job in jobs:
-            known = self.jobs.get(job.bid.id)
-            if known is None or known.job is not job or known.pause != pause:
-                known = Known(job, pause)
-            rows.append(known)
+        rows = [self.known(job, pause=pause) for job in jobs]
         self.jobs = {known.job.bid.id: known for known in rows}
         if len(self.whole) > 2 * len(rows) + 100:
             self.whole = {name: gang for name, gang in self.whole.items() if name in self.jobs}
         return rows
+
+    def known(self, job: Job, *, pause: int) -> Known:
+        """What is known of one job."""
+        known = self.jobs.get(job.bid.id)
+        if known is None or known.job is not job or known.pause != pause:
+            known = self.jobs[job.bid.id] = Known(job, pause)
+        return known
+
+    @cached_property
+    def smallest(self) -> list[int]:
+        """Units of each resource that a worker of any type takes at least, R numbers."""
+        least: list[int] = self.inventory.worker_demand.min(axis=0).tolist()
+        return least
 
     def fixed_gang(self, bid: Bid, *, seed: int) -> Gang | None:
         """`gang.fixed_gang`, remembered."""

@@ -26,6 +26,7 @@ class Srtf(WholeGangs):
 
     name = "srtf"
     title = "SRTF: jobs with the least left to do first, whole jobs preempted for shorter ones, nobody pays"
+    falling = True
 
     def key(self, task: Task, gang: Gang, floor: Floor) -> Key:
         """Worker-slots left: as a double, which is quick to compare, and exact."""

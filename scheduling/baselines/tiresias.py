@@ -1,10 +1,11 @@
 """Tiresias: the least remaining service first, with preemption."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
 from scheduling.arrays import Ints
-from scheduling.baselines.baseline import FixedGangs, Key, seed_parameter, start_in_order
+from scheduling.baselines.baseline import FixedGangs, Key, newcomer_settles, seed_parameter, start_in_order
 from scheduling.baselines.floor import Floor, Task
 from scheduling.baselines.gang import Gang
 from scheduling.inventory import Inventory
@@ -46,10 +47,18 @@ class Tiresias(FixedGangs):
 
     def arrange(self, floor: Floor, cause: Cause | None) -> None:
         """Start jobs in order of key, in place of those with a greater one."""
-        start_in_order(floor, self._ranked(floor), preempt=cause is not Cause.SLOT)
+        gang = self.gang(floor.newcomer.job.bid, floor) if cause is None else None
+        if gang is not None and newcomer_settles(floor, gang, lambda task: self._rank(task, floor)):
+            return
+        tasks = floor.may_start(cause) if cause is Cause.SLOT else floor.in_order
+        start_in_order(floor, self._ranked(tasks, floor), preempt=cause is not Cause.SLOT)
 
-    def _ranked(self, floor: Floor) -> list[Ranked]:
-        rows = ((task, self.gang(task.job.bid, floor)) for task in floor.in_order)
+    def _rank(self, task: Task, floor: Floor) -> Key | None:
+        gang = self.gang(task.job.bid, floor)
+        return None if gang is None else (remaining_service(task.left, gang, floor.inventory),)
+
+    def _ranked(self, tasks: Iterable[Task], floor: Floor) -> list[Ranked]:
+        rows = ((task, self.gang(task.job.bid, floor)) for task in tasks)
         keyed = (((remaining_service(task.left, gang, floor.inventory),), task, gang) for task, gang in rows if gang)
         return sorted(keyed, key=lambda row: row[0])
 

@@ -5,14 +5,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.baselines.baseline import Baseline, Key, start_in_order
+from scheduling.baselines.baseline import Baseline, Key, newcomer_settles, start_in_order
 from scheduling.baselines.floor import Floor, Task
 from scheduling.baselines.gang import Gang, find_place, ideal_gang
-from scheduling.baselines.memory import Known, Memory
+from scheduling.baselines.memory import Known
 from scheduling.baselines.room import Room
 from scheduling.bid import Bid
-from scheduling.decision import Move
-from scheduling.policy import Book, Cause
+from scheduling.policy import Cause
 
 
 def whole_gang(bid: Bid, floor: Floor) -> Gang | None:
@@ -44,28 +43,32 @@ def _whole_gang(bid: Bid, floor: Floor) -> Gang | None:
 class WholeGangs(Baseline):
     """A baseline that orders jobs by a key and runs the first, in gangs of all the workers they can use."""
 
+    falling = False
+    """Whether keys of jobs that run only fall."""
+
     def key(self, task: Task, gang: Gang, floor: Floor) -> Key:
         """The least is first; equals in order of arrival. It does not change while a job holds nothing."""
         raise NotImplementedError
 
-    def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
-        """Who runs from now on, where that changes."""
-        if cause is Cause.SLOT and book.ledger.last_start <= book.now:
-            known = Memory.of(book.ledger).recall(book.jobs, pause=self.pause)
-            if not any(_uploads(job, book.now) and not job.hold.lasts(book.now) for job in known):
-                return ()
-        return super().plan(book, cause)
-
     def arrange(self, floor: Floor, cause: Cause | None) -> None:
         """Start jobs in order of key, in place of those with a greater one; none is stopped as only a slot passed."""
+        if cause is None and self.falling:
+            gang = whole_gang(floor.newcomer.job.bid, floor)
+            if gang is not None and newcomer_settles(floor, gang, lambda task: self._rank(task, floor)):
+                return
         only_a_slot = cause is Cause.SLOT
-        tasks = floor.in_order
         if only_a_slot:
-            tasks = [task for task in tasks if not task.running and _uploads(task.known, floor.now)]
+            tasks = [task for task in floor.may_start(cause) if _uploads(task.known, floor.now)]
+        else:
+            tasks = floor.in_order
         rows = ((task, whole_gang(task.job.bid, floor)) for task in tasks)
         keyed = [(self._key(task, gang, floor), task, gang) for task, gang in rows if gang is not None]
         ranked = sorted(keyed, key=lambda row: row[0])
         start_in_order(floor, ranked, preempt=not only_a_slot)
+
+    def _rank(self, task: Task, floor: Floor) -> Key | None:
+        gang = whole_gang(task.job.bid, floor)
+        return None if gang is None else self._key(task, gang, floor)
 
     def _key(self, task: Task, gang: Gang, floor: Floor) -> Key:
         if task.running:
