@@ -1,5 +1,6 @@
 """What helpers do in a plan of split learning: forward and backward passes of clients, and nothing in between."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -25,16 +26,23 @@ class Piece:
 
 
 def figure(
-    pieces: Sequence[Piece], helpers: Sequence[str], *, makespan: int, slot_ms: int, key: str = "plan"
+    pieces: Sequence[Piece],
+    helpers: Sequence[str],
+    *,
+    makespan: int,
+    slot_ms: int,
+    first: int = 0,
+    key: str = "plan",
 ) -> Drawing:
-    """A row for each helper in order; where nothing is drawn it is idle."""
+    """A row for each helper in order from the first on, as many as may be drawn; without a bar it is idle."""
     if not pieces:
         return Drawing([], layout(height=160, key=key), note="There is no plan to be drawn yet.")
-    rows, kept = _cut(pieces, helpers)
+    start = max((at for at in pages(pieces, helpers) if at <= first), default=0)
+    rows, kept = _cut(pieces, helpers, start)
     place = {name: i for i, name in enumerate(rows)}
     note = "Where nothing is drawn a helper is idle; the dotted line is the end of the batch."
     if len(rows) < len(helpers):
-        note = f"{len(rows)} of {len(helpers)} helpers are drawn, the CSV file has all. {note}"
+        note = f"Helpers {start + 1} to {start + len(rows)} of {len(helpers)} are drawn, the CSV file has all. {note}"
     end: Json = {
         "type": "line",
         "xref": "x",
@@ -75,14 +83,27 @@ def table(pieces: Sequence[Piece], *, slot_ms: int) -> Table:
     return Table(("helper", "client", "pass", "start_slot", "end_slot", "start_s", "end_s"), rows)
 
 
-def _cut(pieces: Sequence[Piece], helpers: Sequence[str]) -> tuple[list[str], list[Piece]]:
-    """As many helpers, the first ones, as may be drawn, and their pieces."""
+def pages(pieces: Sequence[Piece], helpers: Sequence[str]) -> list[int]:
+    """The first helper of each drawing, if one holds too few."""
+    bars = Counter(piece.helper for piece in pieces)
+    starts, drawn, rows = [0], 0, 0
+    for i, name in enumerate(helpers):
+        if rows and (rows == LARGEST_HELPERS or drawn + bars[name] > LARGEST_BARS):
+            starts.append(i)
+            drawn = rows = 0
+        drawn += bars[name]
+        rows += 1
+    return starts
+
+
+def _cut(pieces: Sequence[Piece], helpers: Sequence[str], start: int) -> tuple[list[str], list[Piece]]:
+    """As many helpers from there on as may be drawn, and their pieces."""
     rows: list[str] = []
     kept: list[Piece] = []
     of: dict[str, list[Piece]] = {name: [] for name in helpers}
     for piece in pieces:
         of[piece.helper].append(piece)
-    for name in helpers[:LARGEST_HELPERS]:
+    for name in helpers[start : start + LARGEST_HELPERS]:
         if rows and len(kept) + len(of[name]) > LARGEST_BARS:
             break
         rows.append(name)

@@ -16,13 +16,14 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from auctions.errors import AuctionError
 from frontend.access import viewer_of
-from frontend.figures import plan_course, plan_gantt
+from frontend.figures import plan_course
 from frontend.figures.base import Table
 from frontend.plan_form import PlanForm
 from frontend.states import PLAN_LOOKS
 from frontend.views.overview import csv_response
 from frontend.views.plan_access import own_plan, tag_of_plan
 from frontend.views.plan_again import changes_table
+from frontend.views.plan_gantts import gantt_choices, schedule_table
 from frontend.views.plan_noise import spread_choices
 from frontend.views.plan_slots import lengths_of, slots_table
 from frontend.views.versions import unless_tagged
@@ -145,20 +146,6 @@ def course(request: HttpRequest, number: int) -> HttpResponse:
     )
 
 
-@login_required
-@require_safe
-def gantt(request: HttpRequest, number: int) -> HttpResponse:
-    """What helpers do when."""
-    plan = own_plan(request, number)
-
-    def build() -> HttpResponse:
-        helpers = readings.names(plan)[0]
-        drawing = plan_gantt.figure(_pieces(plan), helpers, makespan=plan.makespan or 0, slot_ms=plan.slot_ms)
-        return JsonResponse(drawing.to_json())
-
-    return unless_tagged(request, tag_of_plan(request, plan), build)
-
-
 def _clients_table(plan: Plan) -> Table:
     names = ("client", "helper", "release", "waiting", "gap", "tail", "completion", "slack", "key_forward")
     columns = (*names, "key_backward")
@@ -167,7 +154,7 @@ def _clients_table(plan: Plan) -> Table:
 
 
 TABLES: dict[str, Callable[[Plan], Table]] = {
-    "schedule": lambda plan: plan_gantt.table(_pieces(plan), slot_ms=plan.slot_ms),
+    "schedule": schedule_table,
     "course": lambda plan: plan_course.table(_course(plan)),
     "clients": _clients_table,
     "changes": changes_table,
@@ -249,10 +236,6 @@ def _course(plan: Plan) -> list[plan_course.Known]:
     return [plan_course.Known(**step) for step in readings.steps_of(plan)]
 
 
-def _pieces(plan: Plan) -> list[plan_gantt.Piece]:
-    return [plan_gantt.Piece(**vars(piece)) for piece in readings.pieces_of(plan)]
-
-
 def _context(request: HttpRequest, number: int) -> dict[str, Any]:
     plan = own_plan(request, number)
     others = list(plan.others.order_by("helpers", "pk").defer(*readings.LARGE))
@@ -262,6 +245,7 @@ def _context(request: HttpRequest, number: int) -> dict[str, Any]:
         "seconds_of_makespan": None if plan.makespan is None else plan.makespan * plan.slot_ms / 1000,
         "took_s": plan.took_s(),
         **_tables_context(plan),
+        "gantts": gantt_choices(request, plan),
         "rivals": _rivals([plan, *(other for other in others if other.question == Question.METHOD)]),
         "larger": _rivals([plan, *(other for other in others if other.question == Question.HELPER)]),
         "lengths": lengths_of(plan),

@@ -31,8 +31,9 @@ def fill(bids: int) -> None:
 
 
 def fill_plans(owner: "User") -> None:
-    """A plan of split learning, the other methods beside it, and another helper."""
-    from studies.plans.asking import ask, ask_one_more_helper, ask_other_methods
+    """A plan of split learning, the other methods beside it, another helper, and the plan made again."""
+    from studies.plans.again import wish_again
+    from studies.plans.asking import ask, ask_again, ask_one_more_helper, ask_other_methods
     from studies.plans.computing import compute_next
     from studies.plans.wish import Wish
 
@@ -42,6 +43,9 @@ def fill_plans(owner: "User") -> None:
     ask_one_more_helper(owner, plan)
     while compute_next():
         pass
+    plan.refresh_from_db()
+    ask_again(owner, plan, wish_again(plan, {"changes": {"drop": ["client-3"], "slower": {"client-1": 2}}}))
+    compute_next()
 
 
 def fill_hindsights() -> None:

@@ -15,7 +15,11 @@ def pages(window: Browser, market: str) -> dict[str, str]:
     paths["submit"] = f"/markets/{market}/submit/"
     window.open("/plans/?state=done")
     link = window.js("document.querySelector('tbody a')?.getAttribute('href') ?? ''")
-    paths |= {"plans": "/plans/", "plan-new": "/plans/new/", **({"plan": link} if link else {})}
+    paths |= {
+        "plans": "/plans/",
+        "plan-new": "/plans/new/",
+        **({"plan": link, "plan-again": f"{link}again/"} if link else {}),
+    }
     hindsights = f"/markets/{market}/hindsights/"
     window.open(f"{hindsights}?state=done")
     link = window.js("document.querySelector('tbody a')?.getAttribute('href') ?? ''")

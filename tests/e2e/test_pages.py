@@ -10,7 +10,7 @@ from tests.e2e.filled import PASSWORD
 
 pytestmark = pytest.mark.browser
 HOME = "/markets/demo/"
-OF_NO_MARKET = {"markets", "bids", "plans", "plan-new", "plan"}
+OF_NO_MARKET = {"markets", "bids", "plans", "plan-new", "plan", "plan-again"}
 OF_NO_MARKET |= {"experiments", "experiment", "experiment-new", "traces", "trace"}
 """Pages that are looked at once, whatever the market."""
 

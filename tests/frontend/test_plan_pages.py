@@ -164,5 +164,22 @@ def test_the_gantt_chart_has_every_piece_and_says_what_it_leaves_out(done: Plan,
     assert pieces == len(as_alice.get(page(done.pk, "schedule.csv")).text.splitlines()) - 1
     names = [f"h{i}" for i in range(plan_gantt.LARGEST_HELPERS + 5)]
     many = [plan_gantt.Piece(name, "c", "forward", 0, 1) for name in names]
-    assert "60 of 65 helpers" in plan_gantt.figure(many, names, makespan=1, slot_ms=1).note
+    assert "Helpers 1 to 60 of 65" in plan_gantt.figure(many, names, makespan=1, slot_ms=1).note
+    assert plan_gantt.pages(many, names) == [0, 60]
+    rest = plan_gantt.figure(many, names, makespan=1, slot_ms=1, first=62)
+    assert "Helpers 61 to 65 of 65" in rest.note
+    assert sum(len(trace["x"]) for trace in rest.data) == 5
     assert plan_course.figure([], slot_ms=1).data == []
+
+
+def test_of_many_helpers_the_address_says_which_are_drawn(
+    done: Plan, as_alice: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert 'name="from"' not in as_alice.get(page(done.pk)).text
+    monkeypatch.setattr(plan_gantt, "LARGEST_HELPERS", 1)
+    text = as_alice.get(page(done.pk), {"from": "2"}).text
+    assert '<option value="2" selected>2 to 2</option>' in text
+    assert "gantt.json?from=2" in text
+    for given, first in (("2", 2), ("1", 1), ("", 1), ("0", 1), ("x", 1), ("99", 2)):
+        note = as_alice.get(page(done.pk, "gantt.json"), {"from": given}).json()["note"]
+        assert f"Helpers {first} to {first} of 2" in note
