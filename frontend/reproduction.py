@@ -3,34 +3,37 @@
 import csv
 import json
 import shutil
-from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
 from frontend.figures import reproduction
 from frontend.figures.base import Json
 from frontend.finders import FOLDER, NAME
-from studies.papers.figure import Paper, Reproduced
+from studies.papers.figure import Figure, Paper, Reproduced
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1c2024; --paper: #ffffff; --soft: #5b636b; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e8ea; --paper: #14171a; --soft: #a2a9b0; } }
 body { color: var(--ink); background: var(--paper); font: 16px/1.5 system-ui, sans-serif; margin: 0 auto;
-  max-width: 62rem; padding: 1rem; }
+  max-width: 62rem; padding: 1rem; overflow-wrap: anywhere; }
+a { color: inherit; }
 .soft { color: var(--soft); } table { border-collapse: collapse; } td, th { padding: .3rem .8rem .3rem 0;
   text-align: left; vertical-align: top; }
 """
 SCRIPT = """
 const drawing = JSON.parse(document.getElementById("drawing").textContent);
 const ink = getComputedStyle(document.body).color;
-Plotly.newPlot("chart", drawing.data, { ...drawing.layout, font: { color: ink } },
-  { responsive: true, displaylogo: false });
+const modebar = { bgcolor: "rgba(0,0,0,0)", color: "#8A8F98", activecolor: ink };
+Plotly.newPlot("chart", drawing.data, { ...drawing.layout, font: { color: ink }, modebar }, {
+  responsive: true, displaylogo: false, displayModeBar: window.innerWidth < 600 ? false : "hover",
+  modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+});
 """
 
 
 def write_figure(reproduced: Reproduced, folder: Path) -> Path:
     """Write `FIGURE.html`, `.json` and `.csv` into a folder that has Plotly's script; returns the page."""
-    name = file_name(reproduced)
+    name = file_name(reproduced.figure)
     drawing, table = reproduction.figure(reproduced), reproduction.table(reproduced)
     document = reproduced.to_json() | {"plotly": drawing.to_json()}
     text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
@@ -44,16 +47,20 @@ def write_figure(reproduced: Reproduced, folder: Path) -> Path:
     return page
 
 
-def write_index(paper: Paper, figures: Iterable[Reproduced], folder: Path) -> Path:
-    """Write the page that lists a paper's figures with their verdicts; returns it."""
-    rows = "".join(
-        f'<tr><td><a href="{file_name(one)}.html">{escape(one.figure.name)}</a></td><td>{escape(one.figure.title)}'
-        f"</td><td>{escape(one.finding.verdict)}</td><td>{escape(one.finding.measured)}</td></tr>\n"
-        for one in figures
-    )
-    head = "<tr><th>Figure</th><th>Title</th><th>Verdict</th><th>Measured</th></tr>"
+def write_index(paper: Paper, folder: Path) -> Path:
+    """Write the page that lists those of a paper's figures that lie in a folder, with their verdicts; returns it."""
+    rows = []
+    for figure in paper.figures:
+        name = file_name(figure)
+        if (folder / f"{name}.json").exists():
+            known = json.loads((folder / f"{name}.json").read_text())
+            cells = (f'<a href="{name}.html">{escape(figure.name)}</a>', escape(figure.title))
+            said = (escape(known["verdict"]), escape(known["measured"]), escape(known["scale"]))
+            rows.append("<tr>" + "".join(f"<td>{cell}</td>" for cell in (*cells, *said)) + "</tr>")
+    head = "<tr><th>Figure</th><th>Title</th><th>Verdict</th><th>Measured</th><th>Scale</th></tr>"
     page = folder / "index.html"
-    page.write_text(_html(paper.title, f"<h1>{escape(paper.title)}</h1>\n<table>{head}\n{rows}</table>"))
+    table = "\n".join(rows)
+    page.write_text(_html(paper.title, f"<h1>{escape(paper.title)}</h1>\n<table>{head}\n{table}</table>"))
     return page
 
 
@@ -64,9 +71,9 @@ def prepare(folder: Path) -> None:
         shutil.copyfile(FOLDER / NAME, folder / NAME)
 
 
-def file_name(reproduced: Reproduced) -> str:
+def file_name(figure: Figure) -> str:
     """`figure-3`, or `table-ii`."""
-    return reproduced.figure.name.lower().replace(" ", "-")
+    return figure.name.lower().replace(" ", "-")
 
 
 def _page(reproduced: Reproduced, drawing: Json, name: str) -> str:

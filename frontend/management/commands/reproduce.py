@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from frontend.reproduction import prepare, write_figure, write_index
 from scheduling import kernels
-from studies.papers.figure import SEEDS, Figure, Paper, Reproduced, Scale, Task, reproduce
+from studies.papers.figure import SEEDS, Figure, Paper, Scale, Task, reproduce
 from studies.papers.registry import PAPERS
 
 BAR = 40
@@ -41,16 +41,14 @@ class Command(BaseCommand):
         folder = (options["out"] or settings.VAR_DIR / "reproduction") / paper.key
         prepare(folder)
         kernels.warm_up()
-        done: list[Reproduced] = []
         for figure in figures:
             self._drawing = figure.name
-            done.append(reproduce(paper, figure, task))
-            page = write_figure(done[-1], folder)
-            self.stdout.write(f"{figure.name}, {figure.title}: {done[-1].finding.verdict}")
-            self.stdout.write(f"  {done[-1].finding.measured}")
+            done = reproduce(paper, figure, task)
+            page = write_figure(done, folder)
+            self.stdout.write(f"{figure.name}, {figure.title}: {done.finding.verdict}")
+            self.stdout.write(f"  {done.finding.measured}")
             self.stdout.write(f"  {page}")
-        if len(figures) == len(paper.figures):
-            write_index(paper, done, folder)
+        write_index(paper, folder)
 
     def _list(self) -> None:
         for paper in PAPERS.values():
