@@ -77,7 +77,7 @@ def view_of(results: Results, metric: str, workload: int) -> View:
     bound = next((row for row in results.bound_rows if row.workload == workload), None)
     line = None
     if bound is not None and metric == "welfare":
-        line = Line(f"no policy can exceed ({', '.join(bound.kinds)})", bound.value.mean)
+        line = Line(f"no policy can exceed, mean over seeds ({', '.join(bound.kinds)})", bound.value.mean)
     elif bound is not None and metric == "ratio":
         line = Line("the bound", 1.0)
     few = "" if all(bar.half is not None for bar in bars) else " One seed has no interval."

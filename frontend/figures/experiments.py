@@ -79,7 +79,8 @@ def _bars(view: View) -> Json:
     unit = f" {view.unit}" if view.unit else ""
     return {
         "type": "bar",
-        "x": [bar.policy for bar in view.bars],
+        # Two lines, so that neighbours do not meet on a narrow page.
+        "x": [bar.policy.replace(" (", "<br>(") for bar in view.bars],
         "y": [rounded(bar.mean) for bar in view.bars],
         "error_y": {
             "type": "data",
