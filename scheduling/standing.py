@@ -1,6 +1,7 @@
 """Who of a book's jobs waits and who may end, kept as jobs come and go, so that no event has to look at all of them."""
 
 from collections.abc import Iterable
+from operator import itemgetter
 
 from scheduling.policy import Job
 
@@ -16,8 +17,8 @@ class Standing:
         """May be moved and hold nothing from now on, in order of arrival, then of admission."""
         self._last = (0, 0)
         """Arrival and rank that no job of the line lies beyond."""
-        self._uploading: dict[str, int] = {}
-        """Of the line, those to which a server became usable lately or will: the slot in which the last one does."""
+        self._uploading: dict[str, tuple[tuple[int, int], int, Job]] = {}
+        """Of the line, those to which a server became usable lately or will: place, slot of the last one, job."""
         self._delayed: set[str] = set()
         """Of the line, those to which some server was not usable at once."""
         self._planned: dict[str, Job] = {}
@@ -46,7 +47,7 @@ class Standing:
         self._delayed.discard(name)
         if waits:
             delay = max(job.bid.delay, default=0)
-            self._uploading[name] = job.bid.arrival + delay
+            self._uploading[name] = comes, job.bid.arrival + delay, job
             if delay:
                 self._delayed.add(name)
             self._last = max(self._last, comes)
@@ -73,9 +74,11 @@ class Standing:
 
     def uploading(self, now: int) -> tuple[Job, ...] | None:
         """`Book.uploading`, as slots pass: `now` is never earlier than it was."""
-        for name in [name for name, last in self._uploading.items() if last < now]:
+        for name in [name for name, (_, last, _) in self._uploading.items() if last < now]:
             del self._uploading[name]
-        return None if self._odd else tuple(sorted((self._line[name] for name in self._uploading), key=self._key))
+        if self._odd:
+            return None
+        return tuple(job for _, _, job in sorted(self._uploading.values(), key=itemgetter(0)))
 
     @property
     def prompt(self) -> bool:

@@ -16,6 +16,9 @@ from scheduling.work import Stretch, stretches
 MOST_GANGS = 20_000
 """Fixed gangs that are remembered of one ledger."""
 
+MOST_JOBS = 20_000
+"""Jobs of one ledger that are known at a time, unless more are asked for at once."""
+
 
 @dataclass(eq=False)
 class Known:
@@ -75,6 +78,8 @@ class Memory:
         """What is known of one job."""
         known = self.jobs.get(job.bid.id)
         if known is None or known.job is not job or known.pause != pause:
+            if len(self.jobs) >= MOST_JOBS:
+                self.jobs = {}
             known = self.jobs[job.bid.id] = Known(job, pause)
         return known
 
