@@ -115,7 +115,7 @@ class RunningBook:
             raise
         self.history.append(decision.density)
         self.offers.append((decision.slot, decision.ceiling))
-        self._past = None
+        self._past = None if self._past is None else _with_one_more(self._past, self.history[-1], self.offers[-1])
         self.decided += 1
 
     def apply(self, moves: Iterable[Move]) -> None:
@@ -209,6 +209,15 @@ def _arrays(history: Iterable[tuple[float, ...]], offers: Iterable[tuple[int, fl
         np.array([slot for slot, _ in told], dtype=np.int64),
         np.array([worth for _, worth in told], float),
     )
+    for array in (rows, slots, ceilings):
+        array.flags.writeable = False
+    return rows, slots, ceilings
+
+
+def _with_one_more(past: Past, density: tuple[float, ...], offer: tuple[int, float]) -> Past:
+    """The arrays when a bid is added: to convert all that is kept for each bid would take as long as to decide it."""
+    more = (np.array([density], float), np.array([offer[0]], np.int64), np.array([offer[1]], float))
+    rows, slots, ceilings = (np.concatenate(pair)[-HISTORY:] for pair in zip(past, more, strict=True))
     for array in (rows, slots, ceilings):
         array.flags.writeable = False
     return rows, slots, ceilings
