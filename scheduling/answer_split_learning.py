@@ -8,7 +8,7 @@ from scheduling.families import Options
 from scheduling.fields import check_fraction
 from scheduling.split_learning.document import plan_document, read_split_learning
 from scheduling.split_learning.method import Left
-from scheduling.split_learning.methods import last_step, method_of
+from scheduling.split_learning.methods import answer_of, method_of
 from scheduling.split_learning.warming import warm_up
 
 SECONDS = 10
@@ -28,10 +28,8 @@ def answering(clock: Clock) -> Callable[[object, Options], Json]:
         seconds = check_fraction("--seconds", options.seconds or SECONDS, high=MOST_SECONDS)
         instance = read_split_learning(document)
         warm_up()
-        step = last_step(instance, name, left=_left(clock, float(seconds)), seed=_seed(options.seed))
-        if step.plan is None:
-            raise InvalidField("--method", f"{name} found no plan")
-        return plan_document(step.plan, step.lower_bound)
+        found = answer_of(instance, name, left=_left(clock, float(seconds)), seed=_seed(options.seed))
+        return plan_document(found.plan, found.lower_bound)
 
     return answer
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from scheduling.arrays import Floats, Ints
 from scheduling.split_learning.descent import descend, excess, shake
+from scheduling.split_learning.first_come import longest_path
 from scheduling.split_learning.insertion import insert, orders
 from scheduling.split_learning.instance import TIMES, Instance
 from scheduling.split_learning.method import Left, NoPlan, Step
@@ -51,7 +52,7 @@ class Exact:
         self.left = left
         self.rng = rng
         self.relaxation = Relaxation(self.instance)
-        self.low = self.relaxation.path_bound()
+        self.low = longest_path(self.instance)
         self.plan: Plan | None = None
         self._state: State | None = None
         self._walker: State | None = None

@@ -5,7 +5,7 @@ import numpy as np
 from scheduling.arrays import Ints
 from scheduling.split_learning.backward import Free, Pass, cheapest_backward, one_at_a_time
 from scheduling.split_learning.instance import Instance
-from scheduling.split_learning.plan import Pieces, Plan, by_priority
+from scheduling.split_learning.plan import Pieces, Plan, best_by_helper, by_priority
 
 
 def forward_first(instance: Instance, assignment: Ints) -> Plan:
@@ -28,15 +28,7 @@ def forward_first(instance: Instance, assignment: Ints) -> Plan:
         _completed(instance, assignment, forward, keys, tail)
         for forward in (plan.forward, _whole(instance, assignment))
     ]
-    forward: list[Pieces] = [()] * len(assignment)
-    backward: list[Pieces] = [()] * len(assignment)
-    for i in np.unique(assignment):
-        members = np.flatnonzero(assignment == i)
-        best = min(ways, key=lambda way: int(way.completion[members].max()))
-        for j in members:
-            forward[j], backward[j] = best.forward[j], best.backward[j]
-    interrupted = any(len(row) > 1 for row in (*forward, *backward))
-    return Plan(instance, assignment, tuple(forward), tuple(backward), keys, tail, preemptive=interrupted)
+    return best_by_helper(ways)
 
 
 def _completed(instance: Instance, assignment: Ints, forward: tuple[Pieces, ...], keys: Ints, tail: Ints) -> Plan:

@@ -1,6 +1,7 @@
 """The methods by name."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from scheduling.split_learning.exact import exact
 from scheduling.split_learning.ilp import ilp
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import Left, Method, NoPlan, Step
+from scheduling.split_learning.plan import Plan
 from scheduling.split_learning.random_fcfs import random_fcfs
 
 METHODS: Mapping[str, Method] = {
@@ -29,15 +31,33 @@ def method_of(name: str, field: str = "method") -> Method:
     return METHODS[name]
 
 
-def last_step(
+@dataclass(frozen=True)
+class Answer:
+    """What a method knows at its end."""
+
+    plan: Plan
+    lower_bound: int
+    """No plan ends earlier, slots."""
+
+    @property
+    def optimal(self) -> bool:
+        """Whether the plan is proven to be the best there is."""
+        return self.plan.makespan <= self.lower_bound
+
+
+def answer_of(
     instance: Instance, name: str, *, left: Left, seed: int, seen: Callable[[Step], None] | None = None
-) -> Step:
-    """What a method knows at its end; `seen` is told of every step. Raises NoPlan, and InvalidField for the name."""
-    last: Step | None = None
-    for step in method_of(name)(instance, left=left, rng=np.random.default_rng(seed)):
-        last = step
+) -> Answer:
+    """The best plan a method finds and its bound; raises NoPlan, and InvalidField for the name. See `last_of`."""
+    return last_of(method_of(name)(instance, left=left, rng=np.random.default_rng(seed)), name, seen)
+
+
+def last_of(steps: Iterator[Step], name: str, seen: Callable[[Step], None] | None = None) -> Answer:
+    """What is known after all steps; `seen` is told of each. Raises NoPlan if time was too short for any plan."""
+    last = Step(0, None)
+    for last in steps:
         if seen is not None:
-            seen(step)
-    if last is None or last.plan is None:
+            seen(last)
+    if last.plan is None:
         raise NoPlan(f"{name} found no plan in the time it had")
-    return last
+    return Answer(last.plan, last.lower_bound)

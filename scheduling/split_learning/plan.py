@@ -1,7 +1,7 @@
 """What a method answers: a helper for each client, when each pass runs, and the order to send to helpers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -104,6 +104,22 @@ def largest_path_first(instance: Instance, assignment: Ints) -> Plan:
     tail = instance.tail[assignment, clients]
     first = instance.gap[assignment, clients] + instance.backward[assignment, clients] + tail
     return by_priority(instance, assignment, first, tail)
+
+
+def best_by_helper(ways: Sequence[Plan]) -> Plan:
+    """Each helper as in that of these plans in which its clients are over first, the first of several.
+
+    The plans have the same instance, assignment and keys; what comes out is preemptive if any pass is interrupted.
+    """
+    first = ways[0]
+    forward, backward = list(first.forward), list(first.backward)
+    for i in np.unique(first.assignment):
+        members = np.flatnonzero(first.assignment == i)
+        best = min(ways, key=lambda way: int(way.completion[members].max()))
+        for j in members:
+            forward[j], backward[j] = best.forward[j], best.backward[j]
+    found = replace(first, forward=tuple(forward), backward=tuple(backward))
+    return replace(found, preemptive=found.interruptions > 0)
 
 
 def merged(slots: Sequence[tuple[int, int]]) -> Pieces:

@@ -64,11 +64,6 @@ class Relaxation:
         """Rows found so far."""
         return len(self._rows)
 
-    def path_bound(self) -> int:
-        """The longest of the clients' shortest paths, slots."""
-        far = self._path.max() + 1
-        return int(np.where(self._fits, self._path, far).min(axis=0).max())
-
     def allowed(self, makespan: int) -> Flags:
         """Which helper each client may have if all has to be over by then, I x J."""
         able: Flags = self._fits & (self._path <= makespan)

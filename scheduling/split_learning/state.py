@@ -30,7 +30,6 @@ class State:
     count: Ints
     span: Ints
     """Slots by which each helper's clients can be over, in some order, I."""
-
     version: Ints
     """A number that changes whenever a helper's clients do, I."""
     seen: Ints
@@ -41,11 +40,6 @@ class State:
     def makespan(self) -> int:
         """Of those who are on helpers, slots."""
         return int(self.span.max())
-
-    @property
-    def complete(self) -> bool:
-        """Whether every client has a helper."""
-        return bool((self.assignment >= 0).all())
 
     def copy(self) -> "State":
         """One that changes on its own."""

@@ -20,7 +20,7 @@ from scheduling.arrays import Json
 from scheduling.errors import SchedulingError
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.method import Step
-from scheduling.split_learning.methods import last_step
+from scheduling.split_learning.methods import answer_of, last_of
 from scheduling.split_learning.warming import warm_up
 from studies.plans.replanned import again
 from studies.plans.results import plan_of, result_of
@@ -61,16 +61,14 @@ def answer(order: Json, wanted: Event, tell: Tell) -> None:
             tell({"step": [round(budget.elapsed, 3), step.lower_bound, makespan, step.note[:200]]})
 
         if order.get("before") is None:
-            last = last_step(instance, order["method"], left=budget.left, seed=order["seed"], seen=seen)
+            found = answer_of(instance, order["method"], left=budget.left, seed=order["seed"], seen=seen)
             more = {}
         else:
             anew = again(plan_of(order["before"]["instance"], order["before"]["result"]), instance)
-            for last in anew.steps(instance, left=budget.left, rng=np.random.default_rng(order["seed"])):
-                seen(last)
+            rng = np.random.default_rng(order["seed"])
+            found = last_of(anew.steps(instance, left=budget.left, rng=rng), order["method"], seen)
             more = anew.document()
-        if last.plan is None:
-            raise SchedulingError(f"{order['method']} found no plan")
-        tell({"plan": result_of(last.plan, last.lower_bound) | more})
+        tell({"plan": result_of(found.plan, found.lower_bound) | more})
     except SchedulingError as error:
         tell({"error": str(error)})
 

@@ -10,9 +10,10 @@ import pytest
 
 from scheduling.__main__ import main
 from scheduling.split_learning.check import violations
+from scheduling.split_learning.first_come import longest_path
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import NoPlan, Step
-from scheduling.split_learning.methods import METHODS, last_step
+from scheduling.split_learning.methods import METHODS, answer_of
 from scheduling.split_learning.one_helper import Order, cover, in_time, too_much
 from scheduling.split_learning.plan import by_priority
 from scheduling.split_learning.relaxation import Relaxation
@@ -33,7 +34,7 @@ def asked(times: int) -> Callable[[], float]:
 
 def all_steps(instance: Instance, name: str = "exact", times: int = 2000) -> list[Step]:
     steps: list[Step] = []
-    last_step(instance, name, left=asked(times), seed=1, seen=steps.append)
+    answer_of(instance, name, left=asked(times), seed=1, seen=steps.append)
     return steps
 
 
@@ -105,7 +106,7 @@ def test_the_linear_program_is_never_above_the_optimum() -> None:
         least = least_makespan(instance)
         assert least is not None
         relaxation = Relaxation(instance)
-        low = relaxation.path_bound()
+        low = longest_path(instance)
         assert low <= least, seed
         for makespan in range(least, least + 3):
             solved = relaxation.least(low, makespan, lambda: 1.0)

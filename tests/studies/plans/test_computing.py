@@ -34,15 +34,14 @@ def test_it_computes_a_plan_and_proves_it(alice: User) -> None:
 
 def test_the_process_finds_what_the_core_finds(alice: User) -> None:
     from scheduling.split_learning.document import read_split_learning
-    from scheduling.split_learning.methods import last_step
+    from scheduling.split_learning.methods import answer_of
 
     plans = [asked(alice, tiny(method=name, seed=7)) for name in ("random", "balanced-greedy")]
     while compute_next():
         pass
     for plan in map(after, plans):
-        step = last_step(read_split_learning(plan.instance), plan.method, left=lambda: 5.0, seed=7)
-        assert step.plan is not None
-        assert plan.makespan == step.plan.makespan
+        found = answer_of(read_split_learning(plan.instance), plan.method, left=lambda: 5.0, seed=7)
+        assert plan.makespan == found.plan.makespan
 
 
 def test_what_has_no_plan_says_why(alice: User) -> None:
