@@ -7,24 +7,12 @@ import numpy as np
 from scheduling.arrays import Ints
 from scheduling.split_learning.compiled import kernel
 from scheduling.split_learning.helper import FAR, span
-from scheduling.split_learning.state import State, Times, put
+from scheduling.split_learning.state import State, put
 
 
 def insert(state: State, order: Ints) -> bool:
     """Put these clients on helpers, in this order; whether memory was enough, else some are left without."""
-    return bool(
-        _insert(
-            order,
-            state.times,
-            state.demand,
-            state.capacity,
-            state.assignment,
-            state.load,
-            state.members,
-            state.count,
-            state.span,
-        )
-    )
+    return bool(_insert(state, order))
 
 
 def orders(state: State, clients: Ints) -> Iterable[Ints]:
@@ -39,32 +27,23 @@ def orders(state: State, clients: Ints) -> Iterable[Ints]:
 
 
 @kernel
-def _insert(
-    order: Ints,
-    times: Times,
-    demand: Ints,
-    capacity: Ints,
-    assignment: Ints,
-    load: Ints,
-    members: Ints,
-    count: Ints,
-    spans: Ints,
-) -> bool:
-    release, forward, gap, backward, tail = times
+def _insert(state: State, order: Ints) -> bool:
+    release, forward, gap, backward, tail = state.times
     for x in range(len(order)):
         j = order[x]
         best, least = -1, FAR
-        for i in range(len(capacity)):
-            if load[i] + demand[j] > capacity[i]:
+        for i in range(len(state.capacity)):
+            if state.load[i] + state.demand[j] > state.capacity[i]:
                 continue
             if release[i, j] + forward[i, j] + gap[i, j] + backward[i, j] + tail[i, j] >= least:
                 continue
-            members[i, count[i]] = j
-            then = span(members[i], count[i] + 1, release[i], forward[i], gap[i], backward[i], tail[i])
+            members = state.members[i]
+            members[state.size[i]] = j
+            then = span(members, state.size[i] + 1, release[i], forward[i], gap[i], backward[i], tail[i])
             if then < least:
                 best, least = i, then
         if best < 0:
             return False
-        put(j, best, members, count, load, demand, assignment)
-        spans[best] = least
+        put(state, j, best)
+        state.span[best] = least
     return True

@@ -1,6 +1,6 @@
 """Who is on which helper, as arrays that kernels change in place; each helper runs the largest path first."""
 
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,7 @@ Times = tuple[Ints, Ints, Ints, Ints, Ints]
 NOBODY = -1
 
 
-@dataclass(eq=False)
-class State:
+class State(NamedTuple):
     """An assignment under way; clients not on a helper yet have helper -1."""
 
     times: Times
@@ -26,15 +25,17 @@ class State:
     load: Ints
     """Bytes taken, I."""
     members: Ints
-    """I x J, the first `count` of a row."""
-    count: Ints
+    """I x J, the first `size` of a row."""
+    size: Ints
+    """Clients of each helper, I."""
     span: Ints
     """Slots by which each helper's clients can be over, in some order, I."""
     version: Ints
     """A number that changes whenever a helper's clients do, I."""
     seen: Ints
     """For pairs of helpers, their versions when nothing better was found between them at `target`, I x I x 2."""
-    target: int = -1
+    target: Ints
+    """A makespan, or -1: an array of one."""
 
     @property
     def makespan(self) -> int:
@@ -43,16 +44,8 @@ class State:
 
     def copy(self) -> "State":
         """One that changes on its own."""
-        return replace(
-            self,
-            assignment=self.assignment.copy(),
-            load=self.load.copy(),
-            members=self.members.copy(),
-            count=self.count.copy(),
-            span=self.span.copy(),
-            version=self.version.copy(),
-            seen=self.seen.copy(),
-        )
+        changing = ("assignment", "load", "members", "size", "span", "version", "seen", "target")
+        return self._replace(**{name: getattr(self, name).copy() for name in changing})
 
 
 def nobody(instance: Instance) -> State:
@@ -63,13 +56,14 @@ def nobody(instance: Instance) -> State:
         (release, forward, gap, backward, tail),
         instance.demand,
         instance.capacity,
-        np.full(clients, NOBODY, dtype=np.int64),
-        np.zeros(helpers, dtype=np.int64),
-        np.zeros((helpers, clients), dtype=np.int64),
-        np.zeros(helpers, dtype=np.int64),
-        np.zeros(helpers, dtype=np.int64),
-        np.arange(helpers),
-        np.full((helpers, helpers, 2), -1, dtype=np.int64),
+        assignment=np.full(clients, NOBODY, dtype=np.int64),
+        load=np.zeros(helpers, dtype=np.int64),
+        members=np.zeros((helpers, clients), dtype=np.int64),
+        size=np.zeros(helpers, dtype=np.int64),
+        span=np.zeros(helpers, dtype=np.int64),
+        version=np.arange(helpers),
+        seen=np.full((helpers, helpers, 2), -1, dtype=np.int64),
+        target=np.full(1, -1, dtype=np.int64),
     )
 
 
@@ -77,30 +71,35 @@ def assigned(instance: Instance, assignment: Ints) -> State:
     """Clients on these helpers, -1 for none yet."""
     state = nobody(instance)
     for j in np.flatnonzero(assignment >= 0):
-        put(int(j), int(assignment[j]), state.members, state.count, state.load, state.demand, state.assignment)
+        put(state, int(j), int(assignment[j]))
     for i in range(len(state.span)):
-        state.span[i] = span(state.members[i], state.count[i], *(row[i] for row in state.times))
+        state.span[i] = span_of(state, i)
     return state
 
 
+def span_of(state: State, i: int) -> int:
+    """Slots by which helper i's clients can be over, the largest remaining path first."""
+    return span(state.members[i], state.size[i], *(row[i] for row in state.times))
+
+
 @kernel
-def put(j: int, i: int, members: Ints, count: Ints, load: Ints, demand: Ints, assignment: Ints) -> None:
+def put(state: State, j: int, i: int) -> None:
     """Client j, who has no helper, on helper i."""
-    members[i, count[i]] = j
-    count[i] += 1
-    load[i] += demand[j]
-    assignment[j] = i
+    state.members[i, state.size[i]] = j
+    state.size[i] += 1
+    state.load[i] += state.demand[j]
+    state.assignment[j] = i
 
 
 @kernel
-def take(j: int, members: Ints, count: Ints, load: Ints, demand: Ints, assignment: Ints) -> None:
+def take(state: State, j: int) -> None:
     """Client j off its helper."""
-    i = assignment[j]
-    last = count[i] - 1
+    i = state.assignment[j]
+    last = state.size[i] - 1
     for x in range(last):
-        if members[i, x] == j:
-            members[i, x] = members[i, last]
+        if state.members[i, x] == j:
+            state.members[i, x] = state.members[i, last]
             break
-    count[i] = last
-    load[i] -= demand[j]
-    assignment[j] = NOBODY
+    state.size[i] = last
+    state.load[i] -= state.demand[j]
+    state.assignment[j] = NOBODY
