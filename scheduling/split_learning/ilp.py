@@ -46,7 +46,9 @@ def ilp(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator
     yield Step(least, best, "simple plans" if best else "no plan yet")
     if best is not None and best.makespan <= least:
         return
-    programme.write()
+    if not programme.write(left):
+        yield Step(least, best, "no time left")
+        return
     answer = programme.rows.solve(left())
     if not answer.feasible:
         raise nowhere(instance)
@@ -122,13 +124,15 @@ class _Programme:
         """Their numbers."""
         return range(len(self.instance.helpers))
 
-    def write(self) -> None:
-        """Add all columns and rows."""
+    def write(self, left: Left) -> bool:
+        """Add all columns and rows; False if time ran out, which writing alone may take."""
         rows = self.rows
         self.makespan = rows.column(0, self.slots, cost=1)
         self.y = {pair: rows.column() for pair in self.pairs}
         self.x = {key: {t: rows.column() for t in window} for key, window in self.windows.items()}
         for j in range(len(self.instance.clients)):
+            if left() <= 0:
+                return False
             mine = [i for i, other in self.pairs if other == j]
             rows.row([(self.y[i, j], 1) for i in mine], 1, 1)  # (4)
             if self.instance.switch.any():
@@ -137,6 +141,8 @@ class _Programme:
                 self._free_of_charge(j, mine)
         demand, capacity = self.instance.demand.tolist(), self.instance.capacity.tolist()
         for i in self.helpers:
+            if left() <= 0:
+                return False
             mine = [j for other, j in self.pairs if other == i]
             most = max((demand[j] for j in mine), default=0) or 1
             # (5), in units of the largest demand, as the solver's tolerances are absolute.
@@ -148,6 +154,7 @@ class _Programme:
         for (kind, i, j), columns in self.x.items():  # (6), (7)
             wanted = self.times[i][j][3 if kind else 1]
             rows.row([*((column, 1) for column in columns.values()), (self.y[i, j], -wanted)], 0, 0)
+        return left() > 0
 
     def plan(self, values: Floats) -> Plan:
         """The plan a solution stands for, with the ends of passes as due dates for helpers."""

@@ -98,6 +98,15 @@ def test_without_time_it_keeps_the_simple_plan() -> None:
     assert not last.optimal
 
 
+@pytest.mark.parametrize("looks", [0, 1, 2, 12])
+def test_writing_the_programme_stops_when_time_is_up(looks: int) -> None:
+    instance = shared("resnet101-s2-j10-i5-seed2")
+    times = iter([1.0] * looks)
+    first, last = ilp(instance, left=lambda: next(times, 0.0), rng=np.random.default_rng(0))
+    assert last.plan is first.plan
+    assert last.note == "no time left"
+
+
 def test_rows_are_solved_as_written() -> None:
     rows = Rows()
     a, b = rows.column(0, 5, cost=-1), rows.column(0, 5, cost=-1.5, whole=False)
