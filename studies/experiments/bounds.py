@@ -13,6 +13,8 @@ FEWEST, MOST = 50, 500
 """Steps of the descent."""
 WORK: Final = 2e9
 """Jobs x slots x steps: some 10 CPU-seconds."""
+MOST_SLOTS: Final = 100_000
+"""Looked at one by one. Jobs that come after a gap of years must not fill the memory; any end gives a bound."""
 
 
 def bound_of(workload: Workload, progress: Progress) -> Json:
@@ -23,7 +25,7 @@ def bound_of(workload: Workload, progress: Progress) -> Json:
     bids = workload.jobs.bids
     if not bids:
         return {"kind": "alone", "covers": "any", "value": 0.0, "steps": 0}
-    end = bids[-1].arrival + workload.plan.horizon
+    end = min(bids[-1].arrival + workload.plan.horizon, MOST_SLOTS)
     steps = int(min(MOST, max(FEWEST, WORK // (len(bids) * end))))
     asked = 0
 

@@ -1,7 +1,7 @@
 """The papers' generators as workloads. The one list of them: another is a module and an entry here."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from enum import EnumType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
@@ -85,6 +85,10 @@ class GeneratorSource:
     def title(self) -> str:
         """For people."""
         return f"{GENERATORS[self.generator].title}, {self.setting.jobs} jobs"
+
+    def with_jobs(self, jobs: int) -> "GeneratorSource":
+        """The same with so many jobs."""
+        return replace(self, setting=replace(self.setting, jobs=jobs))
 
     def draw(self, seed: int) -> Workload:
         """The workload of a seed; the same one each time."""

@@ -205,6 +205,8 @@ def test_a_cluster_of_the_installation_gives_servers_slots_and_horizon() -> None
     assert document["plan"]["slot_s"] == 3600
     assert document["outcome"]["jobs"]["submitted"] == 30
     assert set(document["outcome"]["utilisation"]) == {"gpu", "vcpu", "bandwidth"}
+    with pytest.raises(CommandError, match="apart: the servers of a cluster are what they are"):
+        command(str(traces.PHILLY_DAY), "--cluster", "lab", "--apart")
 
 
 @pytest.mark.django_db
@@ -219,6 +221,7 @@ def test_a_cluster_of_the_installation_gives_servers_slots_and_horizon() -> None
         ((str(traces.PHILLY_DAY), "--gpus", "1", "--set", "blocking=maybe"), "blocking"),
         ((str(traces.PHILLY_DAY), "--gpus", "1", "--slot", "0"), "slot_s"),
         ((str(traces.PHILLY_DAY), "--gpus", "1", "--policy", "oasis"), "apart"),
+        ((str(traces.PHILLY_DAY), "--gpus", "1", "--seed", "-1"), "seed"),
         ((str(traces.PHILLY_DAY), "--cluster", "nowhere"), "nowhere"),
     ],
 )

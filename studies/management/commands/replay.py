@@ -14,6 +14,7 @@ from scheduling import kernels
 from scheduling.arrays import Json
 from scheduling.decision import canonical
 from scheduling.errors import SchedulingError
+from scheduling.fields import check_integer
 from scheduling.registry import POLICIES, make_policy
 from studies.replays.report import Report
 from studies.traces.clusters import source_on
@@ -22,6 +23,7 @@ from studies.traces.source import SLOT_S, TraceSource
 from studies.workloads.workload import run
 
 BAR = 40
+LARGEST_SEED = 10**9
 
 
 class Command(BaseCommand):
@@ -71,12 +73,13 @@ class Command(BaseCommand):
             self.stderr.write(f"{trace.source} {row}")
         policy = make_policy(options["policy"], _parameters(options["set"]))
         source = _source(options)
-        workload = source.draw(trace, options["seed"])
+        seed = check_integer("--seed", options["seed"], low=0, high=LARGEST_SEED)
+        workload = source.draw(trace, seed)
         for row in workload.jobs.refused:
             self.stderr.write(f"{trace.source} {row}")
         kernels.warm_up()
         replayed = run(workload, policy, progress=self._progress)
-        return Report(trace, workload.jobs, options["seed"], policy, source.place, workload.plan, replayed)
+        return Report(trace, workload.jobs, seed, policy, source.place, workload.plan, replayed)
 
     def _progress(self, done: int, total: int) -> None:
         """A bar, where somebody looks: not into files and pipes."""
@@ -89,6 +92,7 @@ class Command(BaseCommand):
 
 def _source(options: dict[str, Any]) -> TraceSource:
     common: dict[str, Any] = {
+        "apart": options["apart"],
         "jobs": options["jobs"],
         "ring": options["ring"],
         "elastic": options["elastic"],
@@ -96,9 +100,7 @@ def _source(options: dict[str, Any]) -> TraceSource:
     }
     if options["cluster"] is None:
         slot_s = SLOT_S if options["slot"] is None else options["slot"]
-        return TraceSource(
-            gpus=options["gpus"], apart=options["apart"], slot_s=slot_s, horizon=options["horizon"], **common
-        )
+        return TraceSource(gpus=options["gpus"], slot_s=slot_s, horizon=options["horizon"], **common)
     cluster = Cluster.objects.filter(name=options["cluster"]).first()
     if cluster is None:
         raise CommandError(f"no cluster named {options['cluster']!r}", returncode=2)

@@ -14,6 +14,8 @@ from studies.experiments import asking
 from studies.models import Run, Trace
 from studies.traces import upload
 from studies.traces.source import TraceSource
+from studies.workloads.generators import GeneratorSource
+from studies.workloads.workload import Workload
 from tests.auctions.worlds import make_user
 from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
 
@@ -25,6 +27,21 @@ def test_a_matrix_becomes_a_run_for_each_cell_all_policies_of_a_seed_first(alice
     cells = list(experiment.runs.order_by("number").values_list("number", "workload", "policy", "seed"))
     assert cells == [(1, 0, None, 1), (2, 0, 0, 1), (3, 0, 1, 1), (4, 0, None, 2), (5, 0, 0, 2), (6, 0, 1, 2)]
     assert experiment.matrix["policies"][1]["parameters"]["blocking"] is True, "defaults are written out"
+
+
+def test_the_jobs_of_a_large_workload_are_left_to_the_runs(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+    draw = GeneratorSource.draw
+
+    def counting(source: GeneratorSource, seed: int) -> Workload:
+        drawn.append(source.setting.jobs)
+        return draw(source, seed)
+
+    monkeypatch.setattr(GeneratorSource, "draw", counting)
+    large = {"generator": "dps", "setting": {"jobs": 5000, "servers": 3}}
+    experiment = asked(alice, matrix(workloads=[large]))
+    assert experiment.matrix["workloads"][0]["source"]["setting"]["jobs"] == 5000
+    assert drawn == [1]
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,14 @@
 import numpy as np
 import pytest
 
+from cluster.traces.formats import Trace
+from cluster.traces.records import TraceJob
 from scheduling.baselines.fifo import Fifo
 from scheduling.dps import Dps
 from studies.experiments.bounds import bound_of
 from studies.experiments.metrics import METRICS, Ran, interval
 from studies.experiments.readings import policy_labels
+from studies.traces.source import TraceSource
 from studies.workloads.generators import GENERATORS, GeneratorSource, read_generator
 from studies.workloads.workload import run
 from tests.studies.experiments.conftest import TINY
@@ -54,6 +57,14 @@ def test_the_bound_is_the_same_each_time_and_tells_how_far_it_is() -> None:
     assert first["covers"] == "any"
     assert told == sorted(told)
     assert told[-1] <= len(workload.jobs.bids)
+
+
+def test_a_gap_of_thousands_of_years_has_a_bound_that_fits_the_memory() -> None:
+    rows = tuple(TraceJob(2 + i, submitted_s, 1, duration_s=600.0) for i, submitted_s in enumerate((0.0, 2.5e11)))
+    workload = TraceSource(gpus=8).draw(Trace("philly", "", "", rows, ()), 1)
+    assert workload.jobs.bids[-1].arrival > 10**8
+    welfare = run(workload, Fifo()).outcome.to_json()["welfare"]
+    assert 0 < welfare <= bound_of(workload, lambda done, total: None)["value"] < 2 * welfare
 
 
 def test_policies_of_one_name_are_told_apart_by_what_differs() -> None:
