@@ -146,6 +146,8 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "ENUM_NAME_OVERRIDES": {
         "StateEnum": "auctions.models.BidState",
         "WorkStateEnum": "studies.work.rows.WorkState",
+        "PolicyEnum": "scheduling.registry.POLICIES",
+        "MetricEnum": "studies.experiments.metrics.METRICS",
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",

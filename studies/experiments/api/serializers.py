@@ -91,7 +91,7 @@ class WorkloadIn(Document):
 
 
 class PolicyIn(Document):
-    name = serializers.ChoiceField(sorted(POLICIES), help_text="As in the registry.")
+    name = serializers.ChoiceField(list(POLICIES), help_text="As in the registry.")
     parameters = FreeIn(required=False, help_text="The policy's own; its defaults where nothing is said.")
 
 

@@ -23,7 +23,7 @@ def _slot(text: str) -> serializers.IntegerField:
 
 
 class HindsightIn(Document):
-    policy = serializers.ChoiceField(sorted(POLICIES), help_text="The policy that decides instead.")
+    policy = serializers.ChoiceField(list(POLICIES), help_text="The policy that decides instead.")
     parameters = serializers.DictField(
         required=False, help_text="Of the policy, by name; its defaults where not given."
     )
