@@ -7,9 +7,10 @@ from django.db import transaction
 
 from auctions.errors import AuctionError, WrongState
 from cluster.clock import now
+from scheduling.errors import InvalidField
 from studies.experiments.runs import QUEUE, RUNS, TASK
 from studies.experiments.wish import Wish
-from studies.models import Experiment, Run
+from studies.models import Experiment, Run, Trace
 from studies.work import states, waking
 from studies.work.rows import OPEN
 
@@ -22,10 +23,24 @@ class TooManyRuns(AuctionError):
 
 
 def ask(owner: User, wish: Wish) -> Experiment:
-    """Keep an experiment whose runs are to be computed; raises TooManyRuns."""
+    """Keep an experiment whose runs are to be computed.
+
+    Raises
+    ------
+    TooManyRuns
+        If the owner has too many under way.
+    InvalidField
+        If a trace was deleted since the wish was checked.
+    """
+    wanted = {trace.pk for trace in wish.traces}
     with transaction.atomic():
+        User.objects.select_for_update().get(pk=owner.pk)  # two at once count one after the other
+        # In order, as two that lock the same rows must; deleting a trace locks it, too.
+        there = set(Trace.objects.select_for_update().filter(pk__in=wanted).order_by("pk").values_list("pk", flat=True))
+        if there != wanted:
+            raise InvalidField("workloads", f"trace {min(wanted - there)} was deleted")
         made = Experiment.objects.create(owner=owner, label=wish.label, matrix=wish.document, submitted_at=now())
-        made.traces.set({trace.pk for trace in wish.traces})
+        made.traces.set(wanted)
         _add_runs(made)
     return made
 
@@ -33,6 +48,7 @@ def ask(owner: User, wish: Wish) -> Experiment:
 def ask_again(owner: User, experiment: Experiment) -> Experiment:
     """The same runs once more, to be compared; raises TooManyRuns."""
     with transaction.atomic():
+        User.objects.select_for_update().get(pk=owner.pk)
         made = Experiment.objects.create(
             owner=owner,
             label=experiment.label,

@@ -11,6 +11,7 @@ from cluster.demo.gpu_servers import gpu_servers_document
 from cluster.documents import import_cluster
 from scheduling.errors import InvalidField
 from studies.experiments import asking
+from studies.experiments.wish import TraceFinder, Wish
 from studies.models import Run, Trace
 from studies.traces import upload
 from studies.traces.source import TraceSource
@@ -27,6 +28,16 @@ def test_a_matrix_becomes_a_run_for_each_cell_all_policies_of_a_seed_first(alice
     cells = list(experiment.runs.order_by("number").values_list("number", "workload", "policy", "seed"))
     assert cells == [(1, 0, None, 1), (2, 0, 0, 1), (3, 0, 1, 1), (4, 0, None, 2), (5, 0, 0, 2), (6, 0, 1, 2)]
     assert experiment.matrix["policies"][1]["parameters"]["blocking"] is True, "defaults are written out"
+
+
+def test_a_trace_deleted_since_the_wish_was_checked_is_named(alice: User) -> None:
+    trace = uploaded(alice)
+    workload = {"trace": trace.pk, "gpus": 8}
+    wish = Wish.from_json(matrix(workloads=[workload]), TraceFinder(Trace.objects.all()))
+    upload.delete(trace)
+    with pytest.raises(InvalidField, match="was deleted"):
+        asking.ask(alice, wish)
+    assert not Run.objects.exists()
 
 
 def test_the_jobs_of_a_large_workload_are_left_to_the_runs(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
