@@ -147,10 +147,13 @@ class _Programme:
             most = max((demand[j] for j in mine), default=0) or 1
             # (5), in units of the largest demand, as the solver's tolerances are absolute.
             rows.row([(self.y[i, j], demand[j] / most) for j in mine], high=capacity[i] / most)
-            for t in range(self.slots):  # (3)
-                rows.row(
-                    [(self.x[kind, i, j][t], 1) for j in mine for kind in (0, 1) if t in self.x[kind, i, j]], high=1
-                )
+            able: dict[int, list[tuple[int, int]]] = {}  # of all slots only some can be in use, where slots are short
+            for j in mine:
+                for kind in (0, 1):
+                    for t, column in self.x[kind, i, j].items():
+                        able.setdefault(t, []).append((column, 1))
+            for t in sorted(able):  # (3)
+                rows.row(able[t], high=1)
         for (kind, i, j), columns in self.x.items():  # (6), (7)
             wanted = self.times[i][j][3 if kind else 1]
             rows.row([*((column, 1) for column in columns.values()), (self.y[i, j], -wanted)], 0, 0)

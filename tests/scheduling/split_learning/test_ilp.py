@@ -70,6 +70,30 @@ def test_it_says_what_is_too_large_before_it_begins() -> None:
         run(shared("resnet101-s1-j100-i10-seed1"))
 
 
+def test_short_slots_cost_nothing_where_no_pass_can_run() -> None:
+    """A thousand million slots before the first pass arrives are no rows."""
+    late = 10**9 - 5
+    one = np.ones((1, 3), dtype=np.int64)
+    instance = Instance(
+        release=late * one,
+        forward=2 * one,
+        gap=np.array([[5, 2, 1]]),
+        backward=one,
+        tail=np.array([[1, 2, 3]]),
+        demand=one[0],
+        capacity=np.array([3]),
+        switch=np.array([0]),
+        helpers=("helper",),
+        clients=("a", "b", "c"),
+        slot_ms=1,
+    )
+    for at in (instance, replace(instance, release=0 * one)):
+        last = run(at)[-1]
+        assert last.plan is not None
+        assert violations(last.plan) == []
+        assert last.lower_bound == last.plan.makespan == at.release[0, 0] + 11
+
+
 def test_it_names_a_client_where_memory_allows_no_assignment() -> None:
     instance = draw(np.random.default_rng(3), clients=3, helpers=2)
     instance = replace(instance, demand=np.array([2, 2, 2]), capacity=np.array([3, 3]))
