@@ -17,7 +17,7 @@ from scheduling.arrays import Ints, Json
 from scheduling.errors import InvalidField
 from scheduling.fields import check_fraction, check_integer, check_list, check_object, shown
 from scheduling.split_learning.document import GIGABYTE
-from scheduling.split_learning.instance import LARGEST_SLOTS, TIMES, Instance
+from scheduling.split_learning.instance import LARGEST_SLOTS, MOST_CLIENTS, TIMES, Instance
 
 KEYS: Final = ("drop", "gone", "slower", "slower_helpers", "times", "join")
 OF_CLIENTS: Final = ("release", "gap", "tail")
@@ -46,7 +46,9 @@ def changed(instance: Instance, changes: object) -> Instance:
     for n, row in enumerate(check_list("times", known.get("times", []))):
         draft.set_times(f"times[{n}]", row)
     out, gone = (_numbers(name, known, names) for name, names in (("drop", draft.clients), ("gone", draft.helpers)))
-    for n, row in enumerate(check_list("join", known.get("join", []))):
+    joining = check_list("join", known.get("join", []))
+    draft.make_room("join", len(joining))
+    for n, row in enumerate(joining):
         draft.join(f"join[{n}]", row)
     rows = [i for i in range(len(draft.helpers.known)) if i not in gone]
     columns = [j for j in range(len(draft.clients.known)) if j not in out]
@@ -64,12 +66,23 @@ class _Names:
     kind: str
     known: list[str]
 
+    def __post_init__(self) -> None:
+        self._place = {name: n for n, name in enumerate(self.known)}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._place
+
     def number(self, field: str, name: object) -> int:
         """Raises InvalidField for one that is not there."""
-        if not isinstance(name, str) or name not in self.known:
+        if not isinstance(name, str) or name not in self._place:
             there = ", ".join(self.known[:10]) + (", ..." if len(self.known) > 10 else "")
             raise InvalidField(field, f"there is no {self.kind} {shown(name)}; there are {there}")
-        return self.known.index(name)
+        return self._place[name]
+
+    def add(self, name: str) -> None:
+        """One more, the last."""
+        self._place[name] = len(self.known)
+        self.known.append(name)
 
 
 @dataclass
@@ -97,13 +110,23 @@ class _Draft:
             if name in given:
                 self.times[name][where, j] = check_integer(f"{field}.{name}", given[name], high=LARGEST_SLOTS)
 
+    def make_room(self, field: str, more: int) -> None:
+        """Columns for so many clients more; raises InvalidField for more than an instance has."""
+        there = len(self.clients.known)
+        if more > MOST_CLIENTS:
+            raise InvalidField(field, f"expected at most {MOST_CLIENTS} entries, got {more}")
+        for kind in TIMES:
+            wider = np.zeros((len(self.helpers.known), there + more), dtype=np.int64)
+            wider[:, :there] = self.times[kind]
+            self.times[kind] = wider
+
     def join(self, field: str, row: object) -> None:
         """Another client: like one that is there, or with its own demand and its times with each helper by name."""
         given = check_object(field, row, required=("name",), optional=("like", "demand_gb", "times"))
         name = given["name"]
         if not isinstance(name, str) or not 1 <= len(name) <= 100:
             raise InvalidField(f"{field}.name", f"expected 1 to 100 characters, got {shown(name)}")
-        if name in self.clients.known:
+        if name in self.clients:
             raise InvalidField(f"{field}.name", f"client {name} is there already")
         if ("like" in given) == ("times" in given) or ("times" in given) != ("demand_gb" in given):
             raise InvalidField(field, f"expected either like, or demand_gb and times, of client {name}")
@@ -116,8 +139,8 @@ class _Draft:
             demand = ceil(check_fraction(f"{field}.demand_gb", given["demand_gb"], high=LARGEST_GB) * GIGABYTE)
         self.demand.append(demand)
         for kind in TIMES:
-            self.times[kind] = np.column_stack([self.times[kind], columns[kind]])
-        self.clients.known.append(name)
+            self.times[kind][:, len(self.clients.known)] = columns[kind]
+        self.clients.add(name)
 
     def _columns(self, field: str, given: object, client: str) -> dict[str, Ints]:
         by_helper = check_object(field, given, required=self.helpers.known)

@@ -7,8 +7,9 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
+from scheduling.errors import InvalidField
 from scheduling.split_learning.document import read_split_learning
-from scheduling.split_learning.instance import TIMES
+from scheduling.split_learning.instance import MOST_CLIENTS, TIMES
 from studies.models import Plan, Question
 from studies.plans.again import wish_again
 from studies.plans.api.examples import TINY
@@ -167,6 +168,18 @@ def test_a_change_that_is_wrong_is_named(api: APIClient, done: Plan, changes: An
     (row,) = answer.json()["errors"]
     assert (row["field"], words in row["message"]) == (field, True), row
     assert Plan.objects.count() == 1
+
+
+def test_thousands_may_join_and_a_flood_is_refused_before_it_is_read() -> None:
+    joining = [{"name": f"drone-{n}", "like": "tablet" if not n else f"drone-{n - 1}"} for n in range(MOST_CLIENTS)]
+    much = {"helpers": [{"name": "vm", "memory_gb": 10**6}], "clients": [{"name": "tablet", "demand_gb": 1}]}
+    instance = read_split_learning(much | {name: [[7]] for name in TIMES})
+    after = changed(instance, {"join": joining[:-1]})
+    assert after.clients[-1] == f"drone-{MOST_CLIENTS - 2}"
+    for name in TIMES:
+        assert (getattr(after, name) == 7).all()
+    with pytest.raises(InvalidField, match=f"^join: expected at most {MOST_CLIENTS}"):
+        changed(instance, {"join": [None] * 1_000_000})
 
 
 def test_changes_or_an_instance_are_needed_and_not_both(api: APIClient, done: Plan) -> None:
