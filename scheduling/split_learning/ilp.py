@@ -147,17 +147,21 @@ class _Programme:
             most = max((demand[j] for j in mine), default=0) or 1
             # (5), in units of the largest demand, as the solver's tolerances are absolute.
             rows.row([(self.y[i, j], demand[j] / most) for j in mine], high=capacity[i] / most)
-            able: dict[int, list[tuple[int, int]]] = {}  # of all slots only some can be in use, where slots are short
-            for j in mine:
-                for kind in (0, 1):
-                    for t, column in self.x[kind, i, j].items():
-                        able.setdefault(t, []).append((column, 1))
-            for t in sorted(able):  # (3)
-                rows.row(able[t], high=1)
+            self._one_at_a_time(i, mine)
         for (kind, i, j), columns in self.x.items():  # (6), (7)
             wanted = self.times[i][j][3 if kind else 1]
             rows.row([*((column, 1) for column in columns.values()), (self.y[i, j], -wanted)], 0, 0)
         return left() > 0
+
+    def _one_at_a_time(self, i: int, mine: list[int]) -> None:
+        """(3), in slots that some pass may have: where slots are short, next to none of all that there are."""
+        able: dict[int, list[tuple[int, int]]] = {}
+        for j in mine:
+            for kind in (0, 1):
+                for t, column in self.x[kind, i, j].items():
+                    able.setdefault(t, []).append((column, 1))
+        for t in sorted(able):
+            self.rows.row(able[t], high=1)
 
     def plan(self, values: Floats) -> Plan:
         """The plan a solution stands for, with the ends of passes as due dates for helpers."""
