@@ -134,7 +134,7 @@ def _policy(where: str, document: object) -> Json:
     except UnknownPolicy as error:
         raise InvalidField(f"{where}.name", str(error)) from None
     except InvalidField as error:
-        raise InvalidField(f"{where}.parameters.{error.field}", error.problem) from None
+        raise InvalidField(f"{where}.parameters.{error.field}".removesuffix(".parameters"), error.problem) from None
     return {"name": policy.name, "parameters": policy.to_json()}
 
 
@@ -150,7 +150,8 @@ def _workload(where: str, document: object, traces: TraceFinder, found: list[Tra
         read = _on_cluster(row, options) if row.get("cluster") is not None else TraceSource(**options)
     except InvalidField as error:
         raise InvalidField(f"{where}.{error.field}", error.problem) from None
-    title = f"{trace.label or trace.source}{'' if read.jobs is None else f', first {read.jobs} jobs'} on {read.place}"
+    of = trace.label or trace.source or f"trace {trace.pk}"
+    title = f"{of}{'' if read.jobs is None else f', first {read.jobs} jobs'} on {read.place}"
     return {"title": title, "source": read.to_json(), "trace": trace.pk, "sha256": trace.sha256}
 
 

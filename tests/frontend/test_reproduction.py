@@ -87,6 +87,7 @@ def test_without_a_paper_all_are_listed() -> None:
         (["nobody"], "expected one of oasis"),
         (["oasis", "99"], "no figure '99' of oasis; there are 3"),
         (["oasis", "--seeds", "-1"], "--seeds: expected 1"),
+        (["oasis", "--seeds", "0"], "--seeds: expected 1"),
         (["oasis", "--seed", "0"], "--seed: expected 1"),
     ],
 )

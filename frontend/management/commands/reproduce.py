@@ -37,7 +37,8 @@ class Command(BaseCommand):
             return
         paper, figures = _asked(options["paper"], options["figure"])
         scale = Scale.FULL if options["full"] else Scale(options["scale"])
-        task = Task(scale, _seeds(options["seed"], options["seeds"] or SEEDS[scale]), self._progress)
+        count = SEEDS[scale] if options["seeds"] is None else options["seeds"]
+        task = Task(scale, _seeds(options["seed"], count), self._progress)
         folder = (options["out"] or settings.VAR_DIR / "reproduction") / paper.key
         prepare(folder)
         kernels.warm_up()

@@ -61,6 +61,7 @@ def test_the_jobs_of_a_large_workload_are_left_to_the_runs(alice: User, monkeypa
         ({"policies": []}, "policies"),
         ({"policies": [{"name": "fife"}]}, "policies[0].name"),
         ({"policies": [{"name": "fifo", "parameters": {"blocking": 3}}]}, "policies[0].parameters.blocking"),
+        ({"policies": [{"name": "fifo", "parameters": None}]}, "policies[0].parameters"),
         ({"policies": [{"name": "fifo"}, {"name": "fifo"}]}, "policies[1]"),
         ({"seeds": [1, 1]}, "seeds[1]"),
         ({"seeds": [-1]}, "seeds[0]"),
