@@ -8,11 +8,11 @@ from typing import Protocol
 import numpy as np
 
 from scheduling import elastic, rigid
-from scheduling.arrays import Floats, Json
+from scheduling.arrays import Floats
 from scheduling.bid import Bid
+from scheduling.ending import Ending
 from scheduling.inventory import Inventory
 from scheduling.policy import Terms
-from scheduling.utility import Utility
 
 
 class BoundKind(StrEnum):
@@ -57,7 +57,7 @@ class AtPrices:
         Only schedules that start in slot `first` or later and are complete by slot `end` are looked at.
         """
         if end is not None:
-            bid = replace(bid, utility=_Until(bid.utility, end - bid.arrival))
+            bid = replace(bid, utility=Ending(bid.utility, end - bid.arrival))
         answer = self._best(bid, first)
         return 0.0 if answer is None else answer.payoff
 
@@ -129,29 +129,3 @@ def dual_bound(bids: Iterable[Bid], inventory: Inventory, *, prices: Floats, ter
     earned = tuple(terms.term(bid) for bid in bids)
     sold = float((prices * inventory.capacity).sum())
     return Bound(BoundKind.POSTED_PRICE, value=float(sum(earned)) + sold, bid_terms=earned, capacity_term=sold)
-
-
-@dataclass(frozen=True)
-class _Until:
-    """A utility that is worth nothing once more than `last` slots have gone by."""
-
-    whole: Utility
-    last: int
-
-    @property
-    def value(self) -> float:
-        return self.whole.value
-
-    def at(self, elapsed: int) -> float:
-        return self.whole.at(elapsed) if elapsed <= self.last else 0.0
-
-    def curve(self, slots: int) -> Floats:
-        worth = self.whole.curve(slots)
-        worth[max(0, self.last + 1) :] = 0.0
-        return worth
-
-    def scaled(self, factor: float) -> "_Until":
-        return _Until(self.whole.scaled(factor), self.last)
-
-    def to_json(self) -> Json:
-        return self.whole.to_json()

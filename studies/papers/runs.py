@@ -7,49 +7,17 @@ from time import process_time
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scheduling.arrays import Floats, Json
 from scheduling.bid import Bid
+from scheduling.ending import Ending
 from scheduling.inventory import Inventory
 from scheduling.ledger import Ledger
 from scheduling.offline import Question, best_bound
 from scheduling.policy import Policy
 from scheduling.running_book import RunningBook
 from scheduling.simulation import Simulation
-from scheduling.utility import Utility
 
 BUDGET_S = 60.0
 """For a bound. It never grows less while one is sought, so that the same seed gives the same bytes: steps end it."""
-
-
-@dataclass(frozen=True)
-class Ending:
-    """A utility that is worth nothing once more than `last` slots have gone by: the end of a paper's horizon."""
-
-    whole: Utility
-    last: int
-
-    @property
-    def value(self) -> float:
-        """The amplitude, money."""
-        return self.whole.value
-
-    def at(self, elapsed: int) -> float:
-        """Worth of completion `elapsed` slots after arrival, money."""
-        return self.whole.at(elapsed) if elapsed <= self.last else 0.0
-
-    def curve(self, slots: int) -> Floats:
-        """Worth at elapsed 0, 1, ..., slots - 1."""
-        worth = self.whole.curve(slots)
-        worth[max(0, self.last + 1) :] = 0.0
-        return worth
-
-    def scaled(self, factor: float) -> "Ending":
-        """The same shape with the amplitude times `factor`."""
-        return Ending(self.whole.scaled(factor), self.last)
-
-    def to_json(self) -> Json:
-        """The document of the whole utility."""
-        return self.whole.to_json()
 
 
 def by_end(bids: Iterable[Bid], end: int) -> tuple[Bid, ...]:
