@@ -6,7 +6,6 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -22,6 +21,7 @@ from frontend import plans, queues
 from frontend.access import market_named, timeline_of, viewer_of, visible_bids
 from frontend.figures import gantt
 from frontend.figures import machines as counts
+from frontend.listing import listing
 from frontend.states import IN_LINE, LOOKS, WAITS, look_of
 from frontend.views.overview import csv_response
 from frontend.views.versions import unless_known
@@ -30,7 +30,6 @@ from scheduling.policy import Objective
 from scheduling.posted_price import CENT
 from scheduling.registry import POLICIES
 
-PER_PAGE = 25
 MARGIN_SLOTS = 3
 """Slots drawn on both sides of a job."""
 
@@ -52,19 +51,14 @@ def bid_list(request: HttpRequest, name: str) -> HttpResponse:
         found = found.filter(owner=viewer)
     if text:
         found = found.filter(label__icontains=text)
-    chosen = {key: value for key, value in (("state", state), ("label", text), ("mine", "1" if mine else "")) if value}
     context = {
+        **listing(request, found, {"state": state, "label": text, "mine": "1" if mine else ""}),
         "market": market,
         "line": timeline_of(market),
-        "page": Paginator(found, PER_PAGE).get_page(request.GET.get("page")),
         "states": [*((key.value, look.label) for key, look in LOOKS.items()), (IN_LINE, WAITS.label)],
-        "state": state,
-        "label": text,
-        "mine": mine,
         "pays": policy_in_force(market.cluster).objective is Objective.WELFARE
         or everything.filter(payment__gt=0).exists(),
         "any_at_all": everything.exists(),
-        "query": f"{urlencode(chosen)}&" if chosen else "",
     }
     return render(request, "frontend/bids.html", context)
 

@@ -7,7 +7,6 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.paginator import Paginator
 from django.db.models import Exists, OuterRef
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
@@ -19,6 +18,7 @@ from frontend.experiment_form import READY_MADE, ExperimentForm
 from frontend.experiments import blocks, view_of
 from frontend.figures import experiments as figures
 from frontend.figures.base import Table
+from frontend.listing import listing
 from frontend.views.overview import csv_response
 from frontend.views.versions import unless_tagged
 from scheduling.errors import InvalidField
@@ -28,7 +28,6 @@ from studies.experiments.wish import TraceFinder, Wish
 from studies.models import Experiment, Run
 from studies.work.rows import OPEN
 
-PER_PAGE = 25
 STATES = {"open": "under way", "ended": "ended"}
 
 
@@ -42,14 +41,12 @@ def experiment_list(request: HttpRequest) -> HttpResponse:
     if state in STATES:
         under_way = Exists(Run.objects.filter(experiment=OuterRef("pk"), state__in=OPEN))
         found = found.filter(under_way) if state == "open" else found.exclude(under_way)
-    page = Paginator(found, PER_PAGE).get_page(request.GET.get("page"))
+    listed = listing(request, found, {"state": state})
     context = {
-        "state": state,
+        **listed,
         "states": STATES.items(),
-        "page": page,
-        "rows": [(one, readings.progress_of(one)) for one in page.object_list],
+        "rows": [(one, readings.progress_of(one)) for one in listed["page"].object_list],
         "any_at_all": everything.exists(),
-        "query": f"{urlencode({'state': state})}&" if state else "",
         "ready_made": READY_MADE,
     }
     return render(request, "frontend/experiments.html", context)

@@ -3,11 +3,9 @@
 from collections.abc import Callable
 from hashlib import sha256
 from typing import Any, Final
-from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -19,6 +17,7 @@ from frontend.access import market_named, timeline_of, viewer_of
 from frontend.figures import hindsight as sums_of
 from frontend.figures.base import Table
 from frontend.hindsight_form import HindsightForm, chosen_policy
+from frontend.listing import listing
 from frontend.states import HINDSIGHT_LOOKS
 from frontend.views.overview import csv_response
 from frontend.views.versions import unless_tagged
@@ -31,7 +30,6 @@ from studies.models import Hindsight
 from studies.work import states
 from studies.work.rows import WorkState
 
-PER_PAGE: Final = 25
 ROWS_PER_PAGE: Final = 50
 TOTALS: Final = (
     ("submitted", "Bids", "count"),
@@ -64,15 +62,12 @@ def hindsight_list(request: HttpRequest, name: str) -> HttpResponse:
         found = found.filter(state=chosen["state"])
     if chosen["policy"] in POLICIES:
         found = found.filter(policy=chosen["policy"])
-    query = {key: value for key, value in chosen.items() if value}
     context = {
-        **chosen,
+        **listing(request, found, chosen),
         "market": market,
-        "page": Paginator(found, PER_PAGE).get_page(request.GET.get("page")),
         "states": [(state.value, look.label) for state, look in HINDSIGHT_LOOKS.items()],
         "policies": sorted(POLICIES),
         "any_at_all": everything.exists(),
-        "query": f"{urlencode(query)}&" if query else "",
     }
     return render(request, "frontend/hindsights.html", context)
 
@@ -219,20 +214,17 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, Any]:
     every = "all" in request.GET
     totals = readings.totals_of(found)
     rows = readings.rows_of(found)
+    shown = rows if every else [row for row in rows if row.changed]
     return {
+        **listing(request, shown, {"all": "1" if every else ""}, per_page=ROWS_PER_PAGE),
         "market": found.market,
         "line": timeline_of(found.market),
         "hindsight": found,
         "share": None if not found.events else found.told / found.events,
         "earlier": 0 if found.result is None else found.result["earlier_changed"],
         "totals": [] if totals is None else [(text, kind, _pair(totals, key)) for key, text, kind in TOTALS],
-        "every": every,
         "shift": readings.shift_of(rows),
-        "page": Paginator(rows if every else [row for row in rows if row.changed], ROWS_PER_PAGE).get_page(
-            request.GET.get("page")
-        ),
-        "query": request.GET.urlencode(),
-        "chosen": "all=1&" if every else "",
+        "address": request.GET.urlencode(),
     }
 
 

@@ -5,11 +5,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
-from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
-from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -18,6 +16,7 @@ from auctions.errors import AuctionError
 from frontend.access import viewer_of
 from frontend.figures import plan_course
 from frontend.figures.base import Table
+from frontend.listing import listing
 from frontend.plan_form import PlanForm
 from frontend.states import PLAN_LOOKS
 from frontend.views.overview import csv_response
@@ -37,7 +36,6 @@ from studies.split_learning.profile import CLIENTS, HELPERS
 from studies.split_learning.scenarios import SLOT_MS
 from studies.work.rows import WorkState
 
-PER_PAGE = 25
 MOST_ROWS = 500
 """Clients in the page's table; the CSV file has all."""
 
@@ -64,14 +62,11 @@ def plan_list(request: HttpRequest) -> HttpResponse:
         found = found.filter(state=chosen["state"])
     if chosen["method"] in METHODS:
         found = found.filter(method=chosen["method"])
-    query = {name: value for name, value in chosen.items() if value}
     context = {
-        **chosen,
-        "page": Paginator(found, PER_PAGE).get_page(request.GET.get("page")),
+        **listing(request, found, chosen),
         "states": [(state.value, look.label) for state, look in PLAN_LOOKS.items()],
         "methods": list(METHODS),
         "any_at_all": everything.exists(),
-        "query": f"{urlencode(query)}&" if query else "",
     }
     return render(request, "frontend/plans.html", context)
 

@@ -4,7 +4,6 @@ from django.conf import settings
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
 from django.core.files.uploadedfile import UploadedFile
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
@@ -14,12 +13,12 @@ from cluster.traces.formats import FORMATS
 from cluster.traces.records import TraceJob
 from frontend.access import viewer_of
 from frontend.experiment_form import TraceForm
+from frontend.listing import listing
 from scheduling.errors import InvalidField
 from studies.experiments import readings
 from studies.models import Trace
 from studies.traces import upload
 
-PER_PAGE = 25
 LONGEST_SOURCE = 200
 
 
@@ -37,7 +36,7 @@ def trace_list(request: HttpRequest) -> HttpResponse:
             form.add_error(None, str(error))
     context = {
         "form": form,
-        "page": Paginator(readings.visible_traces(viewer_of(request)), PER_PAGE).get_page(request.GET.get("page")),
+        **listing(request, readings.visible_traces(viewer_of(request))),
         "formats": [one.title for one in FORMATS.values() if one.record is TraceJob],
     }
     return render(request, "frontend/traces.html", context, status=422 if form.is_bound else 200)

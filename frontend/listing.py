@@ -1,0 +1,31 @@
+"""Lists in pages, their filters in the address."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.http import HttpRequest
+
+PER_PAGE: Final = 25
+
+
+def listing(
+    request: HttpRequest,
+    rows: "QuerySet[Any] | Sequence[Any]",
+    chosen: Mapping[str, str] | None = None,
+    *,
+    per_page: int = PER_PAGE,
+) -> dict[str, Any]:
+    """What a list's template needs: the page of rows that is asked for, the filters, and as `query` the part of the
+    address that keeps them on its other pages.
+
+    `chosen`: the filters as they stand in the address, empty where there is none.
+    """
+    kept = {name: value for name, value in (chosen or {}).items() if value}
+    return {
+        **(chosen or {}),
+        "page": Paginator(rows, per_page).get_page(request.GET.get("page")),
+        "query": f"{urlencode(kept)}&" if kept else "",
+    }
