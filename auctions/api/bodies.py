@@ -28,6 +28,13 @@ class Document(serializers.Serializer):  # type: ignore[type-arg]
     pass
 
 
+def named(field: Any) -> Any:
+    """The field as the attribute `label`, `source` or `errors` of a document: the same names mean something else to
+    a serializer's type, though not to the serializer, which takes fields out of its class.
+    """
+    return field
+
+
 def _by_name(text: str) -> serializers.DictField:
     return serializers.DictField(
         child=serializers.FloatField(min_value=0, max_value=LARGEST_SECONDS), required=False, help_text=text
@@ -79,8 +86,8 @@ class WeightIn(serializers.FloatField):
 
 
 class BidIn(Document):
-    label = serializers.CharField(  # type: ignore[assignment]
-        required=False, allow_blank=True, max_length=LARGEST_LABEL, help_text="Your name for it."
+    label = named(
+        serializers.CharField(required=False, allow_blank=True, max_length=LARGEST_LABEL, help_text="Your name for it.")
     )
     model = serializers.CharField(
         required=False, max_length=60, help_text="A profile of this cluster; fills in what is not given."

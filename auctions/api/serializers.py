@@ -5,7 +5,7 @@ from typing import Final
 
 from rest_framework import serializers
 
-from auctions.api.bodies import Document
+from auctions.api.bodies import Document, named
 from auctions.models import BidState
 from auctions.offers import WORTH
 from scheduling.policy import Objective
@@ -43,7 +43,7 @@ class Problem(Document):
     title = serializers.CharField(help_text="The status in words.")
     status = serializers.IntegerField(help_text="The HTTP status.")
     detail = serializers.CharField(allow_blank=True, help_text="What went wrong.")
-    errors = ProblemRow(many=True, help_text="One row a field that was wrong.")  # type: ignore[assignment]
+    errors = named(ProblemRow(many=True, help_text="One row a field that was wrong."))
 
 
 class PlacementOut(Document):
@@ -149,7 +149,7 @@ class BidBrief(Document):
     sequence = serializers.IntegerField(help_text="Place in the market's queue; names the bid.")
     cluster = serializers.CharField(help_text="Name of the cluster.")
     owner = serializers.CharField(help_text="Who bid.")
-    label = serializers.CharField(allow_blank=True, help_text="As sent.")  # type: ignore[assignment]
+    label = named(serializers.CharField(allow_blank=True, help_text="As sent."))
     state = serializers.ChoiceField(BidState.choices, help_text="submitted is waiting for its decision.")
     submitted_at = serializers.DateTimeField(help_text="Wall clock, ISO 8601.")
     submitted_s = _s("Submitted")

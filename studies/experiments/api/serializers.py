@@ -6,7 +6,7 @@ from typing import Any, Final
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from auctions.api.bodies import Document
+from auctions.api.bodies import Document, named
 from cluster.traces.formats import FORMATS
 from cluster.traces.records import TraceJob
 from scheduling.registry import POLICIES
@@ -21,8 +21,9 @@ FORMATS_OF_JOBS: Final = [name for name, one in FORMATS.items() if one.record is
 LONGEST_SOURCE: Final = 200
 
 
-def _label(**more: Any) -> serializers.CharField:
-    return serializers.CharField(allow_blank=True, max_length=LONGEST_LABEL, help_text="Your name for it.", **more)
+def _label(**more: Any) -> Any:
+    text = "Your name for it."
+    return named(serializers.CharField(allow_blank=True, max_length=LONGEST_LABEL, help_text=text, **more))
 
 
 def _whole(text: str, high: int, **more: Any) -> serializers.IntegerField:
@@ -34,9 +35,11 @@ def _yes(text: str) -> serializers.BooleanField:
 
 
 class TraceIn(Document):
-    label = _label(required=False)  # type: ignore[assignment]
-    source = serializers.CharField(  # type: ignore[assignment]
-        required=False, allow_blank=True, max_length=LONGEST_SOURCE, help_text="Name of the file."
+    label = _label(required=False)
+    source = named(
+        serializers.CharField(
+            required=False, allow_blank=True, max_length=LONGEST_SOURCE, help_text="Name of the file."
+        )
     )
     text = serializers.CharField(help_text="All of the file, known by its first line.")
 
@@ -49,8 +52,8 @@ class MalformedOut(Document):
 
 class TraceRow(Document):
     id = serializers.IntegerField(help_text="Names it in addresses.")
-    label = _label()  # type: ignore[assignment]
-    source = serializers.CharField(allow_blank=True, help_text="Name of the file.")  # type: ignore[assignment]
+    label = _label()
+    source = named(serializers.CharField(allow_blank=True, help_text="Name of the file."))
     format = serializers.ChoiceField(FORMATS_OF_JOBS, help_text="Whose format it is.")
     sha256 = serializers.CharField(help_text="Of its text in UTF-8, hex.")
     jobs = serializers.IntegerField(help_text="Lines that are jobs.")
@@ -96,7 +99,7 @@ class PolicyIn(Document):
 
 
 class ExperimentIn(Document):
-    label = _label(required=False)  # type: ignore[assignment]
+    label = _label(required=False)
     workloads = serializers.ListField(
         child=WorkloadIn(), min_length=1, max_length=MOST_WORKLOADS, help_text="What policies are run on."
     )
@@ -124,7 +127,7 @@ class ProgressOut(Document):
 
 class ExperimentRow(Document):
     id = serializers.IntegerField(help_text="Names it in addresses.")
-    label = _label()  # type: ignore[assignment]
+    label = _label()
     state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
     progress = ProgressOut(help_text="How far it is.")
     owner = serializers.CharField(help_text="Who asked.")
@@ -134,7 +137,7 @@ class ExperimentRow(Document):
 
 class WorkloadOut(Document):
     title = serializers.CharField(help_text="For people.")
-    source = serializers.DictField(help_text="All it takes to draw it again, but for a trace's text.")  # type: ignore[assignment]
+    source = named(serializers.DictField(help_text="All it takes to draw it again, but for a trace's text."))
     trace = serializers.IntegerField(required=False, help_text="Number of the trace, of which `sha256` is the hash.")
     sha256 = serializers.CharField(required=False, help_text="Of the trace's text.")
 

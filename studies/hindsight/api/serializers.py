@@ -3,7 +3,7 @@
 # ruff: noqa: D101 (each is named for what it describes, and its fields carry their texts)
 from rest_framework import serializers
 
-from auctions.api.bodies import Document
+from auctions.api.bodies import Document, named
 from auctions.models import BidState
 from scheduling.fields import LARGEST_INTEGER
 from scheduling.registry import POLICIES
@@ -99,7 +99,7 @@ class HindsightSideOut(Document):
 
 class HindsightBidOut(Document):
     sequence = _count("The bid's place in the queue.")
-    label = serializers.CharField(allow_blank=True, help_text="Its owner's name for it.")  # type: ignore[assignment]
+    label = named(serializers.CharField(allow_blank=True, help_text="Its owner's name for it."))
     owner = serializers.CharField(help_text="Who sent it.")
     arrival = serializers.IntegerField(help_text="Slot number.")
     recorded = HindsightSideOut(help_text="What became of it.")

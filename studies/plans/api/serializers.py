@@ -6,7 +6,7 @@ from typing import Any, Final
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from auctions.api.bodies import Document
+from auctions.api.bodies import Document, named
 from scheduling.split_learning.instance import LARGEST_SLOTS, MOST_CLIENTS, MOST_HELPERS
 from scheduling.split_learning.methods import METHODS
 from studies.models import MOST_SECONDS, Question
@@ -177,11 +177,14 @@ class ProfileIn(Document):
 
 
 class LabelledIn(Document):
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """With the label, which as an attribute would be taken for that of a field."""
-        text = "Your name for it; of a plan made again that of the plan before if not given."
-        label = serializers.CharField(required=False, allow_blank=True, max_length=LONGEST_LABEL, help_text=text)
-        return {"label": label, **super().get_fields()}
+    label = named(
+        serializers.CharField(
+            required=False,
+            allow_blank=True,
+            max_length=LONGEST_LABEL,
+            help_text="Your name for it; of a plan made again that of the plan before if not given.",
+        )
+    )
 
 
 class PlanIn(LabelledIn):
@@ -303,10 +306,7 @@ class ResultOut(Document):
 
 
 class PlanRow(Document):
-    def get_fields(self) -> dict[str, serializers.Field[Any, Any, Any, Any]]:
-        """With the label, which as an attribute would be taken for that of a field."""
-        return {"label": serializers.CharField(allow_blank=True, help_text="Your name for it."), **super().get_fields()}
-
+    label = named(serializers.CharField(allow_blank=True, help_text="Your name for it."))
     id = serializers.IntegerField(help_text="Names it in addresses.")
     state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
     method = serializers.CharField(help_text="How it is planned.")
