@@ -4,7 +4,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from django import forms
 from django.db.models import QuerySet
@@ -102,9 +102,7 @@ class ExperimentForm(forms.Form):
         self.policies = [self._policy(name) for name in POLICIES]
 
     def _choose(self, name: str, choices: list[tuple[str, str]]) -> None:
-        field = self.fields[name]
-        assert isinstance(field, forms.ChoiceField)  # noqa: S101 (tells mypy what the class body says)
-        field.choices = choices
+        cast(forms.ChoiceField, self.fields[name]).choices = choices
 
     def _policy(self, name: str) -> PolicyChoice:
         kind = POLICIES[name]

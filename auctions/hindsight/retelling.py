@@ -7,7 +7,7 @@ that is said in docs/hindsight.md.
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 from auctions import plans
 from auctions.book import LiveBook
@@ -122,8 +122,7 @@ class Retelling(Replaying):
         """What the other policy answers, or what the receipt says."""
         if self.other is not None:
             return super().decided(book, core, event)
-        assert event.bid_id is not None  # noqa: S101 (a decision is about a bid)
-        receipt = parse(self._receipts[event.bid_id])
+        receipt = parse(self._receipts[cast(int, event.bid_id)])
         moves = tuple(Move.from_json(move) for move in event.payload.get("moves", ()))
         decision = Decision.from_json(receipt)
         return Decision(**{**vars(decision), "moves": moves})

@@ -10,7 +10,7 @@ from typing import Final
 from scheduling.arrays import Json
 from studies.experiments.runs import RUNS
 from studies.models import Run, Trace
-from studies.work import states
+from studies.work import processes, states
 from studies.work.processes import Gone, Limits, NoAnswer, Process, Stopping, Watch, compute
 from studies.work.states import Attempt
 
@@ -23,24 +23,13 @@ RESULT: Final = ("outcome", "outcome_sha256", "workload_sha256", "timing", "comm
 
 
 @dataclass
-class Course:
+class Course(processes.Course):
     """What was told of a run so far."""
 
-    is_new: bool = False
-    ready_at: float | None = None
     known: Json = field(default_factory=dict)
-    result: Json | None = None
-    error: str | None = None
 
-    @property
-    def over(self) -> bool:
-        """Whether nothing more is to come."""
-        return self.result is not None or self.error is not None
-
-    def take(self, row: Json) -> None:
-        """One line of the process."""
-        if "ready" in row:
-            self.ready_at = monotonic()
+    def keep(self, row: Json) -> None:
+        """How far it is, or its outcome."""
         if "outcome" in row:
             self.result = {name: row[name] for name in RESULT}
         self.error = row.get("error")

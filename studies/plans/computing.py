@@ -2,13 +2,13 @@
 
 import sys
 from dataclasses import dataclass, field
-from time import monotonic
 from typing import Final
 
 from scheduling.arrays import Json
 from studies.models import Question
 from studies.plans import states
 from studies.plans.states import Attempt
+from studies.work import processes
 from studies.work.processes import Gone, Limits, NoAnswer, Process, Stopping, Watch, compute
 
 COMMAND: Final = (sys.executable, "-m", "studies.plans.child")
@@ -23,25 +23,14 @@ MOST_STEPS: Final = 400
 
 
 @dataclass
-class Course:
+class Course(processes.Course):
     """What was told of a plan so far."""
 
     steps: list[list[object]] = field(default_factory=list)
-    is_new: bool = False
-    result: Json | None = None
-    error: str | None = None
-    ready_at: float | None = None
 
-    @property
-    def over(self) -> bool:
-        """Whether nothing more is to come."""
-        return self.result is not None or self.error is not None
-
-    def take(self, row: Json) -> None:
-        """One line of the process."""
-        if "ready" in row:
-            self.ready_at = monotonic()
-        elif "step" in row:
+    def keep(self, row: Json) -> None:
+        """A step, or the answer."""
+        if "step" in row:
             self._step(row["step"])
         else:
             self.result, self.error = row.get("plan"), row.get("error")

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -77,8 +77,7 @@ class TraceSource:
         """Where jobs run."""
         if self.inventory is not None:
             return self.inventory
-        assert self.gpus is not None  # noqa: S101 (tells mypy what was checked)
-        return gpu_cluster(self.gpus, apart=self.apart)
+        return gpu_cluster(cast(int, self.gpus), apart=self.apart)
 
     @property
     def architecture(self) -> Architecture:

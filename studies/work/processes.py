@@ -6,6 +6,7 @@ needs.
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from queue import Empty, SimpleQueue
 from subprocess import PIPE, Popen
 from threading import Thread
 from time import monotonic
-from typing import IO, Final, Protocol, Self
+from typing import IO, Final, Self, cast
 
 from django.conf import settings
 
@@ -37,21 +38,33 @@ class NoAnswer(Exception):
     """The process ended, or had to be ended, without an answer; the message says so."""
 
 
-class Course(Protocol):
-    """What was told of the work so far."""
+@dataclass
+class Course(ABC):
+    """What was told of the work so far. Each kind of work says how its lines are kept."""
 
-    is_new: bool
-    """Whether something is to be written; set to False once it is."""
-    ready_at: float | None
+    is_new: bool = False
+    """Whether something is to be written; False once it is."""
+    ready_at: float | None = None
     """When the process was ready, by the monotonic clock."""
+    result: Json | None = None
+    error: str | None = None
 
     @property
     def over(self) -> bool:
         """Whether nothing more is to come."""
+        return self.result is not None or self.error is not None
 
     def take(self, row: Json) -> None:
         """One line of the process."""
+        if "ready" in row:
+            self.ready_at = monotonic()
+        self.keep(row)
 
+    @abstractmethod
+    def keep(self, row: Json) -> None:
+        """What one line says of the work."""
+
+    @abstractmethod
     def fields(self) -> Json:
         """Columns of the row."""
 
@@ -105,21 +118,19 @@ class Process:
         self._child.kill()
         self._reader.join()
         self._child.wait()
-        if self._child.stdout is not None:
-            self._child.stdout.close()
+        cast(IO[str], self._child.stdout).close()
 
     def order(self, order: Json) -> None:
         """Say what to do next."""
-        assert self._child.stdin is not None  # noqa: S101 (tells mypy what PIPE says)
+        orders = cast(IO[str], self._child.stdin)
         with suppress(BrokenPipeError):  # it died: its lines end, and that is told
-            self._child.stdin.write(json.dumps(order) + "\n")
-            self._child.stdin.flush()
+            orders.write(json.dumps(order) + "\n")
+            orders.flush()
 
     def want(self) -> None:
         """Ask for the best so far, and no more orders."""
         with suppress(OSError):  # it may just have ended
-            if self._child.stdin is not None:
-                self._child.stdin.close()
+            cast(IO[str], self._child.stdin).close()
 
     def line(self) -> Json | None:
         """The next line within a moment; None without one. Raises NoAnswer if there will be no more."""
