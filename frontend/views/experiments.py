@@ -217,6 +217,7 @@ def _context(request: HttpRequest, found: Experiment) -> dict[str, Any]:
         "percent": round(100 * progress.share),
         "blocks": blocks(results),
         "notes": results.notes,
+        "warnings": results.warnings,
         "comparison": readings.comparison_of(found),
         "runs": [(cell, _policy_of(results, cell.run)) for cell in results.cells],
         "failed": [cell.run for cell in results.cells if cell.run.error][:5],

@@ -212,6 +212,17 @@ class Results:
                     said[f"{self.workloads[cell.run.workload]}: {lines[0]} malformed lines, {lines[1]} refused."] = None
         return list(said)
 
+    @property
+    def warnings(self) -> list[str]:
+        """Where plans do not reach as far ahead as jobs need: each workload's once, of the seed where it is worst."""
+        worst: dict[int, Json] = {}
+        for cell in self.cells:
+            # Outcomes of earlier versions do not say it.
+            reach = {} if cell.document is None else cell.document["workload"].get("reach", {})
+            if reach.get("warning") and reach["beyond"] > worst.get(cell.run.workload, {"beyond": -1})["beyond"]:
+                worst[cell.run.workload] = reach
+        return [f"{self.workloads[number]}: {worst[number]['warning']}" for number in sorted(worst)]
+
 
 def results_of(experiment: Experiment) -> Results:
     """All runs in order."""

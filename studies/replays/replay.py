@@ -99,10 +99,11 @@ def replay(
     return Replayed(outcome_of(run, traced, slot_s=plan.slot_s), _timing(waits, cpu_s))
 
 
-def horizon_for(traced: TracedBids, *, slot_s: int, times: float = 2.0) -> int:
-    """Slots of the longest run, on its own GPUs, `times` over; within what a plan allows."""
+def horizon_for(traced: TracedBids, *, slot_s: int, times: float = 2.0, most: int | None = LONGEST_HORIZON) -> int:
+    """Slots of the longest run, on its own GPUs, `times` over; at most `most`, as a plan allows no more by default."""
     longest = max(traced.runs_s.values(), default=0.0)
-    return min(LONGEST_HORIZON, max(1, math.ceil(times * longest / slot_s)))
+    wanted = max(1, math.ceil(times * longest / slot_s))
+    return wanted if most is None else min(most, wanted)
 
 
 def _timing(waits: list[float], cpu_s: float) -> Timing:

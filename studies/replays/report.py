@@ -7,6 +7,7 @@ from cluster.traces.formats import Trace
 from cluster.traces.records import TraceJob
 from scheduling.arrays import Json
 from scheduling.policy import Policy
+from studies.replays.reach import Reach
 from studies.replays.replay import Plan, Replayed
 from studies.traces.mapping import TracedBids
 
@@ -40,6 +41,7 @@ class Report:
             "policy": {"name": self.policy.name, "parameters": self.policy.to_json()},
             "cluster": self.cluster,
             "plan": asdict(self.plan),
+            "reach": Reach.of(traced, self.plan).to_json(),
             "outcome": self.replayed.outcome.to_json(),
             "timing": self.replayed.timing.to_json(),
         }
@@ -53,6 +55,9 @@ class Report:
         yield _row(
             "lines that are no job", f"{len(self.trace.malformed)} malformed, {len(self.traced.refused)} refused"
         )
+        warning = Reach.of(self.traced, self.plan).warning
+        if warning:
+            yield _row("WARNING", warning)
         yield _row("welfare", f"{out.welfare:,.2f} (synthetic)")
         yield _row("revenue", f"{out.revenue:,.2f} (synthetic)")
         yield _row("bidders' utility", f"{out.utility:,.2f} (synthetic)")

@@ -9,6 +9,7 @@ from scheduling.arrays import Json
 from scheduling.decision import canonical
 from scheduling.inventory import Inventory
 from scheduling.policy import Policy
+from studies.replays.reach import Reach
 from studies.replays.replay import Plan, Progress, Replayed, replay
 from studies.traces.mapping import TracedBids
 from studies.workloads.documents import inventory_document
@@ -41,6 +42,11 @@ class Workload:
         }
         return hashlib.sha256(canonical(document).encode()).hexdigest()
 
+    @cached_property
+    def reach(self) -> Reach:
+        """Whether its jobs can be complete as far ahead as is planned."""
+        return Reach.of(self.jobs, self.plan)
+
     def facts(self) -> Json:
         """What is told beside the figures of a run."""
         inventory, refused = self.inventory, self.jobs.refused
@@ -51,6 +57,7 @@ class Workload:
             "servers": len(inventory.servers),
             "worker_resources": [name for r, name in enumerate(inventory.resources) if taken[r]],
             "plan": asdict(self.plan),
+            "reach": self.reach.to_json(),
             "note": self.note,
             "synthetic": list(self.jobs.synthetic),
             "declared": list(self.jobs.declared),

@@ -62,8 +62,21 @@ def test_a_form_leads_to_an_experiment_that_is_followed_compared_and_repeated(as
     for words in ("fifo (blocking=false)", "Acceptance", "2 of 2", "±", "synthetic", "No policy's welfare can exceed"):
         assert words in done
     assert "Cancel</button>" not in done
+    assert "note warning" not in done
     _has_a_chart_of_every_metric(as_alice, experiment)
     _is_repeated(as_alice, experiment)
+    _warns_once_of_a_horizon_that_is_too_short(as_alice, experiment)
+
+
+def _warns_once_of_a_horizon_that_is_too_short(client: Client, experiment: Experiment) -> None:
+    for run in experiment.runs.all():
+        document = json.loads(run.outcome)
+        document["workload"]["reach"] = {"beyond": run.seed, "warning": f"{run.seed} of 5 jobs take longer"}
+        run.outcome = json.dumps(document)
+        run.save()
+    warned = client.get(page(experiment)).text
+    assert warned.count("note warning") == 1
+    assert "2 of 5 jobs take longer" in warned, "of the seed where it is worst"
 
 
 def _has_a_chart_of_every_metric(client: Client, experiment: Experiment) -> None:

@@ -27,7 +27,8 @@ from scheduling.registry import POLICIES, make_policy
 from scheduling.running_book import RunningBook
 from scheduling.simulation import Simulation
 from studies.replays.outcome import Conservation, NotConserved, jain, outcome_of
-from studies.replays.replay import Plan, Replayed, horizon_for, replay
+from studies.replays.reach import Reach
+from studies.replays.replay import LONGEST_HORIZON, Plan, Replayed, horizon_for, replay
 from studies.traces.machines import gpu_cluster
 from studies.traces.mapping import Rules, TracedBids, to_bids
 from tests import traces
@@ -186,6 +187,34 @@ def test_the_command_tells_malformed_lines_and_parameters_reach_the_policy(tmp_p
     document = json.loads(out)
     assert document["policy"]["parameters"]["blocking"] is False
     assert [row["line"] for row in document["malformed"]] == [2]
+
+
+def test_jobs_that_take_longer_than_can_be_planned_are_counted() -> None:
+    traced = bids_of([*two_jobs(), TraceJob(4, 600.0, 1, duration_s=7000.0)])
+    assert Reach.of(traced, Plan(SLOT_S, horizon=24)).warning == "", "twice the longest"
+    short = Reach.of(traced, Plan(SLOT_S, horizon=11))
+    assert (short.beyond, short.is_cut) == (1, False)
+    assert "1 of 3 jobs take longer even alone and are rejected" in short.warning
+    assert Reach.of(traced, Plan(SLOT_S, horizon=1)).beyond == 3
+
+
+def test_slots_too_short_for_the_longest_run_are_told_with_slots_that_are_not() -> None:
+    traced = bids_of([*two_jobs(), TraceJob(4, 0.0, 1, duration_s=40_000.0)], slot_s=1)
+    reach = Reach.of(traced, Plan(1, horizon_for(traced, slot_s=1)))
+    assert (reach.plan.horizon, reach.beyond, reach.is_cut) == (LONGEST_HORIZON, 1, True)
+    assert "20,000 slots of 1 s ahead (5.6 h), as far as may be" in reach.warning
+    assert "Slots of at least 4 s reach twice the longest run" in reach.warning
+    longer = bids_of([TraceJob(4, 0.0, 1, duration_s=40_000.0)], slot_s=4)
+    assert Reach.of(longer, Plan(4, horizon_for(longer, slot_s=4))).warning == ""
+
+
+def test_the_command_warns_of_a_horizon_that_is_too_short() -> None:
+    arguments = (str(traces.PHILLY_DAY), "--gpus", "16", "--jobs", "30", "--horizon", "1")
+    out, err = command(*arguments)
+    assert "WARNING" in out
+    assert "jobs take longer even alone and are rejected" in err
+    document = json.loads(command(*arguments, "--json")[0])
+    assert document["outcome"]["jobs"]["rejected"] >= document["reach"]["beyond"] > 20
 
 
 def test_gavels_trace_needs_its_throughputs() -> None:

@@ -74,6 +74,7 @@ def results_document(results: Results) -> Json:
         "experiment": results.experiment.pk,
         "state": readings.progress_of(results.experiment).state,
         "notes": results.notes,
+        "warnings": results.warnings,
         "metrics": [{"name": name, **{key: getattr(metric, key) for key in names}} for name, metric in METRICS.items()],
         "rows": [
             {

@@ -234,6 +234,10 @@ class ResultsOut(Document):
     experiment = serializers.IntegerField(help_text="Its number.")
     state = serializers.ChoiceField(WorkState.choices, help_text="Of the experiment.")
     notes = serializers.ListField(child=serializers.CharField(), help_text="What is synthetic, what was left out.")
+    warnings = serializers.ListField(
+        child=serializers.CharField(),
+        help_text="How many jobs can never be complete as far ahead as is planned; empty with a long horizon.",
+    )
     metrics = MetricOut(many=True, help_text="What is measured.")
     rows = ResultRow(many=True, help_text="Every policy on every workload.")
     bounds = BestPossibleOut(many=True, help_text="Of every workload that has one.")

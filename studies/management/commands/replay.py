@@ -77,6 +77,8 @@ class Command(BaseCommand):
         workload = source.draw(trace, seed)
         for row in workload.jobs.refused:
             self.stderr.write(f"{trace.source} {row}")
+        if workload.reach.warning:
+            self.stderr.write(workload.reach.warning)  # before the long wait
         kernels.warm_up()
         replayed = run(workload, policy, progress=self._progress)
         return Report(trace, workload.jobs, seed, policy, source.place, workload.plan, replayed)

@@ -61,7 +61,7 @@ def test_an_upload_that_is_wrong_is_refused_by_its_field(api: APIClient, body: A
 
 def test_an_experiment_is_asked_for_followed_and_read(api: APIClient, alice: User) -> None:
     trace = uploaded(alice)
-    workload = {"trace": trace.pk, "gpus": 8, "slot_s": 3600}
+    workload = {"trace": trace.pk, "gpus": 8, "slot_s": 3600, "horizon": 2}
     body = matrix(workloads=[workload], policies=[{"name": "fifo"}, {"name": "srtf"}], label="mine")
     answer = api.post(EXPERIMENTS, body, format="json")
     assert answer.status_code == 202, answer.content
@@ -90,6 +90,7 @@ def _reads_what_came_of_it(api: APIClient, where: str) -> None:
     welfare = results["rows"][0]["values"]["welfare"]
     assert welfare["low"] < welfare["mean"] < welfare["high"] < results["bounds"][0]["welfare"]["high"]
     assert "synthetic" in results["notes"][0]
+    assert "Plans reach 2 slots of 3,600 s ahead (2.0 h)" in results["warnings"][0]
     table = rows_of(api.get(f"{where}/results.csv", headers={"Accept": "text/csv"}))
     (found,) = (row for row in table if (row["policy"], row["metric"]) == ("fifo", "welfare"))
     assert (float(found["mean"]), found["n"], found["synthetic"]) == (welfare["mean"], "2", "yes")
