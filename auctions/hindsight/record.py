@@ -83,6 +83,13 @@ class Record:
         found = DecisionRecord.objects.filter(bid__market_id=self.market_id, bid__sequence__gte=sequence)
         return found.filter(version__lte=self.version).count()
 
+    def layouts_from(self, version: int) -> Iterator[Layout]:
+        """The servers there were before this event, and all those that came after it."""
+        laid = self.rows().filter(kind__in=(EventKind.OPENED, EventKind.INVENTORY))
+        last = laid.filter(version__lt=version).aggregate(last=Max("version"))["last"]
+        found = laid if last is None else laid.filter(version__gte=last)
+        return (Layout.from_json(event.payload) for event in found.iterator(chunk_size=50))
+
     def before(self, version: int, *, tell: Tell = quiet) -> Retelling:
         """A telling that has taken every event before this one, and can take the others."""
         binding = self._only_promises(version)

@@ -92,13 +92,21 @@ def recognise(first_line: str) -> str:
     raise UnknownFormat(f"the first line is of no known format; known: {known}")
 
 
-def read_trace(lines: Iterable[str], kind: type[One], *, source: str = "", sha256: str = "") -> Trace[One]:
+class TooManyMalformed(SchedulingError):
+    """More lines are no records than anybody wants to read about."""
+
+
+def read_trace(
+    lines: Iterable[str], kind: type[One], *, source: str = "", sha256: str = "", most_malformed: int | None = None
+) -> Trace[One]:
     """Read a whole trace of records of this kind, whatever its format.
 
     Raises
     ------
     UnknownFormat
         If it is of no format with such records.
+    TooManyMalformed
+        If more than `most_malformed` lines are no records; the others are not looked at any more.
     """
     text = list(lines)
     name = recognise(text[0] if text else "")
@@ -109,6 +117,10 @@ def read_trace(lines: Iterable[str], kind: type[One], *, source: str = "", sha25
     for row in FORMATS[name].read(text):
         if isinstance(row, Malformed):
             malformed.append(row)
+            if most_malformed is not None and len(malformed) > most_malformed:
+                raise TooManyMalformed(
+                    f"more than {most_malformed:,} lines are no records; the first is {malformed[0]}"
+                )
         elif isinstance(row, kind):
             rows.append(row)
         else:

@@ -46,19 +46,43 @@ def ask(owner: User, wish: Wish) -> Experiment:
 
 
 def ask_again(owner: User, experiment: Experiment) -> Experiment:
-    """The same runs once more, to be compared; raises TooManyRuns."""
+    """The same runs once more, to be compared.
+
+    Raises
+    ------
+    TooManyRuns
+        If the owner has too many under way.
+    WrongState
+        If the experiment was deleted since it was looked up.
+    """
     with transaction.atomic():
         User.objects.select_for_update().get(pk=owner.pk)
+        # What is compared with must be there when this is committed. A trace stays while an experiment reads it.
+        numbers = [experiment.pk, *([] if experiment.again_of_id is None else [experiment.again_of_id])]
+        there = {row.pk: row for row in Experiment.objects.select_for_update().filter(pk__in=numbers).order_by("pk")}
+        if experiment.pk not in there:
+            raise WrongState(f"Experiment {experiment.pk} was deleted; it cannot be run again.")
         made = Experiment.objects.create(
             owner=owner,
             label=experiment.label,
             matrix=experiment.matrix,
-            again_of=experiment.again_of or experiment,
+            again_of=there.get(experiment.again_of_id or experiment.pk, there[experiment.pk]),
             submitted_at=now(),
         )
         made.traces.set(experiment.traces.values_list("pk", flat=True))
         _add_runs(made)
     return made
+
+
+def delete(experiment: Experiment) -> None:
+    """Delete it with its runs; those that are computed are ended. One that repeats it stays, and is compared no more.
+
+    Under its lock, which whoever asks for it again takes, too: no repetition comes between what is looked up and gone.
+    """
+    with transaction.atomic():
+        found = Experiment.objects.select_for_update().filter(pk=experiment.pk).first()
+        if found is not None:
+            found.delete()
 
 
 def cancel(experiment: Experiment) -> int:

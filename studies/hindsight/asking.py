@@ -59,12 +59,21 @@ def policy_of(name: object, parameters: Json) -> Policy:
 
 
 def ask(owner: User, market: Market, question: Question) -> Hindsight:
-    """Keep it to be computed, of all that has happened by now; raises TooManyWait."""
+    """Keep it to be computed, of all that has happened by now.
+
+    Raises
+    ------
+    TooManyWait
+        If the owner has too many under way.
+    InvalidField
+        Naming `policy`, if that cannot run on the servers that the market had from then on.
+    """
     with transaction.atomic():
         under_way = Hindsight.objects.filter(owner=owner, state__in=OPEN).count()
         if under_way >= MOST_OPEN:
             raise TooManyWait(f"{under_way} hindsights of yours wait or are computed; at most {MOST_OPEN} may.")
         record = Record.of(market)
+        _check_servers(record, question)
         kept = Hindsight.objects.create(
             owner=owner,
             market=market,
@@ -78,6 +87,16 @@ def ask(owner: User, market: Market, question: Question) -> Hindsight:
         )
         wake()
     return kept
+
+
+def _check_servers(record: Record, question: Question) -> None:
+    """The policy must be able to run wherever it will have to; what jobs under way forbid is seen on the way."""
+    policy, start = question.policy, record.decided_from(question.since)
+    for layout in record.layouts_from(record.version + 1 if start is None else start):
+        try:
+            policy.check(layout.inventory)
+        except InvalidField as error:
+            raise InvalidField("policy", f"{policy.title} cannot run on this market's servers: {error}") from None
 
 
 def wake() -> None:

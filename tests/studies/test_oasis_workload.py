@@ -1,10 +1,15 @@
 import math
+from dataclasses import asdict
+from hashlib import sha256
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.decision import canonical
 from scheduling.oasis import Oasis
+from studies.workloads.documents import inventory_document
+from studies.workloads.generators import read_generator
 from studies.workloads.oasis import Setting, draw
 
 SMALL = Setting(servers=3, slots=40, jobs=6)
@@ -33,3 +38,15 @@ def test_the_same_seed_draws_the_same_workload() -> None:
     first, second = (draw(SMALL, np.random.default_rng(7)) for _ in range(2))
     assert first.bids == second.bids
     assert first.inventory.capacity.tolist() == second.inventory.capacity.tolist()
+
+
+def test_the_hash_is_that_of_the_whole_document_though_it_is_never_in_memory() -> None:
+    workload = read_generator({"generator": "oasis", "setting": {"jobs": 3, "servers": 2, "slots": 20}}, "").draw(1)
+    jobs = workload.jobs
+    document = {
+        "bids": [bid.to_json() for bid in jobs.bids],
+        "inventory": inventory_document(workload.inventory),
+        "plan": asdict(workload.plan),
+        **{name: dict(getattr(jobs, name)) for name in ("submitted_s", "tenants", "runs_s", "targets_s")},
+    }
+    assert workload.sha256 == sha256(canonical(document).encode()).hexdigest()

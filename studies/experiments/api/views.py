@@ -90,7 +90,7 @@ class OneExperiment(ApiView):
     def delete(self, request: Request, experiment: int) -> Response:
         """With its runs; those that are computed are ended."""
         known_parameters(request)
-        _found(request, experiment).delete()
+        asking.delete(_found(request, experiment))
         return Response(status=204)
 
 

@@ -12,7 +12,7 @@ from cluster.documents import import_cluster
 from scheduling.errors import InvalidField
 from studies.experiments import asking
 from studies.experiments.wish import TraceFinder, Wish
-from studies.models import Run, Trace
+from studies.models import Experiment, Run, Trace
 from studies.traces import upload
 from studies.traces.source import TraceSource
 from studies.workloads.generators import GeneratorSource
@@ -72,6 +72,7 @@ def test_the_jobs_of_a_large_workload_are_left_to_the_runs(alice: User, monkeypa
         ({"workloads": [{"generator": "dps", "setting": {"jobs": 0}}]}, "workloads[0].setting.jobs"),
         ({"workloads": [{"generator": "dps", "setting": {"utility": "no"}}]}, "workloads[0].setting.utility"),
         ({"workloads": [{"generator": "dps", "setting": {"chunks": [5, 2]}}]}, "workloads[0].setting.chunks"),
+        ({"workloads": [{"generator": "oasis", "setting": {"jobs": 2001}}]}, "workloads[0].setting.jobs"),
         ({"workloads": [{"generator": "oasis", "setting": {"kinds": [1, 1, 1]}}]}, "workloads[0].setting.kinds"),
         ({"workloads": [{"trace": 7, "gpus": 8}]}, "workloads[0].trace"),
         ({"workloads": [{"gpus": 8}]}, "workloads[0].trace"),
@@ -125,6 +126,22 @@ def test_somebody_elses_trace_is_not_there(alice: User) -> None:
         asked(alice, matrix(workloads=[{"trace": trace.pk, "gpus": 8}]))
 
 
+def test_one_that_was_deleted_meanwhile_is_not_asked_for_again(alice: User) -> None:
+    seen = asked(alice)
+    asking.delete(Experiment.objects.get(pk=seen.pk))
+    asking.delete(seen)
+    with pytest.raises(WrongState, match="was deleted"):
+        asking.ask_again(alice, seen)
+    assert not Experiment.objects.exists()
+
+
+def test_where_the_first_was_deleted_meanwhile_the_second_is_compared_with(alice: User) -> None:
+    first = asked(alice)
+    second = asking.ask_again(alice, first)
+    Experiment.objects.get(pk=first.pk).delete()
+    assert asking.ask_again(alice, second).again_of == second
+
+
 def test_nobody_has_more_runs_under_way_than_may_be(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "MOST_OPEN", 11)
     asked(alice)
@@ -141,6 +158,13 @@ def test_a_trace_is_kept_once_with_what_is_wrong_in_it_by_line(alice: User) -> N
     assert trace == again
     assert (trace.format, trace.jobs, trace.malformed_lines) == ("philly", 40, 1)
     assert trace.malformed[0]["line"] == 42
+
+
+def test_a_trace_of_lines_that_are_no_jobs_is_not_read_to_its_end(alice: User) -> None:
+    for more, words in (("x,1\n" * 60_000, "more than 50,000 lines are no records; the first is line 42: line"),
+                        ("\n" * 600_000, "at most 500,000 lines, got 600,041")):  # fmt: skip
+        with pytest.raises(InvalidField, match=words):
+            upload.keep(alice, PHILLY_HEAD + more, label="", source="")
 
 
 @pytest.mark.parametrize("text", ["", "what is this\n", PHILLY_HEAD.splitlines()[0] + "\n"])

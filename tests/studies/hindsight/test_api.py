@@ -56,6 +56,7 @@ def test_one_that_waits_is_cancelled_once(api: APIClient, market: Market) -> Non
         ({}, "policy", "missing"),
         ({"policy": "fofi"}, "policy", "unknown policy"),
         ({"policy": 3}, "policy", "expected a text"),
+        ({"policy": "oasis"}, "policy", "cannot run on this market's servers"),
         ({"policy": "dps", "parameters": {"price": "free"}}, "parameters.price", "expected one of"),
         ({"policy": "dps", "parameters": {"colour": 1}}, "parameters.colour", "unknown parameter"),
         ({"policy": "dps", "parameters": 3}, "parameters", "expected an object"),

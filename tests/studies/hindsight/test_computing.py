@@ -8,6 +8,7 @@ from django.db.models import F
 
 from auctions import lane
 from auctions.models import Bid, Market
+from scheduling.errors import InvalidField
 from scheduling.registry import make_policy
 from studies.hindsight import computing
 from studies.hindsight.asking import Question, TooManyWait, ask
@@ -47,8 +48,16 @@ def test_the_same_question_of_the_same_record_has_the_same_answer(market: Market
     assert after(first).result == after(second).result
 
 
-def test_a_policy_that_cannot_run_there_says_why(market: Market, olga: User) -> None:
-    hindsight = asked(market, olga, policy="oasis")
+def test_a_policy_that_cannot_run_there_is_refused_at_once(market: Market, olga: User) -> None:
+    with pytest.raises(InvalidField, match="cannot run on this market's servers") as refused:
+        asked(market, olga, policy="oasis")
+    assert refused.value.field == "policy"
+    assert not Hindsight.objects.exists()
+
+
+def test_a_policy_that_turns_out_not_to_run_there_says_why(market: Market, olga: User) -> None:
+    hindsight = asked(market, olga)
+    Hindsight.objects.update(policy="oasis", parameters=make_policy("oasis", {}).to_json())
     assert compute_next()
     assert after(hindsight).state == WorkState.FAILED
     assert "could not have been decided by this" in hindsight.error
