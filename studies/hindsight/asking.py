@@ -96,7 +96,7 @@ def _check_servers(record: Record, question: Question) -> None:
         try:
             policy.check(layout.inventory)
         except InvalidField as error:
-            raise InvalidField("policy", f"{policy.title} cannot run on this market's servers: {error}") from None
+            raise InvalidField("policy", f"{policy.name} cannot run on this market's servers: {error}") from None
 
 
 def wake() -> None:

@@ -81,7 +81,7 @@ def test_the_form_offers_every_policy_with_its_parameters(as_operator: Client, d
     answer = as_operator.post(f"{BASE}new/?policy={name}", as_offered(page))
     if name == "oasis":  # it wants parameter servers apart, which this market has not
         assert answer.status_code == 422
-        assert "policy: OASiS cannot run on this market&#x27;s servers" in answer.text
+        assert "policy: oasis cannot run on this market&#x27;s servers" in answer.text
         assert not Hindsight.objects.exists()
         return
     assert answer.status_code == 302
