@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.arrays import Floats, Ints
+from scheduling.fluid_descent import Kinds, descend
 from scheduling.learned_prices import IDLE_SHARE, SMALLEST_OFFER, Learning, past_rows
 from scheduling.policy import HISTORY, Book
 from scheduling.prices import PriceFunction, reserve_prices
@@ -117,25 +118,21 @@ def solve(rows: Floats, ceilings: Floats, capacity: Floats, *, workers: Flags, p
         return solved
     needs = np.divide(1.0, rows, out=np.zeros(rows.shape), where=rows >= SMALLEST_OFFER)
     takes = np.divide(needs * ceilings[:, np.newaxis], capacity, out=np.zeros(rows.shape), where=capacity > 0)
-    roles = [(kind.astype(float), np.where(usable[paying], 0.0, np.inf)) for kind, usable in kinds]
     typical = np.array([_median(rows[:, r]) or 0.0 for r in range(rows.shape[1])])
-    prices, each = typical / len(typical), np.arange(len(rows))
-    for turn in range(1, ROUNDS + 1):
-        cost = np.zeros(len(rows))
-        used = np.zeros(rows.shape)
-        for kind, forbidden in roles:
-            # Not a matrix product: the same bytes however many threads a machine gives one.
-            costs = np.einsum("nr,kr->nk", needs, kind * prices) + forbidden
-            cheapest = costs.argmin(axis=1)
-            cost += costs[each, cheapest]
-            used += kind[cheapest]
-        served = cost < 1.0
-        demand = (takes * used * served[:, np.newaxis]).sum(axis=0)
-        push = np.clip(demand - 1.0, -1.0, 2.0) * (STRIDE / math.sqrt(turn))
-        prices = np.maximum(prices * np.exp(push), SMALLEST_OFFER * typical)
-        if 2 * turn > ROUNDS:
-            solved += prices
-    return solved / (ROUNDS - ROUNDS // 2)
+    supports = [np.flatnonzero(support) for kind, _ in kinds for support in kind]
+    begin = np.cumsum([0, *map(len, supports)])
+    descend(
+        needs,
+        takes,
+        np.concatenate([usable[paying] for _, usable in kinds], axis=1),
+        Kinds(len(workers), begin, np.concatenate(supports)),
+        typical / len(typical),
+        SMALLEST_OFFER * typical,
+        ROUNDS,
+        STRIDE,
+        solved,
+    )
+    return solved
 
 
 @lru_cache(maxsize=64)
@@ -180,3 +177,9 @@ def _usable(rows: Floats, kinds: Flags) -> Flags:
     within = (kinds[:, np.newaxis] <= kinds).all(axis=2) & ~np.eye(len(kinds), dtype=np.bool_)
     larger = np.stack([able[:, other].any(axis=1) for other in within], axis=1)
     return np.asarray(able & ~larger)
+
+
+def warm_up() -> None:
+    """Compile, or load from disk, the kernel, so that no request pays for it."""
+    each = np.eye(2, dtype=np.bool_)
+    solve(np.ones((1, 2)), np.ones(1), np.ones(2), workers=each[:1], pss=each[1:])

@@ -1,6 +1,6 @@
 """All kernels that are compiled."""
 
-from scheduling import elastic, planner, rigid
+from scheduling import elastic, fluid_prices, planner, rigid
 from scheduling.preemptive import warming
 
 
@@ -9,4 +9,5 @@ def warm_up() -> None:
     rigid.warm_up()
     planner.warm_up()
     elastic.warm_up()
+    fluid_prices.warm_up()
     warming.warm_up()

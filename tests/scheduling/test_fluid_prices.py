@@ -1,5 +1,6 @@
 """Fluid prices: duals of small problems that can be done by hand, and what moves them."""
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,7 +9,8 @@ from scipy.optimize import linprog
 
 from scheduling.arrays import Floats
 from scheduling.dps import Dps
-from scheduling.fluid_prices import solve
+from scheduling.fluid_prices import ROUNDS, STRIDE, Flags, solve
+from scheduling.learned_prices import SMALLEST_OFFER
 from scheduling.ledger import Ledger
 from scheduling.policy import Book
 from scheduling.utility import Constant
@@ -56,6 +58,54 @@ def test_prices_prove_nearly_the_optimum_of_the_linear_programme(seed: int) -> N
     assert best.fun is not None
     assert proved == pytest.approx(-best.fun, rel=0.02)
     assert proved >= -best.fun * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_kernel_agrees_with_its_plain_twin(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    bids, resources = int(rng.integers(1, 10)), 5
+    rows = rng.uniform(0.5, 5.0, (bids, resources)) * (rng.random((bids, resources)) < 0.8)
+    ceilings, capacity = rng.uniform(0.0, 9.0, bids), rng.uniform(0.0, 3.0 * bids, resources)
+    capacity[seed % resources] = 0.0
+    kinds = {
+        "workers": np.array([[True, False, False, False, False], [True, True, False, False, False]]),
+        "pss": np.array([[False, True, True, False, False], [False, False, False, True, False]]),
+    }
+    found = solve(rows, ceilings, capacity, **kinds)
+    assert found == pytest.approx(solve_plainly(rows, ceilings, capacity, **kinds), rel=1e-9)
+
+
+def solve_plainly(rows: Floats, ceilings: Floats, capacity: Floats, *, workers: Flags, pss: Flags) -> Floats:
+    """`solve` for one bid after another, each kind of machine tried in turn."""
+    bids = [n for n in range(len(rows)) if ceilings[n] > 0 and usable(rows[n], workers) and usable(rows[n], pss)]
+    solved = np.zeros(rows.shape[1])
+    if not bids:
+        return solved
+    paying = rows[bids]
+    typical = np.array([np.median(column[column > 0]) if (column > 0).any() else 0.0 for column in paying.T])
+    prices = typical / rows.shape[1]
+    for turn in range(1, ROUNDS + 1):
+        demand = np.zeros(rows.shape[1])
+        for n in bids:
+            asked = np.divide(prices, rows[n], out=np.zeros_like(prices), where=rows[n] > 0)
+            chosen = [
+                min(usable(rows[n], kinds), key=lambda kind: float(asked[kind].sum())) for kinds in (workers, pss)
+            ]
+            if sum(float(asked[kind].sum()) for kind in chosen) < 1.0:
+                for kind in chosen:
+                    demand[kind] += ceilings[n] / rows[n][kind]
+        load = np.divide(demand, capacity, out=np.zeros_like(demand), where=capacity > 0)
+        prices = prices * np.exp(np.clip(load - 1.0, -1.0, 2.0) * STRIDE / math.sqrt(turn))
+        prices = np.maximum(prices, SMALLEST_OFFER * typical)
+        if 2 * turn > ROUNDS:
+            solved += prices
+    return solved / (ROUNDS - ROUNDS // 2)
+
+
+def usable(row: Floats, kinds: Flags) -> list[Flags]:
+    """The kinds of machines that a bid has a density for all of, and for no larger one."""
+    able = [kind for kind in kinds if (row[kind] > 0).all()]
+    return [kind for kind in able if not any((kind <= other).all() and (kind != other).any() for other in able)]
 
 
 def dual_value(prices: Floats, takes: Floats, ceilings: Floats, capacity: Floats) -> float:
