@@ -67,23 +67,28 @@ def _compute_one(attempt: Attempt[Run], process: Process, stopping: Stopping) ->
     """Whether the process can take another order."""
     course = Course()
     try:
-        process.order(_order_of(attempt))
+        process.order(order_of(attempt))
         compute(attempt, course, process, Watch(LIMITS, stopping))
     except Gone:
         return False
     except NoAnswer as error:
         states.fail(attempt, str(error))
         return False
+    conclude(attempt, course)
+    return course.over
+
+
+def conclude(attempt: Attempt[Run], course: Course) -> None:
+    """Write what came of it; who has no answer gives the run back."""
     if course.result is not None:
         states.finish(attempt, **course.fields(), **course.result)
     elif course.error is not None:
         states.fail(attempt, course.error)
     else:
         states.give_back(attempt)
-    return course.over
 
 
-def _order_of(attempt: Attempt[Run]) -> Json:
+def order_of(attempt: Attempt[Run]) -> Json:
     """What the process is told to compute."""
     run = attempt.row.select_related("experiment").first()
     if run is None:

@@ -69,6 +69,12 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
         states.progress(attempt, **course.fields())
         states.fail(attempt, str(error))
         return True
+    conclude(attempt, course)
+    return True
+
+
+def conclude(attempt: Attempt, course: Course) -> None:
+    """Write what came of it; who has no answer gives the plan back."""
     if course.result is not None:
         told = {"lower_bound": course.result["lower_bound"], "makespan": course.result["makespan"]}
         states.finish(attempt, course.result, **(course.fields() | told))
@@ -77,7 +83,6 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
         states.fail(attempt, course.error)
     else:
         states.give_back(attempt)
-    return True
 
 
 def order_of(attempt: Attempt) -> Json:

@@ -14,7 +14,7 @@ from tests.e2e.browser import Browser
 from tests.processes import ROOT, Process
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Address of a server with its in-process worker and a filled market."""
     if not browsers.present():

@@ -1,4 +1,4 @@
-"""The markets of the demo with bids already decided: `python -m tests.e2e.filled [BIDS]`."""
+"""The demo with bids already decided: `python -m tests.e2e.filled [BIDS [markets]]`, the word for its markets alone."""
 
 import os
 import sys
@@ -15,8 +15,11 @@ if TYPE_CHECKING:
 PASSWORD: Final = "only-for-tests"
 
 
-def fill(bids: int) -> None:
-    """Import the demo clusters, open their markets, and let two bidders bid under clocks that are set by hand."""
+def fill_markets(bids: int) -> "User":
+    """Import the demo clusters, open their markets, and let two bidders bid under clocks that are set by hand.
+
+    The first of them is returned.
+    """
     from django.contrib.auth.models import User
 
     from auctions.demo.scenarios import SCENARIOS
@@ -25,27 +28,33 @@ def fill(bids: int) -> None:
     bidders = [User.objects.create_user(name, password=PASSWORD) for name in ("alice", "bob")]
     for scenario in SCENARIOS:
         fill_one(scenario, bidders, bids)
-    fill_plans(bidders[0])
+    return bidders[0]
+
+
+def fill(bids: int) -> None:
+    """The markets, and what is asked for beside them."""
+    owner = fill_markets(bids)
+    fill_plans(owner)
     fill_hindsights()
-    fill_experiments(bidders[0])
+    fill_experiments(owner)
 
 
 def fill_plans(owner: "User") -> None:
     """A plan of split learning, the other methods beside it, another helper, and the plan made again."""
     from studies.plans.again import wish_again
     from studies.plans.asking import ask, ask_again, ask_one_more_helper, ask_other_methods
-    from studies.plans.computing import compute_next
     from studies.plans.wish import Wish
+    from tests.studies.plans.here import compute_here
 
     scenario = {"number": 1, "model": "resnet101", "clients": 10, "helpers": 2, "seed": 1}
     plan = ask(owner, Wish.from_json({"scenario": scenario, "label": "ten devices", "seconds": 2}))
     ask_other_methods(owner, plan)
     ask_one_more_helper(owner, plan)
-    while compute_next():
+    while compute_here():
         pass
     plan.refresh_from_db()
     ask_again(owner, plan, wish_again(plan, {"changes": {"drop": ["client-3"], "slower": {"client-1": 2}}}))
-    compute_next()
+    compute_here()
 
 
 def fill_hindsights() -> None:
@@ -68,15 +77,14 @@ def fill_experiments(owner: "User") -> None:
     from frontend.experiment_form import READY_MADE
     from studies.experiments.api.examples import TRACE_TEXT
     from studies.experiments.asking import ask
-    from studies.experiments.computing import compute_some
     from studies.experiments.readings import visible_traces
     from studies.experiments.wish import TraceFinder, Wish
     from studies.traces.upload import keep
+    from tests.studies.experiments.here import compute_here
 
     keep(owner, f"{TRACE_TEXT}no job\n", label="four jobs", source="four.csv")
     ask(owner, Wish.from_json(READY_MADE, TraceFinder(visible_traces(owner))))
-    while compute_some():
-        pass
+    compute_here()
 
 
 def fill_one(scenario: "Scenario", bidders: "list[User]", bids: int) -> None:
@@ -101,4 +109,4 @@ def fill_one(scenario: "Scenario", bidders: "list[User]", bids: int) -> None:
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
     django.setup()
-    fill(int(sys.argv[1]) if len(sys.argv) > 1 else 150)
+    (fill_markets if "markets" in sys.argv[2:] else fill)(int(sys.argv[1]) if len(sys.argv) > 1 else 150)

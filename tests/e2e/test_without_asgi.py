@@ -27,7 +27,7 @@ def test_a_page_polls_under_wsgi(tmp_path: Path) -> None:
         missing("Chromium", install=browsers.INSTALL)
     env = processes.python_env(tmp_path)
     processes.manage("migrate", env=env)
-    _run("-m", "tests.e2e.filled", "3", log=tmp_path / "filled", env=env)
+    _run("-m", "tests.e2e.filled", "3", "markets", log=tmp_path / "filled", env=env)
     port = processes.free_port()
     command = [sys.executable, "manage.py", "runserver", "--noreload", "--insecure", str(port)]
     server = Process(command, log=tmp_path / "log", env=env, cwd=ROOT)

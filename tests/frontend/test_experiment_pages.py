@@ -14,12 +14,12 @@ from frontend.experiment_form import READY_MADE
 from frontend.figures import experiments as figures
 from frontend.figures.experiments import Bar, Line, View
 from scheduling.registry import POLICIES
-from studies.experiments.computing import compute_some
 from studies.experiments.metrics import METRICS
 from studies.models import Experiment, Trace
 from studies.work.rows import WorkState
 from studies.workloads.generators import GENERATORS
 from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
+from tests.studies.experiments.here import compute_here
 
 
 def ticked(name: str) -> dict[str, str]:
@@ -56,8 +56,7 @@ def test_a_form_leads_to_an_experiment_that_is_followed_compared_and_repeated(as
     waiting = as_alice.get(page(experiment)).text
     for words in ("0 of 6 runs have ended", "Cancel</button>", "Waiting"):
         assert words in waiting
-    while compute_some():
-        pass
+    assert compute_here() == 6
     done = as_alice.get(page(experiment)).text
     for words in ("fifo (blocking=false)", "Acceptance", "2 of 2", "±", "synthetic", "No policy's welfare can exceed"):
         assert words in done
@@ -96,8 +95,7 @@ def _is_repeated(client: Client, experiment: Experiment) -> None:
     answer = client.post(page(experiment, "again/"))
     again = Experiment.objects.get(again_of=experiment)
     assert answer.headers["Location"] == page(again)
-    while compute_some():
-        pass
+    assert compute_here() == 6
     assert "6 gave the same bytes" in client.get(page(again)).text.replace("\n", " ")
 
 

@@ -13,9 +13,9 @@ from studies.models import Plan, Question
 from studies.plans import states
 from studies.plans.api.examples import CSV, DESCRIBED, TINY
 from studies.plans.asking import ask
-from studies.plans.computing import compute_next
 from studies.plans.wish import Wish
 from studies.work.rows import WorkState
+from tests.studies.plans.here import compute_here
 
 FORM = {"label": "mine", "example": "tiny", "method": "exact", "seconds": "5", "seed": "0"}
 PARTS = ("", "part", "tables", "version", "course.json", "gantt.json", "schedule.csv", "course.csv", "clients.csv")
@@ -28,7 +28,7 @@ def plan(alice: User) -> Plan:
 
 @pytest.fixture
 def done(plan: Plan) -> Plan:
-    assert compute_next()
+    assert compute_here()
     plan.refresh_from_db()
     return plan
 
@@ -49,7 +49,7 @@ def test_a_form_leads_to_a_plan_and_its_page(as_alice: Client) -> None:
     waiting = as_alice.get(page(plan.pk)).text
     assert "Waiting" in waiting
     assert "Cancel</button>" in waiting
-    assert compute_next()
+    assert compute_here()
     text = as_alice.get(page(plan.pk)).text
     for words in ("proven best", "Paths of clients", "phone", "laptop", "Idle, slots", "Compare methods"):
         assert words in text
@@ -120,7 +120,7 @@ def test_an_instance_is_pasted_or_uploaded_as_json_or_csv(as_alice: Client) -> N
 def test_methods_are_compared_and_helpers_added_side_by_side(done: Plan, as_alice: Client) -> None:
     as_alice.post(page(done.pk, "compare/"))
     as_alice.post(page(done.pk, "one-more/"))
-    while compute_next():
+    while compute_here():
         pass
     text = as_alice.get(page(done.pk)).text
     for words in ("Methods side by side", "balanced-greedy", "What another helper brings", "Shorter than before"):

@@ -13,9 +13,9 @@ from auctions.demo.world import market_of
 from auctions.models import Market
 from studies.plans.api.examples import TINY
 from studies.plans.asking import ask
-from studies.plans.computing import compute_next
 from studies.plans.wish import Wish
 from tests.auctions.api.conftest import operations
+from tests.studies.plans.here import compute_here
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def demo(db: None) -> Market:
 def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: Any, demo: Market) -> None:
     taken = 0
     plan = ask(User.objects.get(), Wish.from_json({"instance": TINY}))
-    assert compute_next()
+    assert compute_here()
     for path, method, operation in operations(document):
         if "requestBody" not in operation:
             continue

@@ -26,19 +26,19 @@ from config.wsgi import application
 from scheduling.registry import make_policy
 from studies.experiments.api.examples import TRACE_TEXT
 from studies.experiments.asking import ask as ask_experiment
-from studies.experiments.computing import compute_some
 from studies.experiments.wish import TraceFinder
 from studies.experiments.wish import Wish as Wished
 from studies.hindsight.asking import Question
 from studies.hindsight.asking import ask as ask_hindsight
 from studies.hindsight.computing import compute_next as tell_next
-from studies.models import Experiment, Hindsight, Plan, Run, Trace
+from studies.models import Experiment, Hindsight, Plan, Trace
 from studies.plans.api.examples import CSV, TINY
 from studies.plans.asking import ask
-from studies.plans.computing import compute_next
 from studies.plans.wish import Wish
 from studies.traces.upload import keep
 from tests.auctions.worlds import body, make_user, submit
+from tests.studies.experiments.here import compute_here as compute_runs_here
+from tests.studies.plans.here import compute_here
 
 load_all_checks()
 ALWAYS = [
@@ -69,14 +69,14 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
     submit(market, alice)
     for _ in range(2):
         ask(alice, Wish.from_json({"instance": TINY}))
-    compute_next()
+    compute_here()
     for _ in range(2):
         ask_hindsight(alice, market, Question(make_policy("fifo", {})))
     tell_next()
     keep(alice, TRACE_TEXT, label="", source="")
     for _ in range(2):
         ask_experiment(alice, Wished.from_json(EXPERIMENT, TraceFinder(Trace.objects.all())))
-    compute_some(lambda: Run.objects.filter(state="done").count() == 2)  # those of the first
+    compute_runs_here(most=2)  # those of the first
     monkeypatch.setattr("studies.experiments.asking.MOST_OPEN", 10**6)
     monkeypatch.setattr("studies.plans.asking.MOST_WAITING", 10**6)
     monkeypatch.setattr("studies.hindsight.asking.MOST_OPEN", 10**6)

@@ -20,11 +20,11 @@ from studies.hindsight.computing import compute_next as tell_next
 from studies.models import Experiment, Plan, Run, Trace
 from studies.plans.api.examples import TINY
 from studies.plans.asking import ask
-from studies.plans.computing import compute_next
 from studies.plans.wish import Wish
 from studies.traces.upload import keep
 from tests.auctions.api.conftest import operations
 from tests.auctions.worlds import body, make_user, submit
+from tests.studies.plans.here import compute_here
 
 ACTORS = ("alice", "olga", "charlie", "anonymous")
 ANYBODY_KNOWN = (200, 200, 200, 401)
@@ -121,7 +121,7 @@ def test_an_operation_answers_whom_it_may(
         lane.drain(market.pk)
     plan = ask(alice, Wish.from_json({"instance": TINY, "label": SECRET}))
     if name in ("plans_schedule", "plans_noise", "plans_replan"):
-        compute_next()
+        compute_here()
     hindsight = ask_hindsight(alice, market, Question(make_policy("fifo", {})))
     if name in ("hindsights_bids", "hindsights_csv"):
         tell_next()

@@ -9,12 +9,12 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from studies.experiments.computing import compute_some
 from studies.experiments.metrics import METRICS
 from studies.models import Run
 from studies.work.rows import WorkState
 from tests.auctions.worlds import make_user
 from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
+from tests.studies.experiments.here import compute_here
 
 TRACES, EXPERIMENTS = "/api/v1/traces", "/api/v1/experiments"
 
@@ -68,8 +68,7 @@ def test_an_experiment_is_asked_for_followed_and_read(api: APIClient, alice: Use
     where = answer["Location"]
     assert (answer.json()["state"], answer.json()["progress"]["waiting"]) == ("waiting", 6)
     assert api.get(f"{where}/results").json()["rows"][0]["runs"] == 0
-    while compute_some():
-        pass
+    assert compute_here() == 6
     known = api.get(where).json()
     assert (known["state"], known["progress"]["done"], known["progress"]["share"]) == ("done", 6, 1.0)
     _reads_what_came_of_it(api, where)

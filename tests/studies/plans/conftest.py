@@ -4,6 +4,7 @@ from copy import deepcopy
 from typing import Any
 
 import numpy as np
+import pytest
 from django.contrib.auth.models import User
 
 from studies.models import Plan
@@ -11,6 +12,7 @@ from studies.plans.api.examples import TINY
 from studies.plans.asking import ask
 from studies.plans.wish import Wish
 from tests.rest import alice, api, charlie, client_of, nobody_asked_before
+from tests.studies.plans.here import compute_here
 
 __all__ = ["alice", "api", "charlie", "client_of", "nobody_asked_before"]  # fixtures of all who speak REST
 URL = "/api/v1/plans"
@@ -38,3 +40,12 @@ def tiny(**more: Any) -> Any:
 def asked(owner: User, body: Any = None) -> Plan:
     """A plan that waits."""
     return ask(owner, Wish.from_json(body or tiny()))
+
+
+@pytest.fixture
+def done(alice: User) -> Plan:
+    """A plan that is there."""
+    plan = asked(alice)
+    assert compute_here()
+    plan.refresh_from_db()
+    return plan

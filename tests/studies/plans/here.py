@@ -4,7 +4,7 @@ from threading import Event
 
 from studies.plans import states
 from studies.plans.child import answer
-from studies.plans.computing import Course, order_of
+from studies.plans.computing import Course, conclude, order_of
 
 
 def compute_here() -> bool:
@@ -14,9 +14,5 @@ def compute_here() -> bool:
         return False
     course = Course()
     answer(order_of(attempt), Event(), course.take)
-    if course.result is None:
-        states.fail(attempt, course.error or "")
-    else:
-        told = {name: course.result[name] for name in ("lower_bound", "makespan")}
-        states.finish(attempt, course.result, **(course.fields() | told))
+    conclude(attempt, course)
     return True

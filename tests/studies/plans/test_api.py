@@ -14,11 +14,11 @@ from studies.models import Plan, Question
 from studies.plans import asking
 from studies.plans.api.examples import CSV, DESCRIBED, PLANS, TINY
 from studies.plans.asking import ask_one_more_helper, ask_other_methods
-from studies.plans.computing import compute_next
 from studies.plans.more import best_helper, one_more_helper
 from studies.work.rows import WorkState
 from tests.auctions.worlds import make_cluster
 from tests.studies.plans.conftest import URL, asked, tiny
+from tests.studies.plans.here import compute_here
 
 
 def refused(answer: Any) -> dict[str, str]:
@@ -40,7 +40,7 @@ def test_a_plan_is_asked_for_computed_and_read(api: APIClient) -> None:
         "mine",
     )
     assert api.get(f"{where}/schedule.csv").status_code == 404
-    assert compute_next()
+    assert compute_here()
     done = api.get(where).json()
     assert (done["state"], done["gap"], done["optimal"]) == ("done", 0.0, True)
     assert done["result"]["makespan"] == max(row["completion"] for row in done["result"]["clients"])
@@ -186,7 +186,7 @@ def test_a_waiting_plan_is_cancelled_at_once_and_only_once(api: APIClient, alice
     again = api.post(f"{URL}/{plan.pk}/cancel")
     assert again.status_code == 409
     assert "cancelled" in again.json()["detail"]
-    assert not compute_next()
+    assert not compute_here()
 
 
 def test_lists_are_filtered_and_paged(api: APIClient, alice: User) -> None:
@@ -246,7 +246,7 @@ def test_another_helper_is_a_copy_of_the_best_one_and_never_makes_it_longer(alic
     one, two = (ask_one_more_helper(alice, plan) for _ in range(2))
     assert (one.helpers, two.helpers) == (3, 4)
     assert [row["name"] for row in two.instance["helpers"]] == ["vm", "laptop", "vm copy 1", "vm copy 2"]
-    while compute_next():
+    while compute_here():
         pass
     for row in (plan, one, two):
         row.refresh_from_db()

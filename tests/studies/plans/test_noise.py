@@ -11,16 +11,6 @@ from studies.models import Plan
 from studies.plans.noise import FEWEST_DRAWS, MOST_DRAWS, Draws, few_draws, noise_of
 from studies.plans.stored import NothingYet, core_plan
 from tests.studies.plans.conftest import URL, asked
-from tests.studies.plans.here import compute_here
-
-
-@pytest.fixture
-def done(alice: User) -> Plan:
-    """A plan that is there."""
-    plan = asked(alice)
-    assert compute_here()
-    plan.refresh_from_db()
-    return plan
 
 
 def test_the_stored_plan_is_the_one_that_was_computed(done: Plan) -> None:

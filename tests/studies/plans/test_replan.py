@@ -22,15 +22,6 @@ INSTANCE = read_split_learning(TINY)
 MINE = {"release": 1, "forward": 2, "gap": 3, "backward": 4, "tail": 5}
 
 
-@pytest.fixture
-def done(alice: User) -> Plan:
-    """A plan that is there."""
-    plan = asked(alice)
-    assert compute_here()
-    plan.refresh_from_db()
-    return plan
-
-
 def made(api: APIClient, plan: Plan, changes: Any) -> Any:
     """The answer once the plan is there."""
     answer = api.post(f"{URL}/{plan.pk}/replan", {"changes": changes}, format="json")

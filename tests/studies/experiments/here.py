@@ -1,0 +1,17 @@
+"""Runs computed in the test's own process: what a worker's process would answer, without starting one."""
+
+from studies.experiments.child import Workloads, answer
+from studies.experiments.computing import Course, conclude, order_of
+from studies.experiments.runs import RUNS
+from studies.work import states
+
+
+def compute_here(*, most: int | None = None) -> int:
+    """Compute runs until none waits, or so many; how many."""
+    workloads, count = Workloads(), 0
+    while count != most and (attempt := states.claim_next(RUNS)) is not None:
+        course = Course()
+        answer(order_of(attempt), workloads, course.take)
+        conclude(attempt, course)
+        count += 1
+    return count
