@@ -45,13 +45,13 @@ def least_consumption(bid: Bid, inventory: Inventory) -> Consumption:
     N workers are held max(1, ceil(E D K k / N)) slots (weighted completion, eq. 2f). O(W P N) with N the most workers
     that the job and the cluster have.
     """
-    shares = _shares(inventory)
+    shares = inventory.unit_shares
     best = Consumption(0.0, (0.0,) * len(shares))
     if bid.architecture is Architecture.RING:
         partners = [(np.zeros(len(shares), dtype=np.int64), 0.0)]
     else:
-        partners = [(demand, step) for demand, step, _ in _hosted(inventory, inventory.ps_demand, bid.ps_time)]
-    for demand, step, room in _hosted(inventory, inventory.worker_demand, bid.worker_time):
+        partners = [(demand, step) for demand, step, _ in _hosted(inventory.ps_demand, bid.ps_time, inventory.ps_room)]
+    for demand, step, room in _hosted(inventory.worker_demand, bid.worker_time, inventory.worker_room):
         count = np.arange(1, min(bid.chunks, room) + 1)
         pace = step + float(bid.reduce_time) * (count - 1) / count
         for ps_demand, ps_step in partners:
@@ -111,21 +111,12 @@ def consumption_price(
     """
     least = min((c.density(weight) for weight, c in weights if weight > 0 and c.volume > 0), default=1.0)
     return ConsumptionPrice(
-        lambda_, tuple(least * share if share > 0 else least for share in _shares(inventory).tolist())
+        lambda_, tuple(least * share if share > 0 else least for share in inventory.unit_shares.tolist())
     )
 
 
-def _shares(inventory: Inventory) -> Floats:
-    """One unit as a share of all the cluster has, R numbers; 0 where it has none."""
-    total = inventory.capacity.sum(axis=0)
-    shares: Floats = np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0)
-    return shares
-
-
-def _hosted(inventory: Inventory, demands: Ints, times: tuple[Fraction, ...]) -> Iterator[tuple[Ints, float, int]]:
+def _hosted(demands: Ints, times: tuple[Fraction, ...], rooms: tuple[int, ...]) -> Iterator[tuple[Ints, float, int]]:
     """Demand, step time and number of machines that fit, of each type that fits anywhere."""
-    for demand, time in zip(demands, times, strict=True):
-        needs = demand > 0
-        room = int((inventory.capacity[:, needs] // demand[needs]).min(axis=1).sum())
+    for demand, time, room in zip(demands, times, rooms, strict=True):
         if room > 0:
             yield demand, float(time), room

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from scheduling.arrays import Ints
+from scheduling.arrays import Floats, Ints
 from scheduling.errors import InvalidField
 
 
@@ -76,6 +76,34 @@ class Inventory:
     def ps_demand(self) -> Ints:
         """Demand of every PS type, P x R, read-only."""
         return _demand(self.pss, len(self.resources))
+
+    @cached_property
+    def total(self) -> Ints:
+        """What all servers have together, R numbers, read-only."""
+        total: Ints = self.capacity.sum(axis=0)
+        total.flags.writeable = False
+        return total
+
+    @cached_property
+    def unit_shares(self) -> Floats:
+        """One unit as a share of all the cluster has, R numbers, read-only; 0 where it has none."""
+        shares: Floats = np.divide(1.0, self.total, out=np.zeros(len(self.total)), where=self.total > 0)
+        shares.flags.writeable = False
+        return shares
+
+    @cached_property
+    def worker_room(self) -> tuple[int, ...]:
+        """How many workers of each type all servers have the capacity for, W numbers."""
+        return self._room(self.worker_demand)
+
+    @cached_property
+    def ps_room(self) -> tuple[int, ...]:
+        """How many PSs of each type all servers have the capacity for, P numbers."""
+        return self._room(self.ps_demand)
+
+    def _room(self, demands: Ints) -> tuple[int, ...]:
+        asked = ((demand, demand > 0) for demand in demands)
+        return tuple(int((self.capacity[:, some] // demand[some]).min(axis=1).sum()) for demand, some in asked)
 
 
 def _demand(types: tuple[MachineType, ...], resources: int) -> Ints:

@@ -7,20 +7,15 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import numpy as np
-
-from scheduling.arrays import Floats, Ints
 from scheduling.bid import Bid
 from scheduling.decision import Decision, Move
 from scheduling.ledger import Ledger
+from scheduling.past import Past
 from scheduling.policy import HISTORY, Book, Job
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Ran
 from scheduling.schedule import Schedule
 from scheduling.standing import Standing
-
-Past = tuple[Floats, Ints, Floats]
-"""Densities, slots and ceilings."""
 
 
 @dataclass
@@ -42,7 +37,7 @@ class RunningBook:
     offers: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=HISTORY))
     """Of each bid of `history`: the slot in which it was decided, and its ceiling."""
     _past: Past | None = field(default=None, init=False, repr=False, compare=False)
-    """The history and the offers as arrays, until a bid is added."""
+    """The history and the offers as arrays, once somebody looked."""
     _kept: tuple[dict[str, Job], Standing] | None = field(default=None, init=False, repr=False, compare=False)
     """The jobs that `_standing` is of, and it."""
 
@@ -54,8 +49,8 @@ class RunningBook:
     def view(self) -> Book:
         """What a policy may look at."""
         if self._past is None:
-            self._past = _arrays(self.history, self.offers, resources=len(self.ledger.inventory.resources))
-        history, slots, ceilings = self._past
+            self._past = Past(self.history, self.offers, resources=len(self.ledger.inventory.resources))
+        history, slots, ceilings = self._past.arrays()
         return Book(
             self.now,
             self.ledger,
@@ -115,7 +110,8 @@ class RunningBook:
             raise
         self.history.append(decision.density)
         self.offers.append((decision.slot, decision.ceiling))
-        self._past = None if self._past is None else _with_one_more(self._past, self.history[-1], self.offers[-1])
+        if self._past is not None:
+            self._past.add(decision.density, decision.slot, decision.ceiling)
         self.decided += 1
 
     def apply(self, moves: Iterable[Move]) -> None:
@@ -200,27 +196,6 @@ class RunningBook:
                 self.queues = Queues(self.ledger.inventory, now=self.now)
             bid, schedule = self.jobs[move.job].bid, move.schedule
             self.queues.push(bid, schedule.chunks, now=self.now, handicap=schedule.handicap)
-
-
-def _arrays(history: Iterable[tuple[float, ...]], offers: Iterable[tuple[int, float]], *, resources: int) -> Past:
-    rows = np.array(list(history), dtype=np.float64).reshape(-1, resources)
-    told = list(offers)
-    slots, ceilings = (
-        np.array([slot for slot, _ in told], dtype=np.int64),
-        np.array([worth for _, worth in told], float),
-    )
-    for array in (rows, slots, ceilings):
-        array.flags.writeable = False
-    return rows, slots, ceilings
-
-
-def _with_one_more(past: Past, density: tuple[float, ...], offer: tuple[int, float]) -> Past:
-    """The arrays when a bid is added: to convert all that is kept for each bid would take as long as to decide it."""
-    more = (np.array([density], float), np.array([offer[0]], np.int64), np.array([offer[1]], float))
-    rows, slots, ceilings = (np.concatenate(pair)[-HISTORY:] for pair in zip(past, more, strict=True))
-    for array in (rows, slots, ceilings):
-        array.flags.writeable = False
-    return rows, slots, ceilings
 
 
 def _whole(job: Job) -> Schedule:

@@ -1,14 +1,12 @@
 """What all baselines share: nobody pays, a job runs from now to its end or waits, and receipts say which."""
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 
 from scheduling.arrays import Floats, Json
-from scheduling.baselines.floor import Floor, Task
+from scheduling.baselines.floor import Floor
 from scheduling.baselines.gang import Gang
 from scheduling.bid import Architecture, Bid
 from scheduling.consumption import consumptions
@@ -18,8 +16,6 @@ from scheduling.parameters import parameter, parameters_to_json
 from scheduling.policy import Book, Cause, Job, Objective
 from scheduling.schedule import Schedule
 
-Key = tuple[float | Fraction, ...]
-"""The least is first."""
 LARGEST_SEED = 10**9
 
 
@@ -115,39 +111,6 @@ class FixedGangs(Baseline):
     def can_run(self, bid: Bid, floor: Floor) -> bool:
         """Whether its gang, halved as needed, could complete the job on the empty cluster."""
         return self.gang(bid, floor) is not None
-
-
-def start_in_order(floor: Floor, ranked: Sequence[tuple[Key, Task, Gang]], *, preempt: bool) -> None:
-    """Start jobs in order of key; with `preempt` in place of running ones with a greater key, the greatest first.
-
-    `ranked` is sorted. A job that is stopped comes later in the same pass, and may start elsewhere.
-    """
-    # Who starts below was passed already, so no other can become a victim.
-    running = [(key, task) for key, task, _ in ranked if task.running] if preempt else []
-    keys = [key for key, _ in running]
-    for key, task, gang in ranked:
-        if not task.running:
-            worse = running[bisect_right(keys, key) :]
-            if not worse and floor.full:
-                return  # nobody behind it has anyone to stop, either
-            floor.start_instead(task, gang, (other for _, other in reversed(worse) if other.running))
-
-
-def newcomer_settles(floor: Floor, gang: Gang, rank: Callable[[Task], Key | None]) -> bool:
-    """Whether all there is to do is to start the newcomer, which is done, or nothing.
-
-    Only where keys of jobs that wait stay and those of jobs that run fall: then nobody else has a place, or anyone to
-    stop, that it had not at the last event.
-    """
-    if not floor.settled:
-        return False
-    new = floor.newcomer
-    if floor.start(new, gang):
-        return True
-    mine = rank(new)
-    ranks = ((other, rank(other)) for other in floor.running_now())
-    worse = [other for other, key in ranks if key is not None and mine is not None and key > mine]
-    return not floor.may_fit_instead(new, gang, worse)
 
 
 def _explain(schedule: Schedule | None, *, waiting: int, place: int) -> str:

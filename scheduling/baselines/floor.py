@@ -1,6 +1,6 @@
 """The jobs of a book while a plan for them is made: who holds what from now on, and what that changes."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain, islice
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from scheduling.baselines.gang import Gang, find_place, room_for
 from scheduling.baselines.hold import NOTHING, Hold
 from scheduling.baselines.memory import Known, Memory
+from scheduling.baselines.rank import Rank, Ranked, Row
 from scheduling.baselines.room import Room
 from scheduling.decision import Move
 from scheduling.policy import Book, Cause, Job
 from scheduling.schedule import Placement, Role, Schedule
-from scheduling.work import Machines, done_in
+from scheduling.work import Machines
 
 
 class Stopped(NamedTuple):
@@ -56,10 +57,10 @@ class Task:
         """What it held before now."""
         return tuple(p.until(self.now) for p in self.job.held if p.start < self.now)
 
-    @cached_property
+    @property
     def left(self) -> Fraction:
         """Mini-batches still to do, exact."""
-        return self.job.bid.work - done_in(self.job.bid, self.known.stretches, until=self.now)
+        return self.known.left(self.now)
 
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
@@ -116,17 +117,23 @@ class Floor:
     @cached_property
     def tasks(self) -> list[Task]:
         """All, in order of admission."""
-        jobs = self._jobs if self._new is None else (*self._jobs, self._new)
-        free = (job for job in jobs if not job.bound)
+        free = (job for job in self.jobs if not job.bound)
         rows = self.memory.recall(free, pause=self.pause)
         return [self._met.get(known.job.bid.id) or Task(known, now=self.now) for known in rows]
+
+    def meet(self, job: Job) -> Task:
+        """The task of a job that holds nothing, before `tasks` are looked at."""
+        task = self._met.get(job.bid.id)
+        if task is None:
+            task = self._met[job.bid.id] = Task(self.memory.known(job, pause=self.pause), now=self.now)
+        return task
 
     @property
     def newcomer(self) -> Task:
         """The task of the new job."""
         if self._new is None:
             raise ValueError("no job is new here")
-        return self.tasks[-1] if self._looked_at_all else self._meet(self._new)
+        return self.tasks[-1] if self._looked_at_all else self.meet(self._new)
 
     def in_line(self) -> Iterator[Task]:
         """`waiting`, one by one, where nothing but what it yields is started: those not looked at cost nothing."""
@@ -134,7 +141,7 @@ class Floor:
             yield from self.waiting
             return
         for job in self._line if self._new is None else (*self._line, self._new):
-            task = self._meet(job)
+            task = self.meet(job)
             if not task.running:
                 yield task
 
@@ -148,7 +155,7 @@ class Floor:
             yield from self.in_line()
             return
         for job in self._uploading if self._new is None else (*self._uploading, self._new):
-            task = self._meet(job)
+            task = self.meet(job)
             if not task.running:
                 yield task
 
@@ -157,10 +164,39 @@ class Floor:
         """Whether nobody in line but the newcomer has a server to use that it had not at the last event."""
         return self._new is not None and self._prompt and not self._looked_at_all
 
-    def running_now(self) -> list[Task]:
-        """Those that hold something, in order of admission, where the line is known."""
-        planned = (job for job in self._jobs if job.completion is not None and not job.bound)
-        return [task for task in map(self._meet, planned) if task.running]
+    def ranked_line(self, policy: object, rank: Callable[[Task], Rank | None]) -> Sequence[Ranked] | None:
+        """The line with the newcomer, if it waits, in the order of a policy; None: not known."""
+        if self._line is None or self._looked_at_all:
+            return None
+        row = self.memory.row("line", policy, self._line, lambda job: self._ranked(job, rank))
+        if self._new is None or self.newcomer.running:
+            return row.ranked
+        newcomer = self._ranked(self._new, rank)
+        return row.ranked if newcomer is None else row.with_last(newcomer)
+
+    def ranked_running(self, policy: object, rank: Callable[[Task], Rank | None]) -> Row:
+        """Those that ran before the plan began, in the order of a policy, where the line is known."""
+        planned = tuple(job for job in self._jobs if job.completion is not None and not job.bound)
+        return self.memory.row("running", (policy, self.now), planned, lambda job: self._ranked(job, rank))
+
+    def _ranked(self, job: Job, rank: Callable[[Task], Rank | None]) -> Ranked | None:
+        task = self.meet(job)
+        of = rank(task)
+        return None if of is None else Ranked((of[0], job.bid.arrival), job, of[1], self.total(task))
+
+    def runs(self, job: Job) -> bool:
+        """Whether a job that ran before the plan began still does."""
+        task = self._met.get(job.bid.id)
+        return task is None or task.running
+
+    def total(self, task: Task) -> list[int]:
+        """Units of each resource that it holds now, of all servers together, R numbers."""
+        return task.hold.total(self.inventory, self.now)
+
+    @property
+    def jobs(self) -> Iterator[Job]:
+        """All, in order of admission."""
+        return chain(self._jobs, () if self._new is None else (self._new,))
 
     @property
     def full(self) -> bool:
@@ -251,7 +287,7 @@ class Floor:
 
     def may_fit_instead(self, task: Task, gang: Gang, victims: Sequence[Task]) -> bool:
         """Whether servers usable to it have room for the workers if all victims were stopped: more could not help."""
-        if not victims or not self._may_fit(gang, [v.hold.total(self.inventory, self.now) for v in victims]):
+        if not victims or not self._may_fit(gang, [self.total(victim) for victim in victims]):
             return False
         free = self.room.free(1)
         for victim in victims:
@@ -273,15 +309,7 @@ class Floor:
         moved = {name: task for name, task in self._met.items() if task.moved}
         if len(moved) < 2:
             return [*moved.values()]
-        jobs = chain(self._jobs, () if self._new is None else (self._new,))
-        return [*islice((moved[job.bid.id] for job in jobs if job.bid.id in moved), len(moved))]
-
-    def _meet(self, job: Job) -> Task:
-        """The task of a job that holds nothing, before `tasks` are looked at."""
-        task = self._met.get(job.bid.id)
-        if task is None:
-            task = self._met[job.bid.id] = Task(self.memory.known(job, pause=self.pause), now=self.now)
-        return task
+        return [*islice((moved[job.bid.id] for job in self.jobs if job.bid.id in moved), len(moved))]
 
 
 def _machines(placements: Iterable[Placement]) -> Machines:

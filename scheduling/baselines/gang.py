@@ -1,6 +1,6 @@
 """Gangs: a job's machines of its ideal types, all at once or none, and where they are placed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -49,7 +49,9 @@ class Gang:
 
     def duration(self, work: Fraction, *, spread: bool) -> int:
         """Slots for so many mini-batches, at least 1."""
-        return max(1, ceil(work * self.pace(spread=spread) / self.count))
+        pace = self.pace(spread=spread)
+        many, parts = work.numerator * pace.numerator, work.denominator * pace.denominator * self.count
+        return max(1, -(-many // parts))
 
 
 def ideal_gang(bid: Bid, inventory: Inventory, count: int) -> Gang | None:
@@ -58,12 +60,12 @@ def ideal_gang(bid: Bid, inventory: Inventory, count: int) -> Gang | None:
     Among the types that some server has the capacity for; None if there is none.
     """
     worker_steps = [v + e for v, e in zip(bid.worker_time, bid.transfer_time, strict=True)]
-    worker = _fastest(worker_steps, inventory.worker_demand, inventory.capacity)
+    worker = _fastest(worker_steps, inventory.worker_room)
     if worker is None:
         return None
     if bid.architecture is Architecture.RING:
         return Gang(bid, worker, None, count)
-    ps = _fastest(list(bid.ps_time), inventory.ps_demand, inventory.capacity)
+    ps = _fastest(bid.ps_time, inventory.ps_room)
     return None if ps is None else Gang(bid, worker, ps, count)
 
 
@@ -125,8 +127,8 @@ def machines_in(free: Ints, gang: Gang, inventory: Inventory, *, spread: bool) -
     return _spread(gang, inventory, free) if spread else _together(gang, inventory, free)
 
 
-def _fastest(steps: list[Fraction], demand: Ints, capacity: Ints) -> int | None:
-    hosted = [i for i in range(len(steps)) if (capacity >= demand[i]).all(axis=1).any()]
+def _fastest(steps: Sequence[Fraction], room: Sequence[int]) -> int | None:
+    hosted = [i for i in range(len(steps)) if room[i]]
     return min(hosted, key=lambda i: (steps[i], i), default=None)
 
 
@@ -137,7 +139,7 @@ def _together(gang: Gang, inventory: Inventory, free: Ints) -> Machines | None:
     fitting = np.flatnonzero((free >= need).all(axis=1))
     if not len(fitting):
         return None
-    left = (free[fitting] / np.maximum(1, inventory.capacity.sum(axis=0))).sum(axis=1)
+    left = (free[fitting] / np.maximum(1, inventory.total)).sum(axis=1)
     server = int(fitting[left.argmin()])
     rows = [(Role.WORKER, server, gang.worker, gang.count)]
     if gang.ps is not None:

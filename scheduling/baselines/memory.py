@@ -1,17 +1,18 @@
 """What baselines keep warm about the jobs of one ledger between events: derived data, never part of the book."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 
 from scheduling.baselines.gang import Gang, fixed_gang
 from scheduling.baselines.hold import Hold
+from scheduling.baselines.rank import Rank, Ranked, Row
 from scheduling.bid import Bid
 from scheduling.inventory import Inventory
 from scheduling.ledger import Ledger
 from scheduling.policy import Job
-from scheduling.work import Stretch, stretches
+from scheduling.work import Stretch, done_in, stretches
 
 MOST_GANGS = 20_000
 """Fixed gangs that are remembered of one ledger."""
@@ -26,8 +27,10 @@ class Known:
 
     job: Job
     pause: int
-    key: tuple[object, tuple[float | Fraction, ...]] | None = None
-    """Of a job that holds nothing, and the policy whose key it is."""
+    _left: tuple[int, Fraction] | None = None
+    """Up to which slot was counted, and what was left then."""
+    _rank: tuple[object, int, Rank | None] | None = None
+    """The policy whose rank it is, up to which slot was counted, and the rank."""
 
     @cached_property
     def hold(self) -> Hold:
@@ -38,6 +41,27 @@ class Known:
     def stretches(self) -> tuple[Stretch, ...]:
         """How it works on that, in order."""
         return stretches(self.job.bid, self.job.held, pause=self.pause)
+
+    @cached_property
+    def _end(self) -> int:
+        """From this slot on nothing more is done on that."""
+        return max((one.end for one in self.stretches), default=0)
+
+    def left(self, now: int) -> Fraction:
+        """Mini-batches still to do at slot `now`, exact."""
+        until = min(now, self._end)
+        kept = self._left
+        if kept is None or kept[0] != until:
+            kept = self._left = until, self.job.bid.work - done_in(self.job.bid, self.stretches, until=until)
+        return kept[1]
+
+    def rank(self, policy: object, now: int, compute: Callable[[], Rank | None]) -> Rank | None:
+        """What a policy makes of what was done before slot `now`, computed once for each state of that."""
+        until = min(now, self._end)
+        kept = self._rank
+        if kept is None or kept[0] is not policy or kept[1] != until:
+            kept = self._rank = policy, until, compute()
+        return kept[2]
 
     @cached_property
     def uploaded(self) -> int:
@@ -56,6 +80,8 @@ class Memory:
     """Whole gangs, by the bid's id."""
     fixed: dict[str, tuple[Bid, int, Gang | None]] = field(default_factory=dict)
     """Fixed gangs with their seed, by the bid's id; those looked at last."""
+    rows: dict[str, tuple[object, Row]] = field(default_factory=dict)
+    """Who waited and who ran last, in the order of a policy."""
     least: dict[tuple[int, int | None, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     @classmethod
@@ -82,6 +108,13 @@ class Memory:
                 self.jobs = {}
             known = self.jobs[job.bid.id] = Known(job, pause)
         return known
+
+    def row(self, name: str, of: object, jobs: tuple[Job, ...], rank: Callable[[Job], Ranked | None]) -> Row:
+        """Jobs in order, by what was kept under that name if it was `of` the same: a policy, a slot."""
+        kept = self.rows.get(name)
+        row = (kept[1] if kept is not None and kept[0] == of else Row()).after(jobs, rank)
+        self.rows[name] = of, row
+        return row
 
     @cached_property
     def smallest(self) -> list[int]:

@@ -21,7 +21,7 @@ class Room:
         self.falling = falling
         """Whether nothing in use begins later: the most is in use now, and only the first slot is kept."""
         self._used: Ints = np.zeros((0, *inventory.capacity.shape), dtype=np.int64) if used is None else used.copy()
-        self._peak: Ints = self._used if falling else np.maximum.accumulate(self._used)
+        self._peak: Ints = self._used if falling or used is None else np.maximum.accumulate(self._used)
         """The most in use from now up to and including each slot."""
         self._idle: list[int] | None = None
 

@@ -10,10 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Ints
-from scheduling.baselines.baseline import FixedGangs, seed_parameter, start_in_order
+from scheduling.baselines.baseline import FixedGangs, seed_parameter
 from scheduling.baselines.drf import demand_of, dominant_share
 from scheduling.baselines.floor import Floor, Task
 from scheduling.baselines.gang import Gang
+from scheduling.baselines.preempting import start_in_order
 from scheduling.decision import Reason
 from scheduling.parameters import check_parameters, parameter
 from scheduling.policy import Cause

@@ -1,18 +1,16 @@
 """Tiresias: the least remaining service first, with preemption."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scheduling.arrays import Ints
-from scheduling.baselines.baseline import FixedGangs, Key, newcomer_settles, seed_parameter, start_in_order
+from scheduling.baselines.baseline import FixedGangs, seed_parameter
 from scheduling.baselines.floor import Floor, Task
 from scheduling.baselines.gang import Gang
+from scheduling.baselines.preempting import in_order_of_rank, newcomer_settles, preempt_in_order, start_in_order
+from scheduling.baselines.rank import Rank
 from scheduling.inventory import Inventory
 from scheduling.parameters import check_parameters
 from scheduling.policy import Cause
-
-Ranked = tuple[Key, Task, Gang]
 
 
 @dataclass(frozen=True)
@@ -47,29 +45,31 @@ class Tiresias(FixedGangs):
 
     def arrange(self, floor: Floor, cause: Cause | None) -> None:
         """Start jobs in order of key, in place of those with a greater one."""
-        gang = self.gang(floor.newcomer.job.bid, floor) if cause is None else None
-        if gang is not None and newcomer_settles(floor, gang, lambda task: self._rank(task, floor)):
+        if cause is None and newcomer_settles(floor, self, lambda task: self._rank(task, floor)):
             return
-        tasks = floor.may_start(cause) if cause is Cause.SLOT else floor.in_order
-        start_in_order(floor, self._ranked(tasks, floor), preempt=cause is not Cause.SLOT)
+        if cause is Cause.SLOT:
+            ranked = in_order_of_rank(floor.may_start(cause), lambda task: self._rank(task, floor))
+            start_in_order(floor, ranked, preempt=False)
+        else:
+            preempt_in_order(floor, self, lambda task: self._rank(task, floor))
 
-    def _rank(self, task: Task, floor: Floor) -> Key | None:
+    def _rank(self, task: Task, floor: Floor) -> Rank | None:
+        return task.known.rank(self, floor.now, lambda: self._rank_of(task, floor))
+
+    def _rank_of(self, task: Task, floor: Floor) -> Rank | None:
         gang = self.gang(task.job.bid, floor)
-        return None if gang is None else (remaining_service(task.left, gang, floor.inventory),)
-
-    def _ranked(self, tasks: Iterable[Task], floor: Floor) -> list[Ranked]:
-        rows = ((task, self.gang(task.job.bid, floor)) for task in tasks)
-        keyed = (((remaining_service(task.left, gang, floor.inventory),), task, gang) for task, gang in rows if gang)
-        return sorted(keyed, key=lambda row: row[0])
+        if gang is None:
+            return None
+        service = remaining_service(task.left, gang, floor.inventory)
+        return (float(service), service), gang  # a double is quick to compare
 
 
 def remaining_service(left: Fraction, gang: Gang, inventory: Inventory) -> Fraction:
     """Slots for `left` mini-batches on one server x GPUs of the gang, or its dominant share where there are no GPUs."""
     slots = left * gang.pace(spread=False) / gang.count
-    demand: Ints = gang.count * inventory.worker_demand[gang.worker]
+    demand: list[int] = (gang.count * inventory.worker_demand[gang.worker]).tolist()
     if "gpu" in inventory.resources:
         column = inventory.resources.index("gpu")
         if inventory.worker_demand[:, column].all():
-            return slots * int(demand[column])
-    total = inventory.capacity.sum(axis=0)
-    return slots * max(Fraction(int(d), int(c)) for d, c in zip(demand, total, strict=True) if d)
+            return slots * demand[column]
+    return slots * max(Fraction(d, c) for d, c in zip(demand, inventory.total.tolist(), strict=True) if d)

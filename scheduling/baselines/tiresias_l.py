@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from scheduling.baselines.baseline import Key
 from scheduling.baselines.floor import Floor, Task
 from scheduling.baselines.gang import Gang
+from scheduling.baselines.rank import Key
 from scheduling.baselines.whole_gang import WholeGangs
 from scheduling.parameters import check_parameters, parameter
 

@@ -5,10 +5,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.baselines.baseline import Baseline, Key, newcomer_settles, start_in_order
+from scheduling.baselines.baseline import Baseline
 from scheduling.baselines.floor import Floor, Task
 from scheduling.baselines.gang import Gang, find_place, ideal_gang
 from scheduling.baselines.memory import Known
+from scheduling.baselines.preempting import in_order_of_rank, newcomer_settles, preempt_in_order, start_in_order
+from scheduling.baselines.rank import Key, Rank
 from scheduling.baselines.room import Room
 from scheduling.bid import Bid
 from scheduling.policy import Cause
@@ -29,9 +31,7 @@ def _whole_gang(bid: Bid, floor: Floor) -> Gang | None:
     gang = ideal_gang(bid, floor.inventory, 1)
     if gang is None:
         return None
-    demand = floor.inventory.worker_demand[gang.worker]
-    asked = demand > 0
-    qualified = int((floor.inventory.capacity[:, asked] // demand[asked]).min(axis=1).sum())
+    qualified = floor.inventory.worker_room[gang.worker]
     empty = Room(floor.inventory, now=0, slots=floor.slots)
     everywhere = np.ones(len(floor.inventory.servers), dtype=np.bool_)
     count = min(bid.chunks, qualified)
@@ -47,36 +47,26 @@ class WholeGangs(Baseline):
     """Whether keys of jobs that run only fall."""
 
     def key(self, task: Task, gang: Gang, floor: Floor) -> Key:
-        """The least is first; equals in order of arrival. It does not change while a job holds nothing."""
+        """The least is first; equals in order of arrival. It follows from what the job did before now."""
         raise NotImplementedError
 
     def arrange(self, floor: Floor, cause: Cause | None) -> None:
         """Start jobs in order of key, in place of those with a greater one; none is stopped as only a slot passed."""
-        if cause is None and self.falling:
-            gang = whole_gang(floor.newcomer.job.bid, floor)
-            if gang is not None and newcomer_settles(floor, gang, lambda task: self._rank(task, floor)):
-                return
-        only_a_slot = cause is Cause.SLOT
-        if only_a_slot:
-            tasks = [task for task in floor.may_start(cause) if _uploads(task.known, floor.now)]
+        if cause is None and self.falling and newcomer_settles(floor, self, lambda task: self._rank(task, floor)):
+            return
+        if cause is Cause.SLOT:
+            tasks = (task for task in floor.may_start(cause) if _uploads(task.known, floor.now))
+            ranked = in_order_of_rank(tasks, lambda task: self._rank(task, floor))
+            start_in_order(floor, ranked, preempt=False)
         else:
-            tasks = floor.in_order
-        rows = ((task, whole_gang(task.job.bid, floor)) for task in tasks)
-        keyed = [(self._key(task, gang, floor), task, gang) for task, gang in rows if gang is not None]
-        ranked = sorted(keyed, key=lambda row: row[0])
-        start_in_order(floor, ranked, preempt=not only_a_slot)
+            preempt_in_order(floor, self, lambda task: self._rank(task, floor))
 
-    def _rank(self, task: Task, floor: Floor) -> Key | None:
+    def _rank(self, task: Task, floor: Floor) -> Rank | None:
+        return task.known.rank(self, floor.now, lambda: self._rank_of(task, floor))
+
+    def _rank_of(self, task: Task, floor: Floor) -> Rank | None:
         gang = whole_gang(task.job.bid, floor)
-        return None if gang is None else self._key(task, gang, floor)
-
-    def _key(self, task: Task, gang: Gang, floor: Floor) -> Key:
-        if task.running:
-            return self.key(task, gang, floor)
-        kept = task.known.key
-        if kept is None or kept[0] is not self:
-            kept = task.known.key = self, self.key(task, gang, floor)
-        return kept[1]
+        return None if gang is None else (self.key(task, gang, floor), gang)
 
     def can_run(self, bid: Bid, floor: Floor) -> bool:
         """Whether its gang could complete the job on the empty cluster."""

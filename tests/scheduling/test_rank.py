@@ -1,0 +1,50 @@
+"""Jobs by turn: kept in order as they come and go, as sorting all of them anew would have it."""
+
+import numpy as np
+import pytest
+
+from scheduling.baselines.gang import Gang
+from scheduling.baselines.rank import Ranked, Row
+from scheduling.policy import Job
+from tests.scheduling.gpu_cluster import job
+
+BIDS = [job(str(number), 1, 1) for number in range(40)]
+
+
+def ranked(waiting: Job) -> Ranked | None:
+    """Few keys, so that many are equal; every seventh is impossible."""
+    number = int(waiting.bid.id)
+    return None if number % 7 == 0 else Ranked(((number % 3,), 0), waiting, Gang(waiting.bid, 0, None, 1), [number, 1])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_row_is_as_if_all_were_sorted_anew_and_only_newcomers_are_asked_for(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    jobs, row = [Job(bid, held=(), completion=None) for bid in BIDS], Row()
+    for many in (0, 30, 28, 3, 3, 20, 40, 0):
+        here = tuple(jobs[number] for number in sorted(rng.choice(40, many, replace=False).tolist()))
+        asked: list[Job] = []
+
+        def ask(waiting: Job, asked: list[Job] = asked) -> Ranked | None:
+            asked.append(waiting)
+            return ranked(waiting)
+
+        before, row = row, row.after(here, ask)
+        assert row.jobs == here
+        assert [one.job for one in row.ranked] == sorted(
+            (one for one in here if ranked(one)), key=lambda one: int(one.bid.id) % 3
+        )
+        assert all(all(one is not old for old in before.jobs) for one in asked)
+        assert row.units_behind == [
+            [sum(one.units[r] for one in row.ranked[place:]) for r in range(2)] for place in range(len(row.ranked))
+        ]
+        assert row.after(here, ask) is row
+
+
+def test_who_was_admitted_last_comes_after_equals() -> None:
+    jobs = tuple(Job(BIDS[number], held=(), completion=None) for number in (1, 2, 3, 5))
+    last = ranked(Job(BIDS[4], held=(), completion=None))
+    assert last is not None
+    row = Row().after(jobs, ranked)
+    assert [one.job.bid.id for one in row.with_last(last)] == ["3", "1", "4", "2", "5"]
+    assert [one.job.bid.id for one in row.ranked] == ["3", "1", "2", "5"]
