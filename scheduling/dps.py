@@ -7,6 +7,7 @@ import numpy as np
 
 from scheduling import posted_price
 from scheduling.arrays import Floats, Json
+from scheduling.backlog import room_to_put_off
 from scheduling.bid import Architecture, Bid
 from scheduling.certificate import AtPrices, rigid_terms
 from scheduling.decision import Decision, Move
@@ -71,7 +72,10 @@ class Dps:
         0.95, "Learned prices: quantile of past values per unit-slot reached when a server is full.", low=0.0, high=1.0
     )
     fluid_fill: float = parameter(
-        0.85, "Fluid prices: share of all capacity that jobs, which cannot be poured, will fill.", low=0.01, high=1.0
+        0.7,
+        "Fluid prices: share of all capacity that jobs, which cannot be poured, will fill, if none can be put off.",
+        low=0.01,
+        high=1.0,
     )
     refit_every: int = parameter(
         32,
@@ -155,7 +159,7 @@ class Dps:
         """The price function in force: from given etas, or from bids decided before the last refit."""
         inventory = book.inventory
         if self.price == "fluid":
-            return fluid_prices(self, book)
+            return fluid_prices(self, book, room=room_to_put_off(book))
         if self.price == "printed" and self.eta_worker:
             return printed_prices(_etas_by_resource(self.eta_worker, self.eta_ps, inventory))
         if self.price == "printed":

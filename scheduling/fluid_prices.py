@@ -35,6 +35,8 @@ ROUNDS = 300
 """Steps of the descent; prices are the mean of the second half."""
 STRIDE = 2.0
 """Of the first step, in the logarithm of a price, for a demand of twice what there is."""
+LEAST_FILL = 0.05
+"""However much is sold ahead, this share of capacity is poured."""
 SLIGHT = 1.02
 """What is full costs this much more than what is idle: enough to prefer an empty server to one that is nearly full."""
 
@@ -47,8 +49,14 @@ class Pouring(Learning, Protocol):
         """Share of all capacity that jobs will fill."""
 
 
-def fluid_prices(learning: Pouring, book: Book) -> PriceFunction:
+def fluid_prices(learning: Pouring, book: Book, *, room: float = 0.0) -> PriceFunction:
     """Nearly one price for each resource, full or idle: the dual of the fluid problem at the present rate of bids.
+
+    Parameters
+    ----------
+    room
+        What is poured beside `fluid_fill`, as a share of all capacity: room ahead that may be sold beyond what is sold
+        (`scheduling.backlog`), over one horizon of time; negative where more is sold than that.
 
     Raises
     ------
@@ -70,7 +78,8 @@ def fluid_prices(learning: Pouring, book: Book) -> PriceFunction:
     level = _level(book)
     if level is not None and len(rows):
         supports = tuple(_supports(demand) for demand in (book.inventory.worker_demand, book.inventory.ps_demand))
-        capacity = total * (learning.fluid_fill * len(rows) * 2.0 ** (-level / STEPS))
+        fill = max(LEAST_FILL, learning.fluid_fill + room)
+        capacity = total * (fill * len(rows) * 2.0 ** (-level / STEPS))
         solved = _kept(rows.tobytes(), ceilings.tobytes(), capacity.tobytes(), supports)
     low, high = [], []
     for price, typical, units in zip(solved.tolist(), middle, np.maximum(1, total).tolist(), strict=True):

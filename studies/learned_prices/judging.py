@@ -10,7 +10,7 @@ from scheduling.density import elastic_density
 from scheduling.dps import Dps
 from scheduling.ledger import Ledger
 from scheduling.oasis import Oasis
-from scheduling.policy import HISTORY, Book
+from scheduling.policy import HISTORY, Book, Job
 from scheduling.posted_price import profitable, worth
 from scheduling.printed_bounds import printed_bounds
 from studies.learned_prices.settings import Period, Setting
@@ -108,14 +108,17 @@ def judge(policy: Pricing, now: Period, known: Taught, *, horizon: int) -> Judge
     """
     ledger = Ledger(now.inventory, start=0, slots=horizon)
     welfare, revenue, admitted = 0.0, 0.0, 0
+    jobs: tuple[Job, ...] = ()
     for number, bid in enumerate(now.bids, len(known.slots) - len(now.bids)):
         ledger.advance(bid.arrival)
+        jobs = tuple(job for job in jobs if not job.is_over(bid.arrival))
         earlier = slice(max(0, number - HISTORY), number)
         book = Book(
             bid.arrival,
             ledger,
             history=known.densities[earlier],
             decided=number,
+            jobs=jobs,
             slots=known.slots[earlier],
             ceilings=known.ceilings[earlier],
         )
@@ -127,4 +130,5 @@ def judge(policy: Pricing, now: Period, known: Taught, *, horizon: int) -> Judge
             revenue += posted.cost(schedule)
             ledger.commit(schedule)
             admitted += 1
+            jobs = (*jobs, Job(asked, schedule.placements, schedule.completion))
     return Judged(welfare, revenue, admitted, len(now.bids))
