@@ -1,7 +1,8 @@
 """AntMan: guaranteed jobs, and opportunistic ones on what they leave."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from scheduling.baselines.baseline import FixedGangs, seed_parameter
 from scheduling.baselines.floor import Floor, Task
@@ -43,30 +44,36 @@ class AntMan(FixedGangs):
 
     def arrange(self, floor: Floor, cause: Cause | None) -> None:
         """Guaranteed jobs first, then the others on what is left."""
-        tasks = [(task, self.gang(task.job.bid, floor)) for task in floor.in_order]
-        opportunistic = dict.fromkeys(task for task, _ in tasks if self.is_opportunistic(task))
-        for task, gang in tasks:
-            if gang is not None and not task.running and task not in opportunistic:
-                floor.start_instead(task, gang, (other for other in reversed(opportunistic) if other.running))
-        for task, gang in tasks:
-            if gang is not None and task in opportunistic:
+        running = [task for task in floor.running_now() if self.is_opportunistic(task)]
+        if not running and floor.full:
+            return
+        waiting = [*floor.in_line()]
+        self._start_guaranteed(floor, waiting, running[::-1])
+        for task in floor.merged(filter(self.is_opportunistic, waiting), running):
+            gang = self.gang(task.job.bid, floor)
+            if gang is not None:
                 _take_what_is_left(floor, task, gang)
+
+    def _start_guaranteed(self, floor: Floor, waiting: Iterable[Task], victims: Sequence[Task]) -> None:
+        evictable = floor.held_by(victims)
+        for task in waiting:
+            gang = None if self.is_opportunistic(task) else self.gang(task.job.bid, floor)
+            if gang is not None and floor.may_fit(gang, evictable):
+                floor.start_instead(task, gang, (victim for victim in victims if victim.running))
+                evictable = floor.held_by(victim for victim in victims if victim.running)
 
     def is_opportunistic(self, task: Task) -> bool:
         """Whether it held nothing in its first `patience` slots."""
-        first = min((p.start for p in task.past), default=task.now)
-        return first >= task.job.bid.arrival + self.patience
+        return task.first >= task.job.bid.arrival + self.patience
 
 
 def _take_what_is_left(floor: Floor, task: Task, gang: Gang) -> None:
     current = task.workers
+    more = [*takewhile(lambda count: count > current, halved(gang.count))]
+    if not more or not floor.may_fit(gang, floor.total(task), count=more[-1]):
+        return
     before = floor.stop(task)
-    for count in halved(gang.count):
-        if count <= current:
-            break
-        if floor.start(task, replace(gang, count=count)):
-            return
-    if current:
+    if not any(floor.start(task, replace(gang, count=count)) for count in more) and current:
         floor.resume(task, before)
 
 

@@ -104,7 +104,7 @@ def _wishes(chosen: list[tuple[Task, Gang]], floor: Floor, *, only_starts: bool)
     counts = fair_counts([gang for _, gang in chosen], floor.inventory, shared_out(floor))
     wishes = []
     for (task, gang), count in zip(chosen, counts, strict=True):
-        enough = _least(gang, task.left, floor.slots - (floor.pause if task.past else 0))
+        enough = _least(gang, task.left, floor.slots - (floor.pause if task.first < floor.now else 0))
         held = _held(task, floor) if task.running else None
         wishes.append(
             Wish(

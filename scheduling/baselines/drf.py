@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from heapq import heapify, heappop, heappush
-from math import ceil
+from heapq import heappop, heappush
+from math import ceil, lcm
+from operator import le, sub
 
 import numpy as np
 
@@ -49,20 +50,28 @@ class Drf(Baseline):
 
     def arrange(self, floor: Floor, cause: Cause | None) -> None:
         """Start jobs that wait at their fair share, and re-scale the others."""
-        rows = ((task, ideal_gang(task.job.bid, floor.inventory, 1)) for task in floor.in_order)
+        rows = ((task, floor.memory.ideal_gang(task.job.bid)) for task in floor.in_order)
         gangs = {task: gang for task, gang in rows if gang is not None}
-        capacity = shared_out(floor)
-        targets = dict(zip(gangs, fair_counts(list(gangs.values()), floor.inventory, capacity), strict=True))
+        counts = fair_counts(list(gangs.values()), floor.inventory, shared_out(floor))
         wanted = {
-            task: _in_time(floor, task, replace(gang, count=max(1, targets[task]))) for task, gang in gangs.items()
+            task: _in_time(floor, task, gang, max(1, count))
+            for (task, gang), count in zip(gangs.items(), counts, strict=True)
         }
-        for task in floor.waiting:
-            if task in wanted:
-                _start(floor, task, wanted, shrink=cause is not Cause.SLOT)
+        self._start_all(floor, wanted, shrink=cause is not Cause.SLOT)
         if cause is not Cause.SLOT:
-            below = [task for task in wanted if 0 < task.workers < wanted[task].count]
+            below = [task for task in wanted if task.running and task.workers < wanted[task].count]
             for task in sorted(below, key=lambda task: _share(floor, task, wanted)):
                 _grow(floor, task, wanted[task])
+
+    def _start_all(self, floor: Floor, wanted: dict[Task, Gang], *, shrink: bool) -> None:
+        """Step 2. Who could not have one worker even if all above their targets shrank is not looked at."""
+        over = None
+        for task in [task for task in wanted if not task.running]:
+            if over is None:
+                over = _above(floor, wanted) if shrink else []
+                spare = _spare(floor, over, wanted)
+            if floor.may_fit(wanted[task], spare, count=1) and _start(floor, task, wanted, over):
+                over = None
 
     def can_run(self, bid: Bid, floor: Floor) -> bool:
         """Whether up to its target of workers alone could complete the job on the empty cluster."""
@@ -90,19 +99,31 @@ def fair_counts(gangs: list[Gang], inventory: Inventory, capacity: Ints) -> list
         Of all servers together, R numbers.
     """
     counts = [0] * len(gangs)
-    left = capacity.copy()
-    heap = [(Fraction(0), j) for j in range(len(gangs))]
-    heapify(heap)
-    while heap:
+    left: list[int] = capacity.tolist()
+    least = [inventory.worker_demand[worker].tolist() for worker in {gang.worker for gang in gangs}]
+    heap = [(0, j) for j in range(len(gangs))]  # sorted, so it is a heap
+    known: dict[tuple[int, int | None, int], tuple[list[int], int]] = {}
+    while heap and any(all(map(le, units, left)) for units in least):
         _, j = heappop(heap)
-        more = demand_of(gangs[j], counts[j] + 1, inventory)
-        extra = more - demand_of(gangs[j], counts[j], inventory)
-        if counts[j] == gangs[j].bid.chunks or (extra > left).any():
+        gang, count = gangs[j], counts[j] + 1
+        kind = (gang.worker, gang.ps, count)
+        if kind not in known:
+            more = demand_of(gang, count, inventory)
+            known[kind] = (more - demand_of(gang, count - 1, inventory)).tolist(), _common_share(more, capacity)
+        extra, share = known[kind]
+        if count > gang.bid.chunks or not all(map(le, extra, left)):
             continue
-        counts[j] += 1
-        left -= extra
-        heappush(heap, (dominant_share(more, capacity), j))
+        counts[j] = count
+        left = [*map(sub, left, extra)]
+        heappush(heap, (share, j))
     return counts
+
+
+def _common_share(demand: Ints, capacity: Ints) -> int:
+    """`dominant_share` times what makes all shares of this capacity whole numbers, which are quick to compare."""
+    units = [max(1, int(most)) for most in capacity]
+    whole = lcm(*units)
+    return max(int(number) * (whole // most) for number, most in zip(demand, units, strict=True))
 
 
 def demand_of(gang: Gang, count: int, inventory: Inventory) -> Ints:
@@ -121,14 +142,13 @@ def dominant_share(demand: Ints, capacity: Ints) -> Fraction:
 
 def shared_out(floor: Floor) -> Ints:
     """What all servers have now without bound jobs, R numbers."""
-    total: Ints = floor.room.free(1).sum(axis=0)
-    for p in (p for task in floor.tasks for p in task.held):
-        total = total + p.count * np.array(p.machine(floor.inventory).demand, dtype=np.int64)
-    return total
+    held = floor.held_by(task for task in floor.tasks if task.running)
+    return np.array(floor.room.idle, dtype=np.int64) + held
 
 
-def _in_time(floor: Floor, task: Task, target: Gang) -> Gang:
-    """The target, or the fewest workers more that complete the job within the horizon."""
+def _in_time(floor: Floor, task: Task, gang: Gang, count: int) -> Gang:
+    """The target of `count` workers, or the fewest workers more that complete the job within the horizon."""
+    target = floor.memory.ideal_gang(task.job.bid, count) or replace(gang, count=count)
     if target.duration(task.left, spread=True) + task.lost() <= floor.slots:
         return target
     empty = Room(floor.inventory, now=floor.now, slots=floor.slots)
@@ -140,7 +160,7 @@ def _in_time(floor: Floor, task: Task, target: Gang) -> Gang:
 
 def _share(floor: Floor, task: Task, wanted: dict[Task, Gang]) -> Fraction:
     demand = demand_of(wanted[task], task.workers, floor.inventory)
-    return dominant_share(demand, floor.inventory.capacity.sum(axis=0))
+    return dominant_share(demand, floor.inventory.total)
 
 
 def _fewer(gang: Gang, *, above: int = 0) -> Iterable[Gang]:
@@ -148,12 +168,26 @@ def _fewer(gang: Gang, *, above: int = 0) -> Iterable[Gang]:
     return (replace(gang, count=count) for count in range(gang.count, above, -1))
 
 
-def _start(floor: Floor, task: Task, wanted: dict[Task, Gang], *, shrink: bool) -> None:
-    """Step 2 for one job that waits."""
-    over = [other for other in wanted if other.workers > wanted[other].count] if shrink else []
+def _above(floor: Floor, wanted: dict[Task, Gang]) -> list[Task]:
+    """Jobs that run with more than their target, the one with the greatest share first."""
+    over = [other for other in wanted if other.running and other.workers > wanted[other].count]
+    return sorted(over, key=lambda other: -_share(floor, other, wanted))
+
+
+def _spare(floor: Floor, over: list[Task], wanted: dict[Task, Gang]) -> list[int]:
+    """Units that at most become free if all of these shrink to their targets, R numbers."""
+    spare = floor.held_by(over)
+    for other in over:
+        for r, units in floor.memory.least_units(wanted[other], wanted[other].count):
+            spare[r] -= units
+    return spare
+
+
+def _start(floor: Floor, task: Task, wanted: dict[Task, Gang], over: list[Task]) -> bool:
+    """Step 2 for one job that waits; whether it runs now."""
     shrunk = []
     started = floor.start(task, wanted[task])
-    for other in sorted(over, key=lambda other: -_share(floor, other, wanted)):
+    for other in over:
         if started:
             break
         before = floor.stop(other)
@@ -166,11 +200,14 @@ def _start(floor: Floor, task: Task, wanted: dict[Task, Gang], *, shrink: bool) 
     for other, before in reversed(shrunk):
         after = floor.stop(other)
         floor.resume(other, before if not started or floor.has_room(before.hold) else after)
+    return started
 
 
 def _grow(floor: Floor, task: Task, gang: Gang) -> None:
     """Step 3 for one job that has less than its share."""
     current = task.workers
+    if not floor.may_fit(gang, floor.total(task), count=current + 1):
+        return
     before = floor.stop(task)
     grown = any(floor.start(task, more) for more in _fewer(gang, above=current))
     if grown and task.completion is not None and before.completion is not None and task.completion < before.completion:

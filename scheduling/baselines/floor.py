@@ -52,11 +52,6 @@ class Task:
         """How many it holds."""
         return sum(p.count for p in self.hold.placements if p.role is Role.WORKER and p.end > self.now)
 
-    @cached_property
-    def past(self) -> tuple[Placement, ...]:
-        """What it held before now."""
-        return tuple(p.until(self.now) for p in self.job.held if p.start < self.now)
-
     @property
     def left(self) -> Fraction:
         """Mini-batches still to do, exact."""
@@ -67,12 +62,20 @@ class Task:
         """Servers to which its upload has ended, S flags."""
         return np.array(self.job.bid.delay) + self.job.bid.arrival <= self.now
 
+    @property
+    def first(self) -> int:
+        """The first slot before now in which it held something; now if it held nothing."""
+        held = self.job.held
+        return min(held[0].start, self.now) if held else self.now
+
     def lost(self, machines: Machines | None = None) -> int:
         """Slots in which nothing is done: a pause where it ran before, but not on these machines until now."""
-        if not self.known.pause:
+        if not self.known.pause or self.first == self.now:
             return 0
-        last = _machines(p for p in self.past if p.end == self.now)
-        return 0 if not self.past or last == machines else self.known.pause
+        if machines is None:
+            return self.known.pause
+        last = _machines(p for p in self.job.held if p.start < self.now <= p.end)
+        return 0 if last == machines else self.known.pause
 
     @property
     def schedule(self) -> Schedule | None:
@@ -164,6 +167,24 @@ class Floor:
         """Whether nobody in line but the newcomer has a server to use that it had not at the last event."""
         return self._new is not None and self._prompt and not self._looked_at_all
 
+    def running_now(self) -> list[Task]:
+        """Those that hold something, in order of arrival, then of admission."""
+        if self._line is None or self._looked_at_all:
+            return [task for task in self.in_order if task.running]
+        tasks = [task for task in map(self.meet, self._planned()) if task.running]
+        return sorted(tasks, key=lambda task: task.job.bid.arrival)
+
+    def merged(self, *groups: Iterable[Task]) -> list[Task]:
+        """Tasks of several groups in order of arrival, then of admission."""
+        tasks = [task for group in groups for task in group]
+        if len(tasks) > 1:
+            place = {job.bid.id: number for number, job in enumerate(self.jobs)}
+            tasks.sort(key=lambda task: (task.job.bid.arrival, place[task.job.bid.id]))
+        return tasks
+
+    def _planned(self) -> tuple[Job, ...]:
+        return tuple(job for job in self._jobs if job.completion is not None and not job.bound)
+
     def ranked_line(self, policy: object, rank: Callable[[Task], Rank | None]) -> Sequence[Ranked] | None:
         """The line with the newcomer, if it waits, in the order of a policy; None: not known."""
         if self._line is None or self._looked_at_all:
@@ -176,8 +197,7 @@ class Floor:
 
     def ranked_running(self, policy: object, rank: Callable[[Task], Rank | None]) -> Row:
         """Those that ran before the plan began, in the order of a policy, where the line is known."""
-        planned = tuple(job for job in self._jobs if job.completion is not None and not job.bound)
-        return self.memory.row("running", (policy, self.now), planned, lambda job: self._ranked(job, rank))
+        return self.memory.row("running", (policy, self.now), self._planned(), lambda job: self._ranked(job, rank))
 
     def _ranked(self, job: Job, rank: Callable[[Task], Rank | None]) -> Ranked | None:
         task = self.meet(job)
@@ -225,7 +245,7 @@ class Floor:
 
     def start(self, task: Task, gang: Gang) -> bool:
         """Run a task that holds nothing as this gang from now to its end, if there is a place."""
-        if not self._may_fit(gang):
+        if not self.may_fit(gang):
             return False
         machines = find_place(gang, self.room, task.left, usable=task.usable, lost=task.lost())
         if machines is None:
@@ -279,15 +299,22 @@ class Floor:
                 self.resume(victim, before)
         return task.running
 
-    def _may_fit(self, gang: Gang, taken: Sequence[list[int]] = ()) -> bool:
-        """Whether all servers together have the units, with those taken: quick to ask, and mostly they do not."""
-        idle = self.room.idle
-        least = self.memory.least_units(gang)
-        return all(idle[r] >= units or idle[r] + sum(t[r] for t in taken) >= units for r, units in least)
+    def may_fit(self, gang: Gang, more: Sequence[int] | None = None, *, count: int | None = None) -> bool:
+        """Whether all servers together have the units, with `more` of each: quick to ask, and mostly they do not.
+
+        `count` is instead of the gang's own.
+        """
+        idle, least = self.room.idle, self.memory.least_units(gang, count or gang.count)
+        return all(idle[r] + (more[r] if more else 0) >= units for r, units in least)
+
+    def held_by(self, tasks: Iterable[Task]) -> list[int]:
+        """Units of each resource that they hold now, R numbers."""
+        totals = [self.total(task) for task in tasks]
+        return [sum(column) for column in zip(*totals, strict=True)] if totals else [0] * len(self.room.idle)
 
     def may_fit_instead(self, task: Task, gang: Gang, victims: Sequence[Task]) -> bool:
         """Whether servers usable to it have room for the workers if all victims were stopped: more could not help."""
-        if not victims or not self._may_fit(gang, [self.total(victim) for victim in victims]):
+        if not victims or not self.may_fit(gang, self.held_by(victims)):
             return False
         free = self.room.free(1)
         for victim in victims:

@@ -1,11 +1,11 @@
 """What baselines keep warm about the jobs of one ledger between events: derived data, never part of the book."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
-from scheduling.baselines.gang import Gang, fixed_gang
+from scheduling.baselines.gang import Gang, fixed_gang, ideal_gang
 from scheduling.baselines.hold import Hold
 from scheduling.baselines.rank import Rank, Ranked, Row
 from scheduling.bid import Bid
@@ -82,6 +82,8 @@ class Memory:
     """Fixed gangs with their seed, by the bid's id; those looked at last."""
     rows: dict[str, tuple[object, Row]] = field(default_factory=dict)
     """Who waited and who ran last, in the order of a policy."""
+    ideal: dict[str, tuple[Bid, dict[int, Gang | None]]] = field(default_factory=dict)
+    """Gangs of the ideal types by number of workers, by the bid's id; those looked at last."""
     least: dict[tuple[int, int | None, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     @classmethod
@@ -132,12 +134,24 @@ class Memory:
             self.fixed.pop(next(iter(self.fixed)), None)
         return kept[2]
 
-    def least_units(self, gang: Gang) -> tuple[tuple[int, int], ...]:
-        """Resources that a gang takes wherever it runs, and units of each: its workers and one PS."""
-        of = (gang.worker, gang.ps, gang.count)
+    def ideal_gang(self, bid: Bid, count: int = 1) -> Gang | None:
+        """`gang.ideal_gang`, remembered."""
+        kept = self.ideal.get(bid.id)
+        if kept is None or kept[0] is not bid:
+            if len(self.ideal) >= MOST_GANGS:
+                self.ideal = {}
+            kept = self.ideal[bid.id] = bid, {1: ideal_gang(bid, self.inventory, 1)}
+        gangs, one = kept[1], kept[1][1]
+        if count not in gangs and one is not None:
+            gangs[count] = replace(one, count=count)
+        return gangs.get(count)
+
+    def least_units(self, gang: Gang, count: int) -> tuple[tuple[int, int], ...]:
+        """Resources that so many workers of a gang take wherever they run, with one PS, and units of each."""
+        of = (gang.worker, gang.ps, count)
         rows = self.least.get(of)
         if rows is None:
-            units = gang.count * self.inventory.worker_demand[gang.worker]
+            units = count * self.inventory.worker_demand[gang.worker]
             if gang.ps is not None:
                 units = units + self.inventory.ps_demand[gang.ps]
             rows = self.least[of] = tuple((r, n) for r, n in enumerate(units.tolist()) if n)

@@ -51,7 +51,7 @@ def newcomer_settles(floor: Floor, policy: object, rank: Ranking) -> bool:
         return True
     running = floor.ranked_running(policy, rank)
     worse = bisect_right(running.keys, key)
-    if worse == len(running.ranked) or not _within(gang, floor, running.units_behind[worse]):
+    if worse == len(running.ranked) or not floor.may_fit(gang, running.units_behind[worse]):
         return True
     return not floor.may_fit_instead(new, gang, [floor.meet(one.job) for one in running.ranked[worse:]])
 
@@ -94,7 +94,7 @@ class _Pass:
             nobody = self.worse == len(self.keys)
             if nobody and self.full:
                 return  # nobody behind it has anyone to stop, either
-            if _within(one.gang, self.floor, None if nobody else self.behind[self.worse]):
+            if self.floor.may_fit(one.gang, None if nobody else self.behind[self.worse]):
                 self._start(one)
 
     def _start(self, one: Ranked) -> None:
@@ -128,9 +128,3 @@ class _Pass:
         if one.turn != other.turn:
             return one.turn < other.turn
         return next(job for job in self.floor.jobs if job is one.job or job is other.job) is one.job
-
-
-def _within(gang: Gang, floor: Floor, more: Sequence[int] | None) -> bool:
-    """Whether all servers together have the units a gang takes at least, with those more: mostly they do not."""
-    idle, least = floor.room.idle, floor.memory.least_units(gang)
-    return all(idle[r] + (more[r] if more else 0) >= units for r, units in least)
