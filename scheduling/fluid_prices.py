@@ -73,7 +73,7 @@ def fluid_prices(learning: Pouring, book: Book, *, room: float = 0.0) -> PriceFu
     total = book.inventory.capacity.sum(axis=0)
     chosen = past_rows(learning, book, most=WINDOW)
     rows, ceilings = book.history[chosen], book.ceilings[chosen]
-    middle = [_median(rows[:, r]) for r in range(len(total))]
+    middle = _medians(rows.tobytes(), len(total))
     solved = np.zeros(len(total))
     level = _level(book)
     if level is not None and len(rows):
@@ -167,6 +167,12 @@ def _level(book: Book) -> int | None:
     if recent == HISTORY:
         part = max(1, book.now - int(book.slots[0]))
     return round(STEPS * math.log2(recent / part))
+
+
+@lru_cache(maxsize=64)
+def _medians(rows: bytes, resources: int) -> tuple[float | None, ...]:
+    """The median density for each resource: the same rows are asked for until the next refit."""
+    return tuple(_median(offers) for offers in np.frombuffer(rows).reshape(-1, resources).T)
 
 
 def _median(offers: Floats) -> float | None:

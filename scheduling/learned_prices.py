@@ -5,6 +5,7 @@ sold already. Workers and PSs are bought together, so each role has a share of i
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -89,19 +90,33 @@ def learned_prices(
         Units of each resource for which the priors are the price, R numbers; None: one of each.
     """
     rows, for_workers = past(learning, book), _for_workers(book)
+    wanted = (learning.reserve_quantile, learning.full_quantile)
     low, high = [], []
-    for r, mine in enumerate(for_workers):
+    for r, (mine, found) in enumerate(zip(for_workers, _quantiles(rows.tobytes(), rows.shape[1], wanted), strict=True)):
         share = max((learning.worker_share if mine else learning.ps_share) * float(scarcity[r]), IDLE_SHARE)
-        offers = rows[:, r][rows[:, r] >= SMALLEST_OFFER]
-        if len(offers):
-            reserve, full = np.quantile(offers, [learning.reserve_quantile, learning.full_quantile])
-            low.append(float(reserve) * share)
-            high.append(max(float(full), low[-1]))
+        if found is not None:
+            reserve, full = found
+            low.append(reserve * share)
+            high.append(max(full, low[-1]))
         else:
             many = 1.0 if units is None else units[r]
             low.append(learning.prior_low / many)
             high.append(learning.prior_high / many)
     return reserve_prices(low, high)
+
+
+@lru_cache(maxsize=64)
+def _quantiles(rows: bytes, resources: int, wanted: tuple[float, float]) -> tuple[tuple[float, float] | None, ...]:
+    """Quantiles of what was offered for each resource: the same rows are asked for until the next refit."""
+    found: list[tuple[float, float] | None] = []
+    for offers in np.frombuffer(rows).reshape(-1, resources).T:
+        offers = offers[offers >= SMALLEST_OFFER]
+        if len(offers):
+            low, high = np.quantile(offers, wanted).tolist()
+            found.append((low, high))
+        else:
+            found.append(None)
+    return tuple(found)
 
 
 def scarcity_of_roles(book: Book) -> Floats:
