@@ -4,11 +4,11 @@ from typing import Final
 
 from django.conf import settings
 from django.db import models
-from django.db.models import CheckConstraint, Index, Q, UniqueConstraint
+from django.db.models import CheckConstraint, Index, Q
 
 from auctions.models import Market
 from cluster.models import Cluster
-from studies.work.rows import Work, WorkState
+from studies.work.rows import AskedOnce, Work, WorkState, key_once
 
 MOST_SECONDS: Final = 600
 """Of a plan's budget of time."""
@@ -24,7 +24,7 @@ class Question(models.TextChoices):
     SLOT = "slot", "Another length of slots"
 
 
-class Plan(Work):
+class Plan(Work, AskedOnce):
     """A plan of parallel split learning that somebody asked for. Times in slots of `slot_ms` where no unit is said."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="plans")
@@ -38,8 +38,6 @@ class Plan(Work):
     question = models.CharField(max_length=10, choices=Question, default=Question.ITSELF, blank=True)
     instance = models.JSONField(help_text="In the format of instance files.")
     origin = models.JSONField(null=True, help_text="The scenario or profile it was made of, as it was asked.")
-    idempotency_key = models.CharField(max_length=140, null=True)
-    body_digest = models.CharField(max_length=64, blank=True, help_text="SHA-256 of the body that brought the key.")
     helpers = models.PositiveIntegerField()
     clients = models.PositiveIntegerField()
     slot_ms = models.PositiveIntegerField()
@@ -57,11 +55,7 @@ class Plan(Work):
         constraints = [
             *Work.Meta.constraints,
             CheckConstraint(condition=Q(question__in=Question.values), name="plan_question_known"),
-            UniqueConstraint(
-                fields=["owner", "idempotency_key"],
-                condition=Q(idempotency_key__isnull=False),
-                name="plan_idempotency_key_once",
-            ),
+            key_once("plan"),
             CheckConstraint(condition=Q(seconds__gt=0, seconds__lte=MOST_SECONDS), name="plan_seconds_in_range"),
             CheckConstraint(
                 condition=~Q(state=WorkState.DONE)
@@ -118,7 +112,7 @@ class Trace(models.Model):
         return self.label or self.source or f"trace {self.pk}"
 
 
-class Experiment(models.Model):
+class Experiment(AskedOnce):
     """Policies x workloads x seeds. Its state is that of its runs."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="experiments")
@@ -134,6 +128,7 @@ class Experiment(models.Model):
 
     class Meta:
         ordering = ["-pk"]
+        constraints = [key_once("experiment")]
         indexes = [Index(fields=["owner", "-id"], name="experiment_of")]
 
     def __str__(self) -> str:
@@ -174,7 +169,7 @@ class Run(Work):
         return f"run {self.number} of experiment {self.experiment_id}"
 
 
-class Hindsight(Work):
+class Hindsight(Work, AskedOnce):
     """A market's record told again under another policy. What it is told from never changes: `version` says how far."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="hindsights")
@@ -200,6 +195,7 @@ class Hindsight(Work):
                 | Q(result__isnull=False, decided__isnull=False, changed__isnull=False),
                 name="hindsight_done_has_result",
             ),
+            key_once("hindsight"),
             CheckConstraint(
                 condition=Q(changed__isnull=True) | Q(changed__lte=models.F("decided")), name="hindsight_changes_few"
             ),

@@ -204,7 +204,7 @@ def _done(request: HttpRequest, name: str, number: int) -> Hindsight:
 
 
 def _tag(request: HttpRequest, found: Hindsight) -> str:
-    own = (found.pk, found.state, found.told, found.events, found.cancel_asked, found.error)
+    own = (found.pk, found.state, found.stage, found.told, found.events, found.cancel_asked, found.error)
     parts = (*own, viewer_of(request).pk, request.get_full_path())
     return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'
 

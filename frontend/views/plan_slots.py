@@ -8,23 +8,15 @@ from frontend.figures import plan_slots
 from frontend.figures.base import Table
 from frontend.views.plan_access import own_plan, tag_of_plan
 from frontend.views.versions import unless_tagged
-from studies.models import Plan, Question
-from studies.work.rows import WorkState
+from studies.models import Plan
+from studies.plans import beside
 
 
 def lengths_of(plan: Plan) -> list[plan_slots.Length]:
     """The plan and those asked for beside it; none without others."""
-    others = list(plan.others.filter(question=Question.SLOT).defer("instance", "result").order_by("slot_ms"))
-    if not others:
-        return []
     return [
-        plan_slots.Length(
-            slot_ms=one.slot_ms,
-            makespan=one.makespan if one.state == WorkState.DONE else None,
-            lower_bound=one.lower_bound if one.state == WorkState.DONE else None,
-            compute_s=one.steps[-1][0] if one.steps and one.state == WorkState.DONE else None,
-        )
-        for one in sorted([plan, *others], key=lambda one: one.slot_ms)
+        plan_slots.Length(one.plan.slot_ms, one.makespan, one.lower_bound, one.compute_s)
+        for one in beside.lengths_of(plan)
     ]
 
 

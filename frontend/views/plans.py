@@ -1,9 +1,7 @@
 """Plans of split learning: the list, the form, and the page of one with its course, its Gantt chart and its rivals."""
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import messages
@@ -29,7 +27,7 @@ from frontend.views.versions import unless_tagged
 from scheduling.errors import InvalidField
 from scheduling.split_learning.methods import METHODS
 from studies.models import Plan, Question
-from studies.plans import readings, states
+from studies.plans import beside, readings, states
 from studies.plans.api.examples import DESCRIBED
 from studies.plans.asking import ask, ask_one_more_helper, ask_other_methods, ask_other_slots
 from studies.split_learning.profile import CLIENTS, HELPERS
@@ -38,17 +36,6 @@ from studies.work.rows import WorkState
 
 MOST_ROWS = 500
 """Clients in the page's table; the CSV file has all."""
-
-
-@dataclass(frozen=True)
-class Rival:
-    """A plan in a table beside others."""
-
-    plan: Plan
-    above: float | None
-    """By how much of the best bound of all it may be too long."""
-    brings: int | None
-    """Slots by which it is shorter than the one before."""
 
 
 @login_required
@@ -233,7 +220,7 @@ def _course(plan: Plan) -> list[plan_course.Known]:
 
 def _context(request: HttpRequest, number: int) -> dict[str, Any]:
     plan = own_plan(request, number)
-    others = list(plan.others.order_by("helpers", "pk").defer(*readings.LARGE))
+    methods = beside.others_of(plan, Question.METHOD)
     return {
         "query": request.GET.urlencode(),
         "spreads": spread_choices(request),
@@ -241,13 +228,13 @@ def _context(request: HttpRequest, number: int) -> dict[str, Any]:
         "took_s": plan.took_s(),
         **_tables_context(plan),
         "gantts": gantt_choices(request, plan),
-        "rivals": _rivals([plan, *(other for other in others if other.question == Question.METHOD)]),
-        "larger": _rivals([plan, *(other for other in others if other.question == Question.HELPER)]),
+        "rivals": beside.rivals(plan, methods),
+        "larger": beside.rivals(plan, beside.others_of(plan, Question.HELPER)),
         "lengths": lengths_of(plan),
-        "again": [other for other in others if other.question == Question.REPLAN],
+        "again": beside.others_of(plan, Question.REPLAN),
         "changes": readings.changes_of(plan)[:MOST_ROWS],
         "changes_left_out": max(0, len(readings.changes_of(plan)) - MOST_ROWS),
-        "every_method_asked": set(METHODS) <= {plan.method, *(other.method for other in others)},
+        "every_method_asked": set(METHODS) <= {plan.method, *(other.method for other in methods)},
     }
 
 
@@ -259,15 +246,3 @@ def _tables_context(plan: Plan) -> dict[str, Any]:
         "clients": clients[:MOST_ROWS],
         "left_out": max(0, len(clients) - MOST_ROWS),
     }
-
-
-def _rivals(plans: Sequence[Plan]) -> list[Rival]:
-    """Plans side by side; none if there is only one."""
-    if len(plans) < 2:
-        return []
-    bound = max((plan.lower_bound or 0 for plan in plans), default=0)
-    before = [None, *(a.makespan - b.makespan if a.makespan and b.makespan else None for a, b in pairwise(plans))]
-    return [
-        Rival(plan, plan.makespan / bound - 1 if plan.makespan and bound else None, brings)
-        for plan, brings in zip(plans, before, strict=True)
-    ]

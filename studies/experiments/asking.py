@@ -12,6 +12,7 @@ from studies.experiments.runs import QUEUE, RUNS, TASK
 from studies.experiments.wish import Wish
 from studies.models import Experiment, Run, Trace
 from studies.work import states, waking
+from studies.work.once import NO_KEY, Once
 from studies.work.rows import OPEN
 
 MOST_OPEN: Final = 1000
@@ -22,7 +23,7 @@ class TooManyRuns(AuctionError):
     """The owner has as many runs under way as anybody may."""
 
 
-def ask(owner: User, wish: Wish) -> Experiment:
+def ask(owner: User, wish: Wish, request: Once = NO_KEY) -> Experiment:
     """Keep an experiment whose runs are to be computed.
 
     Raises
@@ -39,7 +40,14 @@ def ask(owner: User, wish: Wish) -> Experiment:
         there = set(Trace.objects.select_for_update().filter(pk__in=wanted).order_by("pk").values_list("pk", flat=True))
         if there != wanted:
             raise InvalidField("workloads", f"trace {min(wanted - there)} was deleted")
-        made = Experiment.objects.create(owner=owner, label=wish.label, matrix=wish.document, submitted_at=now())
+        made = Experiment.objects.create(
+            owner=owner,
+            label=wish.label,
+            matrix=wish.document,
+            submitted_at=now(),
+            idempotency_key=request.key,
+            body_digest=request.digest,
+        )
         made.traces.set(wanted)
         _add_runs(made)
     return made

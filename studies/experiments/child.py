@@ -1,8 +1,8 @@
 """`python -m studies.experiments.child`: runs in a process of their own, one after another.
 
 Standard input has an order on each line, as JSON; its end ends the process at once, whatever it is doing. Standard
-output has lines of JSON for each order: `ready` when the workload is drawn, `decided` now and then, and at the end
-`outcome` or `error`.
+output has lines of JSON for each order: `stage` before it draws a workload, `ready` when that is drawn, `decided` now
+and then, and at the end `outcome` or `error`.
 """
 
 import hashlib
@@ -24,6 +24,7 @@ from studies.experiments.bounds import bound_of
 from studies.experiments.version import version
 from studies.traces.reading import read_text
 from studies.traces.source import TraceSource
+from studies.work.stages import DRAWING
 from studies.workloads.generators import read_generator
 from studies.workloads.workload import Workload, run
 
@@ -40,10 +41,11 @@ class Workloads:
     def __init__(self) -> None:
         self._key, self._drawn = "", None
 
-    def drawn(self, order: Json) -> Workload:
-        """The workload of an order."""
+    def drawn(self, order: Json, tell: Tell) -> Workload:
+        """The workload of an order; tells before it is drawn."""
         key = canonical([order["workload"], order["seed"]])
         if self._drawn is None or key != self._key:
+            tell({"stage": DRAWING})
             self._key, self._drawn = key, _draw(order)
         return self._drawn
 
@@ -61,7 +63,7 @@ def _draw(order: Json) -> Workload:
 def answer(order: Json, workloads: Workloads, tell: Tell) -> None:
     """Do what was ordered and tell of it."""
     try:
-        workload = workloads.drawn(order)
+        workload = workloads.drawn(order, tell)
         total = len(workload.jobs.bids)
         tell({"ready": True, "jobs": total})
         said = monotonic()

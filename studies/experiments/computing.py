@@ -12,6 +12,7 @@ from studies.experiments.runs import RUNS
 from studies.models import Run, Trace
 from studies.work import processes, states
 from studies.work.processes import Gone, Limits, NoAnswer, Process, Stopping, Watch, compute
+from studies.work.rows import Stage
 from studies.work.states import Attempt
 
 COMMAND: Final = (sys.executable, "-m", "studies.experiments.child")
@@ -56,16 +57,17 @@ def compute_some(stopping: Stopping = lambda: False, *, begun: Callable[[], None
             count += 1
             if count == 1:
                 begun()
+            fresh = process is None
             process = process or kept.enter_context(Process(COMMAND))
-            if not _compute_one(attempt, process, stopping):
+            if not _compute_one(attempt, process, stopping, Stage.LOADING if fresh else Stage.BEGUN):
                 process = None
                 kept.close()
     return count
 
 
-def _compute_one(attempt: Attempt[Run], process: Process, stopping: Stopping) -> bool:
-    """Whether the process can take another order."""
-    course = Course()
+def _compute_one(attempt: Attempt[Run], process: Process, stopping: Stopping, stage: Stage) -> bool:
+    """Whether the process, which is at this stage, can take another order."""
+    course = Course(is_new=True, stage=stage)
     try:
         process.order(order_of(attempt))
         compute(attempt, course, process, Watch(LIMITS, stopping))

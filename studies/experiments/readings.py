@@ -13,7 +13,7 @@ from scheduling.arrays import Json
 from scheduling.decision import canonical
 from studies.experiments.metrics import METRICS, Interval, Ran, interval
 from studies.models import Experiment, Run, Trace
-from studies.work.rows import WorkState
+from studies.work.rows import Stage, WorkState
 
 Viewer = User | AbstractBaseUser | AnonymousUser
 COUNTS: Final = {state.value: Count("runs", filter=Q(runs__state=state)) for state in WorkState}
@@ -43,6 +43,8 @@ class Progress:
     cancelled: int
     share: float
     """Runs that ended and what is decided in those that run, of all; 1 at the end."""
+    stage: Stage
+    """What those that run do before they can begin; empty once one of them has."""
 
     @property
     def runs(self) -> int:
@@ -69,11 +71,16 @@ def progress_of(experiment: Experiment) -> Progress:
     runs = experiment.runs
     counts = {state.value: 0 for state in WorkState}
     counts |= dict(runs.order_by().values_list("state").annotate(Count("pk")))
-    under_way = runs.filter(state=WorkState.RUNNING, jobs__gt=0).values_list("decided", "jobs")
-    inside = sum(decided / jobs for decided, jobs in under_way if jobs)
+    under_way = list(runs.filter(state=WorkState.RUNNING).values_list("decided", "jobs", "stage"))
+    inside = sum(decided / jobs for decided, jobs, _ in under_way if jobs)
+    stages = [Stage(stage) for *_, stage in under_way]
     total = sum(counts.values())
     ended = total - counts[WorkState.WAITING] - counts[WorkState.RUNNING]
-    return Progress(**counts, share=(ended + inside) / total if total else 1.0)
+    return Progress(**counts, share=(ended + inside) / total if total else 1.0, stage=_common(stages))
+
+
+def _common(stages: list[Stage]) -> Stage:
+    return stages[0] if stages and all(stages) else Stage.BEGUN
 
 
 def tag_of(experiment: Experiment) -> tuple[object, ...]:
@@ -82,7 +89,7 @@ def tag_of(experiment: Experiment) -> tuple[object, ...]:
     moved = runs.aggregate(
         ended=Max("ended_at"), begun=Max("started_at"), decided=Sum("decided"), tries=Sum("attempts")
     )
-    states = sorted(runs.values_list("state").annotate(Count("pk")))
+    states = sorted(runs.values_list("state", "stage").annotate(Count("pk")))
     return experiment.pk, tuple(moved.values()), tuple(states)
 
 

@@ -17,6 +17,7 @@ from scheduling.policy import Policy
 from scheduling.registry import make_policy
 from studies.models import Hindsight
 from studies.work import waking
+from studies.work.once import NO_KEY, Once
 from studies.work.rows import OPEN
 
 MOST_OPEN: Final = 20
@@ -58,7 +59,7 @@ def policy_of(name: object, parameters: Json) -> Policy:
         raise InvalidField(where, error.problem) from None
 
 
-def ask(owner: User, market: Market, question: Question) -> Hindsight:
+def ask(owner: User, market: Market, question: Question, request: Once = NO_KEY) -> Hindsight:
     """Keep it to be computed, of all that has happened by now.
 
     Raises
@@ -84,6 +85,8 @@ def ask(owner: User, market: Market, question: Question) -> Hindsight:
             slot=record.slot,
             submitted=record.submitted,
             submitted_at=now(),
+            idempotency_key=request.key,
+            body_digest=request.digest,
         )
         wake()
     return kept

@@ -1,6 +1,7 @@
 """Telling records again that wait for it: event by event, looking between two of them whether to go on.
 
 In the worker itself, not in a process of its own: an event takes milliseconds, so nothing has to be ended by force.
+Only kernels that must be compiled would hold it up: `studies/work/loading.py` sees to them.
 """
 
 from time import monotonic
@@ -12,12 +13,10 @@ from scheduling.registry import make_policy
 from studies.hindsight.work import HINDSIGHTS
 from studies.models import Hindsight
 from studies.work import states
-from studies.work.processes import EVERY_S, Gone, Stopping
+from studies.work.loading import load_kernels
+from studies.work.processes import EVERY_S, Gone, NoAnswer, Stopping
+from studies.work.rows import Stage
 from studies.work.states import Attempt
-
-
-class Cancelled(Exception):
-    """Somebody asked for its end."""
 
 
 class Stopped(Exception):
@@ -32,16 +31,16 @@ class _Watch:
         self._looked = monotonic()
 
     def __call__(self, done: int, total: int) -> None:
-        """So many events of so many are told; raises Gone, Cancelled or Stopped."""
+        """So many events of so many are told; raises Gone, NoAnswer or Stopped."""
         if monotonic() - self._looked < EVERY_S:
             return
         self._looked = monotonic()
         if self._stopping():
             raise Stopped
-        if not states.progress(self._attempt, told=done, events=total):
+        if not states.progress(self._attempt, stage=Stage.BEGUN, told=done, events=total):
             raise Gone
         if self._attempt.row.filter(cancel_asked=True).exists():
-            raise Cancelled
+            raise NoAnswer("It was cancelled.")
 
 
 def compute_next(stopping: Stopping = lambda: False) -> bool:
@@ -53,15 +52,16 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
     if asked is None:
         return True
     try:
+        load_kernels(attempt, stopping)
         if stopping():
             raise Stopped
         found = _told(asked, _Watch(attempt, stopping))
     except Stopped:
         states.give_back(attempt)
-    except Cancelled:
-        states.fail(attempt, "")
     except Gone:
         return True
+    except NoAnswer as error:
+        states.fail(attempt, str(error))
     except InvalidField as error:
         states.fail(attempt, f"The market could not have been decided by this: {error}.")
     except (SchedulingError, ValueError, LookupError) as error:

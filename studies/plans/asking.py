@@ -9,19 +9,23 @@ from django.db import transaction
 
 from auctions.errors import AuctionError
 from cluster.clock import now
+from scheduling.arrays import Json
 from scheduling.errors import InvalidField
 from scheduling.split_learning.document import read_split_learning
+from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.methods import METHODS
 from studies.models import Plan, Question
 from studies.plans.more import one_more_helper
-from studies.plans.once import NO_KEY, Once
 from studies.plans.stored import result_in
 from studies.plans.wish import Wish, at_slot
 from studies.work import waking
+from studies.work.once import NO_KEY, Once
 from studies.work.rows import OPEN
 
 MOST_WAITING: Final = 50
 """Plans of one owner that have not ended."""
+LONGEST_SLOT_MS: Final = 10**6
+"""Of scenarios and profiles."""
 SLOT_FACTORS: Final = (0.125, 0.25, 0.5, 2.0, 4.0)
 """Lengths of slots that are compared, as parts or multiples of the plan's own."""
 
@@ -43,27 +47,43 @@ def ask_other_methods(owner: User, plan: Plan) -> list[Plan]:
     return _keep(owner, others, of=plan, question=Question.METHOD)
 
 
-def ask_one_more_helper(owner: User, plan: Plan) -> Plan:
+def ask_one_more_helper(owner: User, plan: Plan, request: Once = NO_KEY) -> Plan:
     """Ask for it with one helper more than the largest that was asked so far; raises TooManyWait, InvalidField."""
     largest = plan.others.filter(question=Question.HELPER).order_by("-helpers", "-pk").first() or plan
     wish = _wish_of(plan)
     instance = one_more_helper(read_split_learning(largest.instance))
-    return _keep(owner, [replace(wish, instance=instance)], of=plan, question=Question.HELPER)[0]
+    wishes = [replace(wish, instance=instance)]
+    return _keep(owner, wishes, of=plan, question=Question.HELPER, request=request)[0]
 
 
 def ask_other_slots(owner: User, plan: Plan) -> list[Plan]:
     """Ask for the same devices in slots of each length of SLOT_FACTORS that was not asked yet.
 
-    Raises TooManyWait, and InvalidField for an instance that is in slots already: there is nothing to round anew.
+    Lengths beyond LONGEST_SLOT_MS are left out.
+
+    Raises
+    ------
+    TooManyWait
+        If the owner has too many under way for all of them.
+    InvalidField
+        For an instance that is in slots already: there is nothing to round anew. For devices whose times do not fit
+        into one of the lengths, which is named.
     """
     if plan.origin is None:
         raise InvalidField("slot_ms", "the times of this instance are given in slots; a scenario or profile has others")
     asked = {plan.slot_ms, *plan.others.filter(question=Question.SLOT).values_list("slot_ms", flat=True)}
     lengths = sorted({max(1, round(plan.slot_ms * factor)) for factor in SLOT_FACTORS} - asked)
     wish = _wish_of(plan)
-    found = [at_slot(plan.origin, length) for length in lengths]
+    found = [_at_slot(plan.origin, length) for length in lengths if length <= LONGEST_SLOT_MS]
     others = [replace(wish, instance=instance, origin=origin) for instance, origin in found]
     return _keep(owner, others, of=plan, question=Question.SLOT)
+
+
+def _at_slot(origin: Json, slot_ms: int) -> tuple[Instance, Json]:
+    try:
+        return at_slot(origin, slot_ms)
+    except InvalidField as error:
+        raise InvalidField("slot_ms", f"the devices cannot be planned in slots of {slot_ms:,} ms: {error}") from None
 
 
 def ask_again(owner: User, plan: Plan, wish: Wish, request: Once = NO_KEY) -> Plan:

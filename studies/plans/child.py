@@ -2,7 +2,8 @@
 
 Standard input has the order as one line of JSON, with the plan `before` if its assignments are to be kept; its end, or
 any further line, asks for the best so far. Standard output has a line of JSON for each thing to tell: `ready` when
-kernels are loaded, `step`s, and `plan` or `error`.
+kernels are loaded, `step`s, `best` with the plan by then in case that nobody waits for the answer, and `plan` or
+`error`.
 """
 
 import json
@@ -21,12 +22,16 @@ from scheduling.errors import SchedulingError
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.method import Step
 from scheduling.split_learning.methods import answer_of, last_of
+from scheduling.split_learning.plan import Plan
 from scheduling.split_learning.warming import warm_up
 from studies.plans.replanned import again
 from studies.plans.results import plan_of, result_of
 
 LONGEST_ORPHAN_S: Final = 30.0
 """How long a step may go on when the answer is wanted; a step of an integer programme would go on for minutes."""
+LEAST_PAUSE_S: Final = 0.2
+MOST_SHARE: Final = 0.02
+"""Of the time, which telling plans may take: 20 ms for 1,000 clients and 50 helpers."""
 Tell = Callable[[Json], None]
 
 
@@ -48,6 +53,26 @@ class Budget:
         return 0.0 if self.wanted.is_set() else self.seconds - self.elapsed
 
 
+@dataclass
+class Better:
+    """Tells plans as they become better, each before the next step, but never for more than a share of the time."""
+
+    tell: Tell
+    makespan: int | None = None
+    """Of the last that was told."""
+    not_before: float = 0.0
+    """By the monotonic clock."""
+
+    def look(self, plan: Plan, lower_bound: int) -> None:
+        """Tell this plan, if it is better than the last and that was not just now."""
+        began = monotonic()
+        if began < self.not_before or (self.makespan is not None and plan.makespan >= self.makespan):
+            return
+        self.tell({"best": result_of(plan, lower_bound)})
+        self.makespan, ended = plan.makespan, monotonic()
+        self.not_before = ended + max(LEAST_PAUSE_S, (ended - began) / MOST_SHARE)
+
+
 def answer(order: Json, wanted: Event, tell: Tell) -> None:
     """Compute what was ordered and tell of it."""
     try:
@@ -56,9 +81,13 @@ def answer(order: Json, wanted: Event, tell: Tell) -> None:
         tell({"ready": True})
         budget = Budget(order["seconds"], wanted, monotonic())
 
+        better = Better(tell)
+
         def seen(step: Step) -> None:
             makespan = None if step.plan is None else step.plan.makespan
             tell({"step": [round(budget.elapsed, 3), step.lower_bound, makespan, step.note[:200]]})
+            if step.plan is not None:
+                better.look(step.plan, step.lower_bound)
 
         if order.get("before") is None:
             found = answer_of(instance, order["method"], left=budget.left, seed=order["seed"], seen=seen)

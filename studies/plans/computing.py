@@ -10,6 +10,7 @@ from studies.plans import states
 from studies.plans.states import Attempt
 from studies.work import processes
 from studies.work.processes import Gone, Limits, NoAnswer, Process, Stopping, Watch, compute
+from studies.work.rows import Stage
 
 COMMAND: Final = (sys.executable, "-m", "studies.plans.child")
 LONGEST_START_S: Final = 180.0
@@ -17,7 +18,7 @@ LONGEST_START_S: Final = 180.0
 LONGEST_ANSWER_S: Final = 30.0
 """Until a process that should have ended has; a step of a large instance takes a while."""
 LONGEST_CANCEL_S: Final = 2.0
-"""The same once somebody cancelled: without an answer by then, the process is ended and its plan is lost."""
+"""The same once somebody cancelled: without an answer by then, the process is ended. What it told last is kept."""
 MOST_STEPS: Final = 400
 """That are kept; of more, every other one."""
 
@@ -27,11 +28,15 @@ class Course(processes.Course):
     """What was told of a plan so far."""
 
     steps: list[list[object]] = field(default_factory=list)
+    best: Json | None = None
+    """The last plan that was told with its steps, as a result."""
 
     def keep(self, row: Json) -> None:
-        """A step, or the answer."""
+        """A step, the best plan by now, or the answer."""
         if "step" in row:
             self._step(row["step"])
+        elif "best" in row:
+            self.best = row["best"]
         else:
             self.result, self.error = row.get("plan"), row.get("error")
 
@@ -41,6 +46,18 @@ class Course(processes.Course):
             return {}
         _, bound, makespan, note = self.steps[-1]
         return {"steps": self.steps, "lower_bound": bound, "makespan": makespan, "note": note}
+
+    def left(self) -> Json:
+        """Columns of a row whose process gave no answer: the best plan that it told, with the bound it had last."""
+        known = self.fields()
+        if self.best is None:
+            return known
+        bound = max(self.best["lower_bound"], known.get("lower_bound", 0))
+        return known | {
+            "result": self.best | {"lower_bound": bound},
+            "makespan": self.best["makespan"],
+            "lower_bound": bound,
+        }
 
     def _step(self, step: list[object]) -> None:
         """Keep it; of steps in a row that found nothing new only the first and the latest."""
@@ -56,7 +73,7 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
     attempt = states.claim_next()
     if attempt is None:
         return False
-    course = Course()
+    course = Course(is_new=True, stage=Stage.LOADING)
     try:
         order = order_of(attempt)
         limits = Limits(LONGEST_START_S, order["seconds"] + LONGEST_ANSWER_S, LONGEST_CANCEL_S)
@@ -66,7 +83,7 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
     except Gone:
         return True
     except NoAnswer as error:
-        states.progress(attempt, **course.fields())
+        states.progress(attempt, **course.left())
         states.fail(attempt, str(error))
         return True
     conclude(attempt, course)

@@ -71,13 +71,20 @@ def few_draws(plan: Plan) -> int:
 
 
 def noise_of(plan: Plan, asked: Draws) -> Noise:
-    """Draw; what was drawn lately is remembered, since pages ask for it several times. Raises NothingYet."""
+    """Draw; what was drawn lately is remembered, since pages ask for it several times. Raises NothingYet.
+
+    And InvalidField naming `spread`, if times would be longer than an instance may have.
+    """
     result_in(plan)
     key = f"plan-noise/{plan.pk}/{plan.submitted_at.timestamp()}/{asked.spread}/{asked.count}/{asked.seed}"
     found: Noise | None = cache.get(key)
     if found is None:
         core, rng = core_plan(plan), np.random.default_rng(asked.seed)
-        draws = tuple(under_noise(core, asked.spread, rng) for _ in range(asked.count))
+        try:
+            draws = tuple(under_noise(core, asked.spread, rng) for _ in range(asked.count))
+        except InvalidField as error:
+            problem = f"times {asked.spread:.4g} longer are more than an instance may have: {error}"
+            raise InvalidField("spread", problem) from None
         found = Noise(asked, core.makespan, draws)
         cache.set(key, found, KEPT_S)
     return found

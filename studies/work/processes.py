@@ -1,8 +1,8 @@
 """Work in a process of its own: told what to do, watched, its progress written, its end enforced.
 
 A process reads orders from standard input, a line of JSON each; the end of that input asks it to end, with the best
-so far if it can. It writes a line of JSON for each thing to tell, the first of an order's `ready`, when it has what it
-needs.
+so far if it can. It writes a line of JSON for each thing to tell: `stage`, what it does before it can begin an order,
+and `ready`, when it has what it needs.
 """
 
 import json
@@ -20,6 +20,7 @@ from django.conf import settings
 
 from scheduling.arrays import Json
 from studies.work import states
+from studies.work.rows import Stage
 from studies.work.states import Attempt, Row
 
 EVERY_S: Final = 0.2
@@ -44,6 +45,8 @@ class Course(ABC):
 
     is_new: bool = False
     """Whether something is to be written; False once it is."""
+    stage: Stage = Stage.BEGUN
+    """What it does before it can begin."""
     ready_at: float | None = None
     """When the process was ready, by the monotonic clock."""
     result: Json | None = None
@@ -56,8 +59,11 @@ class Course(ABC):
 
     def take(self, row: Json) -> None:
         """One line of the process."""
+        if "stage" in row:
+            self.stage, self.is_new = Stage(row["stage"]), True
+            return
         if "ready" in row:
-            self.ready_at = monotonic()
+            self.stage, self.is_new, self.ready_at = Stage.BEGUN, True, monotonic()
         self.keep(row)
 
     @abstractmethod
@@ -92,8 +98,8 @@ class Watch:
     cancelled_at: float | None = None
 
     def enforce(self, moment: float, ready_at: float | None) -> None:
-        """Raise NoAnswer if it had all the time it may have."""
-        if self.cancelled_at is not None and moment - self.cancelled_at > self.limits.cancel:
+        """Raise NoAnswer if it had all the time it may have; what has not begun has none to give back an answer."""
+        if self.cancelled_at is not None and (ready_at is None or moment - self.cancelled_at > self.limits.cancel):
             raise NoAnswer("It was cancelled.")
         if ready_at is None and moment - self.began > self.limits.start:
             raise NoAnswer(f"Its process was not ready within {self.limits.start:g} s.")
@@ -114,18 +120,15 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._child.kill()  # before its input is closed, which waits for an order that it has not read
         self.want()
-        self._child.kill()
         self._reader.join()
         self._child.wait()
         cast(IO[str], self._child.stdout).close()
 
     def order(self, order: Json) -> None:
-        """Say what to do next."""
-        orders = cast(IO[str], self._child.stdin)
-        with suppress(BrokenPipeError):  # it died: its lines end, and that is told
-            orders.write(json.dumps(order) + "\n")
-            orders.flush()
+        """Say what to do next, without waiting until it is read: a process that begins takes a while to listen."""
+        Thread(target=_write, args=(cast(IO[str], self._child.stdin), order), daemon=True).start()
 
     def want(self) -> None:
         """Ask for the best so far, and no more orders."""
@@ -164,9 +167,10 @@ def compute(attempt: Attempt[Row], course: Course, process: Process, watch: Watc
         looked = moment
         if watch.cancelled_at is None and _is_cancelled(attempt):
             watch.cancelled_at = moment
+            watch.enforce(moment, course.ready_at)
             process.want()
         if course.is_new or moment - beaten >= BEAT_S:
-            if not states.progress(attempt, **course.fields()):
+            if not states.progress(attempt, stage=course.stage, **course.fields()):
                 raise Gone
             beaten, course.is_new = moment, False
         watch.enforce(moment, course.ready_at)
@@ -177,6 +181,12 @@ def _is_cancelled(attempt: Attempt[Row]) -> bool:
     if row is None:
         raise Gone
     return row.cancel_asked
+
+
+def _write(sink: IO[str], order: Json) -> None:
+    with suppress(OSError, ValueError):  # it died, and its lines end: that is told; or nobody wants it any more
+        sink.write(json.dumps(order) + "\n")
+        sink.flush()
 
 
 def _read(source: IO[str], lines: "SimpleQueue[Json | None]") -> None:

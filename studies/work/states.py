@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet
 from auctions.errors import WrongState
 from cluster.clock import now
 from scheduling.arrays import Json
-from studies.work.rows import Work, WorkState
+from studies.work.rows import Stage, Work, WorkState
 
 STALE_S: Final = 20.0
 """Work whose worker was not heard of for so long is begun again."""
@@ -91,23 +91,23 @@ def progress(attempt: Attempt[Row], **fields: Any) -> bool:
 def finish(attempt: Attempt[Row], **fields: Any) -> bool:
     """The result is there; that of a cancelled attempt is the best that was found until then."""
     cancelled = attempt.row.filter(cancel_asked=True)
-    moment = now()
-    if cancelled.update(state=WorkState.CANCELLED, ended_at=moment, **fields):
+    ended = {"ended_at": now(), "stage": Stage.BEGUN}
+    if cancelled.update(state=WorkState.CANCELLED, **ended, **fields):
         return True
-    return attempt.row.update(state=WorkState.DONE, ended_at=moment, **fields) == 1
+    return attempt.row.update(state=WorkState.DONE, **ended, **fields) == 1
 
 
 def fail(attempt: Attempt[Row], error: str) -> bool:
     """There will be no result, and why; of a cancelled attempt nothing else is said."""
-    moment = now()
-    if attempt.row.filter(cancel_asked=True).update(state=WorkState.CANCELLED, ended_at=moment):
+    ended = {"ended_at": now(), "stage": Stage.BEGUN}
+    if attempt.row.filter(cancel_asked=True).update(state=WorkState.CANCELLED, **ended):
         return True
-    return attempt.row.update(state=WorkState.FAILED, ended_at=moment, error=error) == 1
+    return attempt.row.update(state=WorkState.FAILED, error=error, **ended) == 1
 
 
 def give_back(attempt: Attempt[Row]) -> None:
     """The worker stops: another one begins anew, however often that happens."""
-    attempt.row.update(state=WorkState.WAITING, started_at=None, beat_at=None)
+    attempt.row.update(state=WorkState.WAITING, stage=Stage.BEGUN, started_at=None, beat_at=None)
 
 
 def cancel(kind: Kind[Row], pk: int) -> Row:
@@ -147,7 +147,7 @@ def _stale(moment: datetime) -> datetime:
 
 
 def _write(row: Work, state: WorkState, **fields: Any) -> None:
-    row.state = state
+    row.state, row.stage = state, Stage.BEGUN
     for name, value in fields.items():
         setattr(row, name, value)
-    row.save(update_fields=["state", *fields])
+    row.save(update_fields=["state", "stage", *fields])

@@ -30,6 +30,7 @@ def brief(experiment: Experiment) -> Json:
         "id": experiment.pk,
         "label": experiment.label,
         "state": progress.state,
+        "stage": progress.stage,
         "progress": {name: getattr(progress, name) for name in names},
         "owner": experiment.owner.get_username(),
         "again_of": None if experiment.again_of is None else experiment.again_of.pk,
@@ -51,7 +52,18 @@ def full(experiment: Experiment) -> Json:
 def run_row(results: Results, cell: Cell) -> Json:
     """A row of a list."""
     run = cell.run
-    names = ("state", "seed", "decided", "jobs", "workload_sha256", "outcome_sha256", "sources", "commit", "error")
+    names = (
+        "state",
+        "stage",
+        "seed",
+        "decided",
+        "jobs",
+        "workload_sha256",
+        "outcome_sha256",
+        "sources",
+        "commit",
+        "error",
+    )
     return {
         "run": run.number,
         **{name: getattr(run, name) for name in names},

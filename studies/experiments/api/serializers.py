@@ -15,6 +15,7 @@ from studies.experiments.wish import LARGEST_SEED, LONGEST_LABEL, MOST_POLICIES,
 from studies.replays.replay import LONGEST_HORIZON
 from studies.traces.source import MOST_GPUS
 from studies.work.rows import WorkState
+from studies.work.shapes import stage_field
 from studies.workloads.generators import GENERATORS
 
 FORMATS_OF_JOBS: Final = [name for name, one in FORMATS.items() if one.record is TraceJob]
@@ -129,6 +130,7 @@ class ExperimentRow(Document):
     id = serializers.IntegerField(help_text="Names it in addresses.")
     label = _label()
     state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
+    stage = stage_field()
     progress = ProgressOut(help_text="How far it is.")
     owner = serializers.CharField(help_text="Who asked.")
     again_of = serializers.IntegerField(allow_null=True, help_text="Number of the experiment it repeats.")
@@ -171,6 +173,7 @@ class ExperimentPage(Document):
 class RunRow(Document):
     run = serializers.IntegerField(help_text="Number within the experiment, from 1.")
     state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
+    stage = stage_field()
     workload = serializers.CharField(help_text="Its title.")
     policy = serializers.CharField(allow_null=True, help_text="Its label; null of a bound.")
     seed = serializers.IntegerField(help_text="Of everything that is drawn.")

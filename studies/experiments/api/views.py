@@ -15,9 +15,10 @@ from rest_framework.response import Response
 
 from auctions.api.base import LARGEST_KEY, ApiView
 from auctions.api.bids import user_of
-from auctions.api.described import READ, WRITE, answered, describe
+from auctions.api.described import KEY, READ, REPLAYED, WRITE, answered, describe
 from auctions.api.examples import examples
 from auctions.api.filters import known_parameters
+from auctions.api.headers import idempotency_key
 from cluster.spreadsheets import inert
 from scheduling.fields import check_object
 from studies.experiments import asking, readings, tables
@@ -35,6 +36,8 @@ from studies.experiments.api.traces import PAGES, NewestFirst
 from studies.experiments.wish import TraceFinder, Wish
 from studies.models import Experiment
 from studies.plans.api.parsers import CsvRenderer
+from studies.work.once import Once, once
+from studies.work.rows import OPEN
 
 EXPERIMENT: Final = OpenApiParameter(
     "experiment", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the experiment."
@@ -42,7 +45,7 @@ EXPERIMENT: Final = OpenApiParameter(
 RUN: Final = OpenApiParameter(
     "run", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the run, from 1."
 )
-LOCATION: Final = answered("Location", "Address of the experiment.", [202])
+LOCATION: Final = answered("Location", "Address of the experiment.", [200, 202])
 
 
 class Experiments(ApiView):
@@ -59,20 +62,32 @@ class Experiments(ApiView):
 
     @describe(
         "Ask for an experiment",
-        {202: ExperimentOut},
+        {200: ExperimentOut, 202: ExperimentOut},
         WRITE,
         request=ExperimentIn,
-        parameters=[LOCATION],
+        parameters=[KEY, LOCATION, REPLAYED],
         examples=examples(EXPERIMENTS),
         operation_id="experiments_ask",
     )
     def post(self, request: Request) -> Response:
-        """202; workers compute its runs. One policy, one workload and one seed are a single replay."""
+        """202; workers compute its runs. One policy, one workload and one seed are a single replay.
+
+        200 if all of them have ended and the key came before.
+        """
         known_parameters(request)
         body: Any = request.data
-        owner = user_of(request)
-        wish = Wish.from_json(dict(body), TraceFinder(readings.visible_traces(owner)))
-        return _accepted(asking.ask(owner, wish))
+        owner, said = user_of(request), dict(body)
+        once_only = Once.of(idempotency_key(request), said)
+
+        def make() -> Experiment:
+            return asking.ask(owner, Wish.from_json(said, TraceFinder(readings.visible_traces(owner))), once_only)
+
+        asked = once(Experiment, owner, once_only, make)
+        open_still = readings.progress_of(asked.row).state in OPEN
+        response = _accepted(asked.row, status=202 if open_still else 200)
+        if not asked.created:
+            response["Idempotency-Replayed"] = "true"
+        return response
 
 
 class OneExperiment(ApiView):
@@ -203,8 +218,8 @@ class RunsCsv(ApiView):
         return _csv(tables.run_rows(readings.results_of(found)), f"experiment-{found.pk}-runs.csv")
 
 
-def _accepted(experiment: Experiment) -> Response:
-    response = Response(documents.full(experiment), status=202)
+def _accepted(experiment: Experiment, *, status: int = 202) -> Response:
+    response = Response(documents.full(experiment), status=status)
     response["Location"] = reverse("api-experiment", args=[experiment.pk])
     return response
 

@@ -8,7 +8,20 @@ from scheduling.misreports import Misreport
 from studies.hindsight import readings
 from studies.models import Hindsight
 
-PLAIN = ("id", "state", "policy", "parameters", "since", "version", "told", "events", "decided", "changed", "error")
+PLAIN = (
+    "id",
+    "state",
+    "stage",
+    "policy",
+    "parameters",
+    "since",
+    "version",
+    "told",
+    "events",
+    "decided",
+    "changed",
+    "error",
+)
 
 
 def brief(hindsight: Hindsight) -> Json:

@@ -8,6 +8,7 @@ from auctions.models import BidState
 from scheduling.fields import LARGEST_INTEGER
 from scheduling.registry import POLICIES
 from studies.work.rows import WorkState
+from studies.work.shapes import stage_field
 
 
 def _count(text: str, *, null: bool = False) -> serializers.IntegerField:
@@ -58,6 +59,7 @@ class HindsightBothOut(Document):
 class HindsightRow(Document):
     id = serializers.IntegerField(help_text="Names it in addresses.")
     state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
+    stage = stage_field()
     policy = serializers.CharField(help_text="That decides instead.")
     parameters = serializers.DictField(help_text="Of the policy, every one.")
     since = _count("Number of the first bid that it decides.")

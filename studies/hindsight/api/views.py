@@ -15,9 +15,10 @@ from rest_framework.response import Response
 
 from auctions.api.base import LARGEST_KEY, ApiView, bid_of, market_named
 from auctions.api.bids import user_of
-from auctions.api.described import CLUSTER, READ, SEQUENCE, WRITE, answered, describe, query
+from auctions.api.described import CLUSTER, KEY, READ, REPLAYED, SEQUENCE, WRITE, answered, describe, query
 from auctions.api.examples import examples
 from auctions.api.filters import BidPages, known_parameters
+from auctions.api.headers import idempotency_key
 from auctions.api.problems import refuse
 from auctions.hindsight.single import alternatives
 from auctions.models import Market
@@ -38,12 +39,14 @@ from studies.hindsight.work import HINDSIGHTS as WORK
 from studies.models import Hindsight
 from studies.plans.api.parsers import CsvRenderer
 from studies.work import states
+from studies.work.once import Once, once
+from studies.work.rows import OPEN
 
 MOST_ROWS: Final = 500
 HINDSIGHT: Final = OpenApiParameter(
     "hindsight", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the hindsight."
 )
-LOCATION: Final = answered("Location", "Address of the hindsight.", [202])
+LOCATION: Final = answered("Location", "Address of the hindsight.", [200, 202])
 CHANGED: Final = query("changed", str, "true: only bids that came out otherwise.", enum=["true", "false"])
 PAGES: Final = [
     query("cursor", str, "From `next` or `previous` of a page."),
@@ -78,20 +81,27 @@ class Hindsights(ApiView):
 
     @describe(
         "Ask for a hindsight",
-        {202: HindsightOut},
+        {200: HindsightOut, 202: HindsightOut},
         WRITE,
         request=HindsightIn,
-        parameters=[CLUSTER, LOCATION],
+        parameters=[CLUSTER, KEY, LOCATION, REPLAYED],
         examples=examples(HINDSIGHTS),
         operation_id="hindsights_ask",
     )
     def post(self, request: Request, cluster: str) -> Response:
-        """For operators: the record so far under another policy; 202 with its place, a worker tells it."""
+        """For operators: the record so far under another policy; 202 with its place, a worker tells it.
+
+        200 if it has ended and the key came before.
+        """
         known_parameters(request)
-        market = _market(request, cluster)
-        asked = ask(user_of(request), market, Question.from_json(dict(request.data)))
-        response = Response(documents.full(asked), status=202)
-        response["Location"] = reverse("api-hindsight", args=[cluster, asked.pk])
+        body: Any = request.data
+        market, owner, said = _market(request, cluster), user_of(request), dict(body)
+        once_only = Once.of(idempotency_key(request), {"cluster": cluster, **said})
+        asked = once(Hindsight, owner, once_only, lambda: ask(owner, market, Question.from_json(said), once_only))
+        response = Response(documents.full(asked.row), status=202 if asked.row.state in OPEN else 200)
+        response["Location"] = reverse("api-hindsight", args=[cluster, asked.row.pk])
+        if not asked.created:
+            response["Idempotency-Replayed"] = "true"
         return response
 
 

@@ -15,7 +15,7 @@ from auctions.api.headers import LONGEST_WAIT_S
 from studies.models import Plan
 from studies.plans import readings
 from studies.plans.api import documents
-from studies.plans.once import Asked
+from studies.work.once import Asked
 from studies.work.rows import OPEN
 
 PLAN: Final = OpenApiParameter(
@@ -36,9 +36,9 @@ ASKED_ONCE: Final = [
 """What may be sent and is answered where plans are asked for."""
 
 
-def answered_with(asked: Asked, wait: int | None) -> Response:
+def answered_with(asked: Asked[Plan], wait: int | None) -> Response:
     """202 while it waits or is computed; else 201, or 200 if its key came before. Waits so many seconds for that."""
-    plan, number = asked.plan, asked.plan.pk
+    plan, number = asked.row, asked.row.pk
     try:
         waited = wait is not None and wait_until_settled(plan, wait, waiting=OPEN)
     except Plan.DoesNotExist:

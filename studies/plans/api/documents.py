@@ -10,7 +10,7 @@ from studies.plans import readings
 def brief(plan: Plan) -> Json:
     """A row of a list."""
     return {
-        **{name: getattr(plan, name) for name in ("id", "label", "state", "method", "seconds", "seed")},
+        **{name: getattr(plan, name) for name in ("id", "label", "state", "stage", "method", "seconds", "seed")},
         **{name: getattr(plan, name) for name in ("helpers", "clients", "slot_ms", "lower_bound", "makespan", "gap")},
         "of": plan.of_id,
         "question": plan.question,

@@ -12,13 +12,14 @@ from auctions.api.described import WRITE, describe
 from auctions.api.examples import examples
 from auctions.api.filters import known_parameters
 from auctions.api.headers import idempotency_key, wait_s
+from studies.models import Plan
 from studies.plans.again import wish_again
 from studies.plans.api.base import ASKED_ONCE, PLAN, answered_with, plan_found
 from studies.plans.api.examples import AGAIN
 from studies.plans.api.parsers import InstanceParser
 from studies.plans.api.serializers import PlanOut, ReplanIn
 from studies.plans.asking import ask_again
-from studies.plans.once import Once, once
+from studies.work.once import Once, once
 
 
 class Replan(ApiView):
@@ -46,5 +47,5 @@ class Replan(ApiView):
         body: Any = request.data
         said, owner, found = dict(body), user_of(request), plan_found(request, plan)
         once_only = Once.of(key, {"replan": found.pk, **said})
-        asked = once(owner, once_only, lambda: ask_again(owner, found, wish_again(found, said), once_only))
+        asked = once(Plan, owner, once_only, lambda: ask_again(owner, found, wish_again(found, said), once_only))
         return answered_with(asked, wait)

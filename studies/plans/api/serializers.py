@@ -15,6 +15,7 @@ from studies.plans.wish import LEAST_SECONDS, LONGEST_LABEL, SECONDS
 from studies.split_learning.described import LARGEST_MBPS, LEAST_MBPS
 from studies.split_learning.scenarios import SLOT_MS
 from studies.work.rows import WorkState
+from studies.work.shapes import stage_field
 
 _SLOTS: Final = {"type": "integer", "minimum": 0, "maximum": LARGEST_SLOTS}
 _TABLE: Final = {"type": "array", "minItems": 1, "items": {"type": "array", "minItems": 1, "items": _SLOTS}}
@@ -309,6 +310,7 @@ class PlanRow(Document):
     label = named(serializers.CharField(allow_blank=True, help_text="Your name for it."))
     id = serializers.IntegerField(help_text="Names it in addresses.")
     state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
+    stage = stage_field()
     method = serializers.CharField(help_text="How it is planned.")
     seconds = serializers.FloatField(help_text="Budget of time.")
     seed = serializers.IntegerField(help_text="Of what the method draws.")

@@ -33,10 +33,10 @@ from studies.plans.api.examples import CSV, PLANS
 from studies.plans.api.parsers import CsvParser, CsvRenderer, InstanceParser
 from studies.plans.api.serializers import PlanIn, PlanOut, PlanPage
 from studies.plans.asking import ask
-from studies.plans.once import Once, once
 from studies.plans.states import cancel
 from studies.plans.upload import read_csv
 from studies.plans.wish import LEAST_SECONDS, LONGEST_LABEL, Wish
+from studies.work.once import Once, once
 from studies.work.rows import WorkState
 
 FILTERS: Final = [
@@ -98,7 +98,7 @@ class Plans(ApiView):
             known_parameters(request)
             said = dict(body)
         owner, once_only = user_of(request), Once.of(key, said)
-        asked = once(owner, once_only, lambda: ask(owner, Wish.from_json(said), once_only))
+        asked = once(Plan, owner, once_only, lambda: ask(owner, Wish.from_json(said), once_only))
         return answered_with(asked, wait)
 
 

@@ -32,7 +32,7 @@ from studies.hindsight.asking import Question
 from studies.hindsight.asking import ask as ask_hindsight
 from studies.hindsight.computing import compute_next as tell_next
 from studies.models import Experiment, Hindsight, Plan, Trace
-from studies.plans.api.examples import CSV, TINY
+from studies.plans.api.examples import CSV, DESCRIBED, TINY
 from studies.plans.asking import ask
 from studies.plans.wish import Wish
 from studies.traces.upload import keep
@@ -67,8 +67,8 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
     submit(market, alice)
     lane.drain(market.pk)
     submit(market, alice)
-    for _ in range(2):
-        ask(alice, Wish.from_json({"instance": TINY}))
+    for source in ({"instance": TINY}, {"profile": DESCRIBED}):
+        ask(alice, Wish.from_json(source))
     compute_here()
     for _ in range(2):
         ask_hindsight(alice, market, Question(make_policy("fifo", {})))
@@ -168,7 +168,8 @@ def _known_values(operation: str, names: dict[str, list[Any]], once: dict[str, l
         known = names | {"Prefer": [value for value in names["Prefer"] if value != "wait=5"]}
         # Only what is computed can be planned again, under a key that asked for nothing else.
         again = {"plan": names["plan"][:2], "Idempotency-Key": [f"again-{i}" for i in range(30)]}
-        return known | again if operation == "plans_replan" else known
+        more = {"Idempotency-Key": [f"more-{i}" for i in range(30)]}
+        return known | {"plans_replan": again, "plans_helpers": more}.get(operation, {})
     return names
 
 

@@ -18,7 +18,7 @@ from studies.hindsight.asking import Question
 from studies.hindsight.asking import ask as ask_hindsight
 from studies.hindsight.computing import compute_next as tell_next
 from studies.models import Experiment, Plan, Run, Trace
-from studies.plans.api.examples import TINY
+from studies.plans.api.examples import DESCRIBED, TINY
 from studies.plans.asking import ask
 from studies.plans.wish import Wish
 from studies.traces.upload import keep
@@ -58,6 +58,10 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "plans_schedule": OF_THE_BID,
     "plans_noise": OF_THE_BID,
     "plans_replan": (202, 202, 404, 401),
+    "plans_beside": OF_THE_BID,
+    "plans_methods": (202, 202, 404, 401),
+    "plans_helpers": (202, 202, 404, 401),
+    "plans_slots": (202, 202, 404, 401),
     "bids_alternatives": OF_THE_BID,
     "hindsights_list": FOR_OPERATORS,
     "hindsights_ask": (403, 202, 403, 401),
@@ -119,7 +123,8 @@ def test_an_operation_answers_whom_it_may(
     submit(market, alice, label=SECRET)
     if name != "bids_withdraw":
         lane.drain(market.pk)
-    plan = ask(alice, Wish.from_json({"instance": TINY, "label": SECRET}))
+    source = {"profile": DESCRIBED} if name == "plans_slots" else {"instance": TINY}
+    plan = ask(alice, Wish.from_json({**source, "label": SECRET}))
     if name in ("plans_schedule", "plans_noise", "plans_replan"):
         compute_here()
     hindsight = ask_hindsight(alice, market, Question(make_policy("fifo", {})))

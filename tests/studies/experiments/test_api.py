@@ -103,6 +103,18 @@ def _reads_what_came_of_it(api: APIClient, where: str) -> None:
     assert api.get(f"{where}/runs/7").status_code == 404
 
 
+def test_the_same_key_and_body_are_one_experiment(api: APIClient) -> None:
+    first, again = (api.post(EXPERIMENTS, matrix(), format="json", headers={"Idempotency-Key": "a"}) for _ in range(2))
+    assert (first.status_code, again.status_code) == (202, 202)
+    assert first["Location"] == again["Location"]
+    assert again["Idempotency-Replayed"] == "true"
+    other = api.post(EXPERIMENTS, matrix(seeds=[3]), format="json", headers={"Idempotency-Key": "a"})
+    assert other.status_code == 409
+    api.post(f"{first['Location']}/cancel")
+    assert api.post(EXPERIMENTS, matrix(), format="json", headers={"Idempotency-Key": "a"}).status_code == 200
+    assert Run.objects.count() == 6
+
+
 def test_what_is_wrong_with_an_experiment_is_refused_by_its_field(api: APIClient) -> None:
     assert list(refused(api.post(EXPERIMENTS, {}, format="json"))) == ["workloads"]
     assert list(refused(api.post(EXPERIMENTS, matrix(seeds=["1"]), format="json"))) == ["seeds[0]"]

@@ -2,6 +2,7 @@
 
 import json
 from datetime import timedelta
+from time import monotonic
 
 import pytest
 from django.contrib.auth.models import User
@@ -17,7 +18,7 @@ from studies.models import Experiment, Run
 from studies.traces.reading import read_text
 from studies.traces.source import TraceSource
 from studies.work import states
-from studies.work.rows import WorkState
+from studies.work.rows import Stage, WorkState
 from studies.workloads.workload import run as run_here
 from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
 
@@ -123,3 +124,24 @@ def test_a_process_that_dies_fails_its_run_and_the_next_gets_a_new_one(
     monkeypatch.setattr(computing, "COMMAND", ("false",))
     assert compute_some() == 2
     assert [run.error for run in experiment.runs.all()] == ["Its process ended without an answer (status 1)."] * 2
+
+
+def test_a_process_that_loads_kernels_says_so_and_is_ended_at_once(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    experiment = asked(alice, matrix(bound=False, seeds=[1]))
+    monkeypatch.setattr(computing, "COMMAND", ("sleep", "60"))
+    stages: list[str] = []
+
+    def somebody_cancels() -> bool:
+        progress = readings.progress_of(experiment)
+        stages.append(progress.stage)
+        if progress.stage:
+            cancel(experiment)
+        return False
+
+    began = monotonic()
+    assert compute_some(somebody_cancels) == 1
+    assert stages[-1] == Stage.LOADING
+    assert readings.progress_of(experiment).state == WorkState.CANCELLED
+    assert monotonic() - began < 30

@@ -50,6 +50,20 @@ def test_one_that_waits_is_cancelled_once(api: APIClient, market: Market) -> Non
     assert api.post(f"{where}/cancel").status_code == 409
 
 
+def test_the_same_key_and_body_are_one_hindsight(api: APIClient, market: Market) -> None:
+    key, body = {"Idempotency-Key": "one"}, {"policy": "fifo", "since": 2}
+    first, again = (api.post(URL, body, format="json", headers=key) for _ in range(2))
+    assert (first.status_code, again.status_code) == (202, 202)
+    assert first["Location"] == again["Location"]
+    assert "Idempotency-Replayed" not in first
+    assert again["Idempotency-Replayed"] == "true"
+    assert api.post(URL, {"policy": "fifo"}, format="json", headers=key).status_code == 409
+    assert compute_next()
+    assert not compute_next(), "there was only one"
+    done = api.post(URL, body, format="json", headers=key)
+    assert (done.status_code, done.json()["state"], done.json()["stage"]) == (200, "done", "")
+
+
 @pytest.mark.parametrize(
     ("body", "field", "words"),
     [

@@ -1,6 +1,7 @@
 """Telling records in a worker: to their ends, once, cancelled, and after a worker died."""
 
 from datetime import timedelta
+from time import monotonic
 
 import pytest
 from django.contrib.auth.models import User
@@ -8,6 +9,7 @@ from django.db.models import F
 
 from auctions import lane
 from auctions.models import Bid, Market
+from scheduling import kernels
 from scheduling.errors import InvalidField
 from scheduling.registry import make_policy
 from studies.hindsight import computing
@@ -15,8 +17,8 @@ from studies.hindsight.asking import Question, TooManyWait, ask
 from studies.hindsight.computing import compute_next
 from studies.hindsight.work import HINDSIGHTS
 from studies.models import Hindsight
-from studies.work import states
-from studies.work.rows import WorkState
+from studies.work import loading, states
+from studies.work.rows import Stage, WorkState
 from tests.auctions.worlds import submit
 
 
@@ -114,3 +116,39 @@ def test_nobody_may_have_many_under_way(market: Market, olga: User, monkeypatch:
     asked(market, olga)
     with pytest.raises(TooManyWait, match="1 hindsights of yours"):
         asked(market, olga)
+
+
+def test_kernels_are_loaded_in_a_process_and_the_row_says_so(
+    market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hindsight = asked(market, olga)
+    monkeypatch.setattr(loading, "_loaded", False)
+    monkeypatch.setattr(loading, "COMMAND", ("sh", "-c", "sleep 1; echo '{\"ready\": true}'"))
+    monkeypatch.setattr(kernels, "warm_up", lambda: None)
+    stages: list[str] = []
+
+    def look() -> bool:
+        stages.append(after(hindsight).stage)
+        return False
+
+    assert compute_next(look)
+    assert Stage.LOADING in stages
+    assert (after(hindsight).state, hindsight.stage) == (WorkState.DONE, Stage.BEGUN)
+
+
+def test_one_that_is_cancelled_while_kernels_are_compiled_ends_at_once(
+    market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hindsight = asked(market, olga)
+    monkeypatch.setattr(loading, "_loaded", False)
+    monkeypatch.setattr(loading, "COMMAND", ("sleep", "60"))
+
+    def somebody_cancels() -> bool:
+        if after(hindsight).stage and not hindsight.cancel_asked:
+            states.cancel(HINDSIGHTS, hindsight.pk)
+        return False
+
+    began = monotonic()
+    assert compute_next(somebody_cancels)
+    assert (after(hindsight).state, hindsight.stage) == (WorkState.CANCELLED, Stage.BEGUN)
+    assert monotonic() - began < 30

@@ -1,5 +1,6 @@
 """Computing plans in processes: to their ends, once, cancelled, and after a worker died."""
 
+import json
 from datetime import timedelta
 from time import monotonic
 
@@ -7,11 +8,14 @@ import pytest
 from django.contrib.auth.models import User
 from django.db.models import F
 
+from scheduling.split_learning.document import read_split_learning
+from scheduling.split_learning.methods import answer_of
 from studies.models import Plan
-from studies.plans import computing, states
+from studies.plans import child, computing, states
 from studies.plans.computing import Course, compute_next
-from studies.work.rows import WorkState
+from studies.work.rows import Stage, WorkState
 from tests.studies.plans.conftest import asked, large, tiny
+from tests.studies.plans.here import compute_here
 
 
 def after(plan: Plan) -> Plan:
@@ -33,9 +37,6 @@ def test_it_computes_a_plan_and_proves_it(alice: User) -> None:
 
 
 def test_the_process_finds_what_the_core_finds(alice: User) -> None:
-    from scheduling.split_learning.document import read_split_learning
-    from scheduling.split_learning.methods import answer_of
-
     plans = [asked(alice, tiny(method=name, seed=7)) for name in ("random", "balanced-greedy")]
     while compute_next():
         pass
@@ -72,6 +73,62 @@ def test_a_cancelled_plan_ends_in_the_middle_of_a_step_and_keeps_the_best_it_has
     assert plan.makespan is not None
     if plan.result is not None:  # it was between two steps, not within one
         assert plan.result["makespan"] == plan.makespan
+
+
+def test_a_plan_whose_kernels_are_loaded_says_so_and_is_cancelled_at_once(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = asked(alice)
+    monkeypatch.setattr(computing, "COMMAND", ("sleep", "60"))
+    monkeypatch.setattr(computing, "LONGEST_CANCEL_S", 60.0)
+
+    def somebody_cancels() -> bool:
+        if after(plan).stage == Stage.LOADING and not plan.cancel_asked:
+            states.cancel(plan)
+        return False
+
+    began = monotonic()
+    assert compute_next(somebody_cancels)
+    assert (after(plan).state, plan.stage, plan.makespan) == (WorkState.CANCELLED, Stage.BEGUN, None)
+    assert monotonic() - began < 30
+
+
+def test_the_best_plan_that_was_told_is_kept_though_its_process_gave_no_answer(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done, plan = asked(alice), asked(alice)
+    assert compute_here()
+    result = after(done).result
+    assert result is not None
+    told = result | {"lower_bound": 30}
+    rows = [{"ready": True}, {"step": [0.1, 30, 37, "found"]}, {"best": told}, {"step": [0.2, 31, 37, "bound"]}]
+    script = "".join(f"echo '{json.dumps(row)}'; " for row in rows)
+    monkeypatch.setattr(computing, "COMMAND", ("sh", "-c", f"{script} exec sleep 60"))
+    monkeypatch.setattr(computing, "LONGEST_CANCEL_S", 0.0)
+
+    def somebody_cancels() -> bool:
+        if after(plan).lower_bound == 31 and not plan.cancel_asked:
+            states.cancel(plan)
+        return False
+
+    assert compute_next(somebody_cancels)
+    assert (after(plan).state, plan.makespan, plan.lower_bound) == (WorkState.CANCELLED, 37, 31)
+    assert plan.result == told | {"lower_bound": 31}
+
+
+def test_plans_are_told_as_they_become_better_but_not_all_the_time() -> None:
+    plan = answer_of(read_split_learning(tiny()["instance"]), "balanced-greedy", left=lambda: 5.0, seed=1).plan
+    told: list[int] = []
+    better = child.Better(lambda row: told.append(row["best"]["makespan"]))
+    better.look(plan, 1)
+    better.not_before = 0.0
+    better.look(plan, 2)
+    assert told == [plan.makespan], "the second is no better"
+    better.makespan = plan.makespan + 1
+    better.look(plan, 2)
+    better.makespan = plan.makespan + 1
+    better.look(plan, 2)
+    assert len(told) == 2, "the last was told just now"
 
 
 def test_a_plan_that_is_deleted_ends_its_process(alice: User) -> None:

@@ -8,11 +8,11 @@ from django.db import IntegrityError
 from rest_framework.test import APIClient
 
 from studies.models import Plan
-from studies.plans import once as module
 from studies.plans.api.examples import CSV
 from studies.plans.asking import ask
-from studies.plans.once import Once, once
 from studies.plans.wish import Wish
+from studies.work import once as module
+from studies.work.once import Once, once
 from tests.studies.plans.conftest import URL, asked, tiny
 from tests.studies.plans.here import compute_here
 
@@ -65,10 +65,10 @@ def test_of_two_at_once_the_second_finds_the_first(alice: User, monkeypatch: pyt
     def make() -> Plan:
         raise IntegrityError("plan_idempotency_key_once")
 
-    found = once(alice, request, make)
-    assert (found.plan, found.created) == (first, False)
+    found = once(Plan, alice, request, make)
+    assert (found.row, found.created) == (first, False)
     with pytest.raises(IntegrityError):
-        once(alice, Once.of("unheard of", tiny()), make)
+        once(Plan, alice, Once.of("unheard of", tiny()), make)
 
 
 def test_who_waits_gets_the_plan(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,9 @@
-"""Plans that are asked for under a key: the same key and body again answer with the plan that is there."""
+"""Work that is asked for under a key: the same key and body again answer with the row that is there."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from django.contrib.auth.models import User
 from django.db import IntegrityError
@@ -12,7 +12,9 @@ from auctions.errors import KeyReused
 from auctions.offers import check_finite
 from scheduling.arrays import Json
 from scheduling.decision import canonical
-from studies.models import Plan
+from studies.work.rows import AskedOnce
+
+Row = TypeVar("Row", bound=AskedOnce)
 
 
 @dataclass(frozen=True)
@@ -36,32 +38,32 @@ NO_KEY: Final = Once(None, "")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """A stored plan; `created` is False when its key had brought it before."""
+class Asked(Generic[Row]):
+    """A stored row; `created` is False when its key had brought it before."""
 
-    plan: Plan
+    row: Row
     created: bool
 
 
-def once(owner: User, request: Once, make: Callable[[], Plan]) -> Asked:
-    """The plan the key brought before, else the one made now; raises KeyReused for another body."""
-    found = _known(owner, request)
+def once(kind: type[Row], owner: User, request: Once, make: Callable[[], Row]) -> Asked[Row]:
+    """The row the key brought before, else the one made now; raises KeyReused for another body."""
+    found = _known(kind, owner, request)
     if found is not None:
         return Asked(found, created=False)
     try:
         return Asked(make(), created=True)
     except IntegrityError:
         # The same request came twice at once, and the other one was first.
-        found = _known(owner, request)
+        found = _known(kind, owner, request)
         if found is None:
             raise
         return Asked(found, created=False)
 
 
-def _known(owner: User, request: Once) -> Plan | None:
+def _known(kind: type[Row], owner: User, request: Once) -> Row | None:
     if request.key is None:
         return None
-    found = Plan.objects.filter(owner=owner, idempotency_key=request.key).first()
+    found = kind._default_manager.filter(owner=owner, idempotency_key=request.key).first()
     if found is not None and found.body_digest != request.digest:
         raise KeyReused("This idempotency key came before with another body.")
     return found
