@@ -261,13 +261,8 @@ def _some(names: list[str], most: int = 12) -> str:
 
 
 def _check_weight(value: object) -> float:
-    weight = _number("weight", value, LARGEST_MONEY)
-    if weight <= 0:
-        raise InvalidField("weight", f"expected more than 0, got {weight:g}")
-    if weight < LEAST_WEIGHT:
-        # Prices are scaled by the least weight per unit: far below everyone's it would leave no digits to others.
-        raise InvalidField("weight", f"expected at least {LEAST_WEIGHT:g}, got {weight:g}")
-    return weight
+    # Prices are scaled by the least weight per unit: far below everyone's it would leave no digits to others.
+    return _number("weight", value, LARGEST_MONEY, low=LEAST_WEIGHT)
 
 
 def _check_utility(value: object, slot_s: int) -> Json:

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from django import forms
 
-from auctions.offers import LARGEST_LABEL, UTILITY_FIELDS, WORTH, policy_in_force
+from auctions.offers import LARGEST_LABEL, LEAST_WEIGHT, UTILITY_FIELDS, WORTH, policy_in_force
 from cluster.models import Cluster, ModelProfile
 from scheduling.arrays import Json
 from scheduling.errors import InvalidField
@@ -60,7 +60,9 @@ class BidForm(forms.Form):
         required=False, min_value=0, label="Reducing gradients", help_text="Ring only: seconds a mini-batch; empty: 0."
     )
     weight = forms.FloatField(
-        min_value=0, initial=1, help_text="Priority: with twice the weight your waiting counts twice. Nobody pays."
+        initial=1,
+        help_text="Priority: with twice the weight your waiting counts twice. Nobody pays.",
+        widget=forms.NumberInput(attrs={"min": LEAST_WEIGHT, "step": "any"}),
     )
     value = forms.FloatField(min_value=0, initial=100, help_text="What finishing is worth to you, money.")
     form = forms.ChoiceField(choices=FORMS, initial="linear", label="How the worth falls with time")

@@ -141,7 +141,7 @@ def test_a_ring_is_planned_by_its_weight_and_nobody_pays(window: Browser) -> Non
         "document.querySelector('#bid-form details').open = true"
     )
     window.fill("weight", "0")
-    window.wait(lambda: "more than 0" in window.text("#error-weight"))
+    window.wait(lambda: "expected 1e-06 to" in window.text("#error-weight"))
     window.fill("weight", "5000")
     window.wait(lambda: "nobody pays here" in window.text("#quote"))
     window.one("#bid-form > button").click()
