@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from studies.work import loading
 from tests import processes
 
 INSTALL = "apt-get install postgresql redis-server"
@@ -16,6 +17,12 @@ def missing(what: str, *, install: str) -> None:
     if os.environ.get("CI") == "true":
         pytest.fail(message, pytrace=False)
     pytest.skip(message)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kernels_are_loaded() -> None:
+    """As in a worker that has begun to tell a record: no process is started to compile what tests have compiled."""
+    loading._loaded = True
 
 
 @pytest.fixture(scope="module")

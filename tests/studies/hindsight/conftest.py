@@ -9,7 +9,6 @@ from rest_framework.test import APIClient
 
 from auctions import book, lane
 from auctions.models import Market
-from studies.work import loading
 from tests.auctions.worlds import make_market, make_user, submit
 
 URL = "/api/v1/clusters/lab/hindsights"
@@ -22,12 +21,6 @@ def _fresh() -> Iterator[None]:
     yield
     book.forget()
     cache.clear()
-
-
-@pytest.fixture(autouse=True)
-def _kernels_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a worker that has told a record before."""
-    monkeypatch.setattr(loading, "_loaded", True)
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ def large(helpers: int = 20, clients: int = 200) -> Any:
 
 
 def tiny(**more: Any) -> Any:
-    """The body of a request; optimal plans of it take 37 slots."""
+    """The body of a request; optimal plans of it take 27 slots."""
     return {"instance": deepcopy(TINY), "seconds": 5, **more}
 
 

@@ -100,20 +100,20 @@ def test_the_best_plan_that_was_told_is_kept_though_its_process_gave_no_answer(
     assert compute_here()
     result = after(done).result
     assert result is not None
-    told = result | {"lower_bound": 30}
-    rows = [{"ready": True}, {"step": [0.1, 30, 37, "found"]}, {"best": told}, {"step": [0.2, 31, 37, "bound"]}]
+    told = result | {"lower_bound": 20}
+    rows = [{"ready": True}, {"step": [0.1, 20, 27, "found"]}, {"best": told}, {"step": [0.2, 21, 27, "bound"]}]
     script = "".join(f"echo '{json.dumps(row)}'; " for row in rows)
     monkeypatch.setattr(computing, "COMMAND", ("sh", "-c", f"{script} exec sleep 60"))
     monkeypatch.setattr(computing, "LONGEST_CANCEL_S", 0.0)
 
     def somebody_cancels() -> bool:
-        if after(plan).lower_bound == 31 and not plan.cancel_asked:
+        if after(plan).lower_bound == 21 and not plan.cancel_asked:
             states.cancel(plan)
         return False
 
     assert compute_next(somebody_cancels)
-    assert (after(plan).state, plan.makespan, plan.lower_bound) == (WorkState.CANCELLED, 37, 31)
-    assert plan.result == told | {"lower_bound": 31}
+    assert (after(plan).state, plan.makespan, plan.lower_bound) == (WorkState.CANCELLED, 27, 21)
+    assert plan.result == told | {"lower_bound": 21}
 
 
 def test_plans_are_told_as_they_become_better_but_not_all_the_time() -> None:
