@@ -210,6 +210,13 @@ def _waiting() -> int:
     return Bid.objects.filter(state=BidState.SUBMITTED).count()
 
 
+def _settle() -> int:
+    """Wait until nobody waits for a decision: a process for each look would take a core from those that decide."""
+    while waiting := _waiting():
+        time.sleep(0.2)
+    return waiting
+
+
 def _decided() -> int:
     from auctions.models import DecisionRecord
 
@@ -231,6 +238,8 @@ def main(arguments: list[str]) -> None:
             answer = _script()
         case ["waiting"]:
             answer = _waiting()
+        case ["settle"]:
+            answer = _settle()
         case ["decided"]:
             answer = _decided()
         case ["verdict"]:

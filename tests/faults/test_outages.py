@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults import crowd
+from tests.faults.installation import start_beat, start_worker
 from tests.faults.test_crowd_embedded import check, wait_for_decisions
 from tests.processes import Process, Server, answers, free_port, manage, python_env, wait_until
 
@@ -43,13 +44,15 @@ class Installation:
         """Kill the worker and start another."""
         self.worker.signal_group(signal.SIGKILL)
         self.worker.end()
-        self.worker = start_worker(self.env, self.directory, self.started)
+        self.worker = start_worker("worker", self.env, self.directory)
+        self.started.callback(self.worker.end)
 
     def restart_beat(self) -> None:
         """Kill beat and start another."""
         self.beat.signal_group(signal.SIGKILL)
         self.beat.end()
-        self.beat = start_beat(self.env, self.directory, self.started)
+        self.beat = start_beat(self.env, self.directory)
+        self.started.callback(self.beat.end)
 
     def restart_redis(self) -> None:
         """Redis is killed and comes back empty."""
@@ -69,20 +72,6 @@ def start_web(env: dict[str, str], directory: Path, port: int, started: ExitStac
     return web
 
 
-def start_worker(env: dict[str, str], directory: Path, started: ExitStack) -> Process:
-    command = ["celery", "-A", "config", "worker", "--concurrency", "1", "--loglevel", "INFO"]
-    worker = Process(command, log=directory / "worker.log", env=env)
-    started.callback(worker.end)
-    return worker
-
-
-def start_beat(env: dict[str, str], directory: Path, started: ExitStack) -> Process:
-    command = ["celery", "-A", "config", "beat", "--pidfile=", "--schedule", str(directory / "beat")]
-    beat = Process(command, log=directory / "beat.log", env=env)
-    started.callback(beat.end)
-    return beat
-
-
 @pytest.fixture
 def installation(tmp_path: Path, postgres_server: Server, redis_server: Server) -> Iterator[Installation]:
     """Web, a worker, beat, PostgreSQL and Redis."""
@@ -96,6 +85,10 @@ def installation(tmp_path: Path, postgres_server: Server, redis_server: Server) 
     manage("migrate", "-v0", env=env)
     port = free_port()
     with ExitStack() as started:
+        web = start_web(env, tmp_path, port, started)
+        worker, beat = start_worker("worker", env, tmp_path), start_beat(env, tmp_path)
+        for process in (worker, beat):
+            started.callback(process.end)
         yield Installation(
             env=env,
             directory=tmp_path,
@@ -103,9 +96,9 @@ def installation(tmp_path: Path, postgres_server: Server, redis_server: Server) 
             redis=redis_server,
             port=port,
             started=started,
-            web=start_web(env, tmp_path, port, started),
-            worker=start_worker(env, tmp_path, started),
-            beat=start_beat(env, tmp_path, started),
+            web=web,
+            worker=worker,
+            beat=beat,
         )
 
 
@@ -126,7 +119,6 @@ def test_whatever_goes_down_comes_back_to_every_bid(installation: Installation) 
         installation.restart_web,
         installation.restart_worker,
     ]
-    wait_until(lambda: "ready." in installation.worker.text(), what="the worker")
     address = f"http://127.0.0.1:{installation.port}"
     with ThreadPoolExecutor(1) as pool:
         posting = pool.submit(crowd.post_all, address, tokens, count=BIDS, patient=True)

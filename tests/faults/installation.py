@@ -1,0 +1,56 @@
+"""Celery's processes of the larger installation, and what they wrote."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.architecture.test_compose import SERVICES
+from tests.processes import Process, manage, wait_until
+
+UNTIL = """
+from time import sleep
+from studies.models import Plan, Run
+while not ({}):
+    sleep(0.1)
+"""
+
+
+def start_worker(name: str, env: dict[str, str], directory: Path) -> Process:
+    """A worker with one child process, once it is ready."""
+    command = ["celery", "-A", "config", "worker", "--concurrency", "1", "-n", f"{name}@test"]
+    return _ready(command, name, env, directory)
+
+
+def start_planner(name: str, env: dict[str, str], directory: Path) -> Process:
+    """The compose file's planner under a name of its own, once it is ready."""
+    command = [word.replace("planner@shadowprice", f"{name}@test") for word in SERVICES["planner"]["command"]]
+    return _ready(command, name, env, directory)
+
+
+def start_beat(env: dict[str, str], directory: Path) -> Process:
+    """What sweeps for work that nobody does."""
+    command = ["celery", "-A", "config", "beat", "--pidfile=", "--schedule", str(directory / "beat")]
+    return Process(command, log=directory / "beat.log", env=env)
+
+
+def shell(code: str, env: dict[str, str]) -> str:
+    """What a piece of code prints in a process of the installation."""
+    return manage("shell", "--no-imports", "-c", code, env=env)
+
+
+def read(code: str, env: dict[str, str]) -> Any:
+    """The same, read as JSON."""
+    return json.loads(shell(code, env))
+
+
+def until(condition: str, env: dict[str, str], *, seconds: float) -> None:
+    """Wait for a condition on plans or runs, in one process: one for each look would take a core from the workers."""
+    manage("shell", "--no-imports", "-c", UNTIL.format(condition), env=env, seconds=seconds)
+
+
+def _ready(command: Sequence[str], name: str, env: dict[str, str], directory: Path) -> Process:
+    process = Process([*command, "--loglevel", "INFO"], log=directory / f"{name}.log", env=env)
+    wait_until(lambda: "ready." in process.text() or not process.alive, what=name)
+    assert process.alive, process.text()
+    return process
