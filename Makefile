@@ -5,10 +5,11 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-PYTEST_WORKERS ?= 2
+# One more than the cores of a small machine: many tests wait for processes of their own.
+PYTEST_WORKERS ?= 3
 VAR := $(or $(SHADOWPRICE_VAR),var)
 
-.PHONY: help demo demo-reset serve test check lint bench lock
+.PHONY: help demo demo-reset serve test check lint kernels bench lock
 .DEFAULT_GOAL := help
 
 help:
@@ -54,13 +55,17 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 	$(BIN)/mypy .
 
+# While one core lints, the other compiles; else each test process would, and at the same time.
+kernels: $(VENV)/.dev
+	@$(BIN)/python -m tests.kernels
+
 check: lint
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) -m "not slow and not browser and not services"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not browser and not services"
 
 test: $(VENV)/.dev
 	@.ci/system
-	@$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile
+	@$(MAKE) --no-print-directory --jobs 2 lint kernels
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks

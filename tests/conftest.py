@@ -1,14 +1,29 @@
 """What every test may need from the machine: skipped in one line where it is missing, a failure under CI=true."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from studies.work import loading
 from tests import processes
 
+LONG = ("services", "browser", "slow")
+"""Markers of what takes long: first what waits for processes of its own, then what computes."""
 INSTALL = "apt-get install postgresql redis-server"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with long tests come first: one that is begun last leaves every other worker idle until it ends."""
+    ranks: Counter[Path] = Counter()
+    tests = Counter(item.path for item in items)
+    for item in items:
+        for rank, marker in enumerate(reversed(LONG), start=1):
+            if item.get_closest_marker(marker) is not None:
+                ranks[item.path] = max(ranks[item.path], rank)
+    items.sort(key=lambda item: (-ranks[item.path], -tests[item.path], item.path))
 
 
 def missing(what: str, *, install: str) -> None:

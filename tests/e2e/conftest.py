@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -40,9 +39,3 @@ def window(served: str) -> Iterator[Browser]:
     """An empty window on the server."""
     with browsers.browser(served) as opened:
         yield opened
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Where pictures go."""
-    return tmp_path

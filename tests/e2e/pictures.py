@@ -37,8 +37,11 @@ def pages(window: Browser, market: str) -> dict[str, str]:
     return paths
 
 
-def take(window: Browser, market: str, folder: Path) -> list[str]:
-    """Picture every page at two widths and in two themes; returns pages that scroll sideways."""
+def take(window: Browser, market: str, folder: Path | None = None) -> list[str]:
+    """Look at every page at two widths and in two themes; returns pages that scroll sideways.
+
+    Without a folder no pictures are taken: each is a page drawn once more.
+    """
     wide = []
     for name, path in pages(window, market).items():
         for width in (1280, 390):
@@ -52,7 +55,8 @@ def take(window: Browser, market: str, folder: Path) -> list[str]:
                     window.wait(lambda: window.js("!!document.querySelector('#quote .lead')"))
                 if window.js("document.documentElement.scrollWidth > window.innerWidth"):
                     wide.append(f"{name} at {width}")
-                window.picture(folder / f"{name}-{width}-{theme}.png")
+                if folder is not None:
+                    window.picture(folder / f"{name}-{width}-{theme}.png")
     return wide
 
 

@@ -1,5 +1,6 @@
 """What a person in front of a browser can count on."""
 
+import struct
 from pathlib import Path
 
 import pytest
@@ -84,9 +85,9 @@ def test_a_job_is_cancelled_after_a_question(window: Browser) -> None:
     window.wait(lambda: window.text("#state") == "Cancelled")
 
 
-def test_no_page_scrolls_sideways_complains_or_asks_another_host(window: Browser, folder: Path) -> None:
+def test_no_page_scrolls_sideways_complains_or_asks_another_host(window: Browser) -> None:
     window.log_in("operator", PASSWORD)
-    assert pictures.take(window, "demo", folder) == []
+    assert pictures.take(window, "demo") == []
     for path in ("/admin/", "/api/v1/docs"):
         window.size(1280, 900)
         window.open(path)
@@ -94,6 +95,16 @@ def test_no_page_scrolls_sideways_complains_or_asks_another_host(window: Browser
             window.wait(lambda: window.js("document.querySelectorAll('.opblock').length > 3"))
         assert window.strangers() == [], path
         assert window.complaints() == [], path
+
+
+def test_a_picture_is_as_long_as_the_page(window: Browser, tmp_path: Path) -> None:
+    window.size(390, 500)
+    window.open("/login/")
+    window.js("document.body.style.height = '1700px'")
+    window.picture(tmp_path / "login.png")
+    width, height = struct.unpack(">II", (tmp_path / "login.png").read_bytes()[16:24])  # of the header of any PNG
+    assert width == 390
+    assert height >= 1700
 
 
 def test_no_page_keeps_anybody_out(window: Browser) -> None:
