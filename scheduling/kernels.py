@@ -1,6 +1,7 @@
 """All kernels that are compiled."""
 
 from scheduling import elastic, fluid_prices, planner, rigid
+from scheduling.offline import duality
 from scheduling.preemptive import warming
 
 
@@ -11,3 +12,4 @@ def warm_up() -> None:
     elastic.warm_up()
     fluid_prices.warm_up()
     warming.warm_up()
+    duality.warm_up()

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from scheduling.errors import InvalidField
 from scheduling.offline.duality import Proof, lagrangian
+from scheduling.offline.elastic_optimum import elastic_optimum
 from scheduling.offline.elastic_programme import elastic_programme
 from scheduling.offline.fixing import Fixing
 from scheduling.offline.goods import Goods
@@ -60,10 +61,14 @@ def _exact(question: Question, proof: Proof, left: Left) -> Answer:
     answer = proof.answer
     found = greedy(question, Goods(question.inventory).plain(proof.prices), left) if question.most else None
     answer = _with(question, answer, Solved(None, found, optimal=False), Kind.MILP_BOUND)
+    if question.covers is Covers.ELASTIC:
+        answer = _in_outline(question, proof, answer, left)
+    if answer.kind is Kind.MILP_OPTIMAL:
+        return answer
     for most, whole in ((COLUMNS, True), (LP_COLUMNS, False)):
         if left() <= 0.0:
             break
-        fixing = None if answer.incumbent is None else Fixing(question, proof, answer.incumbent)
+        fixing = _fixing(question, proof, answer)
         try:
             programme = _programme(question, most, fixing)
         except TooLarge:
@@ -72,6 +77,18 @@ def _exact(question: Question, proof: Proof, left: Left) -> Answer:
         kind = Kind.COMPACT_LP if not whole else Kind.MILP_OPTIMAL if solved.optimal else Kind.MILP_BOUND
         return _with(question, answer, solved, kind)
     return answer
+
+
+def _in_outline(question: Question, proof: Proof, answer: Answer, left: Left) -> Answer:
+    try:
+        solved = elastic_optimum(question, COLUMNS, _fixing(question, proof, answer), left)
+    except TooLarge:
+        return answer
+    return _with(question, answer, solved, Kind.MILP_OPTIMAL if solved.optimal else Kind.MILP_BOUND)
+
+
+def _fixing(question: Question, proof: Proof, answer: Answer) -> Fixing | None:
+    return None if answer.incumbent is None else Fixing(question, proof, answer.incumbent)
 
 
 def _programme(question: Question, most: int, fixing: Fixing | None) -> Programme:

@@ -10,6 +10,7 @@ from scheduling.offline.descent import Reply, descend
 from scheduling.offline.fluid import Fluid, make_fluid
 from scheduling.offline.fluid_kernel import respond
 from scheduling.offline.question import Answer, Covers, Kind, Left, Question
+from scheduling.rigid import smallest_problem
 
 STEPS = 500
 """As a rule far more than it takes."""
@@ -62,6 +63,12 @@ def lagrangian(question: Question, left: Left, *, begin: Floats | None = None, s
     value, kind = (alone.value, Kind.ALONE) if alone.value <= found.value else (found.value, Kind.LAGRANGIAN)
     answer = Answer(kind, _covered(question.covers), market.fluid.total(value), known, found.steps)
     return Proof(answer, found.prices * market.per_unit)
+
+
+def warm_up() -> None:
+    """Compile, or load from disk, every kernel, so that no request pays for it."""
+    ledger, bid = smallest_problem()
+    lagrangian(Question((bid,), ledger.inventory, 0, ledger.end), lambda: 1.0, steps=1)
 
 
 def dual_at_prices(question: Question, prices: Floats) -> Answer:

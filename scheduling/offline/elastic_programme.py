@@ -8,13 +8,13 @@ import numpy as np
 from scheduling.arrays import Ints
 from scheduling.bid import Bid
 from scheduling.elastic_ways import Way, ways
-from scheduling.offline.fixing import Fixing
+from scheduling.offline.fixing import Filter
 from scheduling.offline.programme import Cells, Programme
 from scheduling.offline.question import Question
 from scheduling.preemptive.crew import machines
 
 
-def elastic_programme(question: Question, most: int, fixing: Fixing | None = None) -> Programme:
+def elastic_programme(question: Question, most: int, fixing: Filter | None = None) -> Programme:
     """Every elastic schedule of every job; raises TooLarge above `most` columns.
 
     Notes

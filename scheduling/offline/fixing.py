@@ -1,5 +1,8 @@
 """Columns that no schedule better than the incumbent uses, by the prices of divided jobs."""
 
+from dataclasses import dataclass
+from typing import Protocol
+
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
@@ -10,6 +13,35 @@ from scheduling.offline.question import Question
 
 SLACK = 1e-7
 """Of all that is compared: sums of doubles may not drop a column that is just as good."""
+
+
+class Filter(Protocol):
+    """Which columns a programme is to have."""
+
+    incumbent: float
+    """What is left out is worth no more, in all; more is better, whatever the objective."""
+
+    def completes(self, i: int, at: int) -> bool:
+        """Whether job i may be complete at this slot, counted from the start; T + 1: later than the end."""
+
+    def holds(self, i: int, at: int, use: Ints, start: int, end: int) -> bool:
+        """Whether it may besides hold goods, G numbers, in all slots [start, end)."""
+
+
+@dataclass
+class Only:
+    """Each job is complete at one given slot."""
+
+    ends: tuple[int, ...]
+    incumbent: float = -np.inf
+
+    def completes(self, i: int, at: int) -> bool:
+        """Whether that is the slot."""
+        return self.ends[i] == at
+
+    def holds(self, i: int, at: int, use: Ints, start: int, end: int) -> bool:
+        """Whatever it holds."""
+        return self.completes(i, at)
 
 
 class Fixing:

@@ -1,6 +1,6 @@
 """Jobs as water: what any schedule comes down to when time can be divided at will and servers are one.
 
-Each job has *modes*: full use of one pair of machine types, together on one server or spread. In any slot a job divides
+Each job has *modes*: use of one pair of machine types, together on one server or spread. In any slot a job divides
 its time among modes. That is a relaxation of every schedule in which a job holds machines of one worker type and one
 PS type at a time, at most one worker for each chunk: what it holds in a slot, and what it gets done, is a mean over
 the moments of the slot, each of which lies below the line from nothing to full use of a mode.
@@ -17,6 +17,7 @@ from scheduling.arrays import Floats, Ints
 from scheduling.bid import Architecture, Bid
 from scheduling.elastic_ways import ways
 from scheduling.errors import InvalidField
+from scheduling.offline.corners import corners
 from scheduling.offline.fluid_kernel import ENOUGH, Modes
 from scheduling.offline.goods import Goods
 from scheduling.offline.question import Covers, Question
@@ -181,16 +182,15 @@ def _able(bid: Bid, times: Iterable[Fraction], slots: int) -> list[tuple[int, Fr
 
 
 def _elastic(bid: Bid, question: Question, rooms: _Rooms, slots: int) -> Iterator[Mode]:
-    """Constraints (2), (3), (6), (7) of the OASiS paper: n workers with n b / B parameter servers at least."""
+    """Constraints (2), (3), (6), (7) of the OASiS paper: whole workers with whole parameter servers for them."""
     delay = np.array(bid.delay)
     for way in ways(bid, question.inventory, slots=slots):
         ratio = way.worker.bandwidth_mbps / way.ps.bandwidth_mbps
         there, beside = rooms.worker[:, way.worker_type], rooms.ps[:, way.ps_type]
         for first in np.unique(delay).tolist():
             most = min(int(there[delay <= first].sum()), int(int(beside[delay <= first].sum()) / ratio))
-            count = min(bid.chunks, most)
-            if count > 0:
-                use = count * (rooms.goods.worker[way.worker_type] + float(ratio) * rooms.goods.ps[way.ps_type])
+            for count, pss in corners(ratio, min(bid.chunks, most))[1:]:
+                use = count * rooms.goods.worker[way.worker_type] + pss * rooms.goods.ps[way.ps_type]
                 yield Mode(count / way.worker_slots, tuple(use.tolist()), first)
 
 

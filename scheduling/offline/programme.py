@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduling.arrays import Floats
 from scheduling.errors import SchedulingError
-from scheduling.offline.fixing import Fixing
+from scheduling.offline.fixing import Filter
 from scheduling.offline.fluid import make_fluid
 from scheduling.offline.question import Question
 from scheduling.split_learning.rows import Rows
@@ -31,7 +31,7 @@ class Solved:
 class Programme:
     """Columns of completions, with what each is worth; a job has at most one, or exactly one where it has to run."""
 
-    def __init__(self, question: Question, most: int, fixing: Fixing | None) -> None:
+    def __init__(self, question: Question, most: int, fixing: Filter | None) -> None:
         self.question = question
         self.fixing = fixing
         """Drops columns of schedules that are worse than what is known."""
@@ -41,11 +41,11 @@ class Programme:
         self._ends: dict[int, list[tuple[int, float]]] = defaultdict(list)
         """Columns of each job's completions and what they are worth."""
 
-    def column(self, low: float = 0.0, high: float = 1.0, *, cost: float = 0.0) -> int:
-        """A whole number; raises TooLarge."""
+    def column(self, low: float = 0.0, high: float = 1.0, *, cost: float = 0.0, whole: bool = True) -> int:
+        """A number, whole or not; raises TooLarge."""
         if self.rows.columns >= self._most:
             raise TooLarge(f"more than {self._most} columns")
-        return self.rows.column(low, high, cost=cost)
+        return self.rows.column(low, high, cost=cost, whole=whole)
 
     def open_job(self, i: int) -> None:
         """Begin with a job: complete after the end, where nothing is counted, if that may be."""
@@ -67,22 +67,28 @@ class Programme:
 
     def solve(self, seconds: float) -> Solved:
         """To the optimum, or for so many seconds."""
-        self._close()
+        self.close()
         if not self.rows.columns:
-            return self._better(0.0, 0.0, optimal=True)
+            return self.better(0.0, 0.0, optimal=True)
         solution = self.rows.solve(seconds)
-        found = None if solution.values is None else self._total(solution.values)
+        found = None if solution.values is None else self.total(solution.values)
         # The solver's objective is a sum of doubles times near-binaries; `found` is the schedule's own.
         worth = found if found is not None and solution.optimal else -solution.bound
-        return self._better(worth, found, optimal=solution.optimal)
+        return self.better(worth, found, optimal=solution.optimal)
 
     def relax(self, seconds: float) -> Solved:
         """The bound of the linear relaxation, if that takes no longer. Instead of `solve`."""
-        self._close()
+        self.close()
         bound = self.rows.solve(seconds, whole=False).bound if self.rows.columns else 0.0
-        return self._better(-bound, None, optimal=False)
+        return self.better(-bound, None, optimal=False)
 
-    def _better(self, worth: float, found: float | None, *, optimal: bool) -> Solved:
+    def feasible(self, seconds: float) -> bool | None:
+        """Whether every job can be complete at a slot that it has a column for; None: not found out in time."""
+        self.close(everyone=True)
+        solution = self.rows.solve(seconds)
+        return True if solution.values is not None else None if solution.feasible else False
+
+    def better(self, worth: float, found: float | None, *, optimal: bool) -> Solved:
         """As the objective counts. What was dropped is worse than what is known, which may be the best there is."""
         sign = 1.0 if self.question.most else -1.0
         if self.fixing is not None:
@@ -90,13 +96,23 @@ class Programme:
         bound = sign * worth if np.isfinite(worth) else None
         return Solved(bound, None if found is None else sign * found, optimal and bound is not None)
 
-    def _close(self) -> None:
+    def close(self, *, everyone: bool = False) -> None:
+        """Write the rows of jobs: each is complete once at most, or exactly once if it, or everyone, has to run."""
+        low = 0.0 if self.question.most and not everyone else 1.0
         for i in range(len(self.question.bids)):
-            low = 0.0 if self.question.most else 1.0
             self.rows.row([(column, 1.0) for column, _ in self._ends[i]], low=low, high=1.0)
 
-    def _total(self, values: Floats) -> float:
+    def total(self, values: Floats) -> float:
+        """What a solution's completions are worth: more is better."""
         return sum(worth for ends in self._ends.values() for column, worth in ends if values[column] > 0.5)
+
+    def worth_of(self, ends: dict[int, int]) -> float:
+        """What it is worth that these jobs are complete at these slots, and the others later or not at all."""
+        total = 0.0
+        for i, worth in enumerate(self._worth):
+            later = float(worth[-1])
+            total += float(worth[ends[i]]) if i in ends else max(0.0, later) if self.question.most else later
+        return total
 
 
 class Cells:

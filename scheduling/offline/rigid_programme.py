@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduling.arrays import Ints
 from scheduling.bid import Architecture, Bid
-from scheduling.offline.fixing import Fixing
+from scheduling.offline.fixing import Filter
 from scheduling.offline.goods import Goods
 from scheduling.offline.programme import Cells, Programme
 from scheduling.offline.question import Question
@@ -27,7 +27,7 @@ class _Size(NamedTuple):
     slots: int
 
 
-def rigid_programme(question: Question, most: int, fixing: Fixing | None = None) -> Programme:
+def rigid_programme(question: Question, most: int, fixing: Filter | None = None) -> Programme:
     """Every rigid schedule of every job; raises TooLarge above `most` columns.
 
     Notes

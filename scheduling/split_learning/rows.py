@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import ceil, inf, isfinite
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import csr_array
 
 from scheduling.arrays import Floats
@@ -40,6 +40,17 @@ class Solution:
         return ceil(self.bound - NEAR) if isfinite(self.bound) else 0
 
 
+@dataclass(frozen=True)
+class Relaxed:
+    """The optimum of a linear programme."""
+
+    values: Floats
+    """Of each column."""
+    cost: float
+    prices: Floats
+    """Of each row: what the optimum costs more for one more of its bound."""
+
+
 class Rows:
     """Columns with costs and ranges, and rows with ranges."""
 
@@ -71,6 +82,11 @@ class Rows:
         """The high end of a column's range."""
         return self._high[column]
 
+    @property
+    def count(self) -> int:
+        """How many rows there are."""
+        return len(self._least)
+
     def row(self, terms: Iterable[tuple[int, float]], low: float = -inf, high: float = inf) -> None:
         """Add low <= sum of value x column <= high; terms of one column add up."""
         for column, value in terms:
@@ -85,8 +101,7 @@ class Rows:
 
         Not `whole`: of the linear relaxation, whose values need not be whole numbers.
         """
-        matrix = csr_array((self._values, self._columns, self._starts), shape=(len(self._least), self.columns))
-        matrix.sum_duplicates()
+        matrix = self._matrix()
         result = milp(
             np.array(self._cost),
             integrality=np.array(self._whole) * whole,
@@ -104,3 +119,37 @@ class Rows:
             return Solution(values, float(result.fun) if result.status == 0 else -inf, optimal=result.status == 0)
         bound = result.mip_dual_bound
         return Solution(values, -inf if bound is None else float(bound), optimal=result.status == 0)
+
+    def relax(self, seconds: float) -> Relaxed | None:
+        """The linear relaxation with what each row costs; None if it takes longer. Raises SolverFailed.
+
+        For small ones: the matrix is written out.
+        """
+        matrix, least, most = self._matrix().toarray(), np.array(self._least), np.array(self._most)
+        same, low, high = least == most, np.isfinite(least) & (least < most), np.isfinite(most) & (least < most)
+        result = linprog(
+            np.array(self._cost),
+            A_ub=np.concatenate([matrix[high], -matrix[low]]),
+            b_ub=np.concatenate([most[high], -least[low]]),
+            A_eq=matrix[same],
+            b_eq=most[same],
+            bounds=list(zip(self._low, self._high, strict=True)),
+            method="highs",
+            options={"time_limit": max(0.0, seconds)},
+        )
+        if result.status == 1:
+            return None
+        if result.status != 0:
+            raise SolverFailed(f"HiGHS: {result.message}")
+        prices = np.zeros(self.count)
+        prices[same] = result.eqlin.marginals
+        above, below = np.split(result.ineqlin.marginals, [int(high.sum())])
+        prices[high] += above
+        prices[low] -= below
+        values = np.asarray(result.x, dtype=np.float64)
+        return Relaxed(values, float(np.array(self._cost) @ values), prices)
+
+    def _matrix(self) -> csr_array:
+        matrix = csr_array((self._values, self._columns, self._starts), shape=(self.count, self.columns))
+        matrix.sum_duplicates()
+        return matrix

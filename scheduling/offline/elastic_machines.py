@@ -1,0 +1,122 @@
+"""The machines of elastic jobs in one slot, divided at will, on servers of which equal ones are one."""
+
+from collections.abc import Callable, Iterable
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.arrays import Ints
+from scheduling.elastic_ways import Way, ways
+from scheduling.offline.corners import corners
+from scheduling.offline.kinds import ServerKind, kinds_of
+from scheduling.offline.question import Question
+from scheduling.preemptive.crew import machines
+from scheduling.split_learning.rows import Rows
+
+ROUNDINGS = 6
+"""Of one resource of one kind of servers, as in `goods`."""
+
+
+class Run(NamedTuple):
+    """One way to run one job."""
+
+    job: int
+    way: Way
+    first: int
+    """Slot from which it can run, counted from the start."""
+    most: int
+    """Workers at once on the empty servers."""
+
+
+Column = Callable[..., int]
+"""As `Rows.column`."""
+
+
+class Machines:
+    """The runs of all jobs, and the rows that keep their machines within the servers of each kind."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        inventory = question.inventory
+        self._room_w = machines(inventory.capacity, inventory.worker_demand)
+        self._room_p = machines(inventory.capacity, inventory.ps_demand)
+        self.runs = list(self._runs())
+        self._demand = np.array(
+            [demand for run in self.runs for demand in (run.way.worker.demand, run.way.ps.demand)], dtype=np.int64
+        ).reshape(2 * len(self.runs), len(inventory.resources))
+        self._kinds = kinds_of(question, self._demand) if self.runs else []
+        self._free = question.free()
+
+    def _runs(self) -> Iterable[Run]:
+        question = self.question
+        for i, bid in enumerate(question.bids):
+            delay = np.array(bid.delay)
+            for way in ways(bid, question.inventory, slots=question.slots):
+                workers, pss = self._room_w[:, way.worker_type], self._room_p[:, way.ps_type]
+                ratio = way.worker.bandwidth_mbps / way.ps.bandwidth_mbps
+                most = min(bid.chunks, int(workers.sum()), int(int(pss.sum()) / ratio))
+                if most:
+                    wait = max(int(delay[workers > 0].min()), int(delay[pss > 0].min()))
+                    yield Run(i, way, max(0, bid.arrival + wait - question.start), most)
+
+    def rooms(self, run: Run) -> tuple[Ints, Ints]:
+        """Workers and PSs of a run that each empty server has room for, none of the other."""
+        return self._room_w[:, run.way.worker_type], self._room_p[:, run.way.ps_type]
+
+    def add_slot(self, rows: Rows, column: Column, t: int, running: dict[int, list[tuple[int, float]]]) -> list[int]:
+        """Add what runs in a slot, divided: a column for the workers of each run.
+
+        Parameters
+        ----------
+        running
+            By run, terms that come to 1 while it goes on and to 0 where it does not.
+        """
+        sides: dict[int, list[tuple[int, float]]] = {2 * r + side: [] for r in running for side in (0, 1)}
+        for kind in self._kinds:
+            self._add_kind(rows, column, t, kind, sides)
+        counts = []
+        for r, going in running.items():
+            run, workers, pss = self.runs[r], sides[2 * r], sides[2 * r + 1]
+            count = column(0.0, float(run.most), whole=False)
+            counts.append(count)
+            rows.row([*workers, (count, -1.0)], low=0.0, high=0.0)
+            rows.row([(count, 1.0)] + [(c, -run.most * v) for c, v in going], high=0.0)
+            hull = corners(run.way.worker.bandwidth_mbps / run.way.ps.bandwidth_mbps, run.most)
+            for low, high in pairwise(hull):
+                # In whole numbers: workers <= low + slope (PSs - those of low).
+                wide, rise = high.pss - low.pss, high.workers - low.workers
+                base = wide * low.workers - rise * low.pss
+                rows.row(
+                    [(count, float(wide))]
+                    + [(c, -rise * v) for c, v in pss]
+                    + [(c, -float(base) * v) for c, v in going],
+                    high=0.0,
+                )
+        return counts
+
+    def _add_kind(
+        self, rows: Rows, column: Column, t: int, kind: ServerKind, sides: dict[int, list[tuple[int, float]]]
+    ) -> None:
+        s, number = kind.servers[0], len(kind.servers)
+        live: list[tuple[int, int, Ints]] = []
+        for item, terms in sides.items():
+            run = self.runs[item // 2]
+            bid = self.question.bids[run.job]
+            room = self.rooms(run)[item % 2][s]
+            if room and bid.arrival + bid.delay[s] <= self.question.start + t:
+                c = column(0.0, float(room * number), whole=False)
+                terms.append((c, 1.0))
+                live.append((c, int(room), self._demand[item]))
+        for r in kind.scarce:
+            most, demands = int(self._free[t, s, r]), [(c, room, int(demand[r])) for c, room, demand in live]
+            # Whole machines fit only if they do when demand and capacity are counted in units of k, rounded down.
+            for k in [1, *_units(demands, most)]:
+                if sum(d // k * room for _, room, d in demands) > most // k:
+                    rows.row([(c, float(d // k)) for c, _, d in demands if d >= k], high=float(most // k * number))
+
+
+def _units(demands: list[tuple[int, int, int]], most: int) -> list[int]:
+    """Demands by which rounding loses most of the capacity."""
+    found = {d for _, _, d in demands if d > 1 and most % d}
+    return sorted(found, key=lambda d: (-(most % d), d))[:ROUNDINGS]

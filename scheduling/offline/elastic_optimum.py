@@ -1,0 +1,148 @@
+"""The optimum of elastic jobs, by deciding when jobs are complete first and how their machines are placed then."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+
+from scheduling.arrays import Floats
+from scheduling.offline.elastic_machines import Machines
+from scheduling.offline.elastic_outline import Margin, Outline, SideBySide, margin
+from scheduling.offline.elastic_programme import elastic_programme
+from scheduling.offline.elastic_slot import most_side_by_side
+from scheduling.offline.fixing import Filter, Only
+from scheduling.offline.programme import Solved, TooLarge
+from scheduling.offline.question import Left, Question
+
+NEAR = 1e-9
+"""Of what is compared."""
+ROOM = 1e-6
+"""A margin of less than this below 0 may be the solver's rounding."""
+BEYOND = 1e-4
+"""Of the most side by side: what divided machines have to be above it to be told."""
+ROUNDS = 8
+"""Of looking for what excludes a choice."""
+QUICK_S = 2.0
+"""For one of the small programmes."""
+COLUMNS = 8_000
+"""Of any of them."""
+
+
+def elastic_optimum(question: Question, most: int, fixing: Filter | None, left: Left) -> Solved:
+    """The optimum, or the best bound there is time for; raises TooLarge if the outline has more than `most` columns.
+
+    Notes
+    -----
+    The outline (`elastic_outline`) chooses when jobs are complete, as if machines could be divided. If whole machines
+    can do that too, no schedule is better. If not, that is told to the outline, which chooses again:
+
+    - where the choice depends on divided machines in a slot, by what whole machines can do there side by side at most
+      (a cut for every slot and for every choice);
+    - else by the jobs that cannot all be complete by these slots, as few of them as are enough for that.
+    """
+    return _Search(question, most, fixing, left).run()
+
+
+class _Search:
+    def __init__(self, question: Question, most: int, fixing: Filter | None, left: Left) -> None:
+        self._question, self._left = question, left
+        self._machines = Machines(question)
+        self._outline = Outline(self._machines, most, fixing)
+        self._known: list[SideBySide] = []
+        self._best = -np.inf if fixing is None else fixing.incumbent
+        self._found: float | None = None
+
+    def run(self) -> Solved:
+        """Choose until a choice can be kept."""
+        programme = self._outline.programme
+        if not programme.rows.columns:
+            return programme.better(0.0, 0.0, optimal=True)
+        bound = np.inf
+        while self._left() > 0.0:
+            solution = self._outline.solve(self._left())
+            bound = min(bound, -solution.bound)
+            if not solution.optimal:
+                break
+            if solution.values is None:
+                # Nothing is left that is better than what is known.
+                return programme.better(self._best, self._found, optimal=True)
+            worth = programme.total(solution.values)
+            if worth <= self._best + NEAR * abs(self._best):
+                return programme.better(self._best, self._found, optimal=True)
+            runs = self._outline.chosen(solution.values)
+            if self._excluded(runs):
+                continue
+            jobs = {self._machines.runs[r].job: end for r, end in runs.items()}
+            verdict = self._can_be(jobs, self._left())
+            if verdict:
+                return programme.better(worth, worth, optimal=True)
+            self._repair(jobs)
+            if verdict is None:
+                break
+            self._outline.forbid(self._fewest(jobs))
+        return programme.better(bound, self._found, optimal=False)
+
+    def _excluded(self, runs: dict[int, int]) -> bool:
+        """Whether whole machines side by side in each slot rule a choice out; if they do, the outline is told."""
+        new: list[SideBySide] = []
+        for _ in range(ROUNDS):
+            found = margin(self._machines, runs, self._known + new, self._left()) if runs else None
+            if found is None or found.share < -ROOM:
+                break
+            more = self._side_by_side(runs, found)
+            if not more:
+                break
+            new += more
+        for each in new:
+            self._outline.add(each)
+        self._known += new
+        return found is not None and found.share < -ROOM
+
+    def _side_by_side(self, runs: dict[int, int], found: Margin) -> list[SideBySide]:
+        """What whole machines can do in the slots between completions, where divided ones do more."""
+        new = []
+        for begin, end in pairwise([0, *sorted(set(runs.values()))]):
+            weights: Floats = np.array([w * (runs.get(r, 0) >= end) for r, w in enumerate(found.weights)])
+            if (weights > 0.0).sum() < 2:
+                continue
+            weights = np.round(weights / weights.max(), 3)
+            most = most_side_by_side(self._machines, weights, min(QUICK_S, self._left()))
+            if most is not None and (weights @ found.workers[:, begin:end]).max() > most * (1.0 + BEYOND):
+                new.append(SideBySide(weights, most))
+        return new
+
+    def _can_be(self, jobs: dict[int, int], seconds: float) -> bool | None:
+        """Whether whole machines can have these jobs complete at these slots; None: not found out in time."""
+        some = replace(self._question, bids=tuple(self._question.bids[i] for i in jobs), known=None)
+        try:
+            programme = elastic_programme(some, COLUMNS, Only(tuple(jobs.values())))
+        except TooLarge:
+            return None
+        return programme.feasible(seconds)
+
+    def _repair(self, jobs: dict[int, int]) -> None:
+        """A schedule without one of the jobs, or with it a slot later: the first that can be is kept."""
+        programme = self._outline.programme
+        others = [{i: end for i, end in jobs.items() if i != out} for out in jobs] if self._question.most else []
+        others += [{**jobs, late: jobs[late] + 1} for late in jobs if jobs[late] < self._question.slots]
+        for other in sorted(others, key=programme.worth_of, reverse=True):
+            worth = programme.worth_of(other)
+            if worth <= self._best or self._left() <= 0.0:
+                break
+            if self._can_be(other, min(QUICK_S, self._left())):
+                self._best = self._found = worth
+                break
+
+    def _fewest(self, jobs: dict[int, int]) -> dict[int, int]:
+        """As few of these jobs, as late, as still cannot all be complete in time."""
+        for i in sorted(jobs, key=jobs.__getitem__, reverse=True):
+            fewer = {j: end for j, end in jobs.items() if j != i}
+            if self._cannot_be(fewer):
+                jobs = fewer
+        for i in jobs:
+            while jobs[i] < self._question.slots and self._cannot_be({**jobs, i: jobs[i] + 1}):
+                jobs = {**jobs, i: jobs[i] + 1}
+        return jobs
+
+    def _cannot_be(self, jobs: dict[int, int]) -> bool:
+        return self._can_be(jobs, min(QUICK_S, self._left())) is False

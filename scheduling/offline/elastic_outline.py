@@ -1,0 +1,129 @@
+"""OASiS's offline problem in outline: completions are whole, machines are divided at will."""
+
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.arrays import Floats
+from scheduling.offline.elastic_machines import Machines
+from scheduling.offline.fixing import Filter
+from scheduling.offline.programme import Programme
+from scheduling.split_learning.rows import Rows, Solution
+
+
+class SideBySide(NamedTuple):
+    """What holds in every slot: the sum of weight x workers is at most this."""
+
+    weights: Floats
+    """Of a worker of each run, none negative."""
+    most: float
+
+
+class Outline:
+    """All completions of all jobs with divided machines: its optimum is a bound; raises TooLarge above `most` columns.
+
+    Notes
+    -----
+    For run r of job i: y_rc binary, is it complete at slot c; n_rt, workers in slot t. The sum of n_rt before c is at
+    least W_r sum_{c' <= c} y_rc' (OASiS, constraint 2), and n_rt <= N_r sum_{c > t} y_rc: nothing runs once it is
+    complete.
+    """
+
+    def __init__(self, machines: Machines, most: int, fixing: Filter | None) -> None:
+        self._machines = machines
+        self.programme = Programme(machines.question, most, fixing)
+        slots, runs = machines.question.slots, machines.runs
+        for i in range(len(machines.question.bids)):
+            self.programme.open_job(i)
+        self._ends = [
+            {
+                end: self.programme.completion(run.job, end)
+                for end in range(run.first + ceil(run.way.worker_slots / run.most), slots + 1)
+                if self.programme.may_complete(run.job, end)
+            }
+            for run in runs
+        ]
+        self._counts: list[dict[int, int]] = [{} for _ in runs]
+        for t in range(slots):
+            going = {r: [(y, 1.0) for end, y in ends.items() if end > t] for r, ends in enumerate(self._ends)}
+            running = {r: terms for r, terms in going.items() if terms and runs[r].first <= t}
+            columns = machines.add_slot(self.programme.rows, self.programme.column, t, running)
+            for r, column in zip(running, columns, strict=True):
+                self._counts[r][t] = column
+        for run, ends, counts in zip(runs, self._ends, self._counts, strict=True):
+            for end in ends:
+                done = [(column, 1.0) for t, column in counts.items() if t < end]
+                due = [(y, -float(run.way.worker_slots)) for at, y in ends.items() if at <= end]
+                self.programme.rows.row(done + due, low=0.0)
+        self.programme.close()
+
+    def solve(self, seconds: float) -> Solution:
+        """The best completions that nothing known excludes, or what so many seconds bring."""
+        return self.programme.rows.solve(seconds)
+
+    def chosen(self, values: Floats) -> dict[int, int]:
+        """The runs of a solution, and when they are complete."""
+        return {r: end for r, ends in enumerate(self._ends) for end, y in ends.items() if values[y] > 0.5}
+
+    def add(self, found: SideBySide) -> None:
+        """Let it hold in every slot."""
+        for t in range(self._machines.question.slots):
+            terms = [
+                (counts[t], float(weight))
+                for counts, weight in zip(self._counts, found.weights, strict=True)
+                if weight and t in counts
+            ]
+            if terms:
+                self.programme.rows.row(terms, high=found.most)
+
+    def forbid(self, ends: dict[int, int]) -> None:
+        """Not all these jobs can be complete by these slots."""
+        terms = [
+            (y, 1.0)
+            for run, columns in zip(self._machines.runs, self._ends, strict=True)
+            for end, y in columns.items()
+            if run.job in ends and end <= ends[run.job]
+        ]
+        self.programme.rows.row(terms, high=len(ends) - 1.0)
+
+
+class Margin(NamedTuple):
+    """How far divided machines come with some runs."""
+
+    share: float
+    """The most by which the work of all of them can be more than it is; below 0: they cannot be complete in time."""
+    weights: Floats
+    """What one more worker-slot of each run is worth to that, all runs: what machines are scarce for."""
+    workers: Floats
+    """Of all runs in all slots, runs x T."""
+
+
+def margin(machines: Machines, ends: dict[int, int], known: list[SideBySide], seconds: float) -> Margin | None:
+    """The most of u with sum of workers before the end >= (1 + u) W for all these runs; None: not found in time."""
+    rows = Rows()
+    going = [(rows.column(1.0, 1.0, whole=False), 1.0)]
+    share = rows.column(-1.0, 1.0, cost=-1.0, whole=False)
+    workers: dict[int, dict[int, int]] = {r: {} for r in ends}
+    for t in range(machines.question.slots):
+        running = {r: going for r, end in ends.items() if machines.runs[r].first <= t < end}
+        columns = dict(zip(running, machines.add_slot(rows, rows.column, t, running), strict=True))
+        for found in known:
+            rows.row([(column, float(found.weights[r])) for r, column in columns.items()], high=found.most)
+        for r, column in columns.items():
+            workers[r][t] = column
+    due = {}
+    for r, columns in workers.items():
+        due[r] = rows.count
+        work = float(machines.runs[r].way.worker_slots)
+        rows.row([(column, 1.0) for column in columns.values()] + [(share, -work)], low=work)
+    relaxed = rows.relax(seconds)
+    if relaxed is None:
+        return None
+    weights = np.zeros(len(machines.runs))
+    counts = np.zeros((len(machines.runs), machines.question.slots))
+    for r, row in due.items():
+        weights[r] = max(0.0, float(relaxed.prices[row]))
+        for t, column in workers[r].items():
+            counts[r, t] = relaxed.values[column]
+    return Margin(-relaxed.cost, weights, counts)
