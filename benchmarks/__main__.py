@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from benchmarks import elastic, philly, preemptive, split_learning, weighted
+from benchmarks import elastic, offline, philly, preemptive, split_learning, weighted
 from benchmarks.decision import Run, measure
 from benchmarks.twin import compare
 from scheduling.dps import Dps
@@ -51,6 +51,9 @@ def main() -> None:
         print(line, flush=True)
     print()
     for line in split_learning.tables(quick=arguments.quick, seed=arguments.seed):
+        print(line, flush=True)
+    print()
+    for line in offline.tables(quick=arguments.quick, seed=arguments.seed):
         print(line, flush=True)
     print()
     for line in philly.table(folder=philly.TRACES, quick=arguments.quick, seed=arguments.seed):

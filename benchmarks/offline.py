@@ -145,6 +145,13 @@ def table(draws: dict[str, Draw], *, instances: int, seconds: float, seed: int) 
         yield line
 
 
+def tables(*, quick: bool, seed: int) -> Iterator[str]:
+    """What `make bench` shows of this: a few instances of 10 jobs and 10 slots, to the optimum."""
+    instances, seconds = (1, 10.0) if quick else (3, 60.0)
+    yield f"offline optimum, {seconds:g} seconds at most: {JOBS} jobs, {SLOTS} slots (total time: 3 or 4 jobs)"
+    yield from table(SMALL, instances=instances, seconds=seconds, seed=seed)
+
+
 def philly(*, folder: Path, seed: int, seconds: float, policies: Sequence[str]) -> Iterator[str]:
     """Bounds of a day, and what policies come to."""
     if not folder.is_dir():

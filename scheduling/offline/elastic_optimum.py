@@ -20,6 +20,8 @@ ROOM = 1e-6
 """A margin of less than this below 0 may be the solver's rounding."""
 BEYOND = 1e-4
 """Of the most side by side: what divided machines have to be above it to be told."""
+CHOICES = 100
+"""Of completions that are tried."""
 ROUNDS = 8
 """Of looking for what excludes a choice."""
 QUICK_S = 2.0
@@ -58,7 +60,9 @@ class _Search:
         if not programme.rows.columns:
             return programme.better(0.0, 0.0, optimal=True)
         bound = np.inf
-        while self._left() > 0.0:
+        for _ in range(CHOICES):
+            if self._left() <= 0.0:
+                break
             solution = self._outline.solve(self._left())
             bound = min(bound, -solution.bound)
             if not solution.optimal:
