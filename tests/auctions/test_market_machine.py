@@ -56,6 +56,7 @@ POLICIES: st.SearchStrategy[tuple[str, Json]] = st.sampled_from(
     [
         ("dps", {"worker_share": 0.1}),
         ("dps", {"price": "printed"}),
+        ("dps", {"price": "fluid", "refit_every": 2}),
         ("weighted_completion", {}),
         ("weighted_completion", {"lambda_": 8.0}),
         ("weighted_completion", {"mode": "interval", "batches": "chained"}),
