@@ -52,6 +52,12 @@ class Ledger:
         other.last_start, other.last_end = self.last_start, self.last_end
         return other
 
+    def without(self, placements: Iterable[Placement]) -> "Ledger":
+        """An independent ledger in which these placements, parts of what this one holds, are free from its start on."""
+        other = self.copy()
+        other._add(tuple(_clip(placements, other.start)), sign=-1)
+        return other
+
     def commit(self, schedule: Schedule) -> None:
         """Reserve a schedule's machines.
 

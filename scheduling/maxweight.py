@@ -46,8 +46,7 @@ def pack(
     """
     if prices.free:
         return plan_batch(bids, ledger, windows, freed=freed) if bids else {}
-    ledger = ledger.copy()
-    ledger.release(Schedule(start=0, completion=0, placements=tuple(freed)), from_slot=ledger.start)
+    ledger = ledger.without(freed)
     placed: dict[str, Schedule] = {}
     market = RigidMarket(ledger, prices)
     for first, end in windows:

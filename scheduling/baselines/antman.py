@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from scheduling.baselines.baseline import FixedGangs, seed_parameter
-from scheduling.baselines.floor import Floor, Task
+from scheduling.baselines.floor import Floor
 from scheduling.baselines.gang import Gang
+from scheduling.baselines.task import Task
 from scheduling.parameters import check_parameters, parameter
 from scheduling.policy import Cause
 

@@ -9,9 +9,10 @@ import numpy as np
 from scheduling.baselines.baseline import Baseline
 from scheduling.baselines.dorm_programme import Limits, Share, Wish, divide, pss_for
 from scheduling.baselines.drf import fair_counts, shared_out
-from scheduling.baselines.floor import Floor, Stopped, Task
+from scheduling.baselines.floor import Floor
 from scheduling.baselines.gang import Gang, ideal_gang, room_for
 from scheduling.baselines.room import Room
+from scheduling.baselines.task import Stopped, Task
 from scheduling.bid import Bid
 from scheduling.inventory import Inventory
 from scheduling.parameters import check_parameters, parameter

@@ -1,96 +1,19 @@
 """The jobs of a book while a plan for them is made: who holds what from now on, and what that changes."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from fractions import Fraction
 from functools import cached_property
 from itertools import chain, islice
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from scheduling.baselines.gang import Gang, find_place, room_for
 from scheduling.baselines.hold import NOTHING, Hold
-from scheduling.baselines.memory import Known, Memory
+from scheduling.baselines.memory import Memory
 from scheduling.baselines.rank import Rank, Ranked, Row
 from scheduling.baselines.room import Room
+from scheduling.baselines.task import Stopped, Task
 from scheduling.decision import Move
 from scheduling.policy import Book, Cause, Job
-from scheduling.schedule import Placement, Role, Schedule
+from scheduling.schedule import Placement
 from scheduling.work import Machines
-
-
-class Stopped(NamedTuple):
-    """What a task held before it was stopped."""
-
-    hold: Hold
-    completion: int | None
-
-
-class Task:
-    """A job that may be moved, and what it holds from now on as the plan stands."""
-
-    def __init__(self, known: Known, *, now: int) -> None:
-        self.known = known
-        self.job = known.job
-        self.now = now
-        self.hold = known.hold
-        self.completion = known.job.completion
-
-    @property
-    def held(self) -> tuple[Placement, ...]:
-        """What it holds from now on, sorted."""
-        return self.hold.since(self.now)
-
-    @property
-    def running(self) -> bool:
-        """Whether it holds something."""
-        return self.hold.lasts(self.now)
-
-    @property
-    def workers(self) -> int:
-        """How many it holds."""
-        return sum(p.count for p in self.hold.placements if p.role is Role.WORKER and p.end > self.now)
-
-    @property
-    def left(self) -> Fraction:
-        """Mini-batches still to do, exact."""
-        return self.known.left(self.now)
-
-    @cached_property
-    def usable(self) -> NDArray[np.bool_]:
-        """Servers to which its upload has ended, S flags."""
-        return np.array(self.job.bid.delay) + self.job.bid.arrival <= self.now
-
-    @property
-    def first(self) -> int:
-        """The first slot before now in which it held something; now if it held nothing."""
-        held = self.job.held
-        return min(held[0].start, self.now) if held else self.now
-
-    def lost(self, machines: Machines | None = None) -> int:
-        """Slots in which nothing is done: a pause where it ran before, but not on these machines until now."""
-        if not self.known.pause or self.first == self.now:
-            return 0
-        if machines is None:
-            return self.known.pause
-        last = _machines(p for p in self.job.held if p.start < self.now <= p.end)
-        return 0 if last == machines else self.known.pause
-
-    @property
-    def schedule(self) -> Schedule | None:
-        """What it holds from now on, as a plan."""
-        if self.completion is None or not self.running:
-            return None
-        held = self.held
-        return Schedule(start=min(p.start for p in held), completion=self.completion, placements=held)
-
-    @property
-    def moved(self) -> bool:
-        """Whether that differs from what it held."""
-        if self.hold is self.known.hold:
-            return False
-        return (self.held, self.completion) != (self.known.hold.since(self.now), self.job.completion)
 
 
 class Floor:
@@ -189,20 +112,21 @@ class Floor:
         """The line with the newcomer, if it waits, in the order of a policy; None: not known."""
         if self._line is None or self._looked_at_all:
             return None
-        row = self.memory.row("line", policy, self._line, lambda job: self._ranked(job, rank))
+        row = self.memory.row("line", policy, self._line, lambda job: self.as_ranked(job, rank))
         if self._new is None or self.newcomer.running:
             return row.ranked
-        newcomer = self._ranked(self._new, rank)
+        newcomer = self.as_ranked(self._new, rank)
         return row.ranked if newcomer is None else row.with_last(newcomer)
 
     def ranked_running(self, policy: object, rank: Callable[[Task], Rank | None]) -> Row:
         """Those that ran before the plan began, in the order of a policy, where the line is known."""
-        return self.memory.row("running", (policy, self.now), self._planned(), lambda job: self._ranked(job, rank))
+        return self.memory.row("running", (policy, self.now), self._planned(), lambda job: self.as_ranked(job, rank))
 
-    def _ranked(self, job: Job, rank: Callable[[Task], Rank | None]) -> Ranked | None:
+    def as_ranked(self, job: Job, rank: Callable[[Task], Rank | None]) -> Ranked | None:
+        """A job in its place."""
         task = self.meet(job)
         of = rank(task)
-        return None if of is None else Ranked((of[0], job.bid.arrival), job, of[1], self.total(task))
+        return None if of is None else Ranked((of.key, job.bid.arrival), job, of.gang, self.total(task), of.slots)
 
     def runs(self, job: Job) -> bool:
         """Whether a job that ran before the plan began still does."""
@@ -337,7 +261,3 @@ class Floor:
         if len(moved) < 2:
             return [*moved.values()]
         return [*islice((moved[job.bid.id] for job in self.jobs if job.bid.id in moved), len(moved))]
-
-
-def _machines(placements: Iterable[Placement]) -> Machines:
-    return tuple(sorted((p.role, p.server, p.type, p.count) for p in placements))

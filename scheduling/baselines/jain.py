@@ -54,8 +54,7 @@ def pack_right_to_left(
     Jain, Menache, Naor, Yaniv, Near-optimal scheduling mechanisms for deadline-sensitive jobs in large computing
     clusters, SPAA 2012 (greedy, right to left). Weighted completion, Section 7.2, Fig. 8.
     """
-    ledger = ledger.copy()
-    ledger.release(Schedule(start=0, completion=0, placements=tuple(freed)), from_slot=ledger.start)
+    ledger = ledger.without(freed)
     placed: dict[str, Schedule] = {}
     gangs = in_order_of_value(bids, ledger.inventory)
     for first, end in windows:

@@ -29,7 +29,7 @@ class Known:
     pause: int
     _left: tuple[int, Fraction] | None = None
     """Up to which slot was counted, and what was left then."""
-    _rank: tuple[object, int, Rank | None] | None = None
+    _rank: tuple[tuple[object, int], Rank | None] | None = None
     """The policy whose rank it is, up to which slot was counted, and the rank."""
 
     @cached_property
@@ -55,13 +55,16 @@ class Known:
             kept = self._left = until, self.job.bid.work - done_in(self.job.bid, self.stretches, until=until)
         return kept[1]
 
-    def rank(self, policy: object, now: int, compute: Callable[[], Rank | None]) -> Rank | None:
-        """What a policy makes of what was done before slot `now`, computed once for each state of that."""
-        until = min(now, self._end)
+    def rank(self, policy: object, now: int, compute: Callable[[], Rank | None], *, ages: bool = False) -> Rank | None:
+        """What a policy makes of what was done before slot `now`, computed once for each state of that.
+
+        If a job `ages`, once a slot: its rank changes while it waits.
+        """
+        of = policy, now if ages else min(now, self._end)
         kept = self._rank
-        if kept is None or kept[0] is not policy or kept[1] != until:
-            kept = self._rank = policy, until, compute()
-        return kept[2]
+        if kept is None or kept[0] != of:
+            kept = self._rank = of, compute()
+        return kept[1]
 
     @cached_property
     def uploaded(self) -> int:
@@ -84,6 +87,10 @@ class Memory:
     """Who waited and who ran last, in the order of a policy."""
     ideal: dict[str, tuple[Bid, dict[int, Gang | None]]] = field(default_factory=dict)
     """Gangs of the ideal types by number of workers, by the bid's id; those looked at last."""
+    forecast: tuple[object, list[Bid], list[int], list[int]] | None = None
+    """By which policy in which slot completions were forecast last, of which jobs with how many slots, and for when."""
+    demand: dict[tuple[int, int | None, int], list[int]] = field(default_factory=dict)
+    """Units that gangs count for in forecasts, by worker, PS and count, R numbers each."""
     least: dict[tuple[int, int | None, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     @classmethod

@@ -4,9 +4,10 @@ from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from operator import itemgetter
 
-from scheduling.baselines.floor import Floor, Task
+from scheduling.baselines.floor import Floor
 from scheduling.baselines.gang import Gang
 from scheduling.baselines.rank import Key, Rank, Ranked, Row, sums_behind
+from scheduling.baselines.task import Task
 
 Ranking = Callable[[Task], Rank | None]
 """Whose turn a task is, and what it runs as; None if it is impossible."""
@@ -31,7 +32,7 @@ def start_in_order(floor: Floor, ranked: Sequence[tuple[Key, Task, Gang]], *, pr
 def in_order_of_rank(tasks: Iterable[Task], rank: Ranking) -> list[tuple[Key, Task, Gang]]:
     """Those that have a rank, the least key first, equals as given."""
     found = ((task, rank(task)) for task in tasks)
-    return sorted(((of[0], task, of[1]) for task, of in found if of is not None), key=itemgetter(0))
+    return sorted(((of.key, task, of.gang) for task, of in found if of is not None), key=itemgetter(0))
 
 
 def newcomer_settles(floor: Floor, policy: object, rank: Ranking) -> bool:
@@ -46,11 +47,11 @@ def newcomer_settles(floor: Floor, policy: object, rank: Ranking) -> bool:
     mine = rank(new)
     if mine is None:
         return False
-    key, gang = mine
+    gang = mine.gang
     if floor.start(new, gang):
         return True
     running = floor.ranked_running(policy, rank)
-    worse = bisect_right(running.keys, key)
+    worse = bisect_right(running.keys, mine.key)
     if worse == len(running.ranked) or not floor.may_fit(gang, running.units_behind[worse]):
         return True
     return not floor.may_fit_instead(new, gang, [floor.meet(one.job) for one in running.ranked[worse:]])
@@ -67,6 +68,16 @@ def preempt_in_order(floor: Floor, policy: object, rank: Ranking) -> None:
         start_in_order(floor, in_order_of_rank(floor.in_order, rank), preempt=True)
     else:
         _Pass(floor, floor.ranked_running(policy, rank)).over(line)
+
+
+def all_in_order(floor: Floor, policy: object, rank: Ranking) -> list[Ranked]:
+    """All that are not impossible, by turn, before anyone is started or stopped."""
+    line = floor.ranked_line(policy, rank)
+    if line is None:
+        return [*Row().after(tuple(task.job for task in floor.in_order), lambda job: floor.as_ranked(job, rank)).ranked]
+    place = {id(job): number for number, job in enumerate(floor.jobs)}
+    together = [*line, *floor.ranked_running(policy, rank).ranked]
+    return sorted(together, key=lambda one: (one.turn, place[id(one.job)]))
 
 
 class _Pass:

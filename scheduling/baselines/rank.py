@@ -15,8 +15,18 @@ from scheduling.policy import Job
 
 Key = tuple[float | Fraction, ...]
 """The least is first."""
-Rank = tuple[Key, Gang]
-"""Of a job, and what it runs as."""
+
+
+class Rank(NamedTuple):
+    """Whose turn a job is."""
+
+    key: Key
+    gang: Gang
+    """What it runs as."""
+    slots: int = 0
+    """It has still to run, where the policy asks."""
+
+
 FEW = 8
 """So many who came are put in their places one by one; of more, all are sorted."""
 
@@ -31,6 +41,8 @@ class Ranked(NamedTuple):
     """What it runs as."""
     units: list[int]
     """It holds now of all servers together, R numbers."""
+    slots: int = 0
+    """It has still to run, where the policy asks."""
 
 
 @dataclass(frozen=True)

@@ -5,32 +5,20 @@ from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
 from math import ceil, trunc
-from typing import NamedTuple
+from operator import add, is_, le, sub
 
 import numpy as np
 
-from scheduling.arrays import Ints
 from scheduling.baselines.baseline import FixedGangs, seed_parameter
 from scheduling.baselines.drf import demand_of, dominant_share
-from scheduling.baselines.floor import Floor, Task
+from scheduling.baselines.floor import Floor
 from scheduling.baselines.gang import Gang
-from scheduling.baselines.preempting import start_in_order
+from scheduling.baselines.preempting import all_in_order, in_order_of_rank, preempt_in_order, start_in_order
+from scheduling.baselines.rank import Rank, Ranked
+from scheduling.baselines.task import Task
 from scheduling.decision import Reason
 from scheduling.parameters import check_parameters, parameter
 from scheduling.policy import Cause
-
-
-class Prospect(NamedTuple):
-    """What there is to win with a job, as of now."""
-
-    key: tuple[float]
-    """Minus its reward: the least is first."""
-    task: Task
-    gang: Gang
-    slots: int
-    """It has to run still, on one server."""
-    volume: Fraction
-    """These slots x the gang's dominant share of the cluster: how long it would keep the whole cluster busy."""
 
 
 @dataclass(frozen=True)
@@ -80,83 +68,103 @@ class Rrh(FixedGangs):
 
     def arrange(self, floor: Floor, cause: Cause | None) -> None:
         """Start jobs in order of reward, in place of those with less."""
-        ranked = [(one.key, one.task, one.gang) for one in self._prospects(floor)]
-        start_in_order(floor, ranked, preempt=cause is not Cause.SLOT)
+        if cause is Cause.SLOT:
+            ranked = in_order_of_rank(floor.may_start(cause), lambda task: self._rank(task, floor))
+            start_in_order(floor, ranked, preempt=False)
+        else:
+            preempt_in_order(floor, (self, floor.now), lambda task: self._rank(task, floor))
 
     def refuse(self, floor: Floor) -> tuple[Reason, str] | None:
         """Weigh the newcomer's gain against the delay it would cause."""
-        bid, prospects = floor.newcomer.job.bid, self._prospects(floor)
-        new = next(one for one in prospects if one.task is floor.newcomer)
-        others = [one for one in prospects if one is not new]
-        completion = forecast(prospects, floor)[prospects.index(new)]
+        prospects = all_in_order(floor, (self, floor.now), lambda task: self._rank(task, floor))
+        place = next(number for number, one in enumerate(prospects) if one.job is floor.newcomer.job)
+        new, others = prospects[place], [*prospects[:place], *prospects[place + 1 :]]
+        bid, volume = new.job.bid, new.slots * _share(new.gang, floor)
+        # The others were all, when the last of them came: asked for first, they are remembered.
+        without = [] if fit_together(prospects, floor) else _remembered(others, floor, self)
+        completion = _remembered(prospects, floor, self)[place]
         gain = bid.utility.at(completion - bid.arrival)
-        cost = 0.0 if fit_together(prospects, floor) else delay_cost(others, forecast(others, floor), new.volume)
+        cost = delay_cost(others, without, volume) if without else 0.0
         if gain - cost > self.threshold * bid.utility.value:
             return None
         if gain == 0:
             return Reason.WORTHLESS, f"It would be complete at slot {completion}, when it is worth nothing any more."
         return Reason.PRICE, (
             f"Complete at slot {completion} it would gain {gain:.2f}, but delay {len(others)} jobs that were admitted "
-            f"by {float(new.volume):.3g} slots each, which costs {cost:.2f}. The difference has to be more than "
+            f"by {float(volume):.3g} slots each, which costs {cost:.2f}. The difference has to be more than "
             f"{self.threshold * bid.utility.value:.2f}."
         )
 
-    def _prospects(self, floor: Floor) -> list[Prospect]:
-        """Of all jobs that are not impossible, in order."""
-        total = _total(floor)
-        rows = ((task, self.gang(task.job.bid, floor)) for task in floor.in_order)
-        return sorted(
-            (self._prospect(task, gang, floor, total) for task, gang in rows if gang), key=lambda one: one.key
-        )
+    def _rank(self, task: Task, floor: Floor) -> Rank | None:
+        return task.known.rank(self, floor.now, lambda: self._rank_of(task, floor), ages=True)
 
-    def _prospect(self, task: Task, gang: Gang, floor: Floor, total: Ints) -> Prospect:
+    def _rank_of(self, task: Task, floor: Floor) -> Rank | None:
+        gang, bid = self.gang(task.job.bid, floor), task.job.bid
+        if gang is None:
+            return None
         slots = gang.duration(task.left, spread=False)
-        share = dominant_share(np.minimum(demand_of(gang, gang.count, floor.inventory), total), total)
-        volume = slots * share
-        elapsed, utility = floor.now + slots - task.job.bid.arrival, task.job.bid.utility
-        gain = utility.at(elapsed)
-        reward = (1 - self.risk) * gain / float(volume) + self.risk * (gain - utility.at(elapsed + 1))
-        return Prospect((-reward,), task, gang, slots, volume)
+        elapsed = floor.now + slots - bid.arrival
+        gain = bid.utility.at(elapsed)
+        volume = float(slots * _share(gang, floor))
+        reward = (1 - self.risk) * gain / volume + self.risk * (gain - bid.utility.at(elapsed + 1))
+        return Rank((-reward,), gang, slots)
 
 
-def forecast(prospects: Sequence[Prospect], floor: Floor) -> list[int]:
+def _remembered(prospects: Sequence[Ranked], floor: Floor, policy: Rrh) -> list[int]:
+    """`forecast`, as of the last time it was made of the same jobs in the same slot."""
+    of, bids, slots = (policy, floor.now), [one.job.bid for one in prospects], [one.slots for one in prospects]
+    kept = floor.memory.forecast
+    if kept is None or kept[0] != of or kept[2] != slots or not all(map(is_, kept[1], bids)):
+        kept = floor.memory.forecast = of, bids, slots, forecast(prospects, floor)
+    return kept[3]
+
+
+def forecast(prospects: Sequence[Ranked], floor: Floor) -> list[int]:
     """Completions, as slots, if jobs began in this order on one server as large as all: O(n log n)."""
-    total = _total(floor)
-    free, now = total.copy(), floor.now
-    ends: list[tuple[int, int, Ints]] = []
+    free, now = floor.inventory.total.tolist(), floor.now
+    ends: list[tuple[int, int, list[int]]] = []
     completions = []
     for number, one in enumerate(prospects):
-        demand = np.minimum(demand_of(one.gang, one.gang.count, floor.inventory), total)
-        while (demand > free).any():
+        demand = _demand(one.gang, floor)
+        while not all(map(le, demand, free)):
             now, _, back = heappop(ends)
-            free += back
-        bid = one.task.job.bid
+            free = [*map(add, free, back)]
+        bid = one.job.bid
         end = max(now, bid.arrival + min(bid.delay)) + one.slots
-        free -= demand
+        free = [*map(sub, free, demand)]
         heappush(ends, (end, number, demand))
         completions.append(end)
     return completions
 
 
-def fit_together(prospects: Sequence[Prospect], floor: Floor) -> bool:
+def fit_together(prospects: Sequence[Ranked], floor: Floor) -> bool:
     """Whether one server as large as all could run all at once."""
-    total = _total(floor)
-    wanted = sum((demand_of(one.gang, one.gang.count, floor.inventory) for one in prospects), np.zeros_like(total))
-    return bool((wanted <= total).all())
+    left = floor.inventory.total.tolist()
+    for one in prospects:
+        left = [*map(sub, left, _demand(one.gang, floor))]
+        if min(left) < 0:
+            return False
+    return True
 
 
-def delay_cost(prospects: Sequence[Prospect], completions: Sequence[int], delay: Fraction) -> float:
+def delay_cost(prospects: Sequence[Ranked], completions: Sequence[int], delay: Fraction) -> float:
     """What jobs lose, all together, if each is complete `delay` slots later; between slots on a straight line."""
-    low, part = trunc(delay), float(delay - trunc(delay))
+    low, high, part = trunc(delay), ceil(delay), float(delay - trunc(delay))
     cost = 0.0
     for one, completion in zip(prospects, completions, strict=True):
-        utility, elapsed = one.task.job.bid.utility, completion - one.task.job.bid.arrival
-        later = (1 - part) * utility.at(elapsed + low) + part * utility.at(elapsed + ceil(delay))
-        cost += utility.at(elapsed) - later
+        worth, elapsed = one.job.bid.utility.at, completion - one.job.bid.arrival
+        cost += worth(elapsed) - ((1 - part) * worth(elapsed + low) + part * worth(elapsed + high))
     return cost
 
 
-def _total(floor: Floor) -> Ints:
-    """What all servers have together, R numbers."""
-    total: Ints = floor.inventory.capacity.sum(axis=0)
-    return total
+def _demand(gang: Gang, floor: Floor) -> list[int]:
+    """What a gang takes with the PSs for all its workers, at most all there is, R numbers."""
+    known, kind = floor.memory.demand, (gang.worker, gang.ps, gang.count)
+    if kind not in known:
+        known[kind] = np.minimum(demand_of(gang, gang.count, floor.inventory), floor.inventory.total).tolist()
+    return known[kind]
+
+
+def _share(gang: Gang, floor: Floor) -> Fraction:
+    """The dominant share of that."""
+    return dominant_share(np.array(_demand(gang, floor), dtype=np.int64), floor.inventory.total)

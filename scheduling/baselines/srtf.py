@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from scheduling.baselines.floor import Floor, Task
+from scheduling.baselines.floor import Floor
 from scheduling.baselines.gang import Gang
 from scheduling.baselines.rank import Key
+from scheduling.baselines.task import Task
 from scheduling.baselines.whole_gang import WholeGangs
 
 

@@ -4,10 +4,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from scheduling.baselines.baseline import FixedGangs, seed_parameter
-from scheduling.baselines.floor import Floor, Task
+from scheduling.baselines.floor import Floor
 from scheduling.baselines.gang import Gang
 from scheduling.baselines.preempting import in_order_of_rank, newcomer_settles, preempt_in_order, start_in_order
 from scheduling.baselines.rank import Rank
+from scheduling.baselines.task import Task
 from scheduling.inventory import Inventory
 from scheduling.parameters import check_parameters
 from scheduling.policy import Cause
@@ -61,7 +62,7 @@ class Tiresias(FixedGangs):
         if gang is None:
             return None
         service = remaining_service(task.left, gang, floor.inventory)
-        return (float(service), service), gang  # a double is quick to compare
+        return Rank((float(service), service), gang)  # a double is quick to compare
 
 
 def remaining_service(left: Fraction, gang: Gang, inventory: Inventory) -> Fraction:

@@ -6,12 +6,13 @@ from fractions import Fraction
 import numpy as np
 
 from scheduling.baselines.baseline import Baseline
-from scheduling.baselines.floor import Floor, Task
+from scheduling.baselines.floor import Floor
 from scheduling.baselines.gang import Gang, find_place, ideal_gang
 from scheduling.baselines.memory import Known
 from scheduling.baselines.preempting import in_order_of_rank, newcomer_settles, preempt_in_order, start_in_order
 from scheduling.baselines.rank import Key, Rank
 from scheduling.baselines.room import Room
+from scheduling.baselines.task import Task
 from scheduling.bid import Bid
 from scheduling.policy import Cause
 
@@ -66,7 +67,7 @@ class WholeGangs(Baseline):
 
     def _rank_of(self, task: Task, floor: Floor) -> Rank | None:
         gang = whole_gang(task.job.bid, floor)
-        return None if gang is None else (self.key(task, gang, floor), gang)
+        return None if gang is None else Rank(self.key(task, gang, floor), gang)
 
     def can_run(self, bid: Bid, floor: Floor) -> bool:
         """Whether its gang could complete the job on the empty cluster."""

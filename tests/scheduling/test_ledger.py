@@ -113,3 +113,13 @@ def test_it_is_rebuilt_from_the_schedules_alone(rows: list[Schedule], slot: int)
     for row in kept:
         book.release(row, from_slot=slot)
     assert not np.any(book.used)
+
+
+def test_without_placements_only_what_is_left_of_them_is_free_and_the_ledger_stays_as_it_was() -> None:
+    book = ledger()
+    for schedule in (held(start=0, end=5, server=0, count=1), held(start=2, end=8, server=0, count=1)):
+        book.commit(schedule)
+    book.advance(3)
+    other = book.without(held(start=0, end=5, server=0, count=1).placements)
+    assert other.used[:, 0, 0].tolist() == [1, 1, 1, 1, 1, 0, 0, 0]
+    assert book.used[:, 0, 0].tolist() == [2, 2, 1, 1, 1, 0, 0, 0]

@@ -8,10 +8,11 @@ import numpy as np
 
 from scheduling.arrays import Ints
 from scheduling.baselines.baseline import Baseline
-from scheduling.baselines.floor import Floor, Task
+from scheduling.baselines.floor import Floor
 from scheduling.baselines.gang import Gang, find_place, ideal_gang
 from scheduling.baselines.hold import NOTHING, Hold
 from scheduling.baselines.room import Room
+from scheduling.baselines.task import Task
 from scheduling.bid import Bid
 from scheduling.decision import Decision, Move
 from scheduling.policy import Book, Cause, Job
