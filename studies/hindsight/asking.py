@@ -99,7 +99,9 @@ def _check_servers(record: Record, question: Question) -> None:
         try:
             policy.check(layout.inventory)
         except InvalidField as error:
-            raise InvalidField("policy", f"{policy.name} cannot run on this market's servers: {error}") from None
+            raise InvalidField(
+                "policy", f"{policy.name} cannot run on this market's servers: {error.problem}"
+            ) from None
 
 
 def wake() -> None:

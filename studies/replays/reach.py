@@ -43,10 +43,14 @@ class Reach:
         most = ", as far as may be" if slots == LONGEST_HORIZON else ""
         advice = math.ceil(self.wanted * slot_s / LONGEST_HORIZON)
         longer = f" Slots of at least {advice:,} s reach twice the longest run." if self.is_cut else ""
+        alone = (
+            f"{self.beyond:,} of {self.jobs:,} jobs take longer even alone and are rejected; so is every other one"
+            if self.beyond
+            else f"None of {self.jobs:,} jobs takes longer alone, but every one is rejected"
+        )
         return (
-            f"Plans reach {slots:,} slots of {slot_s:,} s ahead ({hours:,.1f} h){most}: {self.beyond:,} of"
-            f" {self.jobs:,} jobs take longer even alone and are rejected, as is every other one that would wait"
-            f" so long that it cannot be complete by then.{longer}"
+            f"Plans reach {slots:,} slots of {slot_s:,} s ahead ({hours:,.1f} h){most}. {alone} that would wait until"
+            f" it cannot be complete by then.{longer}"
         )
 
     def to_json(self) -> Json:

@@ -205,6 +205,8 @@ def test_slots_too_short_for_the_longest_run_are_told_with_slots_that_are_not() 
     assert "20,000 slots of 1 s ahead (5.6 h), as far as may be" in reach.warning
     assert "Slots of at least 4 s reach twice the longest run" in reach.warning
     longer = bids_of([TraceJob(4, 0.0, 1, duration_s=40_000.0)], slot_s=4)
+    few = bids_of([TraceJob(4, 0.0, 1, duration_s=15_000.0)], slot_s=1)
+    assert "None of 1 jobs takes longer alone" in Reach.of(few, Plan(1, LONGEST_HORIZON)).warning
     assert Reach.of(longer, Plan(4, horizon_for(longer, slot_s=4))).warning == ""
 
 
