@@ -3,10 +3,11 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from math import ceil, inf, isfinite
+from typing import Any, cast
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, vstack
 
 from scheduling.arrays import Floats
 from scheduling.errors import SchedulingError
@@ -121,17 +122,16 @@ class Rows:
         return Solution(values, -inf if bound is None else float(bound), optimal=result.status == 0)
 
     def relax(self, seconds: float) -> Relaxed | None:
-        """The linear relaxation with what each row costs; None if it takes longer. Raises SolverFailed.
-
-        For small ones: the matrix is written out.
-        """
-        matrix, least, most = self._matrix().toarray(), np.array(self._least), np.array(self._most)
+        """The linear relaxation with what each row costs; None if it takes longer. Raises SolverFailed."""
+        matrix, least, most = self._matrix(), np.array(self._least), np.array(self._most)
         same, low, high = least == most, np.isfinite(least) & (least < most), np.isfinite(most) & (least < most)
+        # The stubs know no sparse matrices here; the solver does.
+        equal, unequal = cast(Any, matrix[same]), cast(Any, vstack([matrix[high], -matrix[low]], format="csr"))
         result = linprog(
             np.array(self._cost),
-            A_ub=np.concatenate([matrix[high], -matrix[low]]),
+            A_ub=unequal,
             b_ub=np.concatenate([most[high], -least[low]]),
-            A_eq=matrix[same],
+            A_eq=equal,
             b_eq=most[same],
             bounds=list(zip(self._low, self._high, strict=True)),
             method="highs",
