@@ -55,8 +55,13 @@ class OneHelper:
         """`last` is 2 client + kind of what ran before slot t."""
         if any(self._soonest(j, t, state) > self.makespan for j, state in enumerate(states)):
             return False
-        if not any(state[0] or state[3] for state in states):
+        unfinished = [j for j, state in enumerate(states) if state[0] or state[3]]
+        if not unfinished:
             return True
+        # One pass runs at a time, and whoever is last still has its tail.
+        left = sum(states[j][0] + states[j][3] for j in unfinished)
+        if t + left + min(self.rows[j][2] for j in unfinished) > self.makespan:
+            return False
         for j, (forward, _, ready, backward, _) in enumerate(states):
             able = t >= self.rows[j][0] if forward else bool(backward) and t >= ready
             if able:
