@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
+from typing import NamedTuple
 
 from scheduling.baselines.gang import Gang, fixed_gang, ideal_gang
 from scheduling.baselines.hold import Hold
@@ -72,6 +73,18 @@ class Known:
         return self.job.bid.arrival + max(self.job.bid.delay, default=0)
 
 
+class Forecast(NamedTuple):
+    """When jobs would be complete."""
+
+    of: object
+    """By which policy, in which slot it was made."""
+    bids: list[Bid]
+    """In order."""
+    slots: list[int]
+    """That each has to run still."""
+    completions: list[int]
+
+
 @dataclass
 class Memory:
     """About the jobs asked for last, and gangs."""
@@ -87,8 +100,8 @@ class Memory:
     """Who waited and who ran last, in the order of a policy."""
     ideal: dict[str, tuple[Bid, dict[int, Gang | None]]] = field(default_factory=dict)
     """Gangs of the ideal types by number of workers, by the bid's id; those looked at last."""
-    forecast: tuple[object, list[Bid], list[int], list[int]] | None = None
-    """By which policy in which slot completions were forecast last, of which jobs with how many slots, and for when."""
+    forecasts: tuple[Forecast, ...] = ()
+    """The last two: with a newcomer and without, as one of them is asked for again when the next one comes."""
     demand: dict[tuple[int, int | None, int], list[int]] = field(default_factory=dict)
     """Units that gangs count for in forecasts, by worker, PS and count, R numbers each."""
     least: dict[tuple[int, int | None, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from scheduling.baselines.baseline import FixedGangs, seed_parameter
 from scheduling.baselines.drf import demand_of, dominant_share
 from scheduling.baselines.floor import Floor
 from scheduling.baselines.gang import Gang
+from scheduling.baselines.memory import Forecast
 from scheduling.baselines.preempting import all_in_order, in_order_of_rank, preempt_in_order, start_in_order
 from scheduling.baselines.rank import Rank, Ranked
 from scheduling.baselines.task import Task
@@ -113,10 +114,11 @@ class Rrh(FixedGangs):
 def _remembered(prospects: Sequence[Ranked], floor: Floor, policy: Rrh) -> list[int]:
     """`forecast`, as of the last time it was made of the same jobs in the same slot."""
     of, bids, slots = (policy, floor.now), [one.job.bid for one in prospects], [one.slots for one in prospects]
-    kept = floor.memory.forecast
-    if kept is None or kept[0] != of or kept[2] != slots or not all(map(is_, kept[1], bids)):
-        kept = floor.memory.forecast = of, bids, slots, forecast(prospects, floor)
-    return kept[3]
+    kept = floor.memory.forecasts
+    same = (one for one in kept if one.slots == slots and one.of == of and all(map(is_, one.bids, bids)))
+    found = next(same, None) or Forecast(of, bids, slots, forecast(prospects, floor))
+    floor.memory.forecasts = (*(one for one in kept if one is not found), found)[-2:]
+    return found.completions
 
 
 def forecast(prospects: Sequence[Ranked], floor: Floor) -> list[int]:
