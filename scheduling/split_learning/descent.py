@@ -39,7 +39,7 @@ def shake(state: State, target: int, kicks: int, rng: np.random.Generator) -> No
         if not state.size[i]:
             continue
         j = int(state.members[i, rng.integers(state.size[i])])
-        room = (state.load + state.demand[j] <= state.capacity) & (path[:, j] <= target)
+        room = (state.load + state.demand[j] <= state.capacity) & (path[:, j] <= target) & state.worth[:, j]
         room[i] = False
         where = np.flatnonzero(room)
         if not len(where):
@@ -113,6 +113,8 @@ def _better_move(
     for x in range(state.size[i]):
         j = state.members[i, x]
         low = _excess(without[x], target) - both
+        if not state.worth[k, j]:
+            continue
         if state.load[k] + state.demand[j] > state.capacity[k] or low + _excess(_path(state, k, j), target) >= found:
             continue
         if low + _excess(_least(state, k, -1, j), target) >= found:
@@ -137,14 +139,12 @@ def _better_swap(
     for x in range(state.size[i]):
         j = state.members[i, x]
         found = HARDLY
-        if _excess(without[x], target) + _excess(_path(state, k, j), target) - both >= found or work <= 0:
+        alone = _excess(without[x], target) + _excess(_path(state, k, j), target) - both
+        if not state.worth[k, j] or alone >= found or work <= 0:
             continue
         for y in range(state.size[k]):
             back = state.members[k, y]
-            if (
-                state.load[i] - state.demand[j] + state.demand[back] > state.capacity[i]
-                or state.load[k] - state.demand[back] + state.demand[j] > state.capacity[k]
-            ):
+            if not _can_change(state, j, back):
                 continue
             left = _excess(
                 max(_path(state, i, back), _least(state, i, j, back)),
@@ -165,6 +165,15 @@ def _better_swap(
         if found < HARDLY:
             return True, work
     return False, work
+
+
+@inner
+def _can_change(state: State, j: int, back: int) -> bool:
+    """Whether client j may have the place of another, and that one j's."""
+    i, k = state.assignment[j], state.assignment[back]
+    more = state.demand[j] - state.demand[back]
+    room = state.load[i] - more <= state.capacity[i] and state.load[k] + more <= state.capacity[k]
+    return bool(room and state.worth[i, back])
 
 
 @inner

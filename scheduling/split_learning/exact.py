@@ -6,19 +6,23 @@ the rounded linear program, descent towards the bound, and what the integer vers
 """
 
 from collections.abc import Iterator
-from math import ceil
+from math import ceil, exp, inf
 
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
+from scheduling.split_learning.columns import WHOLE
+from scheduling.split_learning.cuts import Cut, cuts_for
 from scheduling.split_learning.descent import descend, excess, shake
 from scheduling.split_learning.first_come import longest_path
 from scheduling.split_learning.insertion import insert, orders
-from scheduling.split_learning.instance import TIMES, Instance
+from scheduling.split_learning.instance import Instance
+from scheduling.split_learning.interval_rows import TOLERANCE
 from scheduling.split_learning.method import Left, NoPlan, Step
-from scheduling.split_learning.one_helper import Order, cover, in_time, too_much
+from scheduling.split_learning.one_helper import Order, in_time
 from scheduling.split_learning.plan import Plan, by_priority, largest_path_first
-from scheduling.split_learning.relaxation import TOLERANCE, WHOLE, Cut, Relaxation
+from scheduling.split_learning.pricing import Bounded, Prices, mostly
+from scheduling.split_learning.relaxation import Relaxation
 from scheduling.split_learning.state import State, assigned, nobody
 from scheduling.split_learning.switching import charged
 
@@ -29,16 +33,22 @@ FIRST_SLICE = 0.1
 SLICES_GROW = 1.5
 NEARLY = 1.03
 """An assignment within this factor of the best is worth exact orders."""
-CUTS_EACH = 3
-"""Ways to look for too many clients on a helper."""
 ASK_LONGER = 8
 """The first slices of the integer program are longer: it often is done at once."""
-PATIENCE = 100
-"""Descents that may find nothing better before the walk goes on from where it is."""
+KICKS = 4
+"""Clients that are moved at most before the walk descends again."""
+PATIENCE = 300
+"""Descents without less excess than ever on this walk, after which another begins at the best assignment."""
 MOST_CHOICES = 10_000
 """Helpers times clients up to which the integer program is asked at all: it answers nothing about more in time."""
 SEEDS = 200
 """Rows that the linear program begins with, about."""
+WARMTH = 0.3
+"""Slots of excess that a walk puts up with now and then, in the mean."""
+NEAR = 2
+"""Slots below the best at which a walk among many clients aims, at most."""
+RISE = 0.5
+"""Of the time that is left, for the bound of many clients."""
 TOO_LONG = 0.2
 """Of the time that is left, for one linear program more."""
 
@@ -56,8 +66,11 @@ class Exact:
         self.plan: Plan | None = None
         self._state: State | None = None
         self._walker: State | None = None
+        self._worth = self.instance.fits
+        """Helpers the walk tries for a client, I x J."""
         self._target = 0
         self._stuck = 0
+        self._least = inf
         self._cuts: list[tuple[int, Cut]] = []
         """Sets of clients that some helpers cannot do by a makespan, and so not by an earlier one."""
 
@@ -71,12 +84,12 @@ class Exact:
             self._walk_anew(self.low)
             yield self._step("descent")
         if self._open:
-            yield from self._bound()
+            yield from self._rise() if self._large else self._bound()
         seconds, asked = FIRST_SLICE, 0
         while self._open:
             yield from self._search(seconds)
             asked += 1
-            if self._open and self.instance.release.size <= MOST_CHOICES:
+            if self._open and not self._large:
                 yield from self._ask(self._question(asked), seconds * (ASK_LONGER if asked <= 3 else 1))
             seconds *= SLICES_GROW
         yield self._step("done")
@@ -124,11 +137,39 @@ class Exact:
         self.plan, self._state = plan, state.copy()
         return True
 
+    @property
+    def _large(self) -> bool:
+        return self.instance.release.size > MOST_CHOICES
+
+    def _rise(self) -> Iterator[Step]:
+        """Many clients: test one makespan after another from below; then search among the columns that may matter."""
+        if self._state is None:
+            return
+        prices = Prices(self.relaxation, self._state.assignment)
+        until = self.left() * (1 - RISE)
+        found = None
+        for found in prices.rise(self.low, self.best - 1, lambda: self.left() - until):
+            self.low = max(self.low, found.low)
+            yield self._step("linear program")
+            if not self._open:
+                return
+        if found is not None:
+            self._settle(found)
+            yield self._step("linear program, rounded")
+
+    def _settle(self, found: Bounded) -> None:
+        """Each client where it has the largest part and memory allows; what is best of it is where the walk goes on."""
+        state = assigned(self.instance, mostly(self.instance, found.share))
+        if not insert(state, np.flatnonzero(state.assignment < 0)):
+            return
+        self._state, self._worth = state, found.worth
+        self._walk_anew(self._aim())
+
     def _bound(self) -> Iterator[Step]:
         """Bisect for the least makespan the linear program allows; first whether anything better is possible at all."""
         if self._state is not None:
             # The rows that the best assignment breaks save most of the search for them.
-            while self.relaxation.add_broken(self._state.assignment, self.low) and len(self.relaxation) < SEEDS:
+            while self.relaxation.add_broken(self._state.assignment, self.low) and len(self.relaxation.rows) < SEEDS:
                 pass
         high = self.best - 1
         middle = high
@@ -140,23 +181,15 @@ class Exact:
             else:
                 self.low = max(self.low, ceil(solved.span - TOLERANCE * middle))
                 high = middle - 1
-                self._round(solved.share, middle)
+                self._round(solved.share)
             yield self._step("linear program")
             high = min(high, self.best - 1)
             middle = (self.low + high) // 2
             if begun - self.left() > TOO_LONG * self.left():
                 break
 
-    def _round(self, share: Floats, makespan: int) -> None:
-        """Clients that the linear program gives whole to one helper go there; the others are inserted, or where there
-        are too many for the integer program, it places them alone.
-        """
-        if share.size > MOST_CHOICES:
-            placed = self.relaxation.rounded(share, self.low, makespan, 0.1 * self.left())
-            if placed is not None:
-                state = assigned(self.instance, placed)
-                descend(state, self.low, WORK)
-                self._better(state)
+    def _round(self, share: Floats) -> None:
+        """Clients that the linear program gives whole to one helper go there; the others are inserted."""
         most = share.argmax(axis=0)
         whole = share.max(axis=0) >= WHOLE
         state = assigned(self.instance, np.where(whole, most, -1))
@@ -168,7 +201,7 @@ class Exact:
                 break
 
     def _search(self, seconds: float) -> Iterator[Step]:
-        """Walk: shake, descend towards a target, and stay where the helpers' excess over it is no larger.
+        """Walk: shake, descend towards a target, stay where helpers' excess over it is no larger, or a little at times.
 
         The target is the bound, or where the walk is stuck another makespan that would be better than the best.
         """
@@ -176,30 +209,38 @@ class Exact:
         while self._open and self.left() > until:
             walker, target = self._walker, self._target
             if walker is None or not self.low <= target < self.best:
-                self._walk_anew(int(self.rng.integers(self.low, self.best)))
+                self._walk_anew(self._aim())
                 continue
             state = walker.copy()
-            shake(state, self.best, 2 + self._stuck % 4, self.rng)
+            shake(state, self.best, 1 + self._stuck % KICKS, self.rng)
             descend(state, target, WORK, int(self.rng.integers(1 << 30)))
             if self._better(state):
                 yield self._step("descent")
-            change = excess(state, target) - excess(walker, target)
-            self._stuck = 0 if change < 0 else self._stuck + 1
-            if change <= 0:
+            over = excess(state, target)
+            change = over - excess(walker, target)
+            if change <= 0 or self.rng.random() < exp(-change / WARMTH):
                 self._walker = state
+            self._stuck = 0 if over < self._least else self._stuck + 1
+            self._least = min(self._least, over)
             if self._stuck == PATIENCE:
-                self._walker, self._stuck = None, 0
+                self._walker = None
+
+    def _aim(self) -> int:
+        """A makespan that would be better than the best; with many clients a near one, as each takes long to reach."""
+        low = max(self.low, self.best - NEAR) if self._large else self.low
+        return int(self.rng.integers(low, self.best))
 
     def _walk_anew(self, target: int) -> None:
         """Begin at the best assignment, towards another target."""
         if self._state is None:
             return
-        self._walker, self._target, self._stuck = self._state.copy(), target, 0
+        self._walker, self._target, self._stuck = self._state.copy()._replace(worth=self._worth), target, 0
         descend(self._walker, target, WORK)
+        self._least = excess(self._walker, target)
         self._better(self._walker)
 
     def _better(self, state: State) -> bool:
-        return self._offer(state) or self._polish(state)
+        return (state.makespan < self.best and self._offer(state)) or self._polish(state)
 
     def _polish(self, state: State) -> bool:
         """Whether exact orders on the helpers make an assignment better than the best."""
@@ -257,7 +298,7 @@ class Exact:
             elif answer is False:
                 if not learn:
                     return False, cuts
-                cuts += self._cuts_for(i, members, makespan)
+                cuts += cuts_for(self.instance, i, members, makespan, self.rng)
             else:
                 certain = False
         if certain and not cuts:
@@ -265,29 +306,6 @@ class Exact:
             plan = by_priority(self.instance, assignment, -due, tail - makespan)
             self._keep(plan, assigned(self.instance, assignment))
         return certain, cuts
-
-    def _cuts_for(self, i: int, members: Ints, makespan: int) -> Iterator[Cut]:
-        """Some ways in which a helper has too many of its clients, each as few of them as are too many."""
-        found: set[tuple[int, ...]] = set()
-        for attempt in range(CUTS_EACH):
-            few = members
-            for j in members if attempt == 0 else self.rng.permutation(members):
-                fewer = few[few != j]
-                if len(fewer) and too_much(self.instance, i, fewer, makespan):
-                    few = fewer
-            if tuple(few) in found:
-                continue
-            found.add(tuple(few))
-            yield self._cut(i, few, makespan)
-
-    def _cut(self, i: int, few: Ints, makespan: int) -> Cut:
-        """Too few clients made as many as it holds for, and all helpers that are no faster for any of them."""
-        path = self.instance.path[i]
-        hard = np.argsort(-path, kind="stable")
-        wide = cover(self.instance, i, few, hard[path[hard] <= makespan], makespan)
-        times = [getattr(self.instance, name)[:, wide] for name in TIMES]
-        no_faster = np.all([(time >= time[i]).all(axis=1) for time in times], axis=0)
-        return np.flatnonzero(no_faster), wide, len(few) - 1
 
 
 def exact(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator[Step]:

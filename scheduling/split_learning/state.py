@@ -7,7 +7,7 @@ import numpy as np
 from scheduling.arrays import Ints
 from scheduling.split_learning.compiled import kernel
 from scheduling.split_learning.helper import span
-from scheduling.split_learning.instance import TIMES, Instance
+from scheduling.split_learning.instance import TIMES, Flags, Instance
 
 Times = tuple[Ints, Ints, Ints, Ints, Ints]
 NOBODY = -1
@@ -36,6 +36,8 @@ class State(NamedTuple):
     """For pairs of helpers, their versions when nothing better was found between them at `target`, I x I x 2."""
     target: Ints
     """A makespan, or -1: an array of one."""
+    worth: Flags
+    """Which helpers the search tries for a client, I x J."""
 
     @property
     def makespan(self) -> int:
@@ -64,6 +66,7 @@ def nobody(instance: Instance) -> State:
         version=np.arange(helpers),
         seen=np.full((helpers, helpers, 2), -1, dtype=np.int64),
         target=np.full(1, -1, dtype=np.int64),
+        worth=instance.fits,
     )
 
 

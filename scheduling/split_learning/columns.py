@@ -1,0 +1,58 @@
+"""Who may go where as columns of a program, and what its solution says."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+
+from scheduling.arrays import Floats, Ints
+from scheduling.split_learning.instance import Flags
+
+WHOLE = 0.999
+"""A client of whom a helper has this much is there whole."""
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """A column for each pair of a helper and a client that is allowed; other columns may follow them."""
+
+    allowed: Flags
+    """I x J."""
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    @cached_property
+    def pairs(self) -> Ints:
+        """Helper times J plus client of each column."""
+        return np.flatnonzero(self.allowed.ravel())
+
+    @cached_property
+    def clients(self) -> Ints:
+        """Of each column."""
+        clients: Ints = self.pairs % self.allowed.shape[1]
+        return clients
+
+    @cached_property
+    def place(self) -> Ints:
+        """Column of each pair, I x J, or -1."""
+        place = np.full(self.allowed.size, -1, dtype=np.int64)
+        place[self.pairs] = np.arange(len(self))
+        return place.reshape(self.allowed.shape)
+
+    def once(self, more: int) -> csr_array:
+        """A row for each client that counts it, J x (columns and `more`)."""
+        at = (self.clients, np.arange(len(self)))
+        return csr_array(coo_array((np.ones(len(self)), at), shape=(self.allowed.shape[1], len(self) + more)))
+
+    def share(self, values: Floats) -> Floats:
+        """Which part of each client each helper has, I x J."""
+        share = np.zeros(self.allowed.size)
+        share[self.pairs] = values[: len(self)]
+        return share.reshape(self.allowed.shape)
+
+    def assignment(self, values: Floats) -> Ints:
+        """The helper of each client in whole numbers, J."""
+        most: Ints = self.share(values).argmax(axis=0)
+        return most

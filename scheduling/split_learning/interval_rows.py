@@ -1,0 +1,175 @@
+"""What is released at slot a of a helper or later, and is over t slots before the end, has to fit between them.
+
+A pass of client j counts where its release is at least a and the slots that follow it are at least t; neither depends
+on the makespan, so a row found once holds for all. Rows are found one by one: there are too many of them.
+
+Whole clients allow more: if all take u slots of a helper, the slots between a and t hold only so many of them, and what
+is left over is lost (Gomory's rounding: both sides of the row in whole units of u); so it is with memory. Where clients
+of few kinds fill a helper almost to the end, as measured devices do, this is worth some slots.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+
+from scheduling.arrays import Floats, Ints
+from scheduling.split_learning.columns import Columns
+from scheduling.split_learning.instance import Instance
+
+TOLERANCE = 1e-6
+LEAST = 1e-9
+"""Of a client or of work that counts."""
+EACH_TIME = 3
+"""Rows added for a helper at a time."""
+LOST = 0.02
+"""Units by which a rounded row has to be broken."""
+KINDS = 4
+"""Lengths of clients by which rows of a helper are rounded, at most."""
+TIMES_A_UNIT = 3
+"""Rows of memory are rounded by a client's memory, and by the half and the third of it."""
+
+
+class Row(NamedTuple):
+    """What clients take of a helper, in whole units of it, and how much there is."""
+
+    helper: int
+    who: Ints
+    taken: Ints
+    around: int | None
+    """a + t slots of an interval; None for memory."""
+    unit: int
+    """1 for an interval that is not rounded."""
+    room: int = 0
+    """Of memory."""
+
+    def moves(self, low: int) -> bool:
+        """Whether there is more as the makespan grows from `low`, slot by slot."""
+        return self.unit == 1 and self.around is not None and self.around <= low
+
+    def free(self, makespan: int) -> int:
+        """What there is, in whole units."""
+        return self.room if self.around is None else (makespan - self.around) // self.unit * self.unit
+
+
+class IntervalRows:
+    """Rows of an instance without costs of switching (`Instance.uninterrupted`), and those of memory."""
+
+    def __init__(self, instance: Instance) -> None:
+        self.instance = instance
+        gap, tail = instance.gap, instance.tail
+        self._release = np.hstack([instance.release, instance.release + instance.forward + gap])
+        self._after = np.hstack([gap + instance.backward + tail, tail])
+        self._work = np.hstack([instance.forward, instance.backward])
+        self._seen: set[tuple[int, ...]] = set()
+        self._rows: list[Row] = []
+
+    def __len__(self) -> int:
+        """Rows found so far."""
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self._rows)
+
+    def matrix(self, columns: Columns, low: int, makespan: int) -> tuple[csr_array, Floats]:
+        """Rows of memory, in parts of the helper's, and of intervals, for plans of `low` to `makespan` slots.
+
+        The last columns are the makespan and slots by which the others may be more. A row whose slots a and t are more
+        than `low` would hold the makespan up even if nothing runs between them, and a rounded one is no line; with
+        `makespan` in place of the makespan they hold for all that are no longer.
+        """
+        at: list[Ints] = [np.empty(0, dtype=np.int64)]
+        weight: list[Floats] = [np.empty(0)]
+        length: list[int] = []
+        right: list[float] = []
+        for i in self._scarce():
+            there = np.flatnonzero(columns.place[i] >= 0)
+            at.append(columns.place[i][there])
+            weight.append(self.instance.demand[there] / self.instance.capacity[i])
+            length.append(len(there))
+            right.append(1.0)
+        for row in self._rows:
+            mine = columns.place[row.helper][row.who]
+            there = np.flatnonzero(mine >= 0)
+            if not len(there):
+                continue
+            at += [mine[there], np.array([len(columns) + (not row.moves(low))])]
+            weight += [row.taken[there].astype(np.float64), np.array([-1.0])]
+            length.append(len(there) + 1)
+            right.append(float(row.free(0 if row.moves(low) else makespan)))
+        number = np.repeat(np.arange(len(length)), length)
+        shape = (len(length), len(columns) + 2)
+        matrix = coo_array((np.concatenate(weight), (number, np.concatenate(at))), shape=shape)
+        return csr_array(matrix), np.array(right)
+
+    def separate(self, share: Floats, span: float, makespan: int) -> bool:
+        """Add the rows that a solution breaks most; whether there were any.
+
+        `share`: I x J; `span`: its makespan; `makespan`: what whole clients are tested for.
+        """
+        found = False
+        for i, part in enumerate(share):
+            twice = np.concatenate([part, part])
+            found |= self._separate(i, self._work[i] * twice, self._release[i], self._after[i], span, 1)
+            whole = self.instance.forward[i] + self.instance.backward[i]
+            kinds, many = np.unique(whole[part > LEAST], return_counts=True)
+            for unit in kinds[np.argsort(-many, kind="stable")][:KINDS]:
+                if unit > 1:
+                    units = whole // unit * part
+                    release, after = self.instance.release[i], self.instance.tail[i]
+                    found |= self._separate(i, units, release, after, makespan, int(unit))
+            found |= self._separate_memory(i, part)
+        return found
+
+    def _separate_memory(self, i: int, part: Floats) -> bool:
+        """Add rounded rows of helper i's memory: so many times what a client takes, as one unit."""
+        demand, capacity = self.instance.demand, int(self.instance.capacity[i])
+        found = False
+        for size in np.unique(demand[(part > LEAST) & (demand > 0)]):
+            for times in range(1, TIMES_A_UNIT + 1):
+                taken, room = times * demand // size, times * capacity // int(size)
+                if (i, int(size), times) in self._seen or taken @ part <= room + LOST:
+                    continue
+                self._seen.add((i, int(size), times))
+                who = np.flatnonzero(taken)
+                self._rows.append(Row(i, who, taken[who], None, int(size), room))
+                found = True
+        return found
+
+    def _separate(self, i: int, work: Floats, releases: Ints, afters: Ints, span: float, unit: int) -> bool:
+        """Add the rows of helper i that `work`, in units, breaks most."""
+        on = work > LEAST
+        if not on.any():
+            return False
+        release, after = np.unique(releases[on]), np.unique(afters[on])
+        load = np.zeros((len(release), len(after)))
+        np.add.at(load, (np.searchsorted(release, releases[on]), np.searchsorted(after, afters[on])), work[on])
+        load = load[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]
+        free = span - release[:, None] - after[None]
+        over = np.where(load > LEAST, load - (free if unit == 1 else free // unit), -np.inf)
+        least = TOLERANCE * max(1.0, span) if unit == 1 else LOST
+        found = False
+        for _ in range(EACH_TIME):
+            a, t = np.unravel_index(over.argmax(), over.shape)
+            if over[a, t] <= least:
+                break
+            found |= self._add(i, int(release[a]), int(after[t]), unit)
+            over[max(0, a - 2) : a + 3, max(0, t - 2) : t + 3] = -np.inf
+        return found
+
+    def _scarce(self) -> Ints:
+        """Helpers whose memory is too small for all clients that fit it."""
+        wanted = np.where(self.instance.fits, self.instance.demand[None], 0).sum(axis=1)
+        return np.flatnonzero((wanted > self.instance.capacity) & (self.instance.capacity > 0))
+
+    def _add(self, i: int, a: int, t: int, unit: int) -> bool:
+        """One row more, unless it is there."""
+        if (i, a, t, unit) in self._seen:
+            return False
+        self._seen.add((i, a, t, unit))
+        counts = self._work[i] * ((self._release[i] >= a) & (self._after[i] >= t))
+        slots = counts.reshape(2, -1).sum(axis=0) // unit * unit
+        who = np.flatnonzero(slots)
+        self._rows.append(Row(i, who, slots[who], a + t, unit))
+        return True
