@@ -67,7 +67,7 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
     submit(market, alice)
     lane.drain(market.pk)
     submit(market, alice)
-    for source in ({"instance": TINY}, {"profile": DESCRIBED}):
+    for source in ({"instance": TINY}, {"profile": DESCRIBED}, {"profile": DESCRIBED}):
         ask(alice, Wish.from_json(source))
     compute_here()
     for _ in range(2):
@@ -130,12 +130,12 @@ def knowing(document: Any) -> Any:
     upload = document["paths"]["/api/v1/traces"]["post"]["requestBody"]["content"]
     upload["text/csv"]["schema"] = {"enum": [TRACE_TEXT]}
     first, *more = Experiment.objects.order_by("pk").values_list("pk", flat=True)
-    done, *others = Plan.objects.order_by("pk").values_list("pk", flat=True)
+    done, profiled, *others = Plan.objects.order_by("pk").values_list("pk", flat=True)
     told, *waiting = Hindsight.objects.order_by("pk").values_list("pk", flat=True)
     bodies["HindsightIn"]["properties"]["parameters"] = {"enum": [{}]}
     once = {"plan": others, "hindsight": waiting, "experiment": more, "trace": []}
     names: dict[str, list[Any]] = {
-        "plan": [done, *others, 10**12],
+        "plan": [done, profiled, *others, 10**12],
         "hindsight": [told, *waiting, 10**12],
         "trace": [*Trace.objects.values_list("pk", flat=True), 10**12],
         "experiment": [first, 10**12],
