@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
-START_S = 60.0
+START_S = 180.0
 """How long anything may take to come up, on a busy machine."""
 
 

@@ -85,6 +85,8 @@ class Programme:
     def feasible(self, seconds: float) -> bool | None:
         """Whether every job can be complete at a slot that it has a column for; None: not found out in time."""
         self.close(everyone=True)
+        if not self.rows.columns:
+            return not self.question.bids
         solution = self.rows.solve(seconds)
         return True if solution.values is not None else None if solution.feasible else False
 
