@@ -8,6 +8,7 @@ import numpy as np
 from scheduling.arrays import Floats, Ints
 from scheduling.errors import InvalidField
 from scheduling.split_learning.balanced_greedy import balanced, nowhere
+from scheduling.split_learning.cuts import forbid, overbooked
 from scheduling.split_learning.first_come import longest_path
 from scheduling.split_learning.forward_first import forward_first
 from scheduling.split_learning.forward_schedule import ForwardSlots, schedule
@@ -111,13 +112,17 @@ def assign(instance: Instance, slots: Ints, dual: Floats, rho: float, left: Left
         rows.row(terms, high=there / most)
         # Demands are much alike, so how many clients fit says more to the solver than how many bytes.
         rows.row([(column, 1.0) for column, _ in terms], high=int(np.searchsorted(smallest, there, side="right")))
-    answer = rows.solve(left())
-    if not answer.feasible:
-        raise nowhere(instance)
-    if answer.values is None:
-        return balanced(instance)
-    assignment = np.full(len(demand), -1, dtype=np.int64)
-    for (i, j), column in y.items():
-        if answer.values[column] > 0.5:
-            assignment[j] = i
-    return assignment
+    while True:
+        answer = rows.solve(left())
+        if not answer.feasible:
+            raise nowhere(instance)
+        if answer.values is None:
+            return balanced(instance)
+        assignment = np.full(len(demand), -1, dtype=np.int64)
+        for (i, j), column in y.items():
+            if answer.values[column] > 0.5:
+                assignment[j] = i
+        cuts = overbooked(instance, assignment)
+        if not cuts:
+            return assignment
+        forbid(cuts, rows, y)

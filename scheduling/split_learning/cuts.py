@@ -1,12 +1,13 @@
-"""Sets of clients that are too many for a helper, as cuts of the integer program."""
+"""Sets of clients that are too many for a helper, in time or in memory, as cuts of the integer program."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from scheduling.arrays import Ints
 from scheduling.split_learning.instance import TIMES, Instance
 from scheduling.split_learning.one_helper import cover, too_much
+from scheduling.split_learning.rows import Rows
 
 CUTS_EACH = 3
 """Ways to look for too many clients on a helper."""
@@ -27,6 +28,36 @@ def cuts_for(instance: Instance, i: int, members: Ints, makespan: int, rng: np.r
             continue
         found.add(tuple(few))
         yield _widened(instance, i, few, makespan)
+
+
+def overbooked(instance: Instance, assignment: Ints) -> list[Cut]:
+    """What forbids an assignment that takes a byte too much somewhere; none if it takes none.
+
+    A solver keeps rows to a millionth or so, which is thousands of bytes.
+    """
+    demand, capacity = instance.demand.tolist(), instance.capacity.tolist()
+    cuts = []
+    for i, there in enumerate(capacity):
+        members = np.flatnonzero(assignment == i)
+        members = members[np.argsort(-instance.demand[members], kind="stable")].tolist()
+        if sum(demand[j] for j in members) <= there:
+            continue
+        count = next(n for n in range(1, len(members) + 1) if sum(demand[j] for j in members[:n]) > there)
+        first = max(
+            n for n in range(len(members) - count + 1) if sum(demand[j] for j in members[n : n + count]) > there
+        )
+        few = members[first : first + count]
+        # As many of these or of larger ones are too much, too, and for any helper with no more memory.
+        larger = np.flatnonzero(instance.demand >= demand[few[0]])
+        cuts.append((np.flatnonzero(instance.capacity <= there), np.union1d(larger, few), count - 1))
+    return cuts
+
+
+def forbid(cuts: list[Cut], rows: Rows, columns: Mapping[tuple[int, int], int]) -> None:
+    """Add cuts to a programme whose columns say which helper (first) has which client."""
+    for helpers, who, most in cuts:
+        for i in helpers.tolist():
+            rows.row([(columns[i, j], 1.0) for j in who.tolist() if (i, j) in columns], high=most)
 
 
 def _widened(instance: Instance, i: int, few: Ints, makespan: int) -> Cut:

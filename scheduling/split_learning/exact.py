@@ -11,6 +11,7 @@ from math import ceil, exp, inf
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
+from scheduling.split_learning.balanced_greedy import nowhere
 from scheduling.split_learning.columns import WHOLE
 from scheduling.split_learning.cuts import Cut, cuts_for
 from scheduling.split_learning.descent import descend, excess, shake
@@ -119,9 +120,10 @@ class Exact:
     def _from_whole(self) -> None:
         """Memory is too tight for insertion: ask the solver for any assignment."""
         path = int(np.where(self.instance.fits, self.instance.path, 0).max())
-        found = self.relaxation.whole(self.instance.horizon + path, [], max(1.0, self.left()))
+        until = min(0.0, self.left() - 1.0)
+        found = self.relaxation.whole(self.instance.horizon + path, [], lambda: self.left() - until)
         if found is None:
-            raise NoPlan("memory of the helpers is too small for the clients together, however they are divided")
+            raise nowhere(self.instance)
         if isinstance(found, bool):
             raise NoPlan("no division of the clients among the helpers within memory was found in time")
         self._offer(assigned(self.instance, found))
@@ -153,7 +155,8 @@ class Exact:
             yield self._step("linear program")
             if not self._open:
                 return
-        if found is not None:
+        self.low = max(self.low, prices.low)
+        if found is not None and self.low < self.best:
             self._settle(found)
             yield self._step("linear program, rounded")
 
@@ -189,11 +192,11 @@ class Exact:
                 break
 
     def _round(self, share: Floats) -> None:
-        """Clients that the linear program gives whole to one helper go there; the others are inserted."""
-        most = share.argmax(axis=0)
-        whole = share.max(axis=0) >= WHOLE
-        state = assigned(self.instance, np.where(whole, most, -1))
-        rest = np.flatnonzero(~whole)
+        """Clients that the linear program gives whole to one helper go there as memory allows; the others are
+        inserted.
+        """
+        state = assigned(self.instance, mostly(self.instance, np.where(share >= WHOLE, share, 0)))
+        rest = np.flatnonzero(state.assignment < 0)
         for order in orders(state, rest):
             attempt = state.copy()
             if insert(attempt, order):
@@ -256,9 +259,13 @@ class Exact:
     def _ask(self, makespan: int, seconds: float) -> Iterator[Step]:
         """Look for a plan that ends by then, or later ones where there is none, until nothing came of it for a time."""
         until = self.left() - seconds
-        while self._open and self.left() > until:
+
+        def left() -> float:
+            return min(self.left(), self.left() - until)
+
+        while self._open and left() > 0:
             known = [cut for at, cut in self._cuts if at >= makespan]
-            found = self.relaxation.whole(makespan, known, min(self.left(), self.left() - until))
+            found = self.relaxation.whole(makespan, known, left)
             if found is None:
                 self.low = max(self.low, makespan + 1)
                 makespan, until = self.low, self.left() - seconds

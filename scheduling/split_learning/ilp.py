@@ -7,6 +7,7 @@ import numpy as np
 
 from scheduling.arrays import Floats, Ints
 from scheduling.split_learning.balanced_greedy import balanced, no_room, nowhere
+from scheduling.split_learning.cuts import forbid, overbooked
 from scheduling.split_learning.first_come import first_come, longest_path
 from scheduling.split_learning.forward_first import forward_first
 from scheduling.split_learning.helper import span
@@ -49,12 +50,18 @@ def ilp(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator
     if not programme.write(left):
         yield Step(least, best, "no time left")
         return
-    answer = programme.rows.solve(left())
-    if not answer.feasible:
-        raise nowhere(instance)
-    if answer.values is not None:
+    while True:
+        answer = programme.rows.solve(left())
+        if not answer.feasible:
+            raise nowhere(instance)
+        if answer.values is None:
+            break
         found = programme.plan(answer.values)
-        best = found if best is None or found.makespan < best.makespan else best
+        cuts = overbooked(instance, found.assignment)
+        if not cuts:
+            best = found if best is None or found.makespan < best.makespan else best
+            break
+        forbid(cuts, programme.rows, programme.y)
     yield Step(max(least, answer.whole_bound), best, "integer programme" if answer.optimal else "no time left")
 
 

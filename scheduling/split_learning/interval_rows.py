@@ -27,6 +27,8 @@ LOST = 0.02
 """Units by which a rounded row has to be broken."""
 KINDS = 4
 """Lengths of clients by which rows of a helper are rounded, at most."""
+MOST_UNITS = 10_000
+"""Of memory on a helper: with more next to nothing is left over, and numbers become too large for the solver."""
 TIMES_A_UNIT = 3
 """Rows of memory are rounded by a client's memory, and by the half and the third of it."""
 
@@ -126,7 +128,7 @@ class IntervalRows:
         """Add rounded rows of helper i's memory: so many times what a client takes, as one unit."""
         demand, capacity = self.instance.demand, int(self.instance.capacity[i])
         found = False
-        for size in np.unique(demand[(part > LEAST) & (demand > 0)]):
+        for size in np.unique(demand[(part > LEAST) & (demand > capacity // MOST_UNITS)]):
             for times in range(1, TIMES_A_UNIT + 1):
                 taken, room = times * demand // size, times * capacity // int(size)
                 if (i, int(size), times) in self._seen or taken @ part <= room + LOST:
@@ -160,7 +162,8 @@ class IntervalRows:
 
     def _scarce(self) -> Ints:
         """Helpers whose memory is too small for all clients that fit it."""
-        wanted = np.where(self.instance.fits, self.instance.demand[None], 0).sum(axis=1)
+        # As doubles: whole numbers would overflow.
+        wanted = np.where(self.instance.fits, self.instance.demand[None], 0).sum(axis=1, dtype=np.float64)
         return np.flatnonzero((wanted > self.instance.capacity) & (self.instance.capacity > 0))
 
     def _add(self, i: int, a: int, t: int, unit: int) -> bool:

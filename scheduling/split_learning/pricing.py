@@ -58,6 +58,8 @@ class Prices:
         self.active = self._near.copy()
         self.active[assignment, np.arange(len(assignment))] = True
         self._worth = WORTH / len(path)
+        self.low = 0
+        """No plan ends earlier, slots; also what was proven where a program had no solution to tell of."""
 
     def rise(self, low: int, high: int, left: Left) -> Iterator[Bounded]:
         """Raise the bound: test `high` and then one makespan after another from the bound that this gave, until clients
@@ -68,7 +70,7 @@ class Prices:
             allowed = self.relaxation.allowed(test)
             answer = self._program(allowed, low, test) if allowed.any(axis=0).all() else None
             if answer is None:
-                low = test + 1
+                low = self.low = test + 1
                 test, best, since = low, -inf, 0
                 continue
             span, bound, share, changed = answer

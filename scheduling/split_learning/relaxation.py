@@ -9,7 +9,7 @@ from scipy.sparse import coo_array, csr_array, vstack
 
 from scheduling.arrays import Floats, Ints
 from scheduling.split_learning.columns import Columns
-from scheduling.split_learning.cuts import Cut
+from scheduling.split_learning.cuts import Cut, overbooked
 from scheduling.split_learning.instance import Flags, Instance
 from scheduling.split_learning.interval_rows import IntervalRows
 from scheduling.split_learning.method import Left
@@ -39,6 +39,8 @@ class Relaxation:
         self.rows = IntervalRows(instance)
         self._path = instance.path
         self._fits = instance.fits
+        self._covers: list[Cut] = []
+        """Sets of clients that are too large together for some helpers."""
 
     def allowed(self, makespan: int) -> Flags:
         """Which helper each client may have if all has to be over by then, I x J."""
@@ -65,10 +67,23 @@ class Relaxation:
             if left() <= max(0.0, begun - STALLED) or not self.rows.separate(solved.share, solved.span, makespan):
                 return solved
 
-    def whole(self, makespan: int, cuts: list[Cut], seconds: float) -> Ints | bool | None:
+    def whole(self, makespan: int, cuts: list[Cut], left: Left) -> Ints | bool | None:
         """A helper for each client within memory, the rows so far and cuts, J; None if there is none; False if time is
         up.
         """
+        while True:
+            found = self._whole(makespan, [*cuts, *self._covers], left())
+            if found is None or isinstance(found, bool):
+                return found
+            covers = overbooked(self.instance, found)
+            if not covers:
+                return found
+            self._covers += covers
+            if left() <= 0:
+                return False
+
+    def _whole(self, makespan: int, cuts: list[Cut], seconds: float) -> Ints | bool | None:
+        """The same, with memory as the solver keeps it."""
         able = self.allowed(makespan)
         if not able.any(axis=0).all():
             return None

@@ -98,7 +98,7 @@ def best_orders(instance: Instance, assignment: Ints) -> Plan:
 
 def _check_room(instance: Instance, kept: Ints) -> None:
     for i, name in enumerate(instance.helpers):
-        taken = int(instance.demand[kept == i].sum())
+        taken = sum(instance.demand[kept == i].tolist())
         if taken > instance.capacity[i]:
             raise NoPlan(f"helper {name} has {instance.capacity[i]} bytes, and the clients it keeps need {taken}")
 

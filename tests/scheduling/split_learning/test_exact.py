@@ -154,8 +154,42 @@ def test_every_method_keeps_the_constraints(name: str) -> None:
 def test_memory_that_no_division_fits_is_told() -> None:
     instance = draw(np.random.default_rng(1), clients=3, helpers=2)
     tight = replace(instance, demand=np.array([3, 3, 3]), capacity=np.array([5, 5]))
-    with pytest.raises(NoPlan, match="memory of the helpers is too small"):
+    with pytest.raises(NoPlan, match="client client-2 needs 3 bytes"):
         all_steps(tight)
+
+
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_a_byte_too_little_is_too_little(name: str) -> None:
+    instance = draw(np.random.default_rng(1), clients=4, helpers=2)
+    half = 5 * 10**9
+    tight = replace(instance, demand=half + np.array([1, 1, 1, 0]), capacity=2 * half + np.array([0, half // 10]))
+    with pytest.raises(NoPlan):
+        all_steps(tight, name)
+
+
+@pytest.mark.parametrize("name", ["admm", "exact", "ilp"])
+def test_memory_is_kept_to_the_byte(name: str) -> None:
+    rng, seed = fresh()
+    for _ in range(20):
+        instance = draw(rng, clients=5, helpers=2, longest=4)
+        demand = int(rng.choice([10**3, 10**9, 10**16])) + rng.integers(0, 3, 5)
+        tight = replace(instance, demand=demand, capacity=np.array([demand[:2].sum(), demand[2:].sum()]))
+        least = least_makespan(tight)
+        for step in all_steps(tight, name, times=100):
+            assert least is not None
+            assert step.lower_bound <= least, seed
+            if step.plan is not None:
+                assert violations(step.plan) == [], seed
+
+
+def test_clients_of_a_byte_and_of_petabytes_are_planned() -> None:
+    instance = draw(np.random.default_rng(1), clients=3, helpers=2)
+    petabytes = 10**17
+    unlike = replace(instance, demand=np.array([1, petabytes, petabytes]), capacity=np.full(2, petabytes + 5))
+    last = all_steps(unlike)[-1]
+    assert last.plan is not None
+    assert violations(last.plan) == []
+    assert last.lower_bound == last.plan.makespan == least_makespan(unlike)
 
 
 def test_memory_that_only_one_division_fits_is_found() -> None:

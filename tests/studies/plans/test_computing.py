@@ -11,7 +11,7 @@ from django.db.models import F
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.methods import answer_of
 from studies.models import Plan
-from studies.plans import child, computing, states
+from studies.plans import child, computing, readings, states
 from studies.plans.computing import Course, compute_next
 from studies.work.rows import Stage, WorkState
 from tests.studies.plans.conftest import asked, large, tiny
@@ -53,7 +53,8 @@ def test_what_has_no_plan_says_why(alice: User) -> None:
     assert compute_next()
     plan = after(plan)
     assert plan.state == WorkState.FAILED
-    assert "memory of the helpers" in plan.error
+    assert "no assignment of clients to helpers is within memory" in plan.error
+    assert any(f"client {name} needs" in plan.error for name in readings.names(plan)[1])
 
 
 def test_a_cancelled_plan_ends_in_the_middle_of_a_step_and_keeps_the_best_it_has(alice: User) -> None:
