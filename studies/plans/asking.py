@@ -1,13 +1,14 @@
 """Asking for plans: for an instance, for the same one under other methods, for one with another helper."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from auctions.errors import AuctionError
+from auctions.errors import AuctionError, WrongState
 from cluster.clock import now
 from scheduling.arrays import Json
 from scheduling.errors import InvalidField
@@ -41,10 +42,11 @@ def ask(owner: User, wish: Wish, request: Once = NO_KEY) -> Plan:
 
 def ask_other_methods(owner: User, plan: Plan) -> list[Plan]:
     """Ask for the same instance, budget and seed under each method that was not asked yet; raises TooManyWait."""
-    asked = {plan.method, *plan.others.filter(question=Question.METHOD).values_list("method", flat=True)}
     wish = _wish_of(plan)
-    others = [replace(wish, method=name) for name in METHODS if name not in asked]
-    return _keep(owner, others, of=plan, question=Question.METHOD)
+    with _one_by_one(owner, plan):
+        asked = {plan.method, *plan.others.filter(question=Question.METHOD).values_list("method", flat=True)}
+        others = [replace(wish, method=name) for name in METHODS if name not in asked]
+        return _keep(owner, others, of=plan, question=Question.METHOD)
 
 
 def ask_one_more_helper(owner: User, plan: Plan, request: Once = NO_KEY) -> Plan:
@@ -71,12 +73,16 @@ def ask_other_slots(owner: User, plan: Plan) -> list[Plan]:
     """
     if plan.origin is None:
         raise InvalidField("slot_ms", "the times of this instance are given in slots; a scenario or profile has others")
-    asked = {plan.slot_ms, *plan.others.filter(question=Question.SLOT).values_list("slot_ms", flat=True)}
-    lengths = sorted({max(1, round(plan.slot_ms * factor)) for factor in SLOT_FACTORS} - asked)
+    there = plan.others.filter(question=Question.SLOT).values_list("slot_ms", flat=True)
+    lengths = sorted({max(1, round(plan.slot_ms * factor)) for factor in SLOT_FACTORS} - {plan.slot_ms, *there})
     wish = _wish_of(plan)
     found = [_at_slot(plan.origin, length) for length in lengths if length <= LONGEST_SLOT_MS]
     others = [replace(wish, instance=instance, origin=origin) for instance, origin in found]
-    return _keep(owner, others, of=plan, question=Question.SLOT)
+    with _one_by_one(owner, plan):
+        asked = set(there.all())  # again: somebody may have asked meanwhile
+        return _keep(
+            owner, [one for one in others if one.instance.slot_ms not in asked], of=plan, question=Question.SLOT
+        )
 
 
 def _at_slot(origin: Json, slot_ms: int) -> tuple[Instance, Json]:
@@ -97,6 +103,18 @@ def wake() -> None:
     waking.wake("studies.tasks.compute_plans", queue="plans")  # by name: the task calls this module
 
 
+@contextmanager
+def _one_by_one(owner: User, plan: Plan | None) -> Iterator[None]:
+    """A transaction in which nobody asks for the same owner, or beside the same plan; raises WrongState if that was
+    deleted.
+    """
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=owner.pk)
+        if plan is not None and not list(Plan.objects.select_for_update().filter(pk=plan.pk).values_list("pk")):
+            raise WrongState(f"Plan {plan.pk} was deleted.")
+        yield
+
+
 def _wish_of(plan: Plan) -> Wish:
     return Wish(
         instance=read_split_learning(plan.instance),
@@ -111,7 +129,7 @@ def _wish_of(plan: Plan) -> Wish:
 def _keep(
     owner: User, wishes: Sequence[Wish], *, of: Plan | None, question: Question, request: Once = NO_KEY
 ) -> list[Plan]:
-    with transaction.atomic():
+    with _one_by_one(owner, of):
         under_way = Plan.objects.filter(owner=owner, state__in=OPEN).count()
         if under_way + len(wishes) > MOST_WAITING:
             raise TooManyWait(f"{under_way} plans of yours wait or are computed; at most {MOST_WAITING} may.")

@@ -124,11 +124,12 @@ def _links(root: Json, clients: list[Json], names: list[list[str]]) -> tuple[Flo
     of_all = _rates("", root, (0.0, 0.0), "all")
     for j, row in enumerate(clients):
         both[:, :, j] = np.array(_rates(f"clients[{j}]", row, of_all, row["name"]))[:, None]
+    places = [{name: n for n, name in enumerate(known)} for known in names]
     for n, link in enumerate(check_list("links", root.get("links", []))):
         given = check_object(f"links[{n}]", link, required=("client", "helper"), optional=RATES)
         i, j = (
             _number_of(f"links[{n}].{kind}", given[kind], known)
-            for kind, known in zip(("helper", "client"), names, strict=True)
+            for kind, known in zip(("helper", "client"), places, strict=True)
         )
         both[:, i, j] = _rates(f"links[{n}]", given, (both[0, i, j], both[1, i, j]), f"{given['client']}")
     missing = np.argwhere(both.min(axis=0) == 0)
@@ -150,10 +151,10 @@ def _rates(field: str, row: Json, otherwise: tuple[float, float], who: str) -> t
     return up, down
 
 
-def _number_of(field: str, name: object, known: list[str]) -> int:
-    if name not in known:
-        raise InvalidField(field, f"expected one of {', '.join(known[:10])}, got {shown(name)}")
-    return known.index(str(name))
+def _number_of(field: str, name: object, known: dict[str, int]) -> int:
+    if not isinstance(name, str) or name not in known:
+        raise InvalidField(field, f"expected one of {', '.join(list(known)[:10])}, got {shown(name)}")
+    return known[name]
 
 
 def _number(field: str, value: object, low: float, high: float, who: str) -> float:

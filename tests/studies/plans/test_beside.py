@@ -5,6 +5,7 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
+from auctions.errors import WrongState
 from scheduling.errors import InvalidField
 from scheduling.split_learning.methods import METHODS
 from studies.models import Plan
@@ -87,6 +88,15 @@ def test_too_many_at_once_are_refused(api: APIClient, alice: User, monkeypatch: 
     monkeypatch.setattr(asking, "MOST_WAITING", 2)
     assert api.post(f"{where}/methods").status_code == 409
     assert Plan.objects.count() == 1
+
+
+def test_nothing_is_asked_beside_a_plan_that_was_deleted(alice: User) -> None:
+    plan = ask(alice, Wish.from_json({"scenario": SCENARIO}))
+    Plan.objects.filter(pk=plan.pk).delete()
+    for beside in (asking.ask_other_methods, asking.ask_one_more_helper, asking.ask_other_slots):
+        with pytest.raises(WrongState, match="was deleted"):
+            beside(alice, plan)
+    assert not Plan.objects.exists()
 
 
 def test_times_that_would_be_too_long_under_noise_are_blamed_on_the_spread(alice: User) -> None:
