@@ -37,7 +37,7 @@ NEARLY = 1.03
 ASK_LONGER = 8
 """The first slices of the integer program are longer: it often is done at once."""
 KICKS = 4
-"""Clients that are moved at most before the walk descends again."""
+"""Clients that are moved at most before the walk descends again; with many clients it is one."""
 PATIENCE = 300
 """Descents without less excess than ever on this walk, after which another begins at the best assignment."""
 MOST_CHOICES = 10_000
@@ -46,7 +46,7 @@ SEEDS = 200
 """Rows that the linear program begins with, about."""
 WARMTH = 0.3
 """Slots of excess that a walk puts up with now and then, in the mean."""
-NEAR = 2
+NEAR = 3
 """Slots below the best at which a walk among many clients aims, at most."""
 RISE = 0.5
 """Of the time that is left, for the bound of many clients."""
@@ -215,7 +215,7 @@ class Exact:
                 self._walk_anew(self._aim())
                 continue
             state = walker.copy()
-            shake(state, self.best, 1 + self._stuck % KICKS, self.rng)
+            shake(state, self.best, 1 if self._large else 1 + self._stuck % KICKS, self.rng)
             descend(state, target, WORK, int(self.rng.integers(1 << 30)))
             if self._better(state):
                 yield self._step("descent")
