@@ -9,13 +9,15 @@ from scipy.sparse import coo_array, csr_array
 from scheduling.arrays import Floats, Ints
 from scheduling.split_learning.instance import Flags
 
+OTHERS = 2
+"""The makespan, and slots by which rows may be more."""
 WHOLE = 0.999
 """A client of whom a helper has this much is there whole."""
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """A column for each pair of a helper and a client that is allowed; other columns may follow them."""
+    """A column for each allowed pair of a helper and a client; OTHERS more follow them (IntervalRows.matrix)."""
 
     allowed: Flags
     """I x J."""
@@ -41,10 +43,10 @@ class Columns:
         place[self.pairs] = np.arange(len(self))
         return place.reshape(self.allowed.shape)
 
-    def once(self, more: int) -> csr_array:
-        """A row for each client that counts it, J x (columns and `more`)."""
+    def once(self) -> csr_array:
+        """A row for each client that counts it, J x (columns and OTHERS)."""
         at = (self.clients, np.arange(len(self)))
-        return csr_array(coo_array((np.ones(len(self)), at), shape=(self.allowed.shape[1], len(self) + more)))
+        return csr_array(coo_array((np.ones(len(self)), at), shape=(self.allowed.shape[1], len(self) + OTHERS)))
 
     def share(self, values: Floats) -> Floats:
         """Which part of each client each helper has, I x J."""

@@ -38,8 +38,6 @@ class Bounded:
     """Which part of each client each helper has in the last program, I x J."""
     worth: Flags
     """Helpers that may matter for a client, I x J."""
-    span: float
-    """The makespan of the last program, slots."""
 
 
 class Prices:
@@ -77,7 +75,7 @@ class Prices:
             since = 0 if bound > best + RISES or span > bound + CLOSE else since + 1
             best = max(best, bound)
             low = max(low, min(ceil(bound - TOLERANCE * test), test + 1))
-            yield Bounded(low, share, self.active | self._near | (share > 0), span)
+            yield Bounded(low, share, self.active | self._near | (share > 0))
             if low > test or not changed or since >= SETTLED:
                 if test == low:
                     break

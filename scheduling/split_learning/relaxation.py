@@ -124,7 +124,7 @@ def minimised(
     limits[:-2, 1] = np.inf
     limits[-2:] = ranges
     # The stubs know no sparse matrices here; milp does, and takes several times as long over a linear program.
-    equal, unequal = cast(Any, columns.once(2)), cast(Any, rows)
+    equal, unequal = cast(Any, columns.once()), cast(Any, rows)
     ones = np.ones(columns.allowed.shape[1])
     found = linprog(cost, A_ub=unequal, b_ub=right, A_eq=equal, b_eq=ones, bounds=cast(Any, limits), method=METHOD)
     if found.status == 2:
@@ -144,7 +144,7 @@ def _integers(
         np.append(np.zeros(len(columns)), [1.0, 0.0]),
         integrality=np.append(np.ones(len(columns), dtype=np.int64), [0, 0]),
         bounds=Bounds(low, high),
-        constraints=[LinearConstraint(rows, -np.inf, right), LinearConstraint(columns.once(2), 1, 1)],
+        constraints=[LinearConstraint(rows, -np.inf, right), LinearConstraint(columns.once(), 1, 1)],
         options={"time_limit": max(0.05, seconds)},
     )
 
