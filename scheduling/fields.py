@@ -57,13 +57,15 @@ def check_integer(field: str, value: object, *, low: int = 0, high: int = LARGES
 
 
 def check_fraction(field: str, value: object, *, low: int = 0, high: int = LARGEST_INTEGER) -> Fraction:
-    """An exact rational in `[low, high]`: an integer, a decimal, or a string such as "7/3"."""
+    """An exact rational in `[low, high]`: an integer, a decimal, or a string such as "7/3", in ASCII digits."""
     exact: Fraction
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction, str)):
         raise InvalidField(field, f"expected a number, got {shown(value)}")
     try:
         if isinstance(value, (str, Decimal)) and (len(str(value)) > 60 or abs(_exponent(str(value))) > 40):
             raise ValueError("too long")
+        if isinstance(value, str) and (not value.isascii() or "_" in value):
+            raise ValueError("other digits, or underscores")
         exact = Fraction(value)
     except (ValueError, ZeroDivisionError, OverflowError):
         raise InvalidField(field, f"expected a finite number, got {shown(value)}") from None

@@ -46,13 +46,7 @@ def read_split_learning(document: object) -> Instance:
         **times,
         demand=_memory("clients", "demand_gb", clients, names[1]),
         capacity=_memory("helpers", "memory_gb", helpers, names[0]),
-        switch=np.array(
-            [
-                check_integer(f"helpers[{i}].switch", row.get("switch", 0), high=LARGEST_SLOTS)
-                for i, row in enumerate(helpers)
-            ],
-            dtype=np.int64,
-        ),
+        switch=_switch(helpers, names[0]),
         helpers=names[0],
         clients=names[1],
         slot_ms=check_integer("slot_ms", root.get("slot_ms", 1), low=1, high=10**9),
@@ -110,6 +104,17 @@ def _names(kind: str, rows: list[Json]) -> tuple[str, ...]:
             raise InvalidField(f"{kind}s[{n}].name", f"expected 1 to 100 characters, got {shown(name)}")
         found.append(name)
     return tuple(found)
+
+
+def _switch(rows: list[Json], who: tuple[str, ...]) -> Ints:
+    """Slots."""
+    found = []
+    for n, row in enumerate(rows):
+        try:
+            found.append(check_integer(f"helpers[{n}].switch", row.get("switch", 0), high=LARGEST_SLOTS))
+        except InvalidField as error:
+            raise InvalidField(error.field, f"{error.problem} ({who[n]})") from None
+    return np.array(found, dtype=np.int64)
 
 
 def _memory(name: str, key: str, rows: list[Json], who: tuple[str, ...]) -> Ints:

@@ -16,6 +16,8 @@ LARGEST_SLOTS = 10**9
 LARGEST_BYTES = 10**18 // 2
 MOST_CLIENTS = 5_000
 MOST_HELPERS = 500
+NAMED = 3
+"""Clients and helpers that are named where all together are at fault."""
 TIMES = ("release", "forward", "gap", "backward", "tail")
 
 
@@ -140,4 +142,15 @@ class Instance:
             )
         needed, there = sum(self.demand.tolist()), sum(self.capacity.tolist())
         if needed > there:
-            raise InvalidField("demand", f"clients need {needed} bytes together, helpers have {there}")
+            raise InvalidField(
+                "demand",
+                f"clients need {needed} bytes together, helpers have {there}"
+                f" ({_largest(self.helpers, self.capacity)}); clients: {_largest(self.clients, self.demand)}",
+            )
+
+
+def _largest(names: tuple[str, ...], amounts: Ints) -> str:
+    """Who has most, and how many others there are."""
+    first = np.argsort(-amounts, kind="stable")[:NAMED]
+    others = len(names) - len(first)
+    return ", ".join(f"{names[n]} {amounts[n]}" for n in first) + (f" and {others} more" if others else "")
