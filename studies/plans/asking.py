@@ -51,11 +51,18 @@ def ask_other_methods(owner: User, plan: Plan) -> list[Plan]:
 
 def ask_one_more_helper(owner: User, plan: Plan, request: Once = NO_KEY) -> Plan:
     """Ask for it with one helper more than the largest that was asked so far; raises TooManyWait, InvalidField."""
-    largest = plan.others.filter(question=Question.HELPER).order_by("-helpers", "-pk").first() or plan
     wish = _wish_of(plan)
-    instance = one_more_helper(read_split_learning(largest.instance))
-    wishes = [replace(wish, instance=instance)]
-    return _keep(owner, wishes, of=plan, question=Question.HELPER, request=request)[0]
+    while True:
+        largest = _largest(plan)
+        wishes = [replace(wish, instance=one_more_helper(read_split_learning(largest.instance)))]
+        with _one_by_one(owner, plan):
+            if _largest(plan).pk == largest.pk:  # nobody asked meanwhile
+                return _keep(owner, wishes, of=plan, question=Question.HELPER, request=request)[0]
+
+
+def _largest(plan: Plan) -> Plan:
+    """The plan itself, or what was asked for beside it with most helpers."""
+    return plan.others.filter(question=Question.HELPER).order_by("-helpers", "-pk").first() or plan
 
 
 def ask_other_slots(owner: User, plan: Plan) -> list[Plan]:

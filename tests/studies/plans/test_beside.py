@@ -7,11 +7,13 @@ from rest_framework.test import APIClient
 
 from auctions.errors import WrongState
 from scheduling.errors import InvalidField
+from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.methods import METHODS
 from studies.models import Plan
 from studies.plans import asking
 from studies.plans.api.examples import DESCRIBED
 from studies.plans.asking import ask
+from studies.plans.more import one_more_helper
 from studies.plans.noise import Draws, noise_of
 from studies.plans.wish import Wish
 from tests.studies.plans.conftest import URL, asked, tiny
@@ -51,6 +53,20 @@ def test_each_helper_that_is_asked_for_is_one_more_but_a_key_is_one_request(api:
     assert [row["plan"]["helpers"] for row in rows] == [2, 3, 4]
     assert rows[0]["brings"] is None
     assert rows[1]["brings"] == rows[0]["plan"]["makespan"] - rows[1]["plan"]["makespan"] >= 0
+
+
+def test_who_asks_for_a_helper_meanwhile_gets_another_number(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = asked(alice)
+    sizes = []
+
+    def other_first(instance: Instance) -> Instance:
+        monkeypatch.setattr(asking, "one_more_helper", one_more_helper)
+        sizes.append(asking.ask_one_more_helper(alice, plan).helpers)
+        return one_more_helper(instance)
+
+    monkeypatch.setattr(asking, "one_more_helper", other_first)
+    sizes.append(asking.ask_one_more_helper(alice, plan).helpers)
+    assert sizes == [3, 4]
 
 
 def test_lengths_of_slots_are_asked_once_and_compared_in_milliseconds(api: APIClient, alice: User) -> None:
