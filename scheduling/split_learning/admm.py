@@ -8,8 +8,8 @@ import numpy as np
 from scheduling.arrays import Floats, Ints
 from scheduling.errors import InvalidField
 from scheduling.split_learning.balanced_greedy import balanced, nowhere
+from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.cuts import forbid, overbooked
-from scheduling.split_learning.first_come import longest_path
 from scheduling.split_learning.forward_first import forward_first
 from scheduling.split_learning.forward_schedule import ForwardSlots, schedule
 from scheduling.split_learning.instance import Instance
@@ -59,9 +59,9 @@ class Admm:
     def __call__(self, instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator[Step]:
         """Yield a step a round, with the best plan so far; raises NoPlan where memory allows no assignment.
 
-        It proves nothing, so the bound is a client's longest path.
+        It proves nothing, so the bound is what no plan avoids.
         """
-        least = longest_path(instance)
+        least = unavoidable(instance)
         best: Plan | None = None
         for number, done in enumerate(self.iterate(instance, left), 1):
             if best is None or done.plan.makespan < best.makespan:

@@ -1,8 +1,8 @@
 """The exact method: bounds and plans that meet.
 
-Bounds: the longest unavoidable path, then the linear program over assignments, then its integer version in which each
-helper's clients are looked at exactly and sets that one helper cannot do in time are forbidden. Plans: insertion,
-the rounded linear program, descent towards the bound, and what the integer version finds.
+Bounds: the longest unavoidable path or the work there is, then the linear program over assignments, then its integer
+version in which each helper's clients are looked at exactly and sets that one helper cannot do in time are forbidden.
+Plans: insertion, the rounded linear program, descent towards the bound, and what the integer version finds.
 """
 
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ import numpy as np
 
 from scheduling.arrays import Floats, Ints
 from scheduling.split_learning.balanced_greedy import nowhere
+from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.columns import WHOLE
 from scheduling.split_learning.cuts import Cut, cuts_for
 from scheduling.split_learning.descent import descend, excess, shake
-from scheduling.split_learning.first_come import longest_path
 from scheduling.split_learning.insertion import insert, orders
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.interval_rows import TOLERANCE
@@ -29,6 +29,10 @@ from scheduling.split_learning.switching import charged
 
 WORK = 200_000
 """Schedules of a helper that one descent may try."""
+STRETCH = 3_000_000
+"""Clients in schedules between two looks at the clock: half a second."""
+MOST_TOGETHER = 500
+"""Clients of a helper, in the mean, up to which descents are worth their time: of more a single move takes long."""
 FIRST_SLICE = 0.1
 """Seconds that search and integer program have in turn at first."""
 SLICES_GROW = 1.5
@@ -48,6 +52,8 @@ WARMTH = 0.3
 """Slots of excess that a walk puts up with now and then, in the mean."""
 NEAR = 3
 """Slots below the best at which a walk among many clients aims, at most."""
+FIRST = 0.2
+"""Of the time that is left, for insertion with schedules, after which it goes by sums, and for the first descent."""
 RISE = 0.5
 """Of the time that is left, for the bound of many clients."""
 TOO_LONG = 0.2
@@ -63,7 +69,7 @@ class Exact:
         self.left = left
         self.rng = rng
         self.relaxation = Relaxation(self.instance)
-        self.low = longest_path(self.instance)
+        self.low = unavoidable(self.instance)
         self.plan: Plan | None = None
         self._state: State | None = None
         self._walker: State | None = None
@@ -82,12 +88,12 @@ class Exact:
             self._from_whole()
         yield self._step("insertion")
         if self._open:
-            self._walk_anew(self.low)
+            self._walk_anew(self.low, self.left() * (1 - FIRST))
             yield self._step("descent")
         if self._open:
             yield from self._rise() if self._large else self._bound()
         seconds, asked = FIRST_SLICE, 0
-        while self._open:
+        while self._open and not self._crowded:
             yield from self._search(seconds)
             asked += 1
             if self._open and not self._large:
@@ -112,9 +118,12 @@ class Exact:
     def _insert(self) -> None:
         everyone = np.arange(len(self.instance.clients))
         empty = nobody(self.instance)
+        until = self.left() * (1 - FIRST)
         for order in orders(empty, everyone):
+            if self.plan is not None and self.left() <= until:
+                break
             state = empty.copy()
-            if insert(state, order):
+            if insert(state, order, lambda: self.left() - until):
                 self._offer(state)
 
     def _from_whole(self) -> None:
@@ -141,7 +150,11 @@ class Exact:
 
     @property
     def _large(self) -> bool:
-        return self.instance.release.size > MOST_CHOICES
+        return self.instance.release.size > MOST_CHOICES or self._crowded
+
+    @property
+    def _crowded(self) -> bool:
+        return len(self.instance.clients) > MOST_TOGETHER * len(self.instance.helpers)
 
     def _rise(self) -> Iterator[Step]:
         """Many clients: test one makespan after another from below; then search among the columns that may matter."""
@@ -163,7 +176,7 @@ class Exact:
     def _settle(self, found: Bounded) -> None:
         """Each client where it has the largest part and memory allows; what is best of it is where the walk goes on."""
         state = assigned(self.instance, mostly(self.instance, found.share))
-        if not insert(state, np.flatnonzero(state.assignment < 0)):
+        if not insert(state, np.flatnonzero(state.assignment < 0), self.left):
             return
         self._state, self._worth = state, found.worth
         self._walk_anew(self._aim())
@@ -172,8 +185,9 @@ class Exact:
         """Bisect for the least makespan the linear program allows; first whether anything better is possible at all."""
         if self._state is not None:
             # The rows that the best assignment breaks save most of the search for them.
-            while self.relaxation.add_broken(self._state.assignment, self.low) and len(self.relaxation.rows) < SEEDS:
-                pass
+            while self._open and self.relaxation.add_broken(self._state.assignment, self.low):
+                if len(self.relaxation.rows) >= SEEDS:
+                    break
         high = self.best - 1
         middle = high
         while self._open and self.low <= high:
@@ -199,7 +213,7 @@ class Exact:
         rest = np.flatnonzero(state.assignment < 0)
         for order in orders(state, rest):
             attempt = state.copy()
-            if insert(attempt, order):
+            if insert(attempt, order, self.left):
                 self._offer(attempt)
                 break
 
@@ -216,7 +230,7 @@ class Exact:
                 continue
             state = walker.copy()
             shake(state, self.best, 1 if self._large else 1 + self._stuck % KICKS, self.rng)
-            descend(state, target, WORK, int(self.rng.integers(1 << 30)))
+            self._descend(state, target, turn=int(self.rng.integers(1 << 30)))
             if self._better(state):
                 yield self._step("descent")
             over = excess(state, target)
@@ -233,14 +247,24 @@ class Exact:
         low = max(self.low, self.best - NEAR) if self._large else self.low
         return int(self.rng.integers(low, self.best))
 
-    def _walk_anew(self, target: int) -> None:
-        """Begin at the best assignment, towards another target."""
+    def _walk_anew(self, target: int, until: float = 0.0) -> None:
+        """Begin at the best assignment, towards another target; so many seconds have to be left."""
         if self._state is None:
             return
         self._walker, self._target, self._stuck = self._state.copy()._replace(worth=self._worth), target, 0
-        descend(self._walker, target, WORK)
+        self._descend(self._walker, target, until=until)
         self._least = excess(self._walker, target)
         self._better(self._walker)
+
+    def _descend(self, state: State, target: int, *, work: int = WORK, turn: int = 0, until: float = 0.0) -> None:
+        """Descend while there is time, unless helpers have so many clients that a look at the clock would be late."""
+        most = int(state.size.max())
+        while work > 0 and most <= MOST_TOGETHER and self.left() > until:
+            each = min(work, STRETCH // most)
+            over = descend(state, target, each, turn)
+            work -= each
+            if over > 0:
+                break
 
     def _better(self, state: State) -> bool:
         return (state.makespan < self.best and self._offer(state)) or self._polish(state)
@@ -287,7 +311,7 @@ class Exact:
     def _mend(self, assignment: Ints, makespan: int) -> bool:
         """Whether a few moves make an assignment that some helpers cannot do one that is better than the best."""
         state = assigned(self.instance, assignment)
-        descend(state, makespan, WORK // 10)
+        self._descend(state, makespan, work=WORK // 10)
         return self._better(state)
 
     def _look_at(self, assignment: Ints, makespan: int, *, learn: bool = True) -> tuple[bool, list[Cut]]:

@@ -5,7 +5,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from scheduling.arrays import Ints
-from scheduling.split_learning.helper import FAR
+from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import Step
 from scheduling.split_learning.plan import Pieces, Plan
@@ -60,11 +60,6 @@ def _serve(flat: Instance, i: int, members: list[int], passes: tuple[list[Pieces
             heappush(queue, (end + gap[j], j, 1))
 
 
-def longest_path(instance: Instance) -> int:
-    """A bound: the slots of the client whose best helper alone is the slowest."""
-    return int(np.where(instance.fits, instance.path, FAR).min(axis=0).max())
-
-
 def told(plan: Plan, note: str) -> Step:
     """The only step of a method that makes one plan and proves nothing."""
-    return Step(longest_path(plan.instance), plan, note)
+    return Step(unavoidable(plan.instance), plan, note)

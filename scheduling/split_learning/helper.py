@@ -7,6 +7,8 @@ from scheduling.split_learning.compiled import inner, kernel
 
 FAR = 1 << 60
 """A slot that never comes, and a priority above all."""
+MANY = 40
+"""Clients from which on heaps are faster than to look at all passes whenever one begins."""
 
 
 @kernel
@@ -27,7 +29,7 @@ def run(
     One that arrives interrupts a pass with a smaller key, if `preemptive`. Fills the slots at which passes are
     complete. A pass of 0 slots is complete when it is there. Where `rows` has rows, and 4 n are enough, it is filled
     with (client, 0 forward or 1 backward, start, end) in order of time. Returns how many of them. Times in slots,
-    arrays of n.
+    arrays of n. O(n log n).
     """
     n = len(release)
     left = np.empty(2 * n, np.int64)
@@ -38,6 +40,8 @@ def run(
         ready[j], ready[n + j] = release[j], FAR
         key[j] = key_forward[j] if forward[j] else FAR
         key[n + j] = key_backward[j] if backward[j] else FAR
+    if n >= MANY:
+        return _run_many(left, ready, key, gap, ended_forward, ended_backward, rows, preemptive)
     to_do = 2 * n
     count = 0
     now = 0
@@ -61,6 +65,90 @@ def run(
         else:
             ended_backward[best - n] = now
     return count
+
+
+@inner
+def _run_many(
+    left: Ints,
+    ready: Ints,
+    key: Ints,
+    gap: Ints,
+    ended_forward: Ints,
+    ended_backward: Ints,
+    rows: Ints,
+    preemptive: bool,
+) -> int:
+    """The same for many clients: those to come and those that are there are in heaps."""
+    n = len(gap)
+    coming, able = np.empty(2 * n, np.int64), np.empty(2 * n, np.int64)
+    expected, there, count, now = 0, 0, 0, 0
+    last = -key
+    for j in range(n):
+        expected = _push(coming, expected, j, ready, ready)
+    while expected or there:
+        if not there:
+            now = max(now, int(ready[coming[0]]))
+        while expected and ready[coming[0]] <= now:
+            there = _push(able, there, coming[0], last, ready)
+            expected = _pop(coming, expected, ready, ready)
+        best = able[0]
+        end = now + left[best]
+        while preemptive and expected and ready[coming[0]] < end:
+            new = coming[0]
+            there = _push(able, there, new, last, ready)
+            expected = _pop(coming, expected, ready, ready)
+            if key[new] > key[best]:
+                end = ready[new]
+        if len(rows) and end > now:
+            count = _write(rows, count, best % n, best // n, now, end)
+        left[best] -= end - now
+        now = int(end)
+        if left[best] > 0:
+            continue
+        # Nobody who came meanwhile goes before it, as that would have interrupted it: it still is the first.
+        there = _pop(able, there, last, ready)
+        if best < n:
+            ended_forward[best] = now
+            ready[n + best] = now + gap[best]
+            expected = _push(coming, expected, n + best, ready, ready)
+        else:
+            ended_backward[best - n] = now
+    return count
+
+
+@inner
+def _before(a: int, b: int, first: Ints, second: Ints) -> bool:
+    """By the first key, the second, the number."""
+    if first[a] != first[b]:
+        return bool(first[a] < first[b])
+    return bool(second[a] < second[b] or (second[a] == second[b] and a < b))
+
+
+@inner
+def _push(heap: Ints, size: int, new: int, first: Ints, second: Ints) -> int:
+    """One more in a heap of `size`; returns how many there are then."""
+    at = size
+    while at and _before(new, heap[(at - 1) // 2], first, second):
+        heap[at] = heap[(at - 1) // 2]
+        at = (at - 1) // 2
+    heap[at] = new
+    return size + 1
+
+
+@inner
+def _pop(heap: Ints, size: int, first: Ints, second: Ints) -> int:
+    """Without the first one; returns how many are left."""
+    moved = heap[size - 1]
+    at, child = 0, 1
+    while child < size - 1:
+        if child + 1 < size - 1 and _before(heap[child + 1], heap[child], first, second):
+            child += 1
+        if _before(moved, heap[child], first, second):
+            break
+        heap[at] = heap[child]
+        at, child = child, 2 * child + 1
+    heap[at] = moved
+    return size - 1
 
 
 @inner

@@ -7,8 +7,9 @@ import numpy as np
 
 from scheduling.arrays import Floats, Ints
 from scheduling.split_learning.balanced_greedy import balanced, no_room, nowhere
+from scheduling.split_learning.bounds import longest_path
 from scheduling.split_learning.cuts import forbid, overbooked
-from scheduling.split_learning.first_come import first_come, longest_path
+from scheduling.split_learning.first_come import first_come
 from scheduling.split_learning.forward_first import forward_first
 from scheduling.split_learning.helper import span
 from scheduling.split_learning.instance import TIMES, Instance

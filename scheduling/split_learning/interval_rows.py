@@ -9,6 +9,7 @@ of few kinds fill a helper almost to the end, as measured devices do, this is wo
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -29,6 +30,8 @@ KINDS = 4
 """Lengths of clients by which rows of a helper are rounded, at most."""
 MOST_UNITS = 10_000
 """Of memory on a helper: with more next to nothing is left over, and numbers become too large for the solver."""
+MOST_TIMES = 1_000
+"""Releases, and slots that follow, that are looked at together; of more every so many, and then all around the best."""
 TIMES_A_UNIT = 3
 """Rows of memory are rounded by a client's memory, and by the half and the third of it."""
 
@@ -144,19 +147,19 @@ class IntervalRows:
         on = work > LEAST
         if not on.any():
             return False
-        release, after = np.unique(releases[on]), np.unique(afters[on])
-        load = np.zeros((len(release), len(after)))
-        np.add.at(load, (np.searchsorted(release, releases[on]), np.searchsorted(after, afters[on])), work[on])
-        load = load[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]
-        free = span - release[:, None] - after[None]
-        over = np.where(load > LEAST, load - (free if unit == 1 else free // unit), -np.inf)
+        load = _Load(work[on], releases[on], afters[on], span, unit)
+        release, after = load.times()
+        over = load.over(release, after)
         least = TOLERANCE * max(1.0, span) if unit == 1 else LOST
         found = False
         for _ in range(EACH_TIME):
-            a, t = np.unravel_index(over.argmax(), over.shape)
-            if over[a, t] <= least:
+            a, t = (int(at) for at in np.unravel_index(over.argmax(), over.shape))
+            most, start, tail = float(over[a, t]), int(release[a]), int(after[t])
+            if MOST_TIMES in over.shape:
+                most, start, tail = load.near(release, after, a, t)
+            if most <= least:
                 break
-            found |= self._add(i, int(release[a]), int(after[t]), unit)
+            found |= self._add(i, start, tail, unit)
             over[max(0, a - 2) : a + 3, max(0, t - 2) : t + 3] = -np.inf
         return found
 
@@ -176,3 +179,54 @@ class IntervalRows:
         who = np.flatnonzero(slots)
         self._rows.append(Row(i, who, slots[who], a + t, unit))
         return True
+
+
+@dataclass(frozen=True)
+class _Load:
+    """What one helper has to do, in units, and when: an entry for each pass, or for each client where it is rounded."""
+
+    work: Floats
+    releases: Ints
+    afters: Ints
+    span: float
+    unit: int
+
+    def times(self) -> tuple[Ints, Ints]:
+        """Releases and slots that follow at which a row may begin and end; of very many only some."""
+        return _some(np.unique(self.releases)), _some(np.unique(self.afters))
+
+    def over(self, release: Ints, after: Ints) -> Floats:
+        """By how much the rows of these times are broken; -inf for one of nobody."""
+        begin = np.searchsorted(release, self.releases, side="right") - 1
+        end = np.searchsorted(after, self.afters, side="right") - 1
+        counts = (begin >= 0) & (end >= 0)
+        load = np.zeros((len(release), len(after)))
+        np.add.at(load, (begin[counts], end[counts]), self.work[counts])
+        load = load[::-1, ::-1].cumsum(axis=0).cumsum(axis=1)[::-1, ::-1]
+        free = self.span - release[:, None] - after[None]
+        return np.where(load > LEAST, load - (free if self.unit == 1 else free // self.unit), -np.inf)
+
+    def near(self, release: Ints, after: Ints, a: int, t: int) -> tuple[float, int, int]:
+        """The row that is broken most at release[a] and after[t], or at times left out around them: by how much, its
+        release, and the slots that follow it.
+        """
+        begin, end = _around(np.unique(self.releases), release, a), _around(np.unique(self.afters), after, t)
+        over = self.over(begin, end)
+        x, y = np.unravel_index(over.argmax(), over.shape)
+        return float(over[x, y]), int(begin[x]), int(end[y])
+
+
+def _some(times: Ints) -> Ints:
+    """At most MOST_TIMES of them, evenly, the first and the last included."""
+    if len(times) <= MOST_TIMES:
+        return times
+    some: Ints = times[np.linspace(0, len(times) - 1, MOST_TIMES).astype(np.int64)]
+    return some
+
+
+def _around(times: Ints, some: Ints, at: int) -> Ints:
+    """Those of `times` between the neighbours of some[at], neighbours left out, or some[at] alone if all are there."""
+    low = some[at - 1] if at else some[at] - 1
+    high = some[at + 1] if at + 1 < len(some) else some[at] + 1
+    between: Ints = times[(times > low) & (times < high)]
+    return between

@@ -5,11 +5,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduling.errors import InvalidField
-from scheduling.split_learning.first_come import first_come, longest_path
+from scheduling.split_learning.bounds import longest_path
+from scheduling.split_learning.first_come import first_come
 from scheduling.split_learning.instance import TIMES, Instance
 from scheduling.split_learning.plan import Plan, by_priority
 from scheduling.split_learning.replanning import best_orders
 from scheduling.split_learning.switching import charged
+
+NODES = 100
+"""Orders of a helper that are looked at for each makespan: many draws have to be answered at once."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +27,7 @@ class Noisy:
     first_come: int
     """Helpers take passes as they arrive."""
     replanned: int
-    """Helpers are sent new priorities, made with the times as they turned out."""
+    """Helpers are sent new priorities, made with the times as they turned out; or keep theirs if they are as good."""
     bound: int
     """The longest path that no assignment avoids, with the times as they turned out."""
 
@@ -42,11 +46,12 @@ def under_noise(plan: Plan, spread: float, rng: np.random.Generator) -> Noisy:
     actual = disturbed(plan.instance, spread, rng)
     flat = actual.uninterrupted()
     kept = by_priority(flat, plan.assignment, plan.key_forward, plan.key_backward, preemptive=plan.preemptive)
-    again = charged(best_orders(flat, plan.assignment), actual)
+    followed = charged(kept, actual).makespan
+    again = charged(best_orders(flat, plan.assignment, NODES), actual).makespan
     return Noisy(
         planned=plan.makespan,
-        priorities=charged(kept, actual).makespan,
+        priorities=followed,
         first_come=first_come(actual, plan.assignment).makespan,
-        replanned=again.makespan,
+        replanned=min(again, followed),
         bound=longest_path(actual),
     )

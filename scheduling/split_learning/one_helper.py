@@ -12,11 +12,14 @@ import numpy as np
 
 from scheduling.arrays import Ints
 from scheduling.split_learning.compiled import inner, kernel
-from scheduling.split_learning.helper import FAR, run
+from scheduling.split_learning.helper import FAR, run, span
 from scheduling.split_learning.instance import TIMES, Instance
 
 YES, NO, UNKNOWN = 1, 0, -1
 NODES = 5_000
+"""Orders that a search looks at, at most;"""
+LOOKS = 50_000_000
+"""times clients squared, as an order may open one for each client: some tenths of a second."""
 FEW_NODES = 50
 TRIES = 4_000
 """How many sets of clients, each so many clients squared, are looked at to make one cut stronger."""
@@ -30,13 +33,30 @@ class Order:
 
 
 def in_time(instance: Instance, helper: int, clients: Ints, makespan: int, nodes: int = NODES) -> Order | bool | None:
-    """An order in which these clients are over by `makespan`, False if there is none, None if nodes ran out."""
+    """An order in which these clients are over by `makespan`, False if there is none, None if nodes ran out.
+
+    Of thousands of clients only a few orders are looked at.
+    """
+    nodes = min(nodes, max(1, LOOKS // len(clients) ** 2))
     release, forward, gap, backward, tail = np.ascontiguousarray(_rows(instance, helper)[:, clients])
     due = np.empty(len(clients), dtype=np.int64)
     answer = _search(release, forward, gap, backward, makespan - tail, due, nodes)
     if answer == YES:
         return Order(due)
     return False if answer == NO else None
+
+
+def soonest(instance: Instance, helper: int, clients: Ints) -> int:
+    """A slot before which a helper cannot be done with these clients: 0 for none.
+
+    Exact where backward passes need not wait for forward ones but only for the slots these take at least: one machine
+    with release dates and tails, preemptively, the largest tail first (Jackson's rule). O(n log n).
+    """
+    release, forward, gap, backward, tail = _rows(instance, helper)[:, clients]
+    heads = np.concatenate([release, release + forward + gap])
+    tails = np.concatenate([gap + backward + tail, tail])
+    work, nothing = np.concatenate([forward, backward]), np.zeros(2 * len(clients), dtype=np.int64)
+    return int(span(np.arange(2 * len(clients)), 2 * len(clients), heads, work, nothing, nothing, tails))
 
 
 def too_much(instance: Instance, helper: int, clients: Ints, makespan: int) -> bool:
@@ -121,18 +141,17 @@ def _cover(rows: Ints, makespan: int, few: Ints, candidates: Ints, out: Ints, tr
 def _search(release: Ints, forward: Ints, gap: Ints, backward: Ints, due_back: Ints, due: Ints, nodes: int) -> int:
     """Depth first; fills the forward due dates."""
     n = len(release)
-    opened = np.empty((nodes + n + 1, n), np.int64)
+    opened = np.empty((nodes + min(n, nodes) + 1, n), np.int64)
+    missing = False
     seen = np.empty((nodes, n), np.int64)
     marks = np.empty(nodes, np.int64)
     opened[0] = due_back - backward - gap
-    top, met = 1, 0
+    top, met = int(_hopeful(opened[0], release, forward)), 0
     ended = np.empty((2, n), np.int64)
     unwritten = np.empty((0, 4), np.int64)
     while top:
         top -= 1
         due[:] = opened[top]
-        if not _hopeful(due, release, forward):
-            continue
         mark = _mark(due)
         if _met(due, mark, seen, marks, met):
             continue
@@ -145,10 +164,9 @@ def _search(release: Ints, forward: Ints, gap: Ints, backward: Ints, due_back: I
         late = _first_late(due, due_back, ended)
         if late < 0:
             return YES
-        if top + n > len(opened):
-            return UNKNOWN
-        top = _branch(late, release, gap, due, due_back, ended, opened, top)
-    return NO
+        top, more = _branch(late, release, forward, gap, due, due_back, ended, opened, top, nodes - met)
+        missing |= more
+    return UNKNOWN if missing else NO
 
 
 @inner
@@ -193,8 +211,22 @@ def _first_late(due: Ints, due_back: Ints, ended: Ints) -> int:
 
 
 @inner
-def _branch(late: int, release: Ints, gap: Ints, due: Ints, due_back: Ints, ended: Ints, opened: Ints, top: int) -> int:
-    """Open a node for each backward pass of the late one's block; the one that is there last is looked at first."""
+def _branch(
+    late: int,
+    release: Ints,
+    forward: Ints,
+    gap: Ints,
+    due: Ints,
+    due_back: Ints,
+    ended: Ints,
+    opened: Ints,
+    top: int,
+    most: int,
+) -> tuple[int, bool]:
+    """Open a node for each backward pass of the late one's block; the one that is there last is looked at first.
+
+    Returns how many are open, and whether some are not, as there would be more than `most` or no room.
+    """
     n = len(release)
     by = due[late] if late < n else due_back[late - n]
     end = ended[0, late] if late < n else ended[1, late - n]
@@ -213,26 +245,21 @@ def _branch(late: int, release: Ints, gap: Ints, due: Ints, due_back: Ints, ende
             if there < begun and reaches:
                 begun = there
                 moved = True
-    first = top
+    # A forward pass that comes forward has to be possible; one that does not is the node that was looked at.
+    when = np.empty(n, np.int64)
+    chosen = np.empty(n, np.int64)
+    count = 0
     for j in range(n):
         there = ended[0, j] + gap[j]
-        if due_back[j] <= by and ended[1, j] <= end and there >= begun:
-            opened[top] = due
-            opened[top, j] = min(due[j], begun - 1 - gap[j])
-            # Kept in order of when they are there, so that the last is on top.
-            at = top
-            while at > first and _when(opened[at], due, ended) < _when(opened[at - 1], due, ended):
-                for x in range(n):
-                    opened[at, x], opened[at - 1, x] = opened[at - 1, x], opened[at, x]
-                at -= 1
-            top += 1
-    return top
-
-
-@inner
-def _when(node: Ints, due: Ints, ended: Ints) -> int:
-    """When the forward pass that a node brings forward was complete."""
-    for j in range(len(due)):
-        if node[j] != due[j]:
-            return int(ended[0, j])
-    return -1
+        in_block = due_back[j] <= by and ended[1, j] <= end and there >= begun
+        if in_block and release[j] + forward[j] <= begun - 1 - gap[j] < due[j]:
+            chosen[count], when[count] = j, ended[0, j]
+            count += 1
+    kept = min(count, most)
+    if top + kept > len(opened):
+        return top, True
+    for x in np.argsort(when[:count], kind="mergesort")[count - kept :]:
+        opened[top] = due
+        opened[top, chosen[x]] = begun - 1 - gap[chosen[x]]
+        top += 1
+    return top, kept < count

@@ -9,7 +9,7 @@ from scheduling.split_learning.balanced_greedy import no_room
 from scheduling.split_learning.insertion import insert, orders
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import NoPlan
-from scheduling.split_learning.one_helper import Order, in_time
+from scheduling.split_learning.one_helper import NODES, Order, in_time, soonest
 from scheduling.split_learning.plan import Plan, by_priority, largest_path_first
 from scheduling.split_learning.state import NOBODY, assigned
 from scheduling.split_learning.switching import charged
@@ -72,10 +72,10 @@ def replan(before: Plan, instance: Instance) -> Replanned:
     return Replanned(plan, _changes(before, plan, kept))
 
 
-def best_orders(instance: Instance, assignment: Ints) -> Plan:
+def best_orders(instance: Instance, assignment: Ints, nodes: int = NODES) -> Plan:
     """The plan in which each helper's clients are over as soon as `in_time` finds; switching costs nothing here.
 
-    At least as good as the largest path first, helper by helper.
+    At least as good as the largest path first, helper by helper. `nodes`: orders looked at for each makespan, at most.
     """
     plain = largest_path_first(instance, assignment)
     first, second = plain.key_forward.copy(), plain.key_backward.copy()
@@ -83,10 +83,11 @@ def best_orders(instance: Instance, assignment: Ints) -> Plan:
         members = np.flatnonzero(assignment == i)
         if not len(members):
             continue
-        low, high = int(instance.path[i, members].max()), int(plain.completion[members].max())
+        low = max(int(instance.path[i, members].max()), soonest(instance, i, members))
+        high = int(plain.completion[members].max())
         while low < high:
             middle = (low + high) // 2
-            order = in_time(instance, i, members, middle)
+            order = in_time(instance, i, members, middle, nodes)
             if isinstance(order, Order):
                 high = middle
                 first[members] = -order.forward

@@ -18,7 +18,9 @@ LARGEST_SPREAD: Final = 0.9
 DRAWS: Final = 20
 MOST_DRAWS: Final = 1000
 MOST_CELLS: Final = 1_000_000
-"""Draws x helpers x clients that a request may ask for: two seconds of one core or so."""
+"""Draws x clients x (helpers + clients / TOGETHER) that a request may ask for: two seconds of one core or so."""
+TOGETHER: Final = 100
+"""Clients of one helper that take as long as one on one helper more: orders are looked for among all of them."""
 FEW_CELLS: Final = 200_000
 """The same where nobody says how many draws there should be."""
 FEWEST_DRAWS: Final = 3
@@ -39,7 +41,7 @@ class Draws:
     @classmethod
     def of_query(cls, plan: Plan, query: Mapping[str, str]) -> "Draws":
         """Read `spread`, `draws` and `seed`, all texts that may be missing; raises InvalidField."""
-        most = min(MOST_DRAWS, max(FEWEST_DRAWS, MOST_CELLS // (plan.helpers * plan.clients)))
+        most = min(MOST_DRAWS, max(FEWEST_DRAWS, MOST_CELLS // _cells(plan)))
         return cls(
             spread=_spread(query.get("spread", str(SPREAD))),
             count=_whole("draws", query.get("draws", str(few_draws(plan))), low=1, high=most),
@@ -67,7 +69,7 @@ class Noise:
 
 def few_draws(plan: Plan) -> int:
     """How many are made where nobody says it."""
-    return min(DRAWS, max(FEWEST_DRAWS, FEW_CELLS // (plan.helpers * plan.clients)))
+    return min(DRAWS, max(FEWEST_DRAWS, FEW_CELLS // _cells(plan)))
 
 
 def noise_of(plan: Plan, asked: Draws) -> Noise:
@@ -88,6 +90,11 @@ def noise_of(plan: Plan, asked: Draws) -> Noise:
         found = Noise(asked, core.makespan, draws)
         cache.set(key, found, KEPT_S)
     return found
+
+
+def _cells(plan: Plan) -> int:
+    """Of one draw, as if all clients were on one helper."""
+    return plan.clients * (plan.helpers + plan.clients // TOGETHER)
 
 
 def _spread(text: str) -> float:

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from scheduling.arrays import Json
+from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.exact import exact
-from scheduling.split_learning.first_come import longest_path
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import Left, Step
 from scheduling.split_learning.plan import Plan
@@ -32,7 +32,7 @@ class Again:
         than a plan that would move clients.
         """
         plan = self.found.plan
-        bound = longest_path(instance)
+        bound = unavoidable(instance)
         yield Step(bound, plan, self.found.summary)
         if bound == plan.makespan:
             return

@@ -12,7 +12,7 @@ from auctions.api.described import READ, describe, query
 from auctions.api.filters import known_parameters
 from studies.plans.api.base import PLAN, plan_found
 from studies.plans.api.serializers import NoiseOut
-from studies.plans.noise import DRAWS, KINDS, LARGEST_SPREAD, MOST_CELLS, MOST_DRAWS, SPREAD, Draws, noise_of
+from studies.plans.noise import DRAWS, KINDS, LARGEST_SPREAD, MOST_CELLS, MOST_DRAWS, SPREAD, TOGETHER, Draws, noise_of
 from studies.plans.stored import NothingYet
 
 ASKED: Final = [
@@ -25,8 +25,8 @@ ASKED: Final = [
     query(
         "draws",
         {"type": "integer", "minimum": 1, "maximum": MOST_DRAWS},
-        f"How often all times are drawn; {DRAWS}, or fewer for a large instance, if not given. Draws x helpers x"
-        f" clients may be {MOST_CELLS:,} at most.",
+        f"How often all times are drawn; {DRAWS}, or fewer for a large instance, if not given. Draws x clients x"
+        f" (helpers + clients / {TOGETHER}) may be {MOST_CELLS:,} at most.",
     ),
     query("seed", {"type": "integer", "minimum": 0, "maximum": 10**9}, "Of the draws; 0 if not given."),
 ]

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from scheduling.__main__ import main
+from scheduling.split_learning.bounds import longest_path
 from scheduling.split_learning.check import violations
-from scheduling.split_learning.first_come import longest_path
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import NoPlan, Step
 from scheduling.split_learning.methods import METHODS, answer_of

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 from scheduling.split_learning.balanced_greedy import balanced, balanced_greedy
+from scheduling.split_learning.bounds import longest_path
 from scheduling.split_learning.check import violations
-from scheduling.split_learning.first_come import first_come, longest_path
+from scheduling.split_learning.first_come import first_come
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import NoPlan
 from scheduling.split_learning.plan import Pieces, Plan

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scheduling.split_learning.bounds import longest_path
 from scheduling.split_learning.check import violations
-from scheduling.split_learning.first_come import longest_path
 from scheduling.split_learning.ilp import TooLarge, ilp
 from scheduling.split_learning.instance import TIMES, Instance
 from scheduling.split_learning.method import NoPlan, Step

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from scheduling.arrays import Ints
+from scheduling.split_learning.bounds import longest_path
 from scheduling.split_learning.check import violations
 from scheduling.split_learning.columns import Columns
 from scheduling.split_learning.exact import exact
-from scheduling.split_learning.first_come import longest_path
 from scheduling.split_learning.insertion import insert
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.interval_rows import IntervalRows
@@ -50,8 +50,9 @@ def same_devices(rng: np.random.Generator) -> Instance:
     return replace(instance, forward=forward, backward=backward)
 
 
-@pytest.mark.parametrize("kind", ["any", "same devices"])
-def test_no_plan_breaks_a_row_of_a_makespan_it_keeps(kind: str) -> None:
+@pytest.mark.parametrize(("kind", "times"), [("any", 1_000), ("same devices", 1_000), ("any", 3)])
+def test_no_plan_breaks_a_row_of_a_makespan_it_keeps(kind: str, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduling.split_learning.interval_rows.MOST_TIMES", times)
     seed = int(np.random.default_rng().integers(1 << 32))
     rng = np.random.default_rng(seed)
     rounded = 0

@@ -10,7 +10,7 @@ from scheduling.errors import InvalidField
 from scheduling.instance import parse_document
 from scheduling.split_learning.check import violations
 from scheduling.split_learning.document import instance_document, read_split_learning
-from scheduling.split_learning.helper import span
+from scheduling.split_learning.helper import MANY, span
 from scheduling.split_learning.instance import TIMES, Instance
 from scheduling.split_learning.plan import Pieces, Plan, by_priority, largest_path_first, merged
 from tests.scheduling.split_learning.worlds import draw, results, shared
@@ -54,8 +54,8 @@ def by_hand(rng: np.random.Generator, instance: Instance) -> Plan:
 
 def test_static_priorities_are_what_slots_say() -> None:
     rng = np.random.default_rng(4)
-    for _ in range(300):
-        plan = by_hand(rng, draw(rng, clients=int(rng.integers(1, 6)), helpers=int(rng.integers(1, 3))))
+    for count in (*rng.integers(1, 6, 300), *range(2 * MANY - 3, 2 * MANY + 15)):
+        plan = by_hand(rng, draw(rng, clients=int(count), helpers=int(rng.integers(1, 3))))
         forward, backward = slot_by_slot(plan)
         assert list(plan.forward) == forward
         assert list(plan.backward) == backward
@@ -143,6 +143,9 @@ GOOD = """{"slot_ms": 10, "helpers": [{"memory_gb": 1.5, "name": "vm"}], "client
     [
         ('"memory_gb": 1.5', '"memory_gb": 0.5', "demand[0]", "pi needs 1000000000 bytes"),
         ('"memory_gb": 1.5', '"memory_gb": -1', "helpers[0].memory_gb", "(vm)"),
+        ('"memory_gb": 1.5', '"memory_gb": "\u0661"', "helpers[0].memory_gb", "expected a finite number"),
+        ('"demand_gb": 1', '"demand_gb": "1_0"', "clients[0].demand_gb", "(pi)"),
+        ('"name": "vm"', '"name": "vm", "switch": -1', "helpers[0].switch", "got -1 (vm)"),
         ('"helpers": [{"memory_gb": 1.5, "name": "vm"}]', '"helpers": []', "helpers", "expected 1 to"),
         ('"clients": [{"demand_gb": 1, "name": "pi"}]', '"clients": []', "clients", "expected 1 to"),
         ('"release": [[1]]', '"release": [[-1]]', "release[0][0]", "helper vm, client pi"),
@@ -163,3 +166,12 @@ def test_bad_instances_are_refused_by_name(old: str, new: str, field: str, words
         read_split_learning(parse_document(GOOD.replace(old, new)))
     assert caught.value.field == field
     assert words in caught.value.problem
+
+
+def test_memory_that_is_too_little_for_all_names_who_has_most() -> None:
+    instance = draw(np.random.default_rng(1), clients=5, helpers=2)
+    with pytest.raises(InvalidField, match="together, helpers have 11") as caught:
+        replace(instance, demand=np.array([3, 1, 4, 1, 3]), capacity=np.array([4, 7]))
+    assert caught.value.problem.endswith(
+        "(helper-1 7, helper-0 4); clients: client-2 4, client-0 3, client-4 3 and 2 more"
+    )

@@ -75,7 +75,9 @@ def test_large_instances_get_fewer_draws() -> None:
     assert few_draws(Plan(helpers=25, clients=100)) == 20
     large = Plan(helpers=50, clients=1000)
     assert FEWEST_DRAWS <= few_draws(large) < 20
-    assert Draws.of_query(large, {"draws": "20"}).count == 20
+    assert Draws.of_query(large, {"draws": "16"}).count == 16
     with pytest.raises(InvalidField, match="draws"):
-        Draws.of_query(large, {"draws": "21"})
+        Draws.of_query(large, {"draws": "17"})
+    with pytest.raises(InvalidField, match=f"draws: expected a whole number from 1 to {FEWEST_DRAWS}"):
+        Draws.of_query(Plan(helpers=1, clients=5000), {"draws": "4"})
     assert Draws.of_query(Plan(helpers=2, clients=3), {"draws": str(MOST_DRAWS)}).count == MOST_DRAWS
