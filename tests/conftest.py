@@ -2,7 +2,8 @@
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ import pytest
 from studies.work import loading
 from tests import processes
 
-LONG = ("services", "browser", "slow")
-"""Markers of what takes long: first what waits for processes of its own, then what computes."""
+LONG = ("browser", "services", "slow")
+"""Markers of what takes long: first the one file that takes longest, then what waits for processes of its own."""
+Tables = Callable[[Mapping[str, str]], None]
 INSTALL = "apt-get install postgresql redis-server"
 
 
@@ -38,6 +40,14 @@ def missing(what: str, *, install: str) -> None:
 def _kernels_are_loaded() -> None:
     """As in a worker that has begun to tell a record: no process is started to compile what tests have compiled."""
     loading._loaded = True
+
+
+@pytest.fixture(scope="session")
+def make_tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
+    """Give the data directory of these processes a migrated database on SQLite, without a row."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    return partial(processes.make_tables, shared=shared)
 
 
 @pytest.fixture(scope="module")

@@ -1,11 +1,13 @@
 """Real processes for tests: started on free loopback ports in directories of their own, and always ended."""
 
 import contextlib
+import fcntl
 import os
 import pwd
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -16,6 +18,8 @@ from pathlib import Path
 from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
+DATABASE = "shadowprice.sqlite3"
+"""Its file in a data directory."""
 START_S = 180.0
 """How long anything may take to come up, on a busy machine."""
 
@@ -122,6 +126,22 @@ def manage(*arguments: str, env: Mapping[str, str], seconds: float = 120.0) -> s
     )
     assert done.returncode == 0, f"manage.py {' '.join(arguments)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def make_tables(env: Mapping[str, str], *, shared: Path) -> None:
+    """A migrated database without a row for a data directory: migrated once, then copied, in whatever test runs.
+
+    `shared` is the directory of all processes of one test run.
+    """
+    kept = shared / "migrated"
+    with (shared / "migrated.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (kept / DATABASE).exists():
+            made = Path(tempfile.mkdtemp(dir=shared))
+            manage("migrate", "-v0", env=python_env(made))
+            made.rename(kept)
+    with contextlib.closing(sqlite3.connect(kept / DATABASE)) as database:
+        database.execute("VACUUM INTO ?", (str(Path(env["SHADOWPRICE_VAR"]) / DATABASE),))
 
 
 class Server:

@@ -11,8 +11,9 @@ from kombu.exceptions import OperationalError
 from auctions import lane, slots, tasks
 from auctions.models import Bid, BidState, Market
 from tests.auctions.worlds import submit
+from tests.conftest import Tables
 from tests.faults import crowd
-from tests.processes import free_port, manage, python_env
+from tests.processes import free_port, python_env
 
 
 @pytest.fixture(autouse=True)
@@ -62,9 +63,9 @@ def test_one_market_in_trouble_does_not_stop_the_sweep(
 
 
 @pytest.mark.slow
-def test_a_dead_redis_delays_a_submission_by_a_second_at_most(tmp_path: Path) -> None:
+def test_a_dead_redis_delays_a_submission_by_a_second_at_most(tmp_path: Path, make_tables: Tables) -> None:
     env = python_env(tmp_path)
-    manage("migrate", "-v0", env=env)
+    make_tables(env)
     crowd.call("prepare", "dps", env=env)
     dead = {**env, "SHADOWPRICE_SECRET_KEY": "test", "REDIS_URL": f"redis://127.0.0.1:{free_port()}/0"}
     began = time.monotonic()

@@ -30,6 +30,17 @@ class Browser:
         self.driver, self.base = driver, base
         self._requests: list[str] = []
 
+    def forget(self) -> None:
+        """Be as a window just opened: nobody logged in, nothing stored, asked for or complained of."""
+        self.driver.get("about:blank")
+        self.driver.execute_cdp_cmd("Network.clearBrowserCookies", {})
+        self.driver.execute_cdp_cmd("Storage.clearDataForOrigin", {"origin": self.base, "storageTypes": "all"})
+        self.driver.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+        self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        self.requests()
+        self.complaints()
+        self._requests.clear()
+
     def open(self, path: str) -> None:
         """Go to a page of the server."""
         self.driver.get(self.base + path)
@@ -78,6 +89,10 @@ class Browser:
         """Make the page, not the window, that wide: headless Chromium's window has a least width."""
         metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+
+    def scrolls_sideways(self) -> bool:
+        """Whether the page is wider than the window."""
+        return bool(self.js("document.documentElement.scrollWidth > window.innerWidth"))
 
     def theme(self, name: str) -> None:
         """What the system is said to prefer."""

@@ -7,20 +7,20 @@ from collections.abc import Iterator
 import pytest
 
 from tests import processes
-from tests.conftest import missing
+from tests.conftest import Tables, missing
 from tests.e2e import browser as browsers
 from tests.e2e.browser import Browser
 from tests.processes import ROOT, Process
 
 
 @pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def served(tmp_path_factory: pytest.TempPathFactory, make_tables: Tables) -> Iterator[str]:
     """Address of a server with its in-process worker and a filled market."""
     if not browsers.present():
         missing("Chromium", install=browsers.INSTALL)
     var = tmp_path_factory.mktemp("served")
     env = processes.python_env(var)
-    processes.manage("migrate", env=env)
+    make_tables(env)
     filled = subprocess.run(
         [sys.executable, "-m", "tests.e2e.filled", "40"], env=env, cwd=ROOT, capture_output=True, text=True
     )
@@ -34,8 +34,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         server.end()
 
 
+@pytest.fixture(scope="module")
+def opened(served: str) -> Iterator[Browser]:
+    """The window of a whole file: opening one takes as long as most tests do in it."""
+    with browsers.browser(served) as window:
+        yield window
+
+
 @pytest.fixture
-def window(served: str) -> Iterator[Browser]:
+def window(opened: Browser) -> Browser:
     """An empty window on the server."""
-    with browsers.browser(served) as opened:
-        yield opened
+    opened.forget()
+    return opened

@@ -4,9 +4,16 @@ The picture in the README is `overview-1280-light.png` of this.
 """
 
 import sys
+from collections.abc import Iterator, Sequence
+from itertools import product
 from pathlib import Path
+from typing import Final
 
 from tests.e2e.browser import Browser, browser
+
+View = tuple[int, str]
+"""Width in pixels, and theme."""
+VIEWS: Final[Sequence[View]] = tuple(product((1280, 390), ("light", "dark")))
 
 
 def pages(window: Browser, market: str) -> dict[str, str]:
@@ -37,26 +44,27 @@ def pages(window: Browser, market: str) -> dict[str, str]:
     return paths
 
 
-def take(window: Browser, market: str, folder: Path | None = None) -> list[str]:
-    """Look at every page at two widths and in two themes; returns pages that scroll sideways.
+def walk(window: Browser, found: dict[str, str], views: Sequence[View] = VIEWS) -> Iterator[tuple[str, int, str]]:
+    """Open each page in each view and wait until all of it is there; its name, and the view's width and theme."""
+    for name, path in found.items():
+        for width, theme in views:
+            window.size(width, 900)
+            window.theme(theme)
+            window.open(path)
+            if window.js("!!document.querySelector('[data-figure]')"):
+                window.wait_drawn()
+            if name == "submit":
+                window.wait(lambda: window.js("!!document.querySelector('#quote .lead')"))
+            yield name, width, theme
 
-    Without a folder no pictures are taken: each is a page drawn once more.
-    """
+
+def take(window: Browser, market: str, folder: Path) -> list[str]:
+    """Take a picture of every page in every view; returns pages that scroll sideways."""
     wide = []
-    for name, path in pages(window, market).items():
-        for width in (1280, 390):
-            for theme in ("light", "dark"):
-                window.size(width, 900)
-                window.theme(theme)
-                window.open(path)
-                if window.js("!!document.querySelector('[data-figure]')"):
-                    window.wait_drawn()
-                if name == "submit":
-                    window.wait(lambda: window.js("!!document.querySelector('#quote .lead')"))
-                if window.js("document.documentElement.scrollWidth > window.innerWidth"):
-                    wide.append(f"{name} at {width}")
-                if folder is not None:
-                    window.picture(folder / f"{name}-{width}-{theme}.png")
+    for name, width, theme in walk(window, pages(window, market)):
+        if window.scrolls_sideways():
+            wide.append(f"{name} at {width}")
+        window.picture(folder / f"{name}-{width}-{theme}.png")
     return wide
 
 

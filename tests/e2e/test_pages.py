@@ -85,16 +85,25 @@ def test_a_job_is_cancelled_after_a_question(window: Browser) -> None:
     window.wait(lambda: window.text("#state") == "Cancelled")
 
 
-def test_no_page_scrolls_sideways_complains_or_asks_another_host(window: Browser) -> None:
+def test_no_page_scrolls_sideways_keeps_anybody_out_complains_or_asks_another_host(window: Browser) -> None:
+    window.open("/login/")
+    assert window.barriers() == []
     window.log_in("operator", PASSWORD)
-    assert pictures.take(window, "demo") == []
+    for name, width, theme in pictures.walk(window, pictures.pages(window, "demo")):
+        assert not window.scrolls_sideways(), f"{name}, {width}, {theme}"
+        if width == 1280:
+            assert window.barriers() == [], f"{name}, {theme}"
+    window.size(1280, 900)
     for path in ("/admin/", "/api/v1/docs"):
-        window.size(1280, 900)
         window.open(path)
         if path == "/api/v1/docs":
             window.wait(lambda: window.js("document.querySelectorAll('.opblock').length > 3"))
         assert window.strangers() == [], path
         assert window.complaints() == [], path
+    for theme in ("light", "dark"):
+        window.theme(theme)
+        window.open("/markets/none/")
+        assert window.barriers() == [], theme
 
 
 def test_a_picture_is_as_long_as_the_page(window: Browser, tmp_path: Path) -> None:
@@ -107,37 +116,14 @@ def test_a_picture_is_as_long_as_the_page(window: Browser, tmp_path: Path) -> No
     assert height >= 1700
 
 
-def test_no_page_keeps_anybody_out(window: Browser) -> None:
-    window.open("/login/")
-    assert window.barriers() == []
-    window.log_in("operator", PASSWORD)
-    for name, path in {**pictures.pages(window, "demo"), "nothing": "/markets/none/"}.items():
-        for theme in ("light", "dark"):
-            window.theme(theme)
-            window.open(path)
-            if window.js("!!document.querySelector('[data-figure]')"):
-                window.wait_drawn()
-            if name == "submit":
-                window.wait(lambda: window.js("!!document.querySelector('#quote .lead')"))
-            assert window.barriers() == [], f"{name}, {theme}"
-
-
 @pytest.mark.parametrize("market", ["demo-oasis", "demo-weighted", "demo-preemptive"])
 def test_every_kind_of_market_is_open_to_everybody(window: Browser, market: str) -> None:
     window.log_in("operator", PASSWORD)
     shown = {name: path for name, path in pictures.pages(window, market).items() if name not in OF_NO_MARKET}
     assert {"bid-planned", "bid-running", "bid-completed"} <= set(shown)
-    for name, path in shown.items():
-        for width, theme in ((1280, "dark"), (390, "light")):
-            window.size(width, 900)
-            window.theme(theme)
-            window.open(path)
-            if window.js("!!document.querySelector('[data-figure]')"):
-                window.wait_drawn()
-            if name == "submit":
-                window.wait(lambda: window.js("!!document.querySelector('#quote .lead')"))
-            assert window.barriers() == [], f"{name}, {width}"
-            assert window.js("document.documentElement.scrollWidth <= window.innerWidth"), f"{name}, {width}"
+    for name, width, theme in pictures.walk(window, shown, [(1280, "dark"), (390, "light")]):
+        assert window.barriers() == [], f"{name}, {width}, {theme}"
+        assert not window.scrolls_sideways(), f"{name}, {width}"
     assert window.strangers() == []
     assert window.complaints() == []
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests import processes
-from tests.conftest import missing
+from tests.conftest import Tables, missing
 from tests.e2e import browser as browsers
 from tests.e2e.filled import PASSWORD
 from tests.processes import ROOT, Process
@@ -22,11 +22,11 @@ def _run(*arguments: str, log: Path, env: dict[str, str]) -> None:
         done.end()
 
 
-def test_a_page_polls_under_wsgi(tmp_path: Path) -> None:
+def test_a_page_polls_under_wsgi(tmp_path: Path, make_tables: Tables) -> None:
     if not browsers.present():
         missing("Chromium", install=browsers.INSTALL)
     env = processes.python_env(tmp_path)
-    processes.manage("migrate", env=env)
+    make_tables(env)
     _run("-m", "tests.e2e.filled", "3", "markets", log=tmp_path / "filled", env=env)
     port = processes.free_port()
     command = [sys.executable, "manage.py", "runserver", "--noreload", "--insecure", str(port)]

@@ -6,17 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from tests.conftest import Tables
 from tests.faults import crowd
-from tests.processes import Process, answers, free_port, manage, python_env, wait_until
+from tests.processes import Process, answers, free_port, python_env, wait_until
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def env(tmp_path: Path) -> dict[str, str]:
+def env(tmp_path: Path, make_tables: Tables) -> dict[str, str]:
     """A data directory of their own."""
     environment = python_env(tmp_path)
-    manage("migrate", "-v0", env=environment)
+    make_tables(environment)
     return environment
 
 
