@@ -11,8 +11,6 @@ from scheduling.split_learning.instance import Flags
 
 OTHERS = 2
 """The makespan, and slots by which rows may be more."""
-WHOLE = 0.999
-"""A client of whom a helper has this much is there whole."""
 
 
 @dataclass(frozen=True, eq=False)

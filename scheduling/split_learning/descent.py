@@ -12,7 +12,7 @@ POWER = 1.5
 """Of the slots a helper is over the target: many small excesses are better than a large one."""
 HARDLY = -1e-9
 """A change of the excess that is one."""
-CLOSE = 16
+CLOSE = 4
 """A helper that is over the target by at most this part of it gets a look at other orders,"""
 GLANCE = 12
 """at so many of them."""
@@ -30,26 +30,25 @@ def descend(state: State, target: int, work: int, turn: int = 0) -> int:
     return int(_descend(state, target, work, turn))
 
 
-def shake(state: State, target: int, kicks: int, rng: np.random.Generator) -> None:
-    """Move some clients of the helpers that end last to others that have memory and a path that fits."""
-    path = np.sum(state.times, axis=0)
-    for _ in range(kicks):
-        late = np.flatnonzero(state.span >= state.span.max() - 1)
-        i = int(rng.choice(late)) if rng.random() < 0.5 else int(rng.integers(len(state.span)))
-        if not state.size[i]:
-            continue
-        j = int(state.members[i, rng.integers(state.size[i])])
-        room = (state.load + state.demand[j] <= state.capacity) & (path[:, j] <= target) & state.worth[:, j]
-        room[i] = False
-        where = np.flatnonzero(room)
-        if not len(where):
-            continue
-        other = int(rng.choice(where))
-        take(state, j)
-        put(state, j, other)
-        for h in (i, other):
-            state.version[h] = state.version.max() + 1
-            state.span[h] = span_of(state, h)
+def shake(state: State, target: int, rng: np.random.Generator) -> None:
+    """Move a client to another helper that has memory and a path that fits, often from one of those that end last."""
+    late = np.flatnonzero(state.span >= state.span.max() - 1)
+    i = int(rng.choice(late)) if rng.random() < 0.5 else int(rng.integers(len(state.span)))
+    if not state.size[i]:
+        return
+    j = int(state.members[i, rng.integers(state.size[i])])
+    path = np.sum([times[:, j] for times in state.times], axis=0)
+    room = (state.load + state.demand[j] <= state.capacity) & (path <= target) & state.worth[:, j]
+    room[i] = False
+    where = np.flatnonzero(room)
+    if not len(where):
+        return
+    other = int(rng.choice(where))
+    take(state, j)
+    put(state, j, other)
+    for h in (i, other):
+        state.version[h] = state.version.max() + 1
+        state.span[h] = span_of(state, h)
 
 
 def excess(state: State, target: int) -> float:

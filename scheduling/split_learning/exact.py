@@ -6,19 +6,17 @@ Plans: insertion, the rounded linear program, descent towards the bound, and wha
 """
 
 from collections.abc import Iterator
-from math import ceil, exp, inf
+from math import exp, inf
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints
+from scheduling.arrays import Ints
 from scheduling.split_learning.balanced_greedy import nowhere
 from scheduling.split_learning.bounds import unavoidable
-from scheduling.split_learning.columns import WHOLE
 from scheduling.split_learning.cuts import Cut, cuts_for
 from scheduling.split_learning.descent import descend, excess, shake
 from scheduling.split_learning.insertion import insert, orders
 from scheduling.split_learning.instance import Instance
-from scheduling.split_learning.interval_rows import TOLERANCE
 from scheduling.split_learning.method import Left, NoPlan, Step
 from scheduling.split_learning.one_helper import Order, in_time
 from scheduling.split_learning.plan import Plan, by_priority, largest_path_first
@@ -34,30 +32,27 @@ STRETCH = 3_000_000
 MOST_TOGETHER = 500
 """Clients of a helper, in the mean, up to which descents are worth their time: of more a single move takes long."""
 FIRST_SLICE = 0.1
-"""Seconds that search and integer program have in turn at first."""
+"""Seconds that the search has in turn at first."""
 SLICES_GROW = 1.5
 NEARLY = 1.03
 """An assignment within this factor of the best is worth exact orders."""
-ASK_LONGER = 8
-"""The first slices of the integer program are longer: it often is done at once."""
-KICKS = 4
-"""Clients that are moved at most before the walk descends again; with many clients it is one."""
+FIRST_QUESTION = 0.8
+"""Seconds that the integer program has at first: it often is done at once;"""
+QUESTIONS_GROW = 2.0
+ASKED = 0.33
+"""it is asked again where it had no more than this part of the time."""
 PATIENCE = 300
 """Descents without less excess than ever on this walk, after which another begins at the best assignment."""
 MOST_CHOICES = 10_000
 """Helpers times clients up to which the integer program is asked at all: it answers nothing about more in time."""
-SEEDS = 200
-"""Rows that the linear program begins with, about."""
 WARMTH = 0.3
 """Slots of excess that a walk puts up with now and then, in the mean."""
 NEAR = 3
-"""Slots below the best at which a walk among many clients aims, at most."""
+"""Slots below the best at which a walk aims, at most."""
 FIRST = 0.2
 """Of the time that is left, for insertion with schedules, after which it goes by sums, and for the first descent."""
 RISE = 0.5
-"""Of the time that is left, for the bound of many clients."""
-TOO_LONG = 0.2
-"""Of the time that is left, for one linear program more."""
+"""Of the time that is left, for the linear program."""
 
 
 class Exact:
@@ -91,14 +86,17 @@ class Exact:
             self._walk_anew(self.low, self.left() * (1 - FIRST))
             yield self._step("descent")
         if self._open:
-            yield from self._rise() if self._large else self._bound()
-        seconds, asked = FIRST_SLICE, 0
+            yield from self._rise()
+        begun = self.left()
+        seconds, asking, asked = FIRST_SLICE, FIRST_QUESTION, 0.0
         while self._open and not self._crowded:
             yield from self._search(seconds)
-            asked += 1
-            if self._open and not self._large:
-                yield from self._ask(self._question(asked), seconds * (ASK_LONGER if asked <= 3 else 1))
             seconds *= SLICES_GROW
+            if self._open and self._asks and asked <= ASKED * (begun - self.left()):
+                before = self.left()
+                yield from self._ask(self.low, asking)
+                asked += before - self.left()
+                asking *= QUESTIONS_GROW
         yield self._step("done")
 
     @property
@@ -149,15 +147,15 @@ class Exact:
         return True
 
     @property
-    def _large(self) -> bool:
-        return self.instance.release.size > MOST_CHOICES or self._crowded
+    def _asks(self) -> bool:
+        return self.instance.release.size <= MOST_CHOICES and not self._crowded
 
     @property
     def _crowded(self) -> bool:
         return len(self.instance.clients) > MOST_TOGETHER * len(self.instance.helpers)
 
     def _rise(self) -> Iterator[Step]:
-        """Many clients: test one makespan after another from below; then search among the columns that may matter."""
+        """Test one makespan after another from below; then search among the columns that may matter."""
         if self._state is None:
             return
         prices = Prices(self.relaxation, self._state.assignment)
@@ -181,42 +179,6 @@ class Exact:
         self._state, self._worth = state, found.worth
         self._walk_anew(self._aim())
 
-    def _bound(self) -> Iterator[Step]:
-        """Bisect for the least makespan the linear program allows; first whether anything better is possible at all."""
-        if self._state is not None:
-            # The rows that the best assignment breaks save most of the search for them.
-            while self._open and self.relaxation.add_broken(self._state.assignment, self.low):
-                if len(self.relaxation.rows) >= SEEDS:
-                    break
-        high = self.best - 1
-        middle = high
-        while self._open and self.low <= high:
-            begun = self.left()
-            solved = self.relaxation.least(self.low, middle, self.left)
-            if solved is None:
-                self.low = middle + 1
-            else:
-                self.low = max(self.low, ceil(solved.span - TOLERANCE * middle))
-                high = middle - 1
-                self._round(solved.share)
-            yield self._step("linear program")
-            high = min(high, self.best - 1)
-            middle = (self.low + high) // 2
-            if begun - self.left() > TOO_LONG * self.left():
-                break
-
-    def _round(self, share: Floats) -> None:
-        """Clients that the linear program gives whole to one helper go there as memory allows; the others are
-        inserted.
-        """
-        state = assigned(self.instance, mostly(self.instance, np.where(share >= WHOLE, share, 0)))
-        rest = np.flatnonzero(state.assignment < 0)
-        for order in orders(state, rest):
-            attempt = state.copy()
-            if insert(attempt, order, self.left):
-                self._offer(attempt)
-                break
-
     def _search(self, seconds: float) -> Iterator[Step]:
         """Walk: shake, descend towards a target, stay where helpers' excess over it is no larger, or a little at times.
 
@@ -229,7 +191,7 @@ class Exact:
                 self._walk_anew(self._aim())
                 continue
             state = walker.copy()
-            shake(state, self.best, 1 if self._large else 1 + self._stuck % KICKS, self.rng)
+            shake(state, self.best, self.rng)
             self._descend(state, target, turn=int(self.rng.integers(1 << 30)))
             if self._better(state):
                 yield self._step("descent")
@@ -243,9 +205,8 @@ class Exact:
                 self._walker = None
 
     def _aim(self) -> int:
-        """A makespan that would be better than the best; with many clients a near one, as each takes long to reach."""
-        low = max(self.low, self.best - NEAR) if self._large else self.low
-        return int(self.rng.integers(low, self.best))
+        """A makespan that would be better than the best, a near one, as each takes long to reach."""
+        return int(self.rng.integers(max(self.low, self.best - NEAR), self.best))
 
     def _walk_anew(self, target: int, until: float = 0.0) -> None:
         """Begin at the best assignment, towards another target; so many seconds have to be left."""
@@ -275,10 +236,6 @@ class Exact:
             return False
         certain, cuts = self._look_at(state.assignment, min(state.makespan, self.best - 1), learn=False)
         return certain and not cuts
-
-    def _question(self, asked: int) -> int:
-        """Which makespan to ask the integer program for: the bound, and at times one less than the best."""
-        return self.best - 1 if asked % 4 == 0 else self.low
 
     def _ask(self, makespan: int, seconds: float) -> Iterator[Step]:
         """Look for a plan that ends by then, or later ones where there is none, until nothing came of it for a time."""

@@ -1,4 +1,4 @@
-"""The bound of the linear program for many clients: the columns that may matter are found by their reduced costs."""
+"""The bound of the linear program: the columns that may matter are found by their reduced costs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

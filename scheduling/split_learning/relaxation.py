@@ -1,6 +1,5 @@
 """Programs over who goes where: in parts a bound that holds for every plan, in whole clients candidates for plans."""
 
-from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -15,20 +14,6 @@ from scheduling.split_learning.interval_rows import IntervalRows
 from scheduling.split_learning.method import Left
 
 METHOD: Literal["highs-ds"] = "highs-ds"
-STALLED = 2.0
-"""Seconds in which a bound has to rise"""
-RISES = 1.002
-"""by this factor."""
-
-
-@dataclass(frozen=True)
-class Solved:
-    """An answer of the solver."""
-
-    span: float
-    """The least makespan that the rows allow, slots."""
-    share: Floats
-    """Which part of each client each helper has, I x J."""
 
 
 class Relaxation:
@@ -46,26 +31,6 @@ class Relaxation:
         """Which helper each client may have if all has to be over by then, I x J."""
         able: Flags = self._fits & (self._path <= makespan)
         return able
-
-    def least(self, low: int, makespan: int, left: Left) -> Solved | None:
-        """The least makespan from `low` to `makespan` of divided clients; None if there is none.
-
-        No plan ends earlier, if none ends before `low`; also if it stops before it found all rows, because no time was
-        left or nothing had come of them for a while.
-        """
-        able = self.allowed(makespan)
-        if not able.any(axis=0).all():
-            return None
-        columns = Columns(able)
-        begun, risen = left(), float(low)
-        while True:
-            solved = self._solve(columns, low, makespan)
-            if solved is None:
-                return None
-            if solved.span > risen * RISES:
-                begun, risen = left(), solved.span
-            if left() <= max(0.0, begun - STALLED) or not self.rows.separate(solved.share, solved.span, makespan):
-                return solved
 
     def whole(self, makespan: int, cuts: list[Cut], left: Left) -> Ints | bool | None:
         """A helper for each client within memory, the rows so far and cuts, J; None if there is none; False if time is
@@ -102,12 +67,6 @@ class Relaxation:
         share = np.zeros_like(self._path, dtype=np.float64)
         share[assignment, np.arange(len(assignment))] = 1.0
         return self.rows.separate(share, makespan, makespan)
-
-    def _solve(self, columns: Columns, low: int, makespan: int) -> Solved | None:
-        """Minimise the makespan over the rows found so far."""
-        rows, right = self.rows.matrix(columns, low, makespan)
-        found = minimised(columns, rows, right, [(low, makespan), (0, 0)])
-        return None if found is None else Solved(float(found.fun), columns.share(found.x))
 
 
 def minimised(

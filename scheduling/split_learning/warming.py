@@ -29,7 +29,7 @@ def warm_up() -> None:
     state = nobody(instance)
     everyone = np.arange(clients)
     insert(state, everyone)
-    shake(state, instance.horizon, 2, np.random.default_rng(0))
+    shake(state, instance.horizon, np.random.default_rng(0))
     descend(state, 1, 100)
     in_time(instance, 0, everyone, instance.horizon)
     too_much(instance, 0, everyone, instance.horizon)
