@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import IO, Any, Final
 
@@ -16,6 +17,9 @@ DEEPEST: Final = 20
 
 LONGEST_INTEGER: Final = 300
 """Digits; beyond it a number is larger than any double."""
+
+UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
+"""Postgres stores no NUL, and a lone surrogate has no UTF-8."""
 
 _TWICE: Final = object()
 
@@ -62,8 +66,7 @@ def read_object(text: str) -> dict[str, Any]:
 
 def check_text(text: str, field: str) -> None:
     """Refuse what databases refuse."""
-    # A lone surrogate has no UTF-8, and Postgres stores no NUL.
-    if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
+    if UNSTORABLE.search(text):
         raise refuse(field, f"{text[:60]!a} holds a character that cannot be stored")
 
 
@@ -90,10 +93,16 @@ def _check(value: object, where: str, levels: int) -> None:
     elif isinstance(value, (dict, list)):
         if levels == 0:
             raise refuse(field, f"nested more than {DEEPEST} levels deep")
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                check_text(key, field)
-                _check(inner, (f"{where}.{key}" if where else key)[:200], levels - 1)
-        else:
-            for i, inner in enumerate(value):
-                _check(inner, f"{where}[{i}]", levels - 1)
+        for key in value if isinstance(value, dict) else ():
+            check_text(key, field)
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            # Most are whole numbers, and nothing is wrong with any.
+            if not isinstance(inner, int):
+                _check(inner, _inside(where, key), levels - 1)
+
+
+def _inside(where: str, key: str | int) -> str:
+    """The field of an entry."""
+    if isinstance(key, int):
+        return f"{where}[{key}]"
+    return (f"{where}.{key}" if where else key)[:200]

@@ -125,7 +125,12 @@ def _links(root: Json, clients: list[Json], names: list[list[str]]) -> tuple[Flo
     for j, row in enumerate(clients):
         both[:, :, j] = np.array(_rates(f"clients[{j}]", row, of_all, row["name"]))[:, None]
     places = [{name: n for n, name in enumerate(known)} for known in names]
-    for n, link in enumerate(check_list("links", root.get("links", []))):
+    links = check_list("links", root.get("links", []))
+    if len(links) > 2 * both[0].size:
+        raise InvalidField(
+            "links", f"expected at most two for each client and helper, {2 * both[0].size}, got {len(links)}"
+        )
+    for n, link in enumerate(links):
         given = check_object(f"links[{n}]", link, required=("client", "helper"), optional=RATES)
         i, j = (
             _number_of(f"links[{n}].{kind}", given[kind], known)
@@ -144,10 +149,11 @@ def _links(root: Json, clients: list[Json], names: list[list[str]]) -> tuple[Flo
 def _rates(field: str, row: Json, otherwise: tuple[float, float], who: str) -> tuple[float, float]:
     """Up and down."""
     prefix = f"{field}." if field else ""
-    said: dict[str, float] = {
-        name: _number(f"{prefix}{name}", row[name], LEAST_MBPS, LARGEST_MBPS, who) for name in RATES if name in row
-    }
-    up, down = (said.get(name, said.get("mbps", other)) for name, other in zip(RATES[1:], otherwise, strict=True))
+    up, down = otherwise
+    for name in RATES:
+        if name in row:
+            rate = _number(f"{prefix}{name}", row[name], LEAST_MBPS, LARGEST_MBPS, who)
+            up, down = up if name == "down_mbps" else rate, down if name == "up_mbps" else rate
     return up, down
 
 

@@ -155,6 +155,7 @@ def profiled(
             raise InvalidField(name, f"expected {shape[0]} x {shape[1]} rates above 0")
     if slot_ms < 1:
         raise InvalidField("slot_ms", f"expected at least 1, got {slot_ms}")
+    spans = cache(network.spans)  # devices and cuts are few, pairs of a helper and a client may be many
     ms = {name: np.zeros(shape) for name in ("release", "forward", "l", "l'", "backward", "tail")}
     for j, client in enumerate(clients):
         first, second = client.cuts
@@ -162,7 +163,7 @@ def profiled(
             raise InvalidField(
                 f"clients[{j}].cuts", f"expected 1 <= first < second < {network.layers}, got {client.cuts}"
             )
-        own, own_last = network.spans(client.device, 1, first), network.spans(client.device, second + 1, network.layers)
+        own, own_last = spans(client.device, 1, first), spans(client.device, second + 1, network.layers)
         kilobits = network.activations[[first - 1, second - 1]] * kilobit_of_kib
         up, down = (kilobits[:, None] / rate[:, j] for rate in (up_mbps, down_mbps))
         ms["release"][:, j] = own.forward + up[0]
@@ -170,7 +171,7 @@ def profiled(
         ms["l'"][:, j] = own_last.backward + up[1]
         ms["tail"][:, j] = down[0] + own.backward
         for i, helper in enumerate(helpers):
-            part = network.spans(helper, first + 1, second)
+            part = spans(helper, first + 1, second)
             ms["forward"][i, j], ms["backward"][i, j] = part.forward, part.backward
     slots = {name: np.ceil(value / slot_ms).astype(np.int64) for name, value in ms.items()}
     slots["gap"] = slots["l"] + slots["l'"]

@@ -92,6 +92,7 @@ WRONG: list[tuple[tuple[Any, ...], Any, str, str]] = [
     (("clients", 0, "colour"), "red", "clients[0].colour", "unknown"),
     (("links", 0, "helper"), "cellar", "links[0].helper", "rack, laptop"),
     (("links", 0, "mbps"), -1, "links[0].mbps", "hall"),
+    (("links",), [{}] * 1000, "links", "got 1000"),
     (("cuts",), [0, 5], "cuts[0]", "1 to"),
 ]
 
