@@ -25,6 +25,7 @@ from studies.experiments.version import version
 from studies.traces.reading import read_text
 from studies.traces.source import TraceSource
 from studies.work.stages import DRAWING
+from studies.work.telling import own_output
 from studies.workloads.generators import read_generator
 from studies.workloads.workload import Workload, run
 
@@ -128,4 +129,4 @@ def main(source: TextIO, sink: TextIO) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.stdin, sys.stdout)
+    main(sys.stdin, own_output())

@@ -26,6 +26,7 @@ from scheduling.split_learning.plan import Plan
 from scheduling.split_learning.warming import warm_up
 from studies.plans.replanned import again
 from studies.plans.results import plan_of, result_of
+from studies.work.telling import own_output
 
 LONGEST_ORPHAN_S: Final = 30.0
 """How long a step may go on when the answer is wanted; a step of an integer programme would go on for minutes."""
@@ -58,6 +59,8 @@ class Better:
     """Tells plans as they become better, each before the next step, but never for more than a share of the time."""
 
     tell: Tell
+    more: Callable[[], Json] = dict
+    """What is told beside each plan."""
     makespan: int | None = None
     """Of the last that was told."""
     not_before: float = 0.0
@@ -68,7 +71,7 @@ class Better:
         began = monotonic()
         if began < self.not_before or (self.makespan is not None and plan.makespan >= self.makespan):
             return
-        self.tell({"best": result_of(plan, lower_bound)})
+        self.tell({"best": result_of(plan, lower_bound) | self.more()})
         self.makespan, ended = plan.makespan, monotonic()
         self.not_before = ended + max(LEAST_PAUSE_S, (ended - began) / MOST_SHARE)
 
@@ -81,7 +84,10 @@ def answer(order: Json, wanted: Event, tell: Tell) -> None:
         tell({"ready": True})
         budget = Budget(order["seconds"], wanted, monotonic())
 
-        better = Better(tell)
+        before = order.get("before")
+        anew = None if before is None else again(plan_of(before["instance"], before["result"]), instance)
+        more: Callable[[], Json] = dict if anew is None else anew.document
+        better = Better(tell, more)
 
         def seen(step: Step) -> None:
             makespan = None if step.plan is None else step.plan.makespan
@@ -89,15 +95,12 @@ def answer(order: Json, wanted: Event, tell: Tell) -> None:
             if step.plan is not None:
                 better.look(step.plan, step.lower_bound)
 
-        if order.get("before") is None:
+        if anew is None:
             found = answer_of(instance, order["method"], left=budget.left, seed=order["seed"], seen=seen)
-            more = {}
         else:
-            anew = again(plan_of(order["before"]["instance"], order["before"]["result"]), instance)
             rng = np.random.default_rng(order["seed"])
             found = last_of(anew.steps(instance, left=budget.left, rng=rng), order["method"], seen)
-            more = anew.document()
-        tell({"plan": result_of(found.plan, found.lower_bound) | more})
+        tell({"plan": result_of(found.plan, found.lower_bound) | more()})
     except SchedulingError as error:
         tell({"error": str(error)})
 
@@ -123,4 +126,4 @@ def main(source: TextIO, sink: TextIO) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.stdin, sys.stdout)
+    main(sys.stdin, own_output())

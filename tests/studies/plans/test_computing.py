@@ -1,7 +1,9 @@
 """Computing plans in processes: to their ends, once, cancelled, and after a worker died."""
 
 import json
+import sys
 from datetime import timedelta
+from subprocess import run
 from time import monotonic
 
 import pytest
@@ -115,6 +117,16 @@ def test_the_best_plan_that_was_told_is_kept_though_its_process_gave_no_answer(
     assert compute_next(somebody_cancels)
     assert (after(plan).state, plan.makespan, plan.lower_bound) == (WorkState.CANCELLED, 27, 21)
     assert plan.result == told | {"lower_bound": 21}
+
+
+def test_what_a_solver_prints_is_not_taken_for_what_is_told() -> None:
+    printed = "HighsMipSolverData: a line that nobody asked for"
+    script = (
+        "import os; from studies.work.telling import own_output; told = own_output();"
+        f" os.write(1, b'{printed}'); told.write('{{}}\\n'); told.flush(); print('{printed}')"
+    )
+    ended = run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert (ended.stdout, ended.stderr) == ("{}\n", f"{printed}{printed}\n")
 
 
 def test_plans_are_told_as_they_become_better_but_not_all_the_time() -> None:

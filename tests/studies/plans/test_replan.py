@@ -1,6 +1,7 @@
 """Plans made again: assignments are kept, changes are told, wrong ones are named."""
 
 from copy import deepcopy
+from threading import Event
 from typing import Any
 
 import pytest
@@ -15,6 +16,9 @@ from studies.plans.again import wish_again
 from studies.plans.api.examples import TINY
 from studies.plans.asking import ask_again, ask_one_more_helper, ask_other_methods
 from studies.plans.changes import changed
+from studies.plans.child import answer
+from studies.plans.computing import order_of
+from studies.plans.states import claim_next
 from tests.studies.plans.conftest import URL, asked
 from tests.studies.plans.here import compute_here
 
@@ -28,6 +32,18 @@ def made(api: APIClient, plan: Plan, changes: Any) -> Any:
     assert answer.status_code == 202, answer.content
     assert compute_here()
     return api.get(answer["Location"]).json()
+
+
+def test_the_first_that_is_told_says_what_changes(api: APIClient, done: Plan) -> None:
+    body = {"changes": {"drop": ["phone"], "slower_helpers": {"vm": 5}}}
+    assert api.post(f"{URL}/{done.pk}/replan", body, format="json").status_code == 202
+    attempt = claim_next()
+    told: list[Any] = []
+    assert attempt is not None
+    answer(order_of(attempt), Event(), told.append)
+    first = next(row["best"] for row in told if "best" in row)
+    assert [row["what"] for row in first["changes"] if row["client"] == "phone"] == ["dropped"]
+    assert first["summary"] == told[-1]["plan"]["summary"]
 
 
 def test_kept_clients_stay_and_changes_are_told(api: APIClient, done: Plan) -> None:

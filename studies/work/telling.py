@@ -1,0 +1,15 @@
+"""Where a process writes what it tells."""
+
+import os
+from typing import TextIO
+
+
+def own_output() -> TextIO:
+    """Standard output, from now on for the caller alone; what anything else writes there goes to standard error.
+
+    HiGHS prints a line there where it repairs a solution, whatever its options say, and a buffer of such lines may end
+    anywhere: between two lines of JSON it would be taken for the end.
+    """
+    own = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return own
