@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.arrays import Ints
+from scheduling.arrays import Floats, Ints
 from scheduling.elastic_ways import Way, ways
 from scheduling.offline.corners import corners
 from scheduling.offline.kinds import ServerKind, kinds_of
@@ -27,6 +27,14 @@ class Run(NamedTuple):
     """Slot from which it can run, counted from the start."""
     most: int
     """Workers at once on the empty servers."""
+
+
+class SideBySide(NamedTuple):
+    """What holds in every slot: the sum of weight x workers is at most this."""
+
+    weights: Floats
+    """Of a worker of each run, none negative."""
+    most: float
 
 
 Column = Callable[..., int]

@@ -1,17 +1,16 @@
 """The optimum of elastic jobs, by deciding when jobs are complete first and how their machines are placed then."""
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 
 from scheduling.arrays import Floats
-from scheduling.offline.elastic_machines import Machines
-from scheduling.offline.elastic_outline import Margin, Outline, SideBySide, margin
-from scheduling.offline.elastic_programme import elastic_programme
+from scheduling.offline.elastic_keeping import can_keep
+from scheduling.offline.elastic_machines import Machines, SideBySide
+from scheduling.offline.elastic_outline import Margin, Outline, margin
 from scheduling.offline.elastic_slot import most_side_by_side
-from scheduling.offline.fixing import Filter, Only
-from scheduling.offline.programme import Solved, TooLarge
+from scheduling.offline.fixing import Filter
+from scheduling.offline.programme import Solved
 from scheduling.offline.question import Left, Question
 
 NEAR = 1e-9
@@ -26,8 +25,6 @@ ROUNDS = 8
 """Of looking for what excludes a choice."""
 QUICK_S = 2.0
 """For one of the small programmes."""
-COLUMNS = 8_000
-"""Of any of them."""
 
 
 def elastic_optimum(question: Question, most: int, fixing: Filter | None, left: Left) -> Solved:
@@ -53,6 +50,9 @@ class _Search:
         self._known: list[SideBySide] = []
         self._best = -np.inf if fixing is None else fixing.incumbent
         self._found: float | None = None
+        self._kept: list[dict[int, int]] = []
+        self._missed: list[dict[int, int]] = []
+        """Jobs, with slots by which they can all be complete, or cannot."""
 
     def run(self) -> Solved:
         """Choose until a choice can be kept."""
@@ -116,13 +116,15 @@ class _Search:
         return new
 
     def _can_be(self, jobs: dict[int, int], seconds: float) -> bool | None:
-        """Whether whole machines can have these jobs complete at these slots; None: not found out in time."""
-        some = replace(self._question, bids=tuple(self._question.bids[i] for i in jobs), known=None)
-        try:
-            programme = elastic_programme(some, COLUMNS, Only(tuple(jobs.values())))
-        except TooLarge:
-            return None
-        return programme.feasible(seconds)
+        """Whether whole machines can have these jobs complete by these slots; None: not found out in time."""
+        if any(_asks_no_more(jobs, kept) for kept in self._kept):
+            return True
+        if any(_asks_no_more(missed, jobs) for missed in self._missed):
+            return False
+        found = can_keep(self._machines, jobs, self._known, seconds)
+        if found is not None:
+            (self._kept if found else self._missed).append(jobs)
+        return found
 
     def _repair(self, jobs: dict[int, int]) -> None:
         """A schedule without one of the jobs, or with it a slot later: the first that can be is kept."""
@@ -135,6 +137,7 @@ class _Search:
                 break
             if self._can_be(other, min(QUICK_S, self._left())):
                 self._best = self._found = worth
+                self._outline.only_better(worth)
                 break
 
     def _fewest(self, jobs: dict[int, int]) -> dict[int, int]:
@@ -150,3 +153,8 @@ class _Search:
 
     def _cannot_be(self, jobs: dict[int, int]) -> bool:
         return self._can_be(jobs, min(QUICK_S, self._left())) is False
+
+
+def _asks_no_more(jobs: dict[int, int], others: dict[int, int]) -> bool:
+    """Whether the others are these jobs or more of them, complete no later."""
+    return all(i in others and others[i] <= end for i, end in jobs.items())

@@ -6,18 +6,10 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Floats
-from scheduling.offline.elastic_machines import Machines
+from scheduling.offline.elastic_machines import Machines, SideBySide
 from scheduling.offline.fixing import Filter
 from scheduling.offline.programme import Programme
 from scheduling.split_learning.rows import Rows, Solution
-
-
-class SideBySide(NamedTuple):
-    """What holds in every slot: the sum of weight x workers is at most this."""
-
-    weights: Floats
-    """Of a worker of each run, none negative."""
-    most: float
 
 
 class Outline:
@@ -61,6 +53,15 @@ class Outline:
     def solve(self, seconds: float) -> Solution:
         """The best completions that nothing known excludes, or what so many seconds bring."""
         return self.programme.rows.solve(seconds)
+
+    def only_better(self, known: float) -> None:
+        """Leave out completions that no schedule has which is better than a known one."""
+        programme = self.programme
+        programme.only_better(known)
+        for run, ends in zip(self._machines.runs, self._ends, strict=True):
+            for end, y in ends.items():
+                if not programme.may_complete(run.job, end):
+                    programme.rows.row([(y, 1.0)], high=0.0)
 
     def chosen(self, values: Floats) -> dict[int, int]:
         """The runs of a solution, and when they are complete."""

@@ -1,6 +1,5 @@
 """Columns that no schedule better than the incumbent uses, by the prices of divided jobs."""
 
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -26,22 +25,6 @@ class Filter(Protocol):
 
     def holds(self, i: int, at: int, use: Ints, start: int, end: int) -> bool:
         """Whether it may besides hold goods, G numbers, in all slots [start, end)."""
-
-
-@dataclass
-class Only:
-    """Each job is complete at one given slot."""
-
-    ends: tuple[int, ...]
-    incumbent: float = -np.inf
-
-    def completes(self, i: int, at: int) -> bool:
-        """Whether that is the slot."""
-        return self.ends[i] == at
-
-    def holds(self, i: int, at: int, use: Ints, start: int, end: int) -> bool:
-        """Whatever it holds."""
-        return self.completes(i, at)
 
 
 class Fixing:

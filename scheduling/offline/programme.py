@@ -82,14 +82,6 @@ class Programme:
         bound = self.rows.solve(seconds, whole=False).bound if self.rows.columns else 0.0
         return self.better(-bound, None, optimal=False)
 
-    def feasible(self, seconds: float) -> bool | None:
-        """Whether every job can be complete at a slot that it has a column for; None: not found out in time."""
-        self.close(everyone=True)
-        if not self.rows.columns:
-            return not self.question.bids
-        solution = self.rows.solve(seconds)
-        return True if solution.values is not None else None if solution.feasible else False
-
     def better(self, worth: float, found: float | None, *, optimal: bool) -> Solved:
         """As the objective counts. What was dropped is worse than what is known, which may be the best there is."""
         sign = 1.0 if self.question.most else -1.0
@@ -98,11 +90,16 @@ class Programme:
         bound = sign * worth if np.isfinite(worth) else None
         return Solved(bound, None if found is None else sign * found, optimal and bound is not None)
 
-    def close(self, *, everyone: bool = False) -> None:
-        """Write the rows of jobs: each is complete once at most, or exactly once if it, or everyone, has to run."""
-        low = 0.0 if self.question.most and not everyone else 1.0
+    def close(self) -> None:
+        """Write the rows of jobs: each is complete once at most, or exactly once if it has to run."""
+        low = 0.0 if self.question.most else 1.0
         for i in range(len(self.question.bids)):
             self.rows.row([(column, 1.0) for column, _ in self._ends[i]], low=low, high=1.0)
+
+    def only_better(self, known: float) -> None:
+        """From now on ask what may be complete in schedules that are better than this one."""
+        if self.fixing is not None:
+            self.fixing.incumbent = max(self.fixing.incumbent, known)
 
     def total(self, values: Floats) -> float:
         """What a solution's completions are worth: more is better."""

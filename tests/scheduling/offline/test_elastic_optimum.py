@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from fractions import Fraction
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -12,14 +13,15 @@ from scheduling.arrays import Ints
 from scheduling.inventory import Inventory, MachineType
 from scheduling.offline import Covers, Kind, Question, best_bound
 from scheduling.offline.corners import corners
-from scheduling.offline.elastic_machines import Machines
+from scheduling.offline.elastic_keeping import can_keep
+from scheduling.offline.elastic_machines import Machines, SideBySide
 from scheduling.offline.elastic_optimum import elastic_optimum
 from scheduling.offline.elastic_outline import margin
 from scheduling.offline.elastic_programme import elastic_programme
 from scheduling.offline.elastic_slot import most_side_by_side
 from scheduling.offline.kinds import kinds_of
 from scheduling.split_learning.rows import Rows
-from scheduling.utility import Constant
+from scheduling.utility import Constant, Step
 from tests.scheduling.gpu_cluster import job
 from tests.scheduling.offline.outcomes import forever
 from tests.scheduling.worlds import world
@@ -117,6 +119,38 @@ def test_jobs_that_cannot_both_be_complete_are_told_apart() -> None:
     # In any slot one job has the PS: 7 takes two, 6 takes two and 5 takes two.
     assert solved.bound == pytest.approx(7)
     assert elastic_optimum(replace(question, end=4), 8_000, None, forever).bound == pytest.approx(13)
+
+
+def test_completions_can_be_kept_if_the_whole_programme_keeps_them() -> None:
+    answers = []
+    for seed in range(4):
+        made = world(seed, bids=4, servers=3, kind="apart")
+        used = np.zeros((5, *made.inventory.capacity.shape), dtype=np.int64)
+        used[seed % 5] = made.inventory.capacity // 2
+        question = Question(made.bids, made.inventory, 0, 5, covers=Covers.ELASTIC, open_end=False, used=used)
+        machines = Machines(question)
+        workers = np.ones(len(machines.runs))
+        most = most_side_by_side(machines, workers, 60.0)
+        assert most is not None
+        for pair, (first, second) in product(combinations(range(4), 2), product((2, 5), repeat=2)):
+            ends = dict(zip(pair, (first, second), strict=True))
+            answers.append(_keeps(question, ends))
+            assert can_keep(machines, ends, [], 60.0) is answers[-1], f"seed {seed}, {ends}"
+            assert can_keep(machines, ends, [SideBySide(workers, most)], 60.0) is answers[-1], f"seed {seed}, {ends}"
+        assert can_keep(machines, {}, [], 60.0) is True
+    assert {*answers} == {True, False}
+
+
+def _keeps(question: Question, ends: dict[int, int]) -> bool:
+    """Whether jobs that are worth 1 by these slots, and nothing later, come to 1 each."""
+    some = [(question.bids[i], end - question.bids[i].arrival) for i, end in ends.items()]
+    if any(elapsed < 1 for _, elapsed in some):
+        return False
+    bids = tuple(replace(bid, utility=Step(1.0, elapsed)) for bid, elapsed in some)
+    solved = elastic_programme(replace(question, bids=bids), 100_000).solve(60.0)
+    assert solved.optimal
+    assert solved.bound is not None
+    return solved.bound > len(ends) - 0.5
 
 
 NOBODY = 2025
