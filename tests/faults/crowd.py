@@ -217,12 +217,6 @@ def _settle() -> int:
     return waiting
 
 
-def _decided() -> int:
-    from auctions.models import DecisionRecord
-
-    return DecisionRecord.objects.count()
-
-
 def main(arguments: list[str]) -> None:
     """Answer one command with a line of JSON."""
     import django
@@ -240,8 +234,6 @@ def main(arguments: list[str]) -> None:
             answer = _waiting()
         case ["settle"]:
             answer = _settle()
-        case ["decided"]:
-            answer = _decided()
         case ["verdict"]:
             answer = _verdict()
         case _:
