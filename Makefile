@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST_WORKERS ?= 3
 VAR := $(or $(SHADOWPRICE_VAR),var)
 
-.PHONY: help demo demo-reset serve test check lint kernels bench lock
+.PHONY: help demo demo-reset serve test check lint kernels system bench lock
 .DEFAULT_GOAL := help
 
 help:
@@ -33,10 +33,10 @@ $(VENV)/.run: requirements.txt | $(VENV)/bin/python
 	@$(PIP) -r requirements.txt
 	@touch $@
 
-$(VENV)/.dev: requirements.txt requirements-dev.txt | $(VENV)/bin/python
+$(VENV)/.dev: requirements-dev.txt $(VENV)/.run
 	@echo "Installing requirements-dev.txt"
 	@$(PIP) -r requirements.txt -r requirements-dev.txt
-	@touch $(VENV)/.run $@
+	@touch $@
 
 demo: $(VENV)/.run
 	@exec $(BIN)/python manage.py demo $(if $(filter 1,$(ONCE)),--once) $(if $(TRACE),--trace "$(TRACE)") \
@@ -55,16 +55,19 @@ lint: $(VENV)/.dev
 	$(BIN)/lint-imports
 	$(BIN)/mypy .
 
-# While one core lints, the other compiles; else each test process would, and at the same time.
-kernels: $(VENV)/.dev
+# Compiled before any test, else each of its processes would compile, and at the same time: on one core while the other
+# installs what only tests need, then lints.
+kernels: $(VENV)/.run
 	@$(BIN)/python -m tests.kernels
+
+system:
+	@.ci/system
 
 check: lint
 	$(BIN)/python -m pytest -n 2 -m "not slow and not browser and not services"
 
-test: $(VENV)/.dev
-	@.ci/system
-	@$(MAKE) --no-print-directory --jobs 2 lint kernels
+test:
+	@$(MAKE) --no-print-directory --jobs 3 system lint kernels
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile --no-loadscope-reorder
 
 bench: $(VENV)/.dev
