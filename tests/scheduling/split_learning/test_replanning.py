@@ -10,8 +10,9 @@ from scheduling.split_learning.check import violations
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import NoPlan
 from scheduling.split_learning.noise import disturbed, under_noise
-from scheduling.split_learning.plan import largest_path_first
+from scheduling.split_learning.plan import by_priority, largest_path_first
 from scheduling.split_learning.replanning import best_orders, replan
+from scheduling.split_learning.switching import charged
 from tests.scheduling.split_learning.twins.optimum import least_of_one
 from tests.scheduling.split_learning.worlds import draw, results, shared
 
@@ -79,6 +80,21 @@ def test_without_noise_a_plan_is_what_it_said() -> None:
         assert quiet.replanned <= quiet.priorities <= quiet.first_come
         loud = under_noise(plan, 0.2, np.random.default_rng(1))
         assert loud.bound <= loud.replanned <= loud.priorities
+
+
+def test_where_switching_costs_priorities_say_what_was_planned() -> None:
+    rng = np.random.default_rng(1)
+    interrupted = 0
+    for _ in range(300):
+        instance = replace(draw(rng, clients=7, helpers=2, longest=10), switch=rng.integers(0, 4, 2))
+        assignment = rng.integers(0, 2, 7)
+        keys = rng.integers(-3, 4, (2, 7))
+        plan = charged(by_priority(instance.uninterrupted(), assignment, *keys), instance)
+        assert not [fault for fault in violations(plan) if not fault.startswith("(5)")]
+        quiet = under_noise(plan, 0.0, rng)
+        assert quiet.priorities == quiet.planned == plan.makespan
+        interrupted += plan.interruptions > 0
+    assert 0 < interrupted < 300
 
 
 def test_noise_is_as_large_as_said() -> None:
