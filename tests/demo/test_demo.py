@@ -11,6 +11,7 @@ import pytest
 
 from auctions.demo.run import DemoError, choose_port
 from auctions.demo.scenarios import SCENARIOS
+from tests.conftest import Tables
 from tests.processes import ROOT, Process, free_port, python_env, wait_until
 
 pytestmark = pytest.mark.slow
@@ -43,7 +44,8 @@ def test_one_round_is_audited_and_a_second_carries_on_until_reset(tmp_path: Path
     assert not (tmp_path / "shadowprice.sqlite3").exists()
 
 
-def test_a_trace_is_fed_and_its_malformed_rows_are_told(tmp_path: Path) -> None:
+def test_a_trace_is_fed_and_its_malformed_rows_are_told(tmp_path: Path, make_tables: Tables) -> None:
+    make_tables(python_env(tmp_path))
     trace = tmp_path / "small.csv"
     heading = "timestamp,duration,num_gpus,gpu_time,cluster\n"
     trace.write_text(heading + ROW.format(0) + "nonsense\n" + ROW.format(30))
@@ -63,7 +65,8 @@ def test_a_file_that_is_no_trace_is_refused_before_anything_is_made(tmp_path: Pa
     assert not (tmp_path / "shadowprice.sqlite3").exists()
 
 
-def test_ctrl_c_ends_every_process_and_stops_the_clock(tmp_path: Path) -> None:
+def test_ctrl_c_ends_every_process_and_stops_the_clock(tmp_path: Path, make_tables: Tables) -> None:
+    make_tables(python_env(tmp_path))
     port = free_port()
     command = [sys.executable, "manage.py", "demo", "--port", str(port), "--slot-takes", "1"]
     process = Process(command, log=tmp_path / "log", env=python_env(tmp_path))
@@ -80,7 +83,8 @@ def test_ctrl_c_ends_every_process_and_stops_the_clock(tmp_path: Path) -> None:
         process.end()
 
 
-def test_a_long_wait_for_the_next_row_is_told(tmp_path: Path) -> None:
+def test_a_long_wait_for_the_next_row_is_told(tmp_path: Path, make_tables: Tables) -> None:
+    make_tables(python_env(tmp_path))
     trace = tmp_path / "sparse.csv"
     late = "2017-10-03 00:00:00,7200.0,2,14400.0,a\n"
     trace.write_text("timestamp,duration,num_gpus,gpu_time,cluster\n" + ROW.format(0) + late)
