@@ -1,12 +1,14 @@
 """Whether whole machines can have elastic jobs complete by given slots."""
 
 from collections import defaultdict
+from itertools import pairwise
 from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.offline.elastic_machines import Machines, SideBySide
+from scheduling.offline.corners import corners
+from scheduling.offline.elastic_machines import Machines, Run, SideBySide, units
 from scheduling.split_learning.rows import Rows
 
 
@@ -24,7 +26,8 @@ def can_keep(machines: Machines, ends: dict[int, int], known: list[SideBySide], 
     -----
     Whole workers and PSs on each server in each slot, and of each run in each slot how many there are of both: to
     decide these says more than to decide what one of many servers has. Slots in which the same jobs go on with the
-    same servers can change places, so the job with most workers has them in falling order there.
+    same servers can change places, so the job with most workers has them in falling order there. Capacities are also
+    rounded, and PSs on the hull of whole ones, as where machines are divided.
     """
     return _Programme(machines, ends, known).feasible(seconds)
 
@@ -37,10 +40,15 @@ class _Slot(NamedTuple):
     free: bytes
 
 
+_Held = defaultdict[tuple[int, int], list[tuple[int, int, int]]]
+"""Of a resource of a server: columns with the room for each alone, and the demand of one."""
+
+
 class _Programme:
     def __init__(self, machines: Machines, ends: dict[int, int], known: list[SideBySide]) -> None:
         self._machines, self._ends, self._known = machines, ends, known
         self._free = machines.question.free()
+        self._scarce = {s: kind.scarce for kind in machines.kinds for s in kind.servers}
         self._rows = Rows()
         self._runs = [r for r, run in enumerate(machines.runs) if run.job in ends]
         self._chosen = {r: self._rows.column() for r in self._runs}
@@ -80,7 +88,7 @@ class _Programme:
 
     def _add_slot(self, t: int, slot: _Slot) -> dict[int, int]:
         """Columns of the workers of each run that goes on."""
-        rows, held = self._rows, defaultdict[tuple[int, int], list[tuple[int, float]]](list)
+        rows, held = self._rows, _Held(list)
         counts: dict[int, int] = {}
         for r, *hosts in slot.hosts:
             run = self._machines.runs[r]
@@ -95,17 +103,34 @@ class _Programme:
                 cells = {s: rows.column(0.0, float(min(room[s], number))) for s in servers}
                 rows.row([*((c, 1.0) for c in cells.values()), (total, -1.0)], low=0.0, high=0.0)
                 for s, c in cells.items():
-                    for resource in np.flatnonzero(machine.demand).tolist():
-                        held[s, resource].append((c, float(machine.demand[resource])))
-            rows.row([(pss, float(ratio.denominator)), (workers, -float(ratio.numerator))], low=0.0)
+                    for resource in self._scarce[s]:
+                        if machine.demand[resource]:
+                            held[s, resource].append((c, int(room[s]), machine.demand[resource]))
+            self._serve(run, workers, pss)
             rows.row([(workers, 1.0), (self._chosen[r], -float(run.most))], high=0.0)
-        for (s, resource), terms in held.items():
-            rows.row(terms, high=float(self._free[t, s, resource]))
+        self._fit(t, held)
         for each in self._known:
             terms = [(column, float(each.weights[r])) for r, column in counts.items() if each.weights[r]]
             if sum(rows.most(column) * weight for column, weight in terms) > each.most:
                 rows.row(terms, high=each.most)
         return counts
+
+    def _fit(self, t: int, held: _Held) -> None:
+        """Machines fit their servers, also where demand and capacity are rounded down to units of k."""
+        for (s, resource), demands in held.items():
+            most = int(self._free[t, s, resource])
+            for k in (1, *units(demands, most)):
+                if sum(d // k * room for _, room, d in demands) > most // k:
+                    self._rows.row([(c, float(d // k)) for c, _, d in demands if d >= k], high=float(most // k))
+
+    def _serve(self, run: Run, workers: int, pss: int) -> None:
+        """PSs for the bandwidth of all workers, which are whole."""
+        ratio = run.way.worker.bandwidth_mbps / run.way.ps.bandwidth_mbps
+        self._rows.row([(pss, float(ratio.denominator)), (workers, -float(ratio.numerator))], low=0.0)
+        for low, high in pairwise(corners(ratio, run.most)):
+            wide, rise = high.pss - low.pss, high.workers - low.workers
+            most = float(wide * low.workers - rise * low.pss)
+            self._rows.row([(workers, float(wide)), (pss, -float(rise))], high=most)
 
     def _put_in_order(self, t: int) -> None:
         """The slot before has no fewer workers of the largest job."""

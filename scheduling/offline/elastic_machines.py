@@ -53,7 +53,7 @@ class Machines:
         self._demand = np.array(
             [demand for run in self.runs for demand in (run.way.worker.demand, run.way.ps.demand)], dtype=np.int64
         ).reshape(2 * len(self.runs), len(inventory.resources))
-        self._kinds = kinds_of(question, self._demand) if self.runs else []
+        self.kinds = kinds_of(question, self._demand) if self.runs else []
         self._free = question.free()
 
     def _runs(self) -> Iterable[Run]:
@@ -81,7 +81,7 @@ class Machines:
             By run, terms that come to 1 while it goes on and to 0 where it does not.
         """
         sides: dict[int, list[tuple[int, float]]] = {2 * r + side: [] for r in running for side in (0, 1)}
-        for kind in self._kinds:
+        for kind in self.kinds:
             self._add_kind(rows, column, t, kind, sides)
         counts = []
         for r, going in running.items():
@@ -119,12 +119,18 @@ class Machines:
         for r in kind.scarce:
             most, demands = int(self._free[t, s, r]), [(c, room, int(demand[r])) for c, room, demand in live]
             # Whole machines fit only if they do when demand and capacity are counted in units of k, rounded down.
-            for k in [1, *_units(demands, most)]:
+            for k in [1, *units(demands, most)]:
                 if sum(d // k * room for _, room, d in demands) > most // k:
                     rows.row([(c, float(d // k)) for c, _, d in demands if d >= k], high=float(most // k * number))
 
 
-def _units(demands: list[tuple[int, int, int]], most: int) -> list[int]:
-    """Demands by which rounding loses most of the capacity."""
+def units(demands: list[tuple[int, int, int]], most: int) -> list[int]:
+    """Demands by which rounding loses most of the capacity.
+
+    Parameters
+    ----------
+    demands
+        Column, room for it alone, and demand of one.
+    """
     found = {d for _, _, d in demands if d > 1 and most % d}
     return sorted(found, key=lambda d: (-(most % d), d))[:ROUNDINGS]

@@ -25,6 +25,8 @@ ROUNDS = 8
 """Of looking for what excludes a choice."""
 QUICK_S = 2.0
 """For one of the small programmes."""
+REPAIR_S = 4.0
+"""For a schedule that would be better than the best known: one more round takes as long."""
 
 
 def elastic_optimum(question: Question, most: int, fixing: Filter | None, left: Left) -> Solved:
@@ -53,6 +55,8 @@ class _Search:
         self._kept: list[dict[int, int]] = []
         self._missed: list[dict[int, int]] = []
         """Jobs, with slots by which they can all be complete, or cannot."""
+        self._open: dict[frozenset[tuple[int, int]], float] = {}
+        """Those of which that was not found out, in so many seconds."""
 
     def run(self) -> Solved:
         """Choose until a choice can be kept."""
@@ -100,7 +104,8 @@ class _Search:
         for each in new:
             self._outline.add(each)
         self._known += new
-        return found is not None and found.share < -ROOM
+        # With nothing to be told the outline would choose the same again.
+        return bool(new) and found is not None and found.share < -ROOM
 
     def _side_by_side(self, runs: dict[int, int], found: Margin) -> list[SideBySide]:
         """What whole machines can do in the slots between completions, where divided ones do more."""
@@ -121,8 +126,13 @@ class _Search:
             return True
         if any(_asks_no_more(missed, jobs) for missed in self._missed):
             return False
+        same = frozenset(jobs.items())
+        if seconds <= self._open.get(same, 0.0):
+            return None
         found = can_keep(self._machines, jobs, self._known, seconds)
-        if found is not None:
+        if found is None:
+            self._open[same] = seconds
+        else:
             (self._kept if found else self._missed).append(jobs)
         return found
 
@@ -135,7 +145,7 @@ class _Search:
             worth = programme.worth_of(other)
             if worth <= self._best or self._left() <= 0.0:
                 break
-            if self._can_be(other, min(QUICK_S, self._left())):
+            if self._can_be(other, min(REPAIR_S, self._left())):
                 self._best = self._found = worth
                 self._outline.only_better(worth)
                 break
