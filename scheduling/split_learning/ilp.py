@@ -7,15 +7,16 @@ import numpy as np
 
 from scheduling.arrays import Floats, Ints
 from scheduling.split_learning.balanced_greedy import balanced, no_room, nowhere
-from scheduling.split_learning.bounds import longest_path
+from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.cuts import forbid, overbooked
 from scheduling.split_learning.first_come import first_come
 from scheduling.split_learning.forward_first import forward_first
-from scheduling.split_learning.helper import span
-from scheduling.split_learning.instance import TIMES, Instance
+from scheduling.split_learning.insertion import insert
+from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import Left, NoPlan, Step
 from scheduling.split_learning.plan import Plan, by_priority, end_of, largest_path_first, merged
 from scheduling.split_learning.rows import Rows
+from scheduling.split_learning.state import NOBODY, nobody
 
 MOST_COLUMNS = 60_000
 """Slots of passes, on every helper; the solver gets nowhere with as many, and needs gigabytes for more."""
@@ -42,8 +43,8 @@ def ilp(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator
     Problem 1, (1) to (11). (2) as printed leaves the slots before l + l' free: z is 0 there. As no plan is worth
     anything that ends later than one that is known, its makespan takes the place of T.
     """
-    least = longest_path(instance)
-    best = _simple(instance)
+    least = unavoidable(instance)
+    best = _simple(instance, left)
     programme = _Programme(instance, instance.horizon if best is None else best.makespan)
     yield Step(least, best, "simple plans" if best else "no plan yet")
     if best is not None and best.makespan <= least:
@@ -66,10 +67,10 @@ def ilp(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator
     yield Step(max(least, answer.whole_bound), best, "integer programme" if answer.optimal else "no time left")
 
 
-def _simple(instance: Instance) -> Plan | None:
+def _simple(instance: Instance, left: Left) -> Plan | None:
     """The best of some plans made in no time, whose makespan limits the programme; None if no assignment is found."""
     plans = []
-    for choose in (balanced, _inserted):
+    for choose in (balanced, lambda one: _inserted(one, left)):
         with suppress(NoPlan):
             assignment = choose(instance)
             plans.append(first_come(instance, assignment))
@@ -79,26 +80,12 @@ def _simple(instance: Instance) -> Plan | None:
     return min(plans, key=lambda plan: plan.makespan, default=None)
 
 
-def _inserted(instance: Instance) -> Ints:
+def _inserted(instance: Instance, left: Left) -> Ints:
     """Helper of each client, J: the client with the longest path first, each where the makespan grows least."""
-    flat = instance.uninterrupted()
-    times = [getattr(flat, name) for name in TIMES]
-    room = instance.capacity.copy()
-    members = np.zeros(instance.release.shape, dtype=np.int64)
-    count = [0] * len(room)
-    assignment = np.empty(len(instance.clients), dtype=np.int64)
-    for j in np.argsort(-instance.path.min(axis=0), kind="stable"):
-        spans = {}
-        for i in np.flatnonzero(room >= instance.demand[j]).tolist():
-            members[i, count[i]] = j
-            spans[i] = span(members[i], count[i] + 1, *(time[i] for time in times))
-        if not spans:
-            raise no_room(instance, int(j), room)
-        best = min(spans, key=lambda i: spans[i])
-        assignment[j] = best
-        room[best] -= instance.demand[j]
-        count[best] += 1
-    return assignment
+    state = nobody(instance.uninterrupted())
+    if not insert(state, np.argsort(-instance.path.min(axis=0), kind="stable"), left):
+        raise no_room(instance, int(np.flatnonzero(state.assignment == NOBODY)[0]), instance.capacity - state.load)
+    return state.assignment
 
 
 class _Programme:
