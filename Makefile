@@ -5,8 +5,9 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-# One more than the cores of a small machine: many tests wait for processes of their own.
-PYTEST_WORKERS ?= 3
+# One more than there are cores, up to eight: many tests wait for processes of their own.
+CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+PYTEST_WORKERS ?= $(shell [ $(CORES) -lt 7 ] && expr $(CORES) + 1 || echo 8)
 VAR := $(or $(SHADOWPRICE_VAR),var)
 
 .PHONY: help demo demo-reset serve test check lint kernels system bench lock
