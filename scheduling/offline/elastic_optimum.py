@@ -25,7 +25,7 @@ ROUNDS = 8
 """Of looking for what excludes a choice."""
 QUICK_S = 2.0
 """For one of the small programmes."""
-REPAIR_S = 4.0
+REPAIR_S = 3.0
 """For a schedule that would be better than the best known: one more round takes as long."""
 
 
@@ -78,9 +78,9 @@ class _Search:
             if worth <= self._best + NEAR * abs(self._best):
                 return programme.better(self._best, self._found, optimal=True)
             runs = self._outline.chosen(solution.values)
-            if self._excluded(runs):
-                continue
             jobs = {self._machines.runs[r].job: end for r, end in runs.items()}
+            if self._excluded(runs) or self._missed_later(jobs):
+                continue
             verdict = self._can_be(jobs, self._left())
             if verdict:
                 return programme.better(worth, worth, optimal=True)
@@ -136,6 +136,42 @@ class _Search:
             (self._kept if found else self._missed).append(jobs)
         return found
 
+    def _missed_later(self, jobs: dict[int, int]) -> bool:
+        """Whether the jobs cannot be complete even somewhat later; if so, the outline is told.
+
+        Where they can, that is the best known, and the next are sooner: each time half of the difference is left.
+        """
+        while self._left() > 0.0:
+            late = self._later(jobs)
+            if late == jobs:
+                break
+            verdict = self._can_be(late, min(REPAIR_S, self._left()))
+            if verdict is False:
+                self._repair(late)
+                self._outline.forbid(self._fewest(late))
+                return True
+            if verdict is None:
+                break
+            self._keep(self._outline.programme.worth_of(late))
+        return False
+
+    def _later(self, jobs: dict[int, int]) -> dict[int, int]:
+        """The same jobs, as late as half of what they are worth beyond the best known pays for."""
+        worth_of = self._outline.programme.worth_of
+        worth = worth_of(jobs)
+        beyond = worth - self._best if np.isfinite(self._best) else 0.0
+        while True:
+            others = [{**jobs, i: end + 1} for i, end in jobs.items() if end < self._question.slots]
+            best = max(others, key=worth_of, default=None)
+            if best is None or worth_of(best) < worth - 0.5 * beyond:
+                return jobs
+            jobs = best
+
+    def _keep(self, worth: float) -> None:
+        """A schedule was found, better than the best known."""
+        self._best = self._found = worth
+        self._outline.only_better(worth)
+
     def _repair(self, jobs: dict[int, int]) -> None:
         """A schedule without one of the jobs, or with it a slot later: the first that can be is kept."""
         programme = self._outline.programme
@@ -146,8 +182,7 @@ class _Search:
             if worth <= self._best or self._left() <= 0.0:
                 break
             if self._can_be(other, min(REPAIR_S, self._left())):
-                self._best = self._found = worth
-                self._outline.only_better(worth)
+                self._keep(worth)
                 break
 
     def _fewest(self, jobs: dict[int, int]) -> dict[int, int]:

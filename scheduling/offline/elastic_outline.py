@@ -19,7 +19,7 @@ class Outline:
     -----
     For run r of job i: y_rc binary, is it complete at slot c; n_rt, workers in slot t. The sum of n_rt before c is at
     least W_r sum_{c' <= c} y_rc' (OASiS, constraint 2), and n_rt <= N_r sum_{c > t} y_rc: nothing runs once it is
-    complete.
+    complete. What is worth no more than a slot later is complete then: all that it can do it may do so, too.
     """
 
     def __init__(self, machines: Machines, most: int, fixing: Filter | None) -> None:
@@ -32,7 +32,7 @@ class Outline:
             {
                 end: self.programme.completion(run.job, end)
                 for end in range(run.first + ceil(run.way.worker_slots / run.most), slots + 1)
-                if self.programme.may_complete(run.job, end)
+                if self.programme.loses_by_waiting(run.job, end) and self.programme.may_complete(run.job, end)
             }
             for run in runs
         ]

@@ -56,6 +56,10 @@ class Programme:
         """Whether that can be better than what is known."""
         return self.fixing is None or self.fixing.completes(i, at)
 
+    def loses_by_waiting(self, i: int, at: int) -> bool:
+        """Whether it is worth less a slot later, or that is after the end."""
+        return at == self.question.slots or bool(self._worth[i, at + 1] < self._worth[i, at])
+
     def completion(self, i: int, at: int) -> int:
         """A binary column: job i is complete at this slot, counted from the start."""
         return self._add(i, float(self._worth[i, at]))
