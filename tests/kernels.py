@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
-from scheduling import elastic, planner, rigid
+from scheduling import elastic, fluid_prices, planner, rigid
 from scheduling.offline import Covers, Question, best_bound
 from scheduling.preemptive import warming as queues
 from scheduling.split_learning import warming as split_learning
@@ -25,6 +25,7 @@ KERNELS: tuple[Callable[[], None], ...] = (
     rigid.warm_up,
     planner.warm_up,
     queues.warm_up,
+    fluid_prices.warm_up,
     bounds,
 )
 """Those that take longest come first."""
