@@ -15,6 +15,7 @@ import numpy as np
 
 from scheduling.split_learning.method import Method
 from scheduling.split_learning.methods import METHODS
+from scheduling.split_learning.warming import warm_up
 from studies.split_learning.measured import run
 from studies.split_learning.profile import KILOBIT_OF_KIB, RELEASED_KILOBIT_OF_KIB
 from studies.split_learning.scenarios import TABLE_2, Scenario, draw
@@ -65,7 +66,7 @@ def main() -> None:
     names = [name for name in ALL if name in (arguments.only or ALL)]
     began = time.perf_counter()
     seeds = range(arguments.seed, arguments.seed + arguments.seeds)
-    # The first call compiles.
+    warm_up()
     for method in ALL.values():
         run(method, draw(TABLE_2[3], np.random.default_rng(0)), seconds=1.0, seed=0)
     kilobit = RELEASED_KILOBIT_OF_KIB if arguments.released else KILOBIT_OF_KIB
