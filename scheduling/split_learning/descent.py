@@ -1,4 +1,4 @@
-"""Local search over assignments: moves and swaps that take most from the helpers that end too late."""
+"""Local search over assignments: moves, swaps, and two clients for one, for helpers that end too late."""
 
 import numpy as np
 
@@ -16,18 +16,26 @@ CLOSE = 4
 """A helper that is over the target by at most this part of it gets a look at other orders,"""
 GLANCE = 12
 """at so many of them."""
+Pair = tuple[int, int]
+"""Clients, -1 for none."""
+NONE = (-1, -1)
+KNOWN = 7
+"""What is known of a helper, to pass over changes: its work, three clients of least release, three of least tail."""
+BEST = 6
+"""A change of two helpers: clients that leave the first (-1 for none), those that come back, and the spans after it."""
 
 
-def descend(state: State, target: int, work: int, turn: int = 0) -> int:
+def descend(state: State, target: int, work: int, turn: int = 0, *, two: bool = False) -> int:
     """Change the assignment until no helper ends after `target`, or no move and no swap helps; returns work left.
 
     Remembers which pairs of helpers were looked at in vain, for as long as neither changes and the target is the same.
     `work`: how many schedules of a helper it may try. `turn`: a number that says where to begin.
+    `two`: look at two clients for one, too, which takes twice as long: worth it where helpers have many.
     """
     if state.target[0] != target:
         state.target[0] = target
         state.seen[:] = -1
-    return int(_descend(state, target, work, turn))
+    return int(_descend(state, target, work, turn, two))
 
 
 def shake(state: State, target: int, rng: np.random.Generator) -> None:
@@ -62,16 +70,14 @@ def _excess(slots: int, target: int) -> float:
 
 
 @inner
-def _with(state: State, i: int, out: int, added: int, target: int, room: Ints) -> int:
-    """When helper i can be over without one client and with another; -1 for none."""
+def _with(state: State, i: int, out: Pair, added: Pair, target: int, room: Ints) -> int:
+    """When helper i can be over without two clients and with two others; -1 for none."""
     n = 0
-    for x in range(state.size[i]):
-        if state.members[i, x] != out:
-            room[n] = state.members[i, x]
+    for x in range(-2, state.size[i]):
+        j = added[-x - 1] if x < 0 else state.members[i, x]
+        if j >= 0 and j != out[0] and j != out[1]:
+            room[n] = j
             n += 1
-    if added >= 0:
-        room[n] = added
-        n += 1
     release, forward, gap, backward, tail = state.times
     found = span(room, n, release[i], forward[i], gap[i], backward[i], tail[i])
     # The largest path first is not always the best order; where it nearly reaches the target another one may.
@@ -87,25 +93,52 @@ def _path(state: State, i: int, j: int) -> int:
 
 
 @inner
-def _least(state: State, i: int, out: int, added: int) -> int:
-    """Slots below which helper i cannot be over without one client and with another: all its work at one go."""
+def _sum_up(state: State, i: int, known: Ints) -> None:
+    """Fill `known` (KNOWN) with helper i's work, and its clients of the least releases and tails, -1 for none."""
     release, forward, _, backward, tail = state.times
-    first, last, work = np.int64(1 << 60), np.int64(1 << 60), np.int64(0)
-    for x in range(-1, state.size[i]):
-        j = added if x < 0 else state.members[i, x]
-        if j >= 0 and j != out:
-            first, last = min(first, release[i, j]), min(last, tail[i, j])
+    known[0], known[1:] = 0, -1
+    for x in range(state.size[i]):
+        j = state.members[i, x]
+        known[0] += forward[i, j] + backward[i, j]
+        for begin, times in ((1, release), (4, tail)):
+            at = begin + 3
+            while at > begin and (known[at - 1] < 0 or times[i, j] < times[i, known[at - 1]]):
+                at -= 1
+                if at < begin + 2:
+                    known[at + 1] = known[at]
+                known[at] = j
+
+
+@inner
+def _least(state: State, i: int, known: Ints, out: Pair, added: Pair) -> int:
+    """Slots below which helper i cannot be over without two clients and with two others: all its work at one go."""
+    release, forward, _, backward, tail = state.times
+    work, first, last = known[0], np.int64(1 << 60), np.int64(1 << 60)
+    for j in out:
+        if j >= 0:
+            work -= forward[i, j] + backward[i, j]
+    for j in added:
+        if j >= 0:
             work += forward[i, j] + backward[i, j]
+            first, last = min(first, release[i, j]), min(last, tail[i, j])
+    for j in known[1:4]:
+        if j >= 0 and j != out[0] and j != out[1]:
+            first = min(first, release[i, j])
+            break
+    for j in known[4:]:
+        if j >= 0 and j != out[0] and j != out[1]:
+            last = min(last, tail[i, j])
+            break
     return int(first + work + last)
 
 
 @inner
 def _better_move(
-    state: State, i: int, k: int, target: int, work: int, without: Ints, best: Ints, room: Ints
+    state: State, i: int, k: int, target: int, work: int, without: Ints, known: Ints, best: Ints, room: Ints
 ) -> tuple[bool, int]:
     """Whether a client of helper i that goes to k makes the excess smaller, and work left.
 
-    Fills best with the best: client, -1, and the two helpers' spans. `without`: spans of i without each of its clients.
+    Fills best (BEST) with the best. `without`: spans of i without each of its clients.
     """
     both = _excess(state.span[i], target) + _excess(state.span[k], target)
     found = HARDLY
@@ -116,23 +149,23 @@ def _better_move(
             continue
         if state.load[k] + state.demand[j] > state.capacity[k] or low + _excess(_path(state, k, j), target) >= found:
             continue
-        if low + _excess(_least(state, k, -1, j), target) >= found:
+        if low + _excess(_least(state, k, known[1], NONE, (j, -1)), target) >= found:
             continue
-        then = _with(state, k, -1, j, target, room)
+        then = _with(state, k, NONE, (j, -1), target, room)
         work -= 1
         if low + _excess(then, target) < found:
             found = low + _excess(then, target)
-            best[0], best[1], best[2], best[3] = j, -1, without[x], then
+            _write(best, (j, -1), NONE, without[x], then)
     return found < HARDLY, work
 
 
 @inner
 def _better_swap(
-    state: State, i: int, k: int, target: int, work: int, without: Ints, best: Ints, room: Ints
+    state: State, i: int, k: int, target: int, work: int, without: Ints, known: Ints, best: Ints, room: Ints
 ) -> tuple[bool, int]:
     """Whether the first client of helper i that can change places with one of k makes the excess smaller; work left.
 
-    Fills best with the best such change of that client: client, the one that comes back, and the two helpers' spans.
+    Fills best (BEST) with the best such change of that client.
     """
     both = _excess(state.span[i], target) + _excess(state.span[k], target)
     for x in range(state.size[i]):
@@ -145,25 +178,91 @@ def _better_swap(
             back = state.members[k, y]
             if not _can_change(state, j, back):
                 continue
-            left = _excess(
-                max(_path(state, i, back), _least(state, i, j, back)),
-                target,
-            )
-            right = _excess(_least(state, k, back, j), target)
+            left = _excess(max(_path(state, i, back), _least(state, i, known[0], (j, -1), (back, -1))), target)
+            right = _excess(_least(state, k, known[1], (back, -1), (j, -1)), target)
             if left + right - both >= found:
                 continue
-            mine = _with(state, i, j, back, target, room)
+            mine = _with(state, i, (j, -1), (back, -1), target, room)
             work -= 1
             if _excess(mine, target) + right - both >= found:
                 continue
-            other = _with(state, k, back, j, target, room)
+            other = _with(state, k, (back, -1), (j, -1), target, room)
             work -= 1
             if _excess(mine, target) + _excess(other, target) - both < found:
                 found = _excess(mine, target) + _excess(other, target) - both
-                best[0], best[1], best[2], best[3] = j, back, mine, other
+                _write(best, (j, -1), (back, -1), mine, other)
         if found < HARDLY:
             return True, work
     return False, work
+
+
+@inner
+def _better_two(
+    state: State, i: int, k: int, target: int, work: int, known: Ints, best: Ints, room: Ints
+) -> tuple[bool, int]:
+    """Whether two clients of helper i for one of k make the excess smaller, and work left.
+
+    Fills best (BEST) with the first such change.
+    """
+    both = _excess(state.span[i], target) + _excess(state.span[k], target)
+    for x in range(state.size[i]):
+        j = state.members[i, x]
+        if not state.worth[k, j] or _excess(_path(state, k, j), target) >= both:
+            continue
+        for y in range(x):
+            two = (j, state.members[i, y])
+            if not state.worth[k, two[1]] or _excess(_path(state, k, two[1]), target) >= both:
+                continue
+            for z in range(state.size[k]):
+                if not _two_fit(state, two, state.members[k, z]):
+                    continue
+                found, work = _less(state, i, k, two, (state.members[k, z], -1), both, target, work, known, best, room)
+                if found or work <= 0:
+                    return found, work
+    return False, work
+
+
+@inner
+def _two_fit(state: State, two: Pair, back: int) -> bool:
+    """Whether two clients of a helper may have the place of another, and that one theirs."""
+    a, b = state.assignment[two[0]], state.assignment[back]
+    more = state.demand[two[0]] + state.demand[two[1]] - state.demand[back]
+    room = state.load[a] - more <= state.capacity[a] and state.load[b] + more <= state.capacity[b]
+    return bool(room and state.worth[a, back])
+
+
+@inner
+def _less(
+    state: State,
+    a: int,
+    b: int,
+    two: Pair,
+    one: Pair,
+    both: float,
+    target: int,
+    work: int,
+    known: Ints,
+    best: Ints,
+    room: Ints,
+) -> tuple[bool, int]:
+    """Whether these clients of a for those of b make the excess less than `both`, and work left; fills best."""
+    left = _excess(max(_path(state, a, one[0]), _least(state, a, known[0], two, one)), target)
+    if left - both >= HARDLY:
+        return False, work
+    right = _excess(_least(state, b, known[1], one, two), target)
+    if left + right - both >= HARDLY:
+        return False, work
+    mine = _with(state, a, two, one, target, room)
+    if _excess(mine, target) + right - both >= HARDLY:
+        return False, work - 1
+    other = _with(state, b, one, two, target, room)
+    _write(best, two, one, mine, other)
+    return bool(_excess(mine, target) + _excess(other, target) - both < HARDLY), work - 2
+
+
+@inner
+def _write(best: Ints, out: Pair, back: Pair, mine: int, other: int) -> None:
+    best[0], best[1], best[2], best[3], best[4], best[5] = out[0], out[1], back[0], back[1], mine, other
 
 
 @inner
@@ -176,10 +275,25 @@ def _can_change(state: State, j: int, back: int) -> bool:
 
 
 @inner
-def _better_of(state: State, i: int, target: int, work: int, turn: int, best: Ints) -> tuple[int, int]:
+def _better_with(
+    state: State, i: int, k: int, target: int, work: int, two: bool, without: Ints, known: Ints, best: Ints, room: Ints
+) -> tuple[bool, int]:
+    """Whether any change between helpers i and k makes the excess smaller, and work left; fills best (BEST)."""
+    found, work = _better_move(state, i, k, target, work, without, known, best, room)
+    if not found:
+        found, work = _better_swap(state, i, k, target, work, without, known, best, room)
+    if two and not found and work > 0:
+        found, work = _better_two(state, i, k, target, work, known, best, room)
+    return found, work
+
+
+@inner
+def _better_of(state: State, i: int, target: int, work: int, turn: int, two: bool, best: Ints) -> tuple[int, int]:
     """The first other helper with which helper i makes the excess smaller, or -1; and work left."""
-    room = np.empty(len(state.demand) + 1, np.int64)
+    room = np.empty(len(state.demand) + 2, np.int64)
     without = np.empty(state.size[i], np.int64)
+    known = np.empty((2, KNOWN), np.int64)
+    _sum_up(state, i, known[0])
     for x in range(state.size[i]):
         without[x] = -1
     for y in range(len(state.capacity)):
@@ -190,11 +304,10 @@ def _better_of(state: State, i: int, target: int, work: int, turn: int, best: In
             break
         if state.size[i] and without[0] < 0:
             for x in range(state.size[i]):
-                without[x] = _with(state, i, state.members[i, x], -1, target, room)
+                without[x] = _with(state, i, (state.members[i, x], -1), NONE, target, room)
             work -= state.size[i]
-        found, work = _better_move(state, i, k, target, work, without, best, room)
-        if not found:
-            found, work = _better_swap(state, i, k, target, work, without, best, room)
+        _sum_up(state, k, known[1])
+        found, work = _better_with(state, i, k, target, work, two, without, known, best, room)
         if found:
             return k, work
         if work > 0:
@@ -203,8 +316,8 @@ def _better_of(state: State, i: int, target: int, work: int, turn: int, best: In
 
 
 @kernel
-def _descend(state: State, target: int, work: int, turn: int) -> int:
-    best = np.empty(4, np.int64)
+def _descend(state: State, target: int, work: int, turn: int, two: bool) -> int:
+    best = np.empty(BEST, np.int64)
     newest = state.version.max()
     while work > 0:
         better = False
@@ -212,15 +325,15 @@ def _descend(state: State, target: int, work: int, turn: int) -> int:
             if state.span[i] <= target or work <= 0:
                 break
             turn = (turn * 1103515245 + 12345) % 2147483648
-            k, work = _better_of(state, i, target, work, turn, best)
+            k, work = _better_of(state, i, target, work, turn, two, best)
             if k >= 0:
-                j, back = best[0], best[1]
-                take(state, j)
-                if back >= 0:
-                    take(state, back)
-                    put(state, back, i)
-                put(state, j, k)
-                state.span[i], state.span[k] = best[2], best[3]
+                for j in best[:4]:
+                    if j >= 0:
+                        take(state, j)
+                for x in range(4):
+                    if best[x] >= 0:
+                        put(state, best[x], k if x < 2 else i)
+                state.span[i], state.span[k] = best[4], best[5]
                 state.version[i], state.version[k] = newest + 1, newest + 2
                 newest += 2
                 better = True

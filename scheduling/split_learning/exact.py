@@ -205,8 +205,9 @@ class Exact:
                 self._walker = None
 
     def _aim(self) -> int:
-        """A makespan that would be better than the best, a near one, as each takes long to reach."""
-        return int(self.rng.integers(max(self.low, self.best - NEAR), self.best))
+        """A makespan that would be better than the best, a near one; with many clients the next, as it takes long."""
+        near = NEAR if self._asks else 1
+        return int(self.rng.integers(max(self.low, self.best - near), self.best))
 
     def _walk_anew(self, target: int, until: float = 0.0) -> None:
         """Begin at the best assignment, towards another target; so many seconds have to be left."""
@@ -222,7 +223,7 @@ class Exact:
         most = int(state.size.max())
         while work > 0 and most <= MOST_TOGETHER and self.left() > until:
             each = min(work, STRETCH // most)
-            over = descend(state, target, each, turn)
+            over = descend(state, target, each, turn, two=not self._asks)
             work -= each
             if over > 0:
                 break
