@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scheduling.arrays import Floats, Ints
 from scheduling.baselines.gang import Gang, room_for
 from scheduling.inventory import Inventory
-from scheduling.split_learning.rows import Rows, SolverFailed
+from scheduling.rows import Rows, SolverFailed
 
 EXCESS = 100.0
 """What a unit of unfairness beyond the limit costs, in units of utilisation: more than it could gain."""

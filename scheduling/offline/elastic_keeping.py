@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduling.offline.corners import corners
 from scheduling.offline.elastic_machines import Machines, Run, SideBySide, units
-from scheduling.split_learning.rows import Rows
+from scheduling.rows import Rows
 
 
 def can_keep(machines: Machines, ends: dict[int, int], known: list[SideBySide], seconds: float) -> bool | None:

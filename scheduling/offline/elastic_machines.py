@@ -12,7 +12,7 @@ from scheduling.offline.corners import corners
 from scheduling.offline.kinds import ServerKind, kinds_of
 from scheduling.offline.question import Question
 from scheduling.preemptive.crew import machines
-from scheduling.split_learning.rows import Rows
+from scheduling.rows import Rows
 
 ROUNDINGS = 6
 """Of one resource of one kind of servers, as in `goods`."""

@@ -9,7 +9,7 @@ from scheduling.arrays import Floats
 from scheduling.offline.elastic_machines import Machines, SideBySide
 from scheduling.offline.fixing import Filter
 from scheduling.offline.programme import Programme
-from scheduling.split_learning.rows import Rows, Solution
+from scheduling.rows import Rows, Solution
 
 
 class Outline:

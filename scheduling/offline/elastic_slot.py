@@ -6,7 +6,7 @@ import numpy as np
 
 from scheduling.arrays import Floats
 from scheduling.offline.elastic_machines import Machines
-from scheduling.split_learning.rows import Rows
+from scheduling.rows import Rows
 
 SLACK = 1e-6
 """Of the solver's word."""

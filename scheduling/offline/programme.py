@@ -11,7 +11,7 @@ from scheduling.errors import SchedulingError
 from scheduling.offline.fixing import Filter
 from scheduling.offline.fluid import make_fluid
 from scheduling.offline.question import Question
-from scheduling.split_learning.rows import Rows
+from scheduling.rows import Rows
 
 
 class TooLarge(SchedulingError):

@@ -9,7 +9,7 @@ from scheduling.errors import InvalidField
 from scheduling.offline.programme import Solved, TooLarge
 from scheduling.offline.question import Question
 from scheduling.preemptive.crew import Crew
-from scheduling.split_learning.rows import Rows
+from scheduling.rows import Rows
 
 
 class QueuedProgramme:

@@ -7,6 +7,7 @@ import numpy as np
 
 from scheduling.arrays import Floats, Ints
 from scheduling.errors import InvalidField
+from scheduling.rows import Rows
 from scheduling.split_learning.balanced_greedy import balanced, nowhere
 from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.cuts import forbid, overbooked
@@ -15,7 +16,6 @@ from scheduling.split_learning.forward_schedule import ForwardSlots, schedule
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import Left, Step
 from scheduling.split_learning.plan import Plan
-from scheduling.split_learning.rows import Rows
 
 
 @dataclass(frozen=True)

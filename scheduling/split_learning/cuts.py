@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from scheduling.arrays import Ints
+from scheduling.rows import Rows
 from scheduling.split_learning.instance import TIMES, Instance
 from scheduling.split_learning.one_helper import cover, too_much
-from scheduling.split_learning.rows import Rows
 
 CUTS_EACH = 3
 """Ways to look for too many clients on a helper."""

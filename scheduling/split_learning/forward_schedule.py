@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
+from scheduling.rows import NEAR, Rows
 from scheduling.split_learning.backward import Free, Pass, largest_tail_first
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import Left
-from scheduling.split_learning.rows import NEAR, Rows
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from contextlib import suppress
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
+from scheduling.rows import Rows
 from scheduling.split_learning.balanced_greedy import balanced, no_room, nowhere
 from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.cuts import forbid, overbooked
@@ -15,7 +16,6 @@ from scheduling.split_learning.insertion import insert
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import Left, NoPlan, Step
 from scheduling.split_learning.plan import Plan, by_priority, end_of, largest_path_first, merged
-from scheduling.split_learning.rows import Rows
 from scheduling.split_learning.state import NOBODY, nobody
 
 MOST_COLUMNS = 60_000

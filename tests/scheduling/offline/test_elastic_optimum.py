@@ -20,7 +20,7 @@ from scheduling.offline.elastic_outline import Margin, margin
 from scheduling.offline.elastic_programme import elastic_programme
 from scheduling.offline.elastic_slot import most_side_by_side
 from scheduling.offline.kinds import kinds_of
-from scheduling.split_learning.rows import Rows
+from scheduling.rows import Rows
 from scheduling.utility import Constant, Step
 from tests.scheduling.gpu_cluster import job
 from tests.scheduling.offline.outcomes import forever

@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scheduling.rows import Rows, Solution
 from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.check import violations
 from scheduling.split_learning.ilp import TooLarge, ilp
 from scheduling.split_learning.instance import TIMES, Instance
 from scheduling.split_learning.method import NoPlan, Step
-from scheduling.split_learning.rows import Rows, Solution
 from tests.scheduling.split_learning.twins.optimum import least_makespan
 from tests.scheduling.split_learning.worlds import draw, results, shared
 
