@@ -8,10 +8,10 @@ import numpy as np
 
 from scheduling.baselines.baseline import Baseline
 from scheduling.baselines.dorm_programme import Limits, Share, Wish, divide, pss_for
-from scheduling.baselines.drf import fair_counts, shared_out
 from scheduling.baselines.floor import Floor
 from scheduling.baselines.gang import Gang, ideal_gang, room_for
 from scheduling.baselines.room import Room
+from scheduling.baselines.shares import fair_counts
 from scheduling.baselines.task import Stopped, Task
 from scheduling.bid import Bid
 from scheduling.inventory import Inventory
@@ -33,7 +33,7 @@ class Dorm(Baseline):
     that wait and could use some server now, in order of arrival. Types are ideal (`gang.ideal_gang`); workers and PSs
     may be on any servers, b / B PSs for each worker, rounded up, also where they are side by side.
 
-    - *Fair share*: workers by progressive filling (`drf.fair_counts`) over these jobs, without what bound jobs hold,
+    - *Fair share*: workers by progressive filling (`shares.fair_counts`) over these jobs, without what bound jobs hold,
       but no fewer than complete the job within the horizon wherever they are.
     - *Unfairness*, the sum of the distances from the fair shares, is at most `unfairness` x 2 x number of resources.
     - *Adjustments*: at most ceil(`adjustments` x running jobs) of the jobs that run change machines. Who is adjusted
@@ -102,7 +102,7 @@ class Dorm(Baseline):
 
 
 def _wishes(chosen: list[tuple[Task, Gang]], floor: Floor, *, only_starts: bool) -> list[Wish]:
-    counts = fair_counts([gang for _, gang in chosen], floor.inventory, shared_out(floor))
+    counts = fair_counts([gang for _, gang in chosen], floor.inventory, floor.shared_out())
     wishes = []
     for (task, gang), count in zip(chosen, counts, strict=True):
         enough = _least(gang, task.left, floor.slots - (floor.pause if task.first < floor.now else 0))

@@ -4,6 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import chain, islice
 
+import numpy as np
+
+from scheduling.arrays import Ints
 from scheduling.baselines.gang import Gang, find_place, room_for
 from scheduling.baselines.hold import NOTHING, Hold
 from scheduling.baselines.memory import Memory
@@ -45,10 +48,11 @@ class Floor:
         """All, in order of admission."""
         free = (job for job in self.jobs if not job.bound)
         rows = self.memory.recall(free, pause=self.pause)
-        return [self._met.get(known.job.bid.id) or Task(known, now=self.now) for known in rows]
+        self._met |= {row.job.bid.id: Task(row, now=self.now) for row in rows if row.job.bid.id not in self._met}
+        return [self._met[known.job.bid.id] for known in rows]
 
     def meet(self, job: Job) -> Task:
-        """The task of a job that holds nothing, before `tasks` are looked at."""
+        """The task of a job that may be moved."""
         task = self._met.get(job.bid.id)
         if task is None:
             task = self._met[job.bid.id] = Task(self.memory.known(job, pause=self.pause), now=self.now)
@@ -235,6 +239,10 @@ class Floor:
         """Units of each resource that they hold now, R numbers."""
         totals = [self.total(task) for task in tasks]
         return [sum(column) for column in zip(*totals, strict=True)] if totals else [0] * len(self.room.idle)
+
+    def shared_out(self) -> Ints:
+        """What all servers have now without bound jobs, R numbers."""
+        return np.array(self.room.idle, dtype=np.int64) + self.held_by(self.running_now())
 
     def may_fit_instead(self, task: Task, gang: Gang, victims: Sequence[Task]) -> bool:
         """Whether servers usable to it have room for the workers if all victims were stopped: more could not help."""

@@ -7,8 +7,8 @@ from fractions import Fraction
 import numpy as np
 
 from scheduling.arrays import Ints
-from scheduling.baselines.drf import dominant_share
 from scheduling.baselines.gang import Gang, ideal_gang, machines_in, room_for
+from scheduling.baselines.shares import dominant_share
 from scheduling.bid import Bid
 from scheduling.inventory import Inventory
 from scheduling.ledger import Ledger, empty_like

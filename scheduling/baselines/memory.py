@@ -9,6 +9,7 @@ from typing import NamedTuple
 from scheduling.baselines.gang import Gang, fixed_gang, ideal_gang
 from scheduling.baselines.hold import Hold
 from scheduling.baselines.rank import Rank, Ranked, Row
+from scheduling.baselines.shares import common_share, demand_of
 from scheduling.bid import Bid
 from scheduling.inventory import Inventory
 from scheduling.ledger import Ledger
@@ -105,6 +106,8 @@ class Memory:
     demand: dict[tuple[int, int | None, int], list[int]] = field(default_factory=dict)
     """Units that gangs count for in forecasts, by worker, PS and count, R numbers each."""
     least: dict[tuple[int, int | None, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    shares: dict[tuple[int, int | None, int], int] = field(default_factory=dict)
+    """Shares of all servers that workers with their PSs take, in one unit, by worker, PS and count."""
 
     @classmethod
     def of(cls, ledger: Ledger) -> "Memory":
@@ -165,6 +168,14 @@ class Memory:
         if count not in gangs and one is not None:
             gangs[count] = replace(one, count=count)
         return gangs.get(count)
+
+    def share(self, gang: Gang, count: int) -> int:
+        """`shares.common_share` of so many workers of a gang, with PSs, of all servers: it orders dominant shares."""
+        of = (gang.worker, gang.ps, count)
+        share = self.shares.get(of)
+        if share is None:
+            share = self.shares[of] = common_share(demand_of(gang, count, self.inventory), self.inventory.total)
+        return share
 
     def least_units(self, gang: Gang, count: int) -> tuple[tuple[int, int], ...]:
         """Resources that so many workers of a gang take wherever they run, with one PS, and units of each."""

@@ -10,12 +10,12 @@ from operator import add, is_, le, sub
 import numpy as np
 
 from scheduling.baselines.baseline import FixedGangs, seed_parameter
-from scheduling.baselines.drf import demand_of, dominant_share
 from scheduling.baselines.floor import Floor
 from scheduling.baselines.gang import Gang
 from scheduling.baselines.memory import Forecast
 from scheduling.baselines.preempting import all_in_order, in_order_of_rank, preempt_in_order, start_in_order
 from scheduling.baselines.rank import Rank, Ranked
+from scheduling.baselines.shares import demand_of, dominant_share
 from scheduling.baselines.task import Task
 from scheduling.decision import Reason
 from scheduling.parameters import check_parameters, parameter

@@ -8,13 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.baselines.drf import Drf, demand_of, dominant_share, fair_counts
+from scheduling.baselines.drf import Drf
 from scheduling.baselines.fluid import fluid_drf, fluid_workers
 from scheduling.baselines.gang import Gang, ideal_gang
+from scheduling.baselines.shares import demand_of, dominant_share, fair_counts
 from scheduling.bid import Architecture
 from scheduling.inventory import Inventory, MachineType
 from scheduling.simulation import Simulation
 from tests.scheduling.gpu_cluster import completions, gpu_cluster, job, run
+from tests.scheduling.twins.alike import check_alike
+from tests.scheduling.twins.drf_slow import SlowDrf
 from tests.scheduling.worlds import world
 
 EVERY = frozenset(Architecture)
@@ -96,6 +99,12 @@ def test_jobs_whose_fair_share_is_too_small_to_complete_them_in_time_run_one_aft
     going = run(Drf(), [job("a", 1, 20, workers=4), job("b", 1, 20, workers=4)], 4, slots=6)
     assert completions(going) == {"a": 5, "b": 10}
     assert workers(going, "b") == [0] * 5 + [4] * 5
+
+
+@settings(max_examples=60, deadline=None)
+@given(seed=seeds)
+def test_whom_it_does_not_look_at_changes_no_byte(seed: int) -> None:
+    check_alike(Drf(), SlowDrf(), seed)
 
 
 @settings(max_examples=30, deadline=None)
