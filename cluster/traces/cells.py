@@ -1,8 +1,9 @@
 """Cells of delimited text: one line is one row, so that a stray quotation mark cannot swallow the lines after it."""
 
 import csv
+import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from cluster.traces.records import LARGEST_SECONDS, LARGEST_STEPS, Malformed, malformed
 from scheduling.errors import InvalidField
@@ -11,6 +12,8 @@ from scheduling.fields import check_integer, check_number, shown
 Read = TypeVar("Read")
 UNREADABLE = "\ufffd"
 """What stands in decoded text for bytes that are no UTF-8."""
+NUMBER: Final = re.compile(r" *[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)? *")
+"""A number as publishers write it. Python reads more as one: 1_000, digits of other scripts, nan."""
 
 
 def heading(lines: Iterator[str], columns: tuple[str, ...]) -> None:
@@ -60,11 +63,9 @@ def expect(cells: list[str], count: int) -> None:
 
 def real(field: str, text: str, *, low: float = 0.0, high: float = LARGEST_SECONDS) -> float:
     """A finite number in `[low, high]`."""
-    try:
-        number = float(text)
-    except ValueError:
-        raise InvalidField(field, f"expected a number, got {shown(text)}") from None
-    return check_number(field, number, low=low, high=high)
+    if NUMBER.fullmatch(text) is None:
+        raise InvalidField(field, f"expected a number, got {shown(text)}")
+    return check_number(field, float(text), low=low, high=high)
 
 
 def positive(field: str, text: str, *, high: float = LARGEST_SECONDS) -> float:

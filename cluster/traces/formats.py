@@ -53,7 +53,7 @@ def _tabs(*counts: int) -> Callable[[str], bool]:
 
 def _is_machine(line: str) -> bool:
     cells = _cells(line, ",")
-    return len(cells) == len(pai.COLUMNS) and all(cell.isdecimal() for cell in cells[2:])
+    return len(cells) == len(pai.COLUMNS) and all(cell.isascii() and cell.isdecimal() for cell in cells[2:])
 
 
 def _cells(line: str, delimiter: str) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 
 from cluster.traces.cells import each, expect, heading, positive, whole
-from cluster.traces.records import LARGEST_GPUS, Malformed, TraceJob
+from cluster.traces.records import LARGEST_GPUS, LARGEST_SECONDS, Malformed, TraceJob
 from scheduling.errors import InvalidField
 from scheduling.fields import shown
 
@@ -33,7 +33,10 @@ def read(lines: Iterable[str]) -> Iterator[TraceJob | Malformed]:
         first = first or moment
         if moment < first:
             raise InvalidField("timestamp", f"{cells[0]} lies before the first row's")
-        yield TraceJob(line, (moment - first).total_seconds(), gpus, duration_s=duration_s, tenant=cells[4])
+        submitted_s = (moment - first).total_seconds()
+        if submitted_s > LARGEST_SECONDS:
+            raise InvalidField("timestamp", f"{cells[0]} lies more than {LARGEST_SECONDS:g} s after the first row's")
+        yield TraceJob(line, submitted_s, gpus, duration_s=duration_s, tenant=cells[4])
 
     return each(rest, job, first=2)
 

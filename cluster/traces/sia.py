@@ -40,7 +40,7 @@ def read(lines: Iterable[str]) -> Iterator[StepTime | Malformed]:
 
 
 def _digits(text: str) -> tuple[int, ...]:
-    if not text.isdecimal() or "0" in text or len(text) > 100:
+    if not (text.isascii() and text.isdecimal()) or "0" in text or len(text) > 100:
         raise InvalidField("placement", f"expected GPUs per node as digits above 0, got {shown(text)}")
     return tuple(int(digit) for digit in text)
 
