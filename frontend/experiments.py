@@ -82,4 +82,4 @@ def view_of(results: Results, metric: str, workload: int) -> View:
         line = Line("the bound", 1.0)
     few = "" if all(bar.half is not None for bar in bars) else " One seed has no interval."
     note = f"Mean over seeds with 95 % t intervals.{few}{' Synthetic: values are drawn.' if one.synthetic else ''}"
-    return View(one.title, one.unit, results.workloads[workload], bars, line, note)
+    return View(one.title, one.unit, results.workloads[workload], bars, line, note, one.synthetic)

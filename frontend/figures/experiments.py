@@ -36,6 +36,8 @@ class View:
     bars: Sequence[Bar]
     line: Line | None
     note: str
+    synthetic: bool = False
+    """Whether it rests on what was drawn."""
 
 
 def figure(view: View, *, key: str) -> Drawing:
@@ -63,12 +65,13 @@ def figure(view: View, *, key: str) -> Drawing:
 
 def table(view: View) -> Table:
     """Every number that is drawn."""
+    said = "yes" if view.synthetic else "no"
     rows: list[Sequence[str | int | float]] = [
-        (view.workload, bar.policy, view.metric, view.unit, bar.n, bar.mean, *_ends(bar)) for bar in view.bars
+        (view.workload, bar.policy, view.metric, view.unit, bar.n, bar.mean, *_ends(bar), said) for bar in view.bars
     ]
     if view.line is not None:
-        rows.append((view.workload, view.line.words, view.metric, view.unit, "", view.line.value, "", ""))
-    return Table(("workload", "policy", "metric", "unit", "n", "mean", "low_95", "high_95"), rows)
+        rows.append((view.workload, view.line.words, view.metric, view.unit, "", view.line.value, "", "", said))
+    return Table(("workload", "policy", "metric", "unit", "n", "mean", "low_95", "high_95", "synthetic"), rows)
 
 
 def _ends(bar: Bar) -> tuple[float | str, float | str]:

@@ -155,7 +155,7 @@ def document(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """All that was found, as JSON."""
     found = _done(request, name, number)
     asked = {key: getattr(found, key) for key in ("policy", "parameters")}
-    response = JsonResponse({"cluster": name, **asked, **(found.result or {})})
+    response = JsonResponse({"cluster": name, "note": found.market.cluster.note, **asked, **(found.result or {})})
     response.headers["Content-Disposition"] = f'attachment; filename="{name}-hindsight-{number}.json"'
     return response
 

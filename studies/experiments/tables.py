@@ -29,10 +29,10 @@ def result_rows(results: Results) -> Iterator[list[object]]:
 
 
 def run_rows(results: Results) -> Iterator[list[object]]:
-    """Every run as CSV with all metrics: a header, then a row for each."""
+    """Every run as CSV with all metrics: a header, then a row for each, which says what of it is synthetic."""
     yield [
         *("run", "workload", "policy", "seed", "state", *METRICS, "bound", "bound_kind", "cpu_s"),
-        *("workload_sha256", "outcome_sha256", "sources", "commit", "error"),
+        *("workload_sha256", "outcome_sha256", "sources", "commit", "error", "note"),
     ]
     for cell in results.cells:
         run, ran, document = cell.run, results.ran(cell), cell.document
@@ -44,6 +44,7 @@ def run_rows(results: Results) -> Iterator[list[object]]:
             *(run.number, results.workloads[run.workload], label, run.seed, run.state, *figures, *bound),
             "" if run.timing is None else run.timing["cpu_s"],
             *(run.workload_sha256, run.outcome_sha256, run.sources, run.commit, run.error),
+            "" if document is None else document["workload"]["note"],
         ]
 
 

@@ -83,6 +83,7 @@ def _has_a_chart_of_every_metric(client: Client, experiment: Experiment) -> None
         drawn = json.loads(client.get(page(experiment, f"chart.json?metric={name}")).content)
         listed = list(csv.DictReader(StringIO(client.get(page(experiment, f"chart.csv?metric={name}")).text)))
         assert len(drawn["data"][0]["x"]) == 2 if drawn["data"] else not listed, name
+        assert {row["synthetic"] for row in listed} <= {"yes" if METRICS[name].synthetic else "no"}, name
     welfare = json.loads(client.get(page(experiment, "chart.json?metric=welfare")).content)
     assert welfare["layout"]["shapes"]
     assert "no policy can exceed" in welfare["note"]
@@ -205,5 +206,7 @@ def test_a_figure_has_a_bar_with_its_interval_for_each_policy_and_the_bound_abov
     assert drawn.data[0]["y"] == [5.0, 7.0]
     assert drawn.data[0]["error_y"]["array"] == [1.0, 0.0]
     assert drawn.layout["yaxis"]["range"][1] > 9.0
-    assert [row[5:] for row in figures.table(view).rows] == [(5.0, 4.0, 6.0), (7.0, "", ""), (9.0, "", "")]
+    table = figures.table(view)
+    assert [row[5:] for row in table.rows] == [(5.0, 4.0, 6.0, "no"), (7.0, "", "", "no"), (9.0, "", "", "no")]
+    assert {len(row) for row in table.rows} == {len(table.header)}
     assert figures.figure(View("W", "", "w", [], None, ""), key="k").data == []

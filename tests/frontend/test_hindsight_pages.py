@@ -11,6 +11,7 @@ from auctions import lane
 from auctions.models import Market
 from auctions.policies import change_policy
 from auctions.submission import submit_bid
+from cluster.models import Cluster
 from frontend.figures import hindsight, misreports
 from scheduling.dps import Dps
 from scheduling.registry import POLICIES, make_policy
@@ -57,8 +58,11 @@ def test_a_form_leads_to_a_hindsight_and_its_page(as_operator: Client, decided: 
     assert answer.headers["Location"] == f"{BASE}{found.pk}/"
     assert "Cancel</button>" in as_operator.get(f"{BASE}{found.pk}/").text
     assert compute_next()
+    Cluster.objects.update(note="Values synthetic: drawn from a seed.")
     text = as_operator.get(f"{BASE}{found.pk}/").text
+    assert as_operator.get(f"{BASE}{found.pk}/bids.json").json()["note"] == "Values synthetic: drawn from a seed."
     for words in (
+        "values synthetic",
         "would have changed",
         "of 3 decisions",
         "2 admitted that were turned away",

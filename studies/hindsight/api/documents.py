@@ -36,10 +36,11 @@ def brief(hindsight: Hindsight) -> Json:
 
 
 def full(hindsight: Hindsight) -> Json:
-    """With its totals."""
+    """With its totals, and what the market says of its values."""
     result = hindsight.result
     earlier = None if result is None else result["earlier_changed"]
-    return {**brief(hindsight), "earlier_changed": earlier, "totals": readings.totals_of(hindsight)}
+    note = hindsight.market.cluster.note
+    return {**brief(hindsight), "note": note, "earlier_changed": earlier, "totals": readings.totals_of(hindsight)}
 
 
 def alternatives(found: Alternatives, *, slot_s: int) -> Json:

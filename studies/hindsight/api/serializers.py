@@ -77,6 +77,7 @@ class HindsightRow(Document):
 
 
 class HindsightOut(HindsightRow):
+    note = named(serializers.CharField(allow_blank=True, help_text="The cluster's; says when values are synthetic."))
     earlier_changed = _count("Jobs decided before `since` that would have run otherwise.", null=True)
     totals = HindsightBothOut(allow_null=True, help_text="Both tellings; null before it is done.")
 

@@ -97,6 +97,7 @@ def _reads_what_came_of_it(api: APIClient, where: str) -> None:
     listed = rows_of(api.get(f"{where}/runs.csv", headers={"Accept": "text/csv"}))
     assert [row["outcome_sha256"] for row in listed] == [row["outcome_sha256"] for row in runs]
     assert [row["policy"] for row in listed[:3]] == ["bound", "fifo", "srtf"]
+    assert {row["note"] for row in listed[:3]} == {"values synthetic, arrivals/sizes real (seed 1)"}
     one = api.get(f"{where}/runs/2").json()
     assert one["outcome"]["outcome"]["jobs"]["submitted"] == 40
     assert one["identity"] == runs[1]["identity"] != ""

@@ -29,6 +29,7 @@ def test_it_is_asked_for_told_and_read(api: APIClient, market: Market, monkeypat
     assert compute_next()
     done = api.get(where).json()
     assert (done["state"], done["decided"], done["changed"], done["earlier_changed"]) == ("done", 4, 4, 0)
+    assert done["note"] == market.cluster.note
     assert (done["totals"]["recorded"]["admitted"], done["totals"]["other"]["admitted"]) == (0, 4)
     monkeypatch.setattr("studies.hindsight.api.views.MOST_ROWS", 3)
     first = api.get(f"{where}/bids?changed=true").json()
