@@ -33,8 +33,13 @@ class Preview:
         found = self.comparison
         if found is None:
             return self.problem
-        few = "" if found.whole else f" (time was up after {found.decided} of {self.asked})"
-        return f"This would have changed {found.changed} of the last {found.decided} decisions{few}."
+        if found.whole:
+            return f"This would have changed {found.changed} of the last {found.decided} decisions."
+        # Told in order: what time did not suffice for are the latest of them.
+        return (
+            f"This would have changed {found.changed} of {found.decided} decisions, the earliest of the last"
+            f" {self.asked}: time was up before the others were made again."
+        )
 
 
 def preview(market: Market, policy: Policy, *, decisions: int = DECISIONS, seconds: float = SECONDS) -> Preview:

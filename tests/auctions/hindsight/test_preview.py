@@ -1,11 +1,15 @@
 """What an operator is told before a policy is changed."""
 
+from dataclasses import replace
+
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
 from auctions import lane
-from auctions.hindsight.preview import preview
+from auctions.hindsight.comparison import compare
+from auctions.hindsight.preview import Preview, preview
+from auctions.hindsight.record import Record
 from auctions.markets import open_market
 from auctions.models import Market, PolicyVersion
 from auctions.submission import submit_bid
@@ -33,6 +37,11 @@ def test_it_says_how_many_of_the_last_decisions_would_have_been_others(busy: Mar
 
 def test_it_says_so_when_there_is_no_time(busy: Market) -> None:
     assert preview(busy, FIFO, seconds=-1.0).words == "What this would have changed cannot be said within -1 s."
+    told = compare(Record.of(busy), FIFO, since=1)
+    assert Preview(200, replace(told, whole=False)).words == (
+        "This would have changed 5 of 5 decisions, the earliest of the last 200: time was up before the others were"
+        " made again."
+    )
 
 
 def test_it_says_so_when_the_policy_could_not_have_been_chosen(busy: Market) -> None:
