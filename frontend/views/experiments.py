@@ -174,7 +174,7 @@ def again(request: HttpRequest, number: int) -> HttpResponse:
 @require_POST
 def delete(request: HttpRequest, number: int) -> HttpResponse:
     """Delete it with its runs."""
-    _own(request, number).delete()
+    asking.delete(_own(request, number))
     messages.success(request, f"Experiment {number} is deleted.")
     return redirect("experiments")
 

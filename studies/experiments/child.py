@@ -65,6 +65,7 @@ def answer(order: Json, workloads: Workloads, tell: Tell) -> None:
     """Do what was ordered and tell of it."""
     try:
         workload = workloads.drawn(order, tell)
+        workload.check()
         total = len(workload.jobs.bids)
         tell({"ready": True, "jobs": total})
         said = monotonic()

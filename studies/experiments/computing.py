@@ -103,5 +103,8 @@ def order_of(attempt: Attempt[Run]) -> Json:
         "seed": run.seed,
     }
     if "trace" in workload:
-        order["text"] = Trace.objects.values_list("text", flat=True).get(pk=workload["trace"])
+        text = Trace.objects.values_list("text", flat=True).filter(pk=workload["trace"]).first()
+        if text is None:  # the experiment was deleted since, and then its trace
+            raise Gone
+        order["text"] = text
     return order

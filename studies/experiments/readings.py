@@ -199,12 +199,13 @@ class Results:
         return found
 
     def _gap(self, workload: int) -> float | None:
-        best: dict[float, float] = {}
+        best: dict[int, tuple[float, float]] = {}
         for cell in self.cells:
             ran = self.ran(cell)
             if ran is not None and cell.run.workload == workload and ran.bound is not None:
-                best[ran.bound] = max(best.get(ran.bound, 0.0), float(ran.outcome["welfare"]))
-        return max((bound / welfare - 1 for bound, welfare in best.items() if welfare > 0), default=None)
+                welfare = max(best.get(cell.run.seed, (0.0, 0.0))[1], float(ran.outcome["welfare"]))
+                best[cell.run.seed] = ran.bound, welfare
+        return max((bound / welfare - 1 for bound, welfare in best.values() if welfare > 0), default=None)
 
     @property
     def notes(self) -> list[str]:

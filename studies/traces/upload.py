@@ -63,7 +63,8 @@ def keep(owner: User, text: str, *, label: str, source: str) -> tuple[Trace, boo
 def delete(trace: Trace) -> None:
     """Delete it; raises WrongState while an experiment reads it."""
     with transaction.atomic():
-        Trace.objects.select_for_update().get(pk=trace.pk)
+        if Trace.objects.select_for_update().filter(pk=trace.pk).first() is None:
+            return  # by another request, just now
         user = Experiment.objects.filter(traces=trace).order_by("pk").first()
         if user is not None:
             raise WrongState(f"Experiment {user.pk} reads trace {trace.pk}; delete that first.")

@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet
 from auctions.errors import WrongState
 from cluster.clock import now
 from scheduling.arrays import Json
-from studies.work.rows import Stage, Work, WorkState
+from studies.work.rows import OPEN, Stage, Work, WorkState
 
 STALE_S: Final = 20.0
 """Work whose worker was not heard of for so long is begun again."""
@@ -111,9 +111,11 @@ def give_back(attempt: Attempt[Row]) -> None:
 
 
 def cancel(kind: Kind[Row], pk: int) -> Row:
-    """End work that waits, or ask the worker of what runs to; raises WrongState if it has ended."""
+    """End work that waits, or ask the worker of what runs to; raises WrongState if it has ended or is gone."""
     with transaction.atomic():
-        found = kind.rows.select_for_update().get(pk=pk)
+        found = kind.rows.select_for_update().filter(pk=pk).first()
+        if found is None:
+            raise WrongState(f"{kind.word} {pk} was deleted; nothing is left to be cancelled.")
         if found.ended:
             state = WorkState(found.state).label.lower()
             raise WrongState(f"{kind.word} {found.pk} is {state}; nothing is left to be cancelled.")
@@ -127,6 +129,8 @@ def cancel(kind: Kind[Row], pk: int) -> Row:
 def cancel_open(kind: Kind[Row], rows: "QuerySet[Row]") -> int:
     """End all of these that wait, and ask the workers of those that run to; how many that were."""
     with transaction.atomic():
+        # Locked first: one that its worker gives back between the two updates would be in neither.
+        list(rows.filter(state__in=OPEN).select_for_update().order_by("pk").values_list("pk"))
         waiting = rows.filter(state=WorkState.WAITING)
         ended = waiting.update(state=WorkState.CANCELLED, ended_at=now(), cancel_asked=True)
         return ended + rows.filter(state=WorkState.RUNNING).update(cancel_asked=True)

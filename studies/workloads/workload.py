@@ -7,6 +7,7 @@ from functools import cached_property
 from cluster.traces.records import Malformed
 from scheduling.arrays import Json
 from scheduling.decision import canonical
+from scheduling.errors import InvalidField
 from scheduling.inventory import Inventory
 from scheduling.policy import Policy
 from studies.replays.reach import Reach
@@ -47,6 +48,12 @@ class Workload:
         }
         total.update(("]," + canonical(rest).removeprefix("{")).encode())
         return total.hexdigest()
+
+    def check(self) -> None:
+        """Raise InvalidField if there is nothing to run: figures of no job would look like those of a bad policy."""
+        if not self.jobs.bids:
+            first = min([*self.jobs.refused, *self.malformed], key=lambda row: row.line, default=None)
+            raise InvalidField("trace", f"no line of it can become a job{'' if first is None else f'; {first}'}")
 
     @cached_property
     def reach(self) -> Reach:

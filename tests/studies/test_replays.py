@@ -221,8 +221,11 @@ def test_the_command_warns_of_a_horizon_that_is_too_short() -> None:
 
 def test_gavels_trace_needs_its_throughputs() -> None:
     path, table = traces.gavel("artifact_evaluation"), traces.ROOT / "gavel" / "physical_cluster_throughputs.json"
-    out, err = command(str(path), "--gpus", "16", "--json")
-    assert len(json.loads(out)["refused"]) == err.count("no measured step time") == 15
+    told = StringIO()
+    with pytest.raises(CommandError, match="no line of it can become a job; line 1: model: no measured") as caught:
+        call_command("replay", str(path), "--gpus", "16", "--json", stderr=told)
+    assert caught.value.returncode == 2
+    assert told.getvalue().count("no measured step time") == 15
     out, err = command(str(path), "--gpus", "16", "--throughputs", str(table), "--json")
     assert json.loads(out)["outcome"]["jobs"]["done"] == 15
     assert err == ""

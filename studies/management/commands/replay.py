@@ -77,6 +77,7 @@ class Command(BaseCommand):
         workload = source.draw(trace, seed)
         for row in workload.jobs.refused:
             self.stderr.write(f"{trace.source} {row}")
+        workload.check()
         if workload.reach.warning:
             self.stderr.write(workload.reach.warning)  # before the long wait
         kernels.warm_up()

@@ -40,6 +40,12 @@ def test_a_trace_deleted_since_the_wish_was_checked_is_named(alice: User) -> Non
     assert not Run.objects.exists()
 
 
+def test_a_trace_that_another_request_deleted_is_gone_all_the_same(alice: User) -> None:
+    trace = uploaded(alice)
+    Trace.objects.all().delete()
+    upload.delete(trace)
+
+
 def test_the_jobs_of_a_large_workload_are_left_to_the_runs(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
     draw = GeneratorSource.draw

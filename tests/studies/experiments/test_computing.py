@@ -8,6 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db.models import F
 
+from auctions.errors import WrongState
 from scheduling.decision import canonical
 from scheduling.registry import make_policy
 from studies.experiments import computing, readings, tables
@@ -20,7 +21,9 @@ from studies.traces.source import TraceSource
 from studies.work import states
 from studies.work.rows import Stage, WorkState
 from studies.workloads.workload import run as run_here
+from tests import traces
 from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
+from tests.studies.experiments.here import compute_here
 
 
 def test_an_experiment_is_computed_compared_and_gives_the_same_bytes_again(alice: User) -> None:
@@ -80,6 +83,46 @@ def test_a_run_that_cannot_be_says_why_and_the_others_go_on(alice: User) -> None
     progress = readings.progress_of(experiment)
     assert (progress.done, progress.failed, progress.state) == (4, 2, WorkState.FAILED)
     assert Run.objects.filter(state=WorkState.FAILED).exclude(error="").count() == 2
+
+
+def test_a_trace_of_which_no_line_can_become_a_job_fails_in_words(alice: User) -> None:
+    trace = uploaded(alice, traces.gavel("artifact_evaluation").read_text())
+    experiment = asked(alice, matrix(workloads=[{"trace": trace.pk, "gpus": 8}], seeds=[1]))
+    assert compute_here() == 3
+    assert readings.progress_of(experiment).state == WorkState.FAILED
+    assert {run.error for run in experiment.runs.all()} == {
+        "trace: no line of it can become a job; line 1: model: no measured step time of ResNet-50 (batch size 64)"
+    }
+
+
+def test_a_run_that_a_worker_gives_back_while_it_is_cancelled_is_cancelled(alice: User) -> None:
+    experiment = asked(alice, matrix(policies=[{"name": "fifo"}], seeds=[1], bound=False))
+    attempt = states.claim_next(RUNS)
+    assert attempt is not None
+    assert cancel(experiment) == 1
+    states.give_back(attempt)
+    assert states.claim_next(RUNS) is None
+    assert readings.progress_of(experiment).state == WorkState.CANCELLED
+
+
+def test_what_was_deleted_cannot_be_cancelled() -> None:
+    with pytest.raises(WrongState, match="Run 7 was deleted"):
+        states.cancel(RUNS, 7)
+
+
+def test_seeds_of_one_bound_are_told_apart_in_the_gap(alice: User) -> None:
+    experiment = asked(alice, matrix(policies=[{"name": "fifo"}]))
+    compute_here()
+    for run in experiment.runs.all():
+        document = json.loads(run.outcome)
+        if run.policy is None:
+            document["bound"]["value"] = 12.0
+        else:
+            document["outcome"]["welfare"] = {1: 4.0, 2: 10.0}[run.seed]
+        run.outcome = json.dumps(document)
+        run.save()
+    (bound,) = readings.results_of(experiment).bound_rows
+    assert bound.gap == pytest.approx(12 / 4 - 1)
 
 
 def test_what_is_cancelled_is_not_begun_and_what_runs_ends_at_once(alice: User) -> None:
