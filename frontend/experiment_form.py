@@ -32,7 +32,7 @@ READY_MADE: Final[Json] = {
 """What an empty page offers: seconds of computing, and nothing to upload."""
 CHOSEN: Final = ("dps", "fifo", "srtf", "tiresias")
 """Policies that are ticked to begin with: they run on servers of any kind."""
-OF_TRACES: Final = ("gpus", "slot_s", "horizon", "jobs", "apart", "ring", "elastic")
+OF_TRACES: Final = ("gpus", "slot_s", "horizon", "jobs", "apart", "ring", "elastic", "reference")
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,12 @@ class ExperimentForm(forms.Form):
     )
     ring = forms.BooleanField(required=False, label="Rings", help_text="Of a trace: no parameter servers.")
     elastic = forms.BooleanField(required=False, help_text="Of a trace: jobs can use twice the GPUs they had.")
+    reference = forms.CharField(
+        required=False,
+        max_length=40,
+        label="Reference GPU",
+        help_text="Of a trace with throughputs: that of servers whose GPUs were not measured; empty: v100.",
+    )
     setting = forms.CharField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
@@ -175,7 +181,7 @@ class ExperimentForm(forms.Form):
         if name in GENERATORS:
             return {"generator": name, "setting": data["setting"] or GENERATORS[name].modest}
         row: Json = {"trace": int(name.removeprefix("trace-"))}
-        row |= {key: data[key] for key in OF_TRACES if data[key] not in (None, False)}
+        row |= {key: data[key] for key in OF_TRACES if data[key] not in (None, False, "")}
         if data["cluster"]:
             row.pop("gpus", None)
             row["cluster"] = data["cluster"]
@@ -208,6 +214,9 @@ class TraceForm(forms.Form):
 
     label = forms.CharField(required=False, max_length=LONGEST_LABEL, help_text="For you to find it again.")
     file = forms.FileField(help_text="As its publisher ships it; known by its first line.")
+    throughputs = forms.FileField(
+        required=False, help_text="Of Gavel's traces, which say mini-batches and no durations: its table of them, JSON."
+    )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

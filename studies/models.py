@@ -99,12 +99,14 @@ class Trace(models.Model):
     jobs = models.PositiveIntegerField(help_text="Lines that are jobs.")
     malformed_lines = models.PositiveIntegerField(help_text="Lines that are no record.")
     malformed = models.JSONField(default=list, help_text="The first of them: line, field and message.")
+    throughputs = models.JSONField(null=True, help_text="Mini-batches a second on one GPU, by GPU type and model.")
+    throughputs_sha256 = models.CharField(max_length=64, blank=True, help_text="Of the text they came in, hex.")
     submitted_at = models.DateTimeField()
 
     class Meta:
         ordering = ["-pk"]
         constraints = [
-            models.UniqueConstraint(fields=["owner", "sha256"], name="trace_once_an_owner"),
+            models.UniqueConstraint(fields=["owner", "sha256", "throughputs_sha256"], name="trace_once_an_owner"),
             CheckConstraint(condition=Q(jobs__gte=1), name="trace_has_jobs"),
         ]
 

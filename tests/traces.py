@@ -14,6 +14,7 @@ GAVEL = {
     "msr_seed0_ee9e8c": 2000,
 }
 """Jobs in each of Gavel's traces."""
+THROUGHPUTS = ROOT / "gavel" / "physical_cluster_throughputs.json"
 
 
 def gavel(name: str) -> Path:

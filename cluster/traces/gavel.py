@@ -10,11 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from cluster.traces.cells import each, positive, real, whole
 from cluster.traces.records import LARGEST_GPUS, LARGEST_STEPS, Malformed, TraceJob
 from scheduling.errors import InvalidField
-from scheduling.fields import check_number, check_object
+from scheduling.fields import check_number, check_object, shown
 
 PHYSICAL, DRAWN = 10, 7
 """Cells of a line."""
 
+SLOWEST, FASTEST = 1e-6, 1e9
+"""Mini-batches a second."""
 Throughputs = Mapping[str, Mapping[tuple[str, int], float]]
 """Mini-batches a second of (model with batch size, GPUs) alone on each GPU type; 0 where it does not fit its memory."""
 
@@ -34,14 +36,24 @@ def throughputs(text: str) -> Throughputs:
     """
     try:
         document = json.loads(text)
-    except ValueError as error:
-        raise InvalidField("throughputs", f"expected JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise InvalidField("throughputs", f"expected JSON: {str(error)[:200]}") from None
     if not isinstance(document, dict):
         raise InvalidField("throughputs", "expected an object")
     return {
-        gpu: {_key(f"{gpu}.{name}", name): _alone(f"{gpu}.{name}", row) for name, row in rows.items()}
+        gpu: {_key(_at(gpu, name), name): _alone(_at(gpu, name), row) for name, row in _rows(gpu, rows).items()}
         for gpu, rows in document.items()
     }
+
+
+def on_one_gpu(measured: Throughputs) -> dict[str, dict[str, float]]:
+    """Mini-batches a second by GPU type and model, of one GPU; as JSON, which `of_one_gpu` reads back."""
+    return {gpu: {model: rate for (model, gpus), rate in rows.items() if gpus == 1} for gpu, rows in measured.items()}
+
+
+def of_one_gpu(document: Mapping[str, Mapping[str, float]]) -> Throughputs:
+    """What `on_one_gpu` wrote."""
+    return {gpu: {(model, 1): rate for model, rate in rows.items()} for gpu, rows in document.items()}
 
 
 def _job(line: int, cells: list[str]) -> Iterator[TraceJob]:
@@ -71,13 +83,27 @@ def _model(text: str) -> str:
     return text
 
 
+def _rows(gpu: str, rows: object) -> Mapping[str, object]:
+    if not isinstance(rows, dict):
+        raise InvalidField(_at(gpu), "expected an object")
+    return rows
+
+
+def _at(*names: str) -> str:
+    """Where in the table."""
+    return ".".join(("throughputs", *(name[:60] for name in names)))
+
+
 def _key(where: str, name: str) -> tuple[str, int]:
     model, comma, gpus = name.strip("()").rpartition(", ")
-    if not comma or not gpus.isdigit():
+    if not comma or not (gpus.isascii() and gpus.isdigit() and len(gpus) < 7):
         raise InvalidField(where, "expected ('model', number of GPUs)")
     return model.strip("'"), int(gpus)
 
 
 def _alone(where: str, row: object) -> float:
     found = check_object(where, row, required=["null"], optional=row if isinstance(row, dict) else ())
-    return check_number(f"{where}.null", found["null"], high=1e9)
+    rate = check_number(f"{where}.null", found["null"], high=FASTEST)
+    if 0 < rate < SLOWEST:
+        raise InvalidField(f"{where}.null", f"expected 0, or {SLOWEST:g} to {FASTEST:g}, got {shown(rate)}")
+    return rate

@@ -31,7 +31,7 @@ def trace_list(request: HttpRequest) -> HttpResponse:
         try:
             return redirect("trace", number=_keep(request, form).pk)
         except InvalidField as error:
-            form.add_error("file", error.problem)
+            form.add_error("file" if error.field in ("file", "text") else "throughputs", error.problem)
         except AuctionError as error:
             form.add_error(None, str(error))
     context = {
@@ -68,20 +68,27 @@ def delete(request: HttpRequest, number: int) -> HttpResponse:
 
 def _keep(request: HttpRequest, form: TraceForm) -> Trace:
     """The trace of a form; raises InvalidField, TooManyTraces."""
-    file = form.cleaned_data["file"]
-    if not isinstance(file, UploadedFile) or file.size is None or file.size > settings.PLAN_BODY_LIMIT_BYTES:
-        raise InvalidField("file", f"expected at most {settings.PLAN_BODY_LIMIT_BYTES:,} bytes")
-    try:
-        text = bytes(file.read()).decode("utf-8")
-    except UnicodeDecodeError:
-        raise InvalidField("file", "not UTF-8") from None
-    if "\0" in text:
-        raise InvalidField("file", "it holds a character that cannot be stored")
-    source = (file.name or "")[:LONGEST_SOURCE]
-    trace, new = upload.keep(viewer_of(request), text, label=form.cleaned_data["label"], source=source)
+    file, table = form.cleaned_data["file"], form.cleaned_data["throughputs"]
+    text = _text("file", file)
+    throughputs = _text("throughputs", table) if table else ""
+    source, label = (file.name or "")[:LONGEST_SOURCE], form.cleaned_data["label"]
+    trace, new = upload.keep(viewer_of(request), text, label=label, source=source, throughputs=throughputs)
     if not new:
         messages.success(request, "You have this trace already.")
     return trace
+
+
+def _text(field: str, file: "UploadedFile[bytes]") -> str:
+    """What an uploaded file says; raises InvalidField."""
+    if file.size is None or file.size > settings.PLAN_BODY_LIMIT_BYTES:
+        raise InvalidField(field, f"expected at most {settings.PLAN_BODY_LIMIT_BYTES:,} bytes")
+    try:
+        text = bytes(file.read()).decode("utf-8")
+    except UnicodeDecodeError:
+        raise InvalidField(field, "not UTF-8") from None
+    if "\0" in text:
+        raise InvalidField(field, "it holds a character that cannot be stored")
+    return text
 
 
 def _own(request: HttpRequest, number: int) -> Trace:

@@ -15,6 +15,7 @@ from threading import Thread
 from time import monotonic, process_time
 from typing import Final, TextIO
 
+from cluster.traces.gavel import of_one_gpu
 from scheduling import kernels
 from scheduling.arrays import Json
 from scheduling.decision import canonical
@@ -58,7 +59,8 @@ def _draw(order: Json) -> Workload:
     if "trace" not in spec:
         return read_generator(spec["source"], "workload").draw(seed)
     trace = read_text(order["text"], sha256=spec["sha256"])
-    return TraceSource.from_json(spec["source"]).draw(trace, seed)
+    source, throughputs = TraceSource.from_json(spec["source"]), order["throughputs"]
+    return (source if throughputs is None else source.measured(of_one_gpu(throughputs))).draw(trace, seed)
 
 
 def answer(order: Json, workloads: Workloads, tell: Tell) -> None:

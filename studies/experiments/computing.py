@@ -103,8 +103,8 @@ def order_of(attempt: Attempt[Run]) -> Json:
         "seed": run.seed,
     }
     if "trace" in workload:
-        text = Trace.objects.values_list("text", flat=True).filter(pk=workload["trace"]).first()
-        if text is None:  # the experiment was deleted since, and then its trace
+        found = Trace.objects.values("text", "throughputs").filter(pk=workload["trace"]).first()
+        if found is None:  # the experiment was deleted since, and then its trace
             raise Gone
-        order["text"] = text
+        order |= found
     return order

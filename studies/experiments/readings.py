@@ -21,8 +21,8 @@ COUNTS: Final = {state.value: Count("runs", filter=Q(runs__state=state)) for sta
 
 
 def visible_traces(viewer: Viewer) -> "QuerySet[Trace]":
-    """An operator's traces are all, anyone else's their own; without their texts."""
-    traces = Trace.objects.select_related("owner").defer("text")
+    """An operator's traces are all, anyone else's their own; without their texts and throughputs."""
+    traces = Trace.objects.select_related("owner").defer("text", "throughputs")
     return traces if getattr(viewer, "is_staff", False) else traces.filter(owner=viewer.pk)
 
 

@@ -7,6 +7,7 @@ from typing import Final
 from django.db.models import QuerySet
 
 from cluster.models import Cluster
+from cluster.traces.gavel import of_one_gpu
 from scheduling.arrays import Json
 from scheduling.decision import canonical
 from scheduling.errors import InvalidField, UnknownPolicy
@@ -24,7 +25,8 @@ MOST_POLICIES: Final = 24
 MOST_SEEDS: Final = 50
 MOST_RUNS: Final = 400
 LARGEST_SEED: Final = 10**9
-TRACE_KEYS: Final = ("cluster", "gpus", "apart", "slot_s", "horizon", "jobs", "ring", "elastic")
+GAVEL: Final = "gavel"
+TRACE_KEYS: Final = ("cluster", "gpus", "apart", "slot_s", "horizon", "jobs", "ring", "elastic", "reference")
 
 
 @dataclass(frozen=True)
@@ -148,11 +150,22 @@ def _workload(where: str, document: object, traces: TraceFinder, found: list[Tra
     options = {name: row[name] for name in TRACE_KEYS if name != "cluster" and row.get(name) is not None}
     try:
         read = _on_cluster(row, options) if row.get("cluster") is not None else TraceSource(**options)
+        _check_step_times(trace, read, given="reference" in options)
     except InvalidField as error:
         raise InvalidField(f"{where}.{error.field}", error.problem) from None
     of = trace.label or trace.source or f"trace {trace.pk}"
     title = f"{of}{'' if read.jobs is None else f', first {read.jobs} jobs'} on {read.place}"
     return {"title": title, "source": read.to_json(), "trace": trace.pk, "sha256": trace.sha256}
+
+
+def _check_step_times(trace: Trace, source: TraceSource, *, given: bool) -> None:
+    """How long a job takes must be known, and the GPU that it is known for."""
+    if trace.throughputs is not None:
+        source.measured(of_one_gpu(trace.throughputs))
+    elif given:
+        raise InvalidField("reference", "no throughputs were uploaded with this trace")
+    elif trace.format == GAVEL:
+        raise InvalidField("trace", "its lines say mini-batches and no durations: upload it with Gavel's throughputs")
 
 
 def _on_cluster(row: Json, options: Json) -> TraceSource:

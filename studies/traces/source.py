@@ -1,12 +1,13 @@
 """A public trace on servers of one's choice: with a seed for what no trace has, a workload."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, cast
 
 import numpy as np
 
 from cluster.traces.formats import Trace
+from cluster.traces.gavel import Throughputs
 from cluster.traces.records import TraceJob
 from scheduling.arrays import Json
 from scheduling.bid import Architecture
@@ -17,7 +18,7 @@ from studies.replays.replay import LONGEST_HORIZON, Plan, horizon_for
 from studies.replays.report import NOTE
 from studies.traces.machines import gpu_cluster
 from studies.traces.mapping import Rules, to_bids
-from studies.traces.profiles import Profile
+from studies.traces.profiles import Profile, measured_profiles
 from studies.workloads.documents import inventory_document, inventory_of_document
 from studies.workloads.workload import Workload
 
@@ -49,6 +50,8 @@ class TraceSource:
     """Jobs exchange gradients in rings."""
     elastic: bool = False
     """Jobs can use twice the GPUs they had."""
+    reference: str = "v100"
+    """The GPU of worker types that were not measured, where step times were."""
     profiles: Mapping[str, Profile] = field(default_factory=dict)
     """Measured step times by model; not part of the document."""
 
@@ -63,6 +66,8 @@ class TraceSource:
         for name in ("apart", "ring", "elastic"):
             if not isinstance(getattr(self, name), bool):
                 raise InvalidField(name, f"expected true or false, got {shown(getattr(self, name))}")
+        if not isinstance(self.reference, str):
+            raise InvalidField("reference", f"expected a text, got {shown(self.reference)}")
         if self.apart and self.inventory is not None:
             raise InvalidField("apart", "the servers of a cluster are what they are")
 
@@ -83,6 +88,10 @@ class TraceSource:
     def architecture(self) -> Architecture:
         """Of all jobs."""
         return Architecture.RING if self.ring else Architecture.PS
+
+    def measured(self, throughputs: Throughputs) -> "TraceSource":
+        """The same with step times of this table; raises InvalidField if the reference is not in it."""
+        return replace(self, profiles=measured_profiles(throughputs, reference=self.reference))
 
     def draw(self, trace: Trace[TraceJob], seed: int) -> Workload:
         """The trace's jobs with values and targets of a seed; the same each time."""
@@ -112,7 +121,7 @@ class TraceSource:
         more: dict[str, Any] = {}
         if "inventory" in document:
             more = {"inventory": inventory_of_document(document["inventory"]), "delay": tuple(document["delay"])}
-        return cls(**{name: document[name] for name in DOCUMENTED}, **more)
+        return cls(**{name: document[name] for name in DOCUMENTED if name in document}, **more)
 
 
 DOCUMENTED: Final = tuple(one.name for one in fields(TraceSource) if one.name not in ("inventory", "delay", "profiles"))

@@ -9,6 +9,7 @@ from django.db import transaction
 
 from auctions.errors import AuctionError, WrongState
 from cluster.clock import now
+from cluster.traces import gavel
 from scheduling.errors import InvalidField
 from studies.models import Experiment, Trace
 from studies.traces.reading import read_text
@@ -23,24 +24,28 @@ class TooManyTraces(AuctionError):
     """The owner has as many traces as anybody may."""
 
 
-def keep(owner: User, text: str, *, label: str, source: str) -> tuple[Trace, bool]:
-    """Keep a trace, and whether it is new: the same text is kept once for each owner.
+def keep(owner: User, text: str, *, label: str, source: str, throughputs: str = "") -> tuple[Trace, bool]:
+    """Keep a trace, and whether it is new: the same text with the same throughputs is kept once for each owner.
+
+    `throughputs` is Gavel's file of them, for traces that say mini-batches and no durations; empty: none.
 
     Raises
     ------
     InvalidField
-        If it is of no known format, or no line of it is a job.
+        If it is of no known format, or no line of it is a job, or the throughputs are none.
     TooManyTraces
         If there is no room.
     """
-    sha256 = hashlib.sha256(text.encode()).hexdigest()
+    sha256 = _hash(text)
     read = read_text(text, source=source, sha256=sha256)
     if not read.rows:
         first = f"; {read.malformed[0]}" if read.malformed else ""
         raise InvalidField("text", f"no line of it is a job{first}")
+    measured = gavel.on_one_gpu(gavel.throughputs(throughputs)) if throughputs else None
+    same = {"sha256": sha256, "throughputs_sha256": _hash(throughputs) if throughputs else ""}
     with transaction.atomic():
         User.objects.select_for_update().get(pk=owner.pk)  # two uploads at once count one after the other
-        known = Trace.objects.filter(owner=owner, sha256=sha256).first()
+        known = Trace.objects.filter(owner=owner, **same).first()
         if known is not None:
             return known, False
         if Trace.objects.filter(owner=owner).count() >= MOST_TRACES:
@@ -50,14 +55,19 @@ def keep(owner: User, text: str, *, label: str, source: str) -> tuple[Trace, boo
             label=label,
             source=source,
             format=read.format,
-            sha256=sha256,
             text=text,
             jobs=len(read.rows),
             malformed_lines=len(read.malformed),
             malformed=[asdict(row) for row in read.malformed[:MOST_MALFORMED]],
+            throughputs=measured,
             submitted_at=now(),
+            **same,
         )
     return made, True
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def delete(trace: Trace) -> None:

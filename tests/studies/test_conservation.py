@@ -96,7 +96,7 @@ def first_rows(path: Path) -> tuple[TraceJob, ...]:
 
 def assert_slice_conserved(path: Path, name: str, architecture: Architecture) -> None:
     inventory = gpu_cluster(8, apart=name == "oasis")
-    table = gavel.throughputs((traces.ROOT / "gavel" / "physical_cluster_throughputs.json").read_text())
+    table = gavel.throughputs(traces.THROUGHPUTS.read_text())
     rules = Rules(slot_s=SLOT_S, architecture=architecture, profiles=measured_profiles(table, reference="v100"))
     traced = to_bids(first_rows(path), inventory, rules, np.random.default_rng(1))
     assert len(traced.bids) + len(traced.refused) == SLICE

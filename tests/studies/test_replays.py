@@ -220,7 +220,7 @@ def test_the_command_warns_of_a_horizon_that_is_too_short() -> None:
 
 
 def test_gavels_trace_needs_its_throughputs() -> None:
-    path, table = traces.gavel("artifact_evaluation"), traces.ROOT / "gavel" / "physical_cluster_throughputs.json"
+    path, table = traces.gavel("artifact_evaluation"), traces.THROUGHPUTS
     told = StringIO()
     with pytest.raises(CommandError, match="no line of it can become a job; line 1: model: no measured") as caught:
         call_command("replay", str(path), "--gpus", "16", "--json", stderr=told)

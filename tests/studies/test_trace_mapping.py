@@ -113,7 +113,7 @@ def test_a_refused_row_does_not_change_what_is_drawn_for_the_next() -> None:
 
 
 def test_gavels_jobs_take_their_measured_throughput_on_each_gpu_type() -> None:
-    table = gavel.throughputs((traces.ROOT / "gavel" / "physical_cluster_throughputs.json").read_text())
+    table = gavel.throughputs(traces.THROUGHPUTS.read_text())
     profiles = measured_profiles(table, reference="v100")
     jobs = open_trace(traces.gavel("max_min_fairness"), TraceJob).rows
     found = mapped(*jobs, rules=replace(MINUTE, profiles=profiles, profile=None))

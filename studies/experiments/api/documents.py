@@ -18,8 +18,8 @@ def trace_row(trace: Trace) -> Json:
 
 
 def trace_full(trace: Trace) -> Json:
-    """With what is wrong in it."""
-    return {**trace_row(trace), "malformed": trace.malformed}
+    """With what is wrong in it, and for which GPUs its step times are known."""
+    return {**trace_row(trace), "malformed": trace.malformed, "gpu_types": sorted(trace.throughputs or ())}
 
 
 def brief(experiment: Experiment) -> Json:

@@ -43,6 +43,11 @@ class TraceIn(Document):
         )
     )
     text = serializers.CharField(help_text="All of the file, known by its first line.")
+    throughputs = serializers.CharField(
+        required=False,
+        allow_blank=True,
+        help_text="All of Gavel's file of throughputs (JSON), for a trace that says mini-batches and no durations.",
+    )
 
 
 class MalformedOut(Document):
@@ -65,6 +70,9 @@ class TraceRow(Document):
 
 class TraceOut(TraceRow):
     malformed = MalformedOut(many=True, help_text="Lines that are no record; of very many the first.")
+    gpu_types = serializers.ListField(
+        child=serializers.CharField(), help_text="For which its throughputs are; empty where none came with it."
+    )
 
 
 class TracePage(Document):
@@ -88,6 +96,9 @@ class WorkloadIn(Document):
     jobs = _whole("Of a trace: only the first so many rows.", 10**9)
     ring = _yes("Of a trace: jobs exchange gradients in rings.")
     elastic = _yes("Of a trace: jobs can use twice the GPUs they had.")
+    reference = serializers.CharField(
+        required=False, help_text="Of a trace with throughputs: the GPU of worker types not measured; v100."
+    )
     generator = serializers.ChoiceField(
         list(GENERATORS), required=False, help_text="Servers and jobs by the settings of a paper, drawn from the seed."
     )

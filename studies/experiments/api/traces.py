@@ -82,8 +82,7 @@ class Traces(ApiView):
             body = {"text": body.get("csv", ""), **request.query_params.dict()}  # an empty body is not parsed
         else:
             known_parameters(request)
-        text, label, source = _checked(dict(body))
-        trace, new = keep(user_of(request), text, label=label, source=source)
+        trace, new = keep(user_of(request), **_checked(dict(body)))
         response = Response(documents.trace_full(trace), status=201 if new else 200)
         response["Location"] = reverse("api-trace", args=[trace.pk])
         return response
@@ -106,15 +105,17 @@ class OneTrace(ApiView):
         return Response(status=204)
 
 
-def _checked(body: Json) -> tuple[str, str, str]:
-    """Text, label and source of a body; raises InvalidField."""
-    check_object("", body, required=["text"], optional=["label", "source"])
-    text, source = body["text"], body.get("source", "")
-    if not isinstance(text, str):
-        raise InvalidField("text", f"expected a text, got {shown(text)}")
+def _checked(body: Json) -> dict[str, str]:
+    """What is kept of a body; raises InvalidField."""
+    check_object("", body, required=["text"], optional=["label", "source", "throughputs"])
+    source = body.get("source", "")
     if not isinstance(source, str) or len(source) > LONGEST_SOURCE:
         raise InvalidField("source", f"expected a text of at most {LONGEST_SOURCE} characters, got {shown(source)}")
-    return text, check_label(body.get("label", "")), source
+    texts = {name: body.get(name, "") for name in ("text", "throughputs")}
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise InvalidField(name, f"expected a text, got {shown(text)}")
+    return {**texts, "label": check_label(body.get("label", "")), "source": source}
 
 
 def _found(request: Request, number: int) -> Trace:

@@ -18,7 +18,6 @@ from scheduling.fields import check_integer
 from scheduling.registry import POLICIES, make_policy
 from studies.replays.report import Report
 from studies.traces.clusters import source_on
-from studies.traces.profiles import Profile, measured_profiles
 from studies.traces.source import SLOT_S, TraceSource
 from studies.workloads.workload import run
 
@@ -99,15 +98,17 @@ def _source(options: dict[str, Any]) -> TraceSource:
         "jobs": options["jobs"],
         "ring": options["ring"],
         "elastic": options["elastic"],
-        "profiles": _profiles(options["throughputs"], options["reference"]),
+        "reference": options["reference"],
     }
     if options["cluster"] is None:
         slot_s = SLOT_S if options["slot"] is None else options["slot"]
-        return TraceSource(gpus=options["gpus"], slot_s=slot_s, horizon=options["horizon"], **common)
+        return _measured(
+            TraceSource(gpus=options["gpus"], slot_s=slot_s, horizon=options["horizon"], **common), options
+        )
     cluster = Cluster.objects.filter(name=options["cluster"]).first()
     if cluster is None:
         raise CommandError(f"no cluster named {options['cluster']!r}", returncode=2)
-    return source_on(cluster, slot_s=options["slot"], horizon=options["horizon"], **common)
+    return _measured(source_on(cluster, slot_s=options["slot"], horizon=options["horizon"], **common), options)
 
 
 def _parameters(pairs: list[str]) -> Json:
@@ -124,5 +125,6 @@ def _parameters(pairs: list[str]) -> Json:
     return parameters
 
 
-def _profiles(path: Path | None, reference: str) -> dict[str, Profile]:
-    return {} if path is None else measured_profiles(throughputs(path.read_text()), reference=reference)
+def _measured(source: TraceSource, options: dict[str, Any]) -> TraceSource:
+    path: Path | None = options["throughputs"]
+    return source if path is None else source.measured(throughputs(path.read_text(encoding="utf-8")))

@@ -144,10 +144,30 @@ def test_a_file_is_known_by_its_bytes(tmp_path: Path) -> None:
     assert [row.line for row in trace.malformed] == [2]
 
 
-@pytest.mark.parametrize("text", ["[]", "{", '{"v100": {"ResNet": {"null": 1}}}', '{"v100": {"(\'R\', 1)": {}}}'])
-def test_throughputs_of_another_shape_are_refused(text: str) -> None:
-    with pytest.raises(InvalidField):
+@pytest.mark.parametrize(
+    ("text", "field"),
+    [
+        ("[]", "throughputs"),
+        ("{", "throughputs"),
+        ("[" * 100_000, "throughputs"),
+        ('{"v100": 3}', "throughputs.v100"),
+        ('{"v100": {"ResNet": {"null": 1}}}', "throughputs.v100.ResNet"),
+        ('{"v100": {"(\'R\', 1)": {}}}', "throughputs.v100.('R', 1).null"),
+        ('{"v100": {"(\'R\', 1)": {"null": NaN}}}', "throughputs.v100.('R', 1).null"),
+        ('{"v100": {"(\'R\', 1)": {"null": 1e-300}}}', "throughputs.v100.('R', 1).null"),
+    ],
+)
+def test_throughputs_of_another_shape_are_refused(text: str, field: str) -> None:
+    with pytest.raises(InvalidField) as refused:
         gavel.throughputs(text)
+    assert refused.value.field == field
+
+
+def test_throughputs_of_one_gpu_are_kept() -> None:
+    measured = gavel.throughputs('{"k80": {"(\'R\', 1)": {"null": 0.5}, "(\'R\', 2)": {"null": 0.8}}}')
+    kept = gavel.on_one_gpu(measured)
+    assert kept == {"k80": {"R": 0.5}}
+    assert gavel.of_one_gpu(kept) == {"k80": {("R", 1): 0.5}}
 
 
 @given(st.lists(st.text(alphabet='019-: ,."aNn\t', max_size=40)))

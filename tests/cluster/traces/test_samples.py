@@ -36,7 +36,7 @@ def test_the_philly_day_has_the_gpu_hours_that_its_notes_state() -> None:
 
 
 def test_gavels_throughputs_are_those_without_a_neighbour() -> None:
-    table = gavel.throughputs((traces.ROOT / "gavel" / "physical_cluster_throughputs.json").read_text())
+    table = gavel.throughputs(traces.THROUGHPUTS.read_text())
     assert {"k80", "p100", "v100"} <= set(table)
     assert table["k80"]["ResNet-18 (batch size 16)", 1] == pytest.approx(4.907044539018749)
     # No GPU type is measured for every model and scale; each measurement is a number.

@@ -44,6 +44,15 @@ def test_a_trace_is_uploaded_as_json_and_as_it_is_and_kept_once(api: APIClient) 
     assert api.get(first["Location"]).status_code == 404
 
 
+def test_throughputs_come_with_a_trace_and_make_it_another(api: APIClient) -> None:
+    body = {"text": PHILLY_HEAD, "throughputs": '{"k80": {"(\'M\', 1)": {"null": 2.5}}}'}
+    plain = api.post(TRACES, {"text": PHILLY_HEAD}, format="json")
+    first, again = (api.post(TRACES, body, format="json") for _ in range(2))
+    assert (plain.status_code, first.status_code, again.status_code) == (201, 201, 200)
+    assert (plain.json()["gpu_types"], first.json()["gpu_types"]) == ([], ["k80"])
+    assert plain.json()["id"] != first.json()["id"] == again.json()["id"]
+
+
 @pytest.mark.parametrize(
     ("body", "field"),
     [
@@ -52,6 +61,8 @@ def test_a_trace_is_uploaded_as_json_and_as_it_is_and_kept_once(api: APIClient) 
         ({"text": "no format"}, "text"),
         ({"text": PHILLY_HEAD, "label": "x" * 121}, "label"),
         ({"text": PHILLY_HEAD, "source": "x" * 201}, "source"),
+        ({"text": PHILLY_HEAD, "throughputs": {"k80": {}}}, "throughputs"),
+        ({"text": PHILLY_HEAD, "throughputs": '{"k80": 1}'}, "throughputs.k80"),
         ({"text": PHILLY_HEAD, "surprise": 1}, "surprise"),
     ],
 )

@@ -17,6 +17,7 @@ from studies.traces import upload
 from studies.traces.source import TraceSource
 from studies.workloads.generators import GeneratorSource
 from studies.workloads.workload import Workload
+from tests import traces
 from tests.auctions.worlds import make_user
 from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
 
@@ -109,6 +110,23 @@ def test_what_is_wrong_with_a_trace_is_named(alice: User, wrong: Any, field: str
     with pytest.raises(InvalidField) as refused:
         asked(alice, matrix(workloads=[{"trace": uploaded(alice).pk, **wrong}]))
     assert refused.value.field == field
+
+
+def test_what_is_wrong_with_step_times_is_named(alice: User) -> None:
+    text = traces.gavel("artifact_evaluation").read_text()
+    without = {"trace": uploaded(alice, text).pk, "gpus": 8}
+    measured, _ = upload.keep(alice, text, label="", source="", throughputs='{"k80": {"(\'M\', 1)": {"null": 2}}}')
+    assert measured.pk != without["trace"], "it is another trace"
+    for workload, field in (
+        (without, "trace"),
+        ({**without, "reference": "v100"}, "reference"),
+        ({"trace": measured.pk, "gpus": 8}, "reference"),
+        ({"trace": measured.pk, "gpus": 8, "reference": 3}, "reference"),
+    ):
+        with pytest.raises(InvalidField) as refused:
+            asked(alice, matrix(workloads=[workload]))
+        assert refused.value.field == f"workloads[0].{field}"
+    assert asked(alice, matrix(workloads=[{"trace": measured.pk, "gpus": 8, "reference": "k80"}])).pk
 
 
 def test_a_policy_that_runs_no_rings_is_refused_for_them(alice: User) -> None:

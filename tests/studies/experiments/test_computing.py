@@ -2,10 +2,12 @@
 
 import json
 from datetime import timedelta
+from io import StringIO
 from time import monotonic
 
 import pytest
 from django.contrib.auth.models import User
+from django.core.management import call_command
 from django.db.models import F
 
 from auctions.errors import WrongState
@@ -18,6 +20,7 @@ from studies.experiments.runs import RUNS
 from studies.models import Experiment, Run
 from studies.traces.reading import read_text
 from studies.traces.source import TraceSource
+from studies.traces.upload import keep
 from studies.work import states
 from studies.work.rows import Stage, WorkState
 from studies.workloads.workload import run as run_here
@@ -86,13 +89,28 @@ def test_a_run_that_cannot_be_says_why_and_the_others_go_on(alice: User) -> None
 
 
 def test_a_trace_of_which_no_line_can_become_a_job_fails_in_words(alice: User) -> None:
-    trace = uploaded(alice, traces.gavel("artifact_evaluation").read_text())
+    text, table = traces.gavel("artifact_evaluation").read_text(), '{"v100": {"(\'M\', 1)": {"null": 2}}}'
+    trace, _ = keep(alice, text, label="", source="", throughputs=table)
     experiment = asked(alice, matrix(workloads=[{"trace": trace.pk, "gpus": 8}], seeds=[1]))
     assert compute_here() == 3
     assert readings.progress_of(experiment).state == WorkState.FAILED
-    assert {run.error for run in experiment.runs.all()} == {
-        "trace: no line of it can become a job; line 1: model: no measured step time of ResNet-50 (batch size 64)"
-    }
+    (error,) = {run.error for run in experiment.runs.all()}
+    assert error.startswith("trace: no line of it can become a job; line 1: model: no measured step time")
+
+
+def test_a_gavel_trace_with_its_throughputs_runs_as_the_command_runs_it(alice: User) -> None:
+    path = traces.gavel("artifact_evaluation")
+    trace, _ = keep(alice, path.read_text(), label="", source="", throughputs=traces.THROUGHPUTS.read_text())
+    experiment = asked(alice, matrix(workloads=[{"trace": trace.pk, "gpus": 16, "reference": "p100"}],
+                                     policies=[{"name": "fifo"}], seeds=[3], bound=False))  # fmt: skip
+    assert compute_here() == 1
+    told, table = StringIO(), str(traces.THROUGHPUTS)
+    call_command("replay", str(path), "--gpus=16", "--throughputs", table, "--reference=p100", "--seed=3", "--json",
+                 stdout=told)  # fmt: skip
+    (cell,) = readings.results_of(experiment).cells
+    assert cell.document is not None
+    assert cell.document["outcome"] == json.loads(told.getvalue())["outcome"]
+    assert cell.document["outcome"]["jobs"]["done"] == 15
 
 
 def test_a_run_that_a_worker_gives_back_while_it_is_cancelled_is_cancelled(alice: User) -> None:
@@ -105,6 +123,7 @@ def test_a_run_that_a_worker_gives_back_while_it_is_cancelled_is_cancelled(alice
     assert readings.progress_of(experiment).state == WorkState.CANCELLED
 
 
+@pytest.mark.django_db
 def test_what_was_deleted_cannot_be_cancelled() -> None:
     with pytest.raises(WrongState, match="Run 7 was deleted"):
         states.cancel(RUNS, 7)
