@@ -11,7 +11,7 @@ from scheduling.offline.goods import Goods
 from scheduling.offline.greedy import greedy
 from scheduling.offline.programme import Programme, Solved, TooLarge
 from scheduling.offline.question import Answer, Covers, Kind, Left, Question
-from scheduling.offline.queued_programme import QueuedProgramme
+from scheduling.offline.queued_programme import queued_optimum
 from scheduling.offline.rigid_programme import rigid_programme
 from scheduling.preemptive.bounds import NotSolved, least
 from scheduling.preemptive.bounds import TooLarge as TooManySteps
@@ -111,10 +111,9 @@ def _queued(question: Question, left: Left) -> Answer:
     if left() <= 0.0:
         return answer
     try:
-        programme = QueuedProgramme(question, COLUMNS)
+        solved = queued_optimum(question, COLUMNS, left)
     except (TooLarge, InvalidField):
         return answer
-    solved = programme.solve(left())
     return _with(question, answer, solved, Kind.MILP_OPTIMAL if solved.optimal else Kind.MILP_BOUND)
 
 

@@ -1,119 +1,168 @@
-"""The least total time of jobs whose chunks never move, as an integer programme over whole slots."""
+"""The least total time of jobs whose chunks never move, as integer programmes over whole slots."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from itertools import pairwise
+from math import ceil
 
-import numpy as np
-
-from scheduling.bid import Bid
-from scheduling.errors import InvalidField
 from scheduling.offline.programme import Solved, TooLarge
-from scheduling.offline.question import Question
+from scheduling.offline.question import Left, Question
+from scheduling.offline.queued_greedy import queued_greedy
+from scheduling.offline.queued_job import QueuedJob, queued_job
 from scheduling.preemptive.crew import Crew
-from scheduling.rows import Rows
+from scheduling.rows import NEAR, Rows
 
 
-class QueuedProgramme:
-    """Chunks of a job are dealt to workers of the edge and to the cloud, where none waits; raises TooLarge.
+def queued_optimum(question: Question, most: int, left: Left) -> Solved:
+    """Chunks of a job are dealt to workers of the edge and to the cloud, where none waits.
+
+    Parameters
+    ----------
+    most
+        Columns of a programme.
 
     Raises
     ------
+    TooLarge
+        If there are more pairs of a job and a worker than that.
     InvalidField
         If some chunk does not take whole slots: then no schedule of whole slots need be the best. If a job has nowhere
         to run.
 
     Notes
     -----
-    A worker does one job in a slot: given all completions, that worker by worker they can be kept is a matter of whole
-    numbers, so preemption at whole slots is enough. Job j has x_jw chunks on worker w: sum_t u_jwt = p0 x_jw, and its
-    end is at least t + 1 where u_jwt = 1. In the cloud chunks take p0, or p1 where the whole job is there.
+    A job has workers of its ideal type only, so jobs of one type do not meet those of another: a programme for each.
+    It is asked for less than the best schedule that jobs one after another come to, and that bounds each completion.
+    """
+    crew = Crew(question.inventory, 1)
+    of_type: dict[int, list[QueuedJob]] = defaultdict(list)
+    for i, bid in enumerate(question.bids):
+        job = queued_job(i, bid, question, crew)
+        of_type[job.type].append(job)
+    since = -float(sum(bid.arrival - question.start for bid in question.bids))
+    total = Solved(since, since, optimal=True)
+    for jobs in sorted(of_type.values(), key=len):
+        total = _both(total, _least(question, jobs, most, left))
+    return total
+
+
+def _least(question: Question, jobs: list[QueuedJob], most: int, left: Left) -> Solved:
+    """The least sum of completions of jobs of one type, counted from the start."""
+    if sum(len(job.ready) for job in jobs) > most:
+        raise TooLarge(f"more than {most} pairs of a job and a worker")
+    alone = [job.earliest(question.slots) for job in jobs]
+    last = question.slots + question.open_end
+    if max(alone) > last:
+        return Solved(None, None, optimal=False)
+    ends = queued_greedy(jobs, question.slots, left)
+    known = sum(ends) if max(ends) <= last else None
+    if known == sum(alone):
+        return Solved(known, known, optimal=True)
+    programme = _Programme(most)
+    try:
+        for job, first in zip(jobs, alone, strict=True):
+            # The others take at least what they take alone.
+            until = last if known is None else min(last, known - 1 - sum(alone) + first)
+            programme.add(job, range(first, min(until, question.slots) + 1), late=until > question.slots)
+    except TooLarge:
+        return Solved(sum(alone), known, optimal=False)
+    programme.share_workers()
+    return programme.solve(left(), known)
+
+
+def _both(one: Solved, other: Solved) -> Solved:
+    """Of jobs that have nothing to do with each other."""
+    bound = None if one.bound is None or other.bound is None else one.bound + other.bound
+    found = None if one.incumbent is None or other.incumbent is None else one.incumbent + other.incumbent
+    return Solved(bound, found, one.optimal and other.optimal)
+
+
+class _Programme:
+    """Jobs of one worker type.
+
+    Notes
+    -----
+    Binary F_j(b): job j is complete by slot b. x_jw(b): chunks of j on worker w where F_j(b), else 0, so with those in
+    the cloud all of them are D_j F_j(b). A worker does one job in a slot: given all completions, earliest first keeps
+    them if from any slot a to any slot b there is time for all chunks that are ready no sooner than a and due by b:
+    sum_j p0_j x_jw(b) <= b - a. That holds for whole slots, too. In the cloud chunks take p0, or p1 where the whole job
+    is there.
     """
 
-    def __init__(self, question: Question, most: int) -> None:
-        self.question, self._most = question, most
-        self._rows = Rows()
-        self._ends: list[int] = []
-        crew = Crew(question.inventory, 1)
-        self._busy: dict[tuple[int, int], list[int]] = {}
-        for i, bid in enumerate(question.bids):
-            each, alone = _whole(i, bid, crew)
-            self._add(bid, crew, each, alone)
-        for columns in self._busy.values():
-            if len(columns) > 1:
-                self._rows.row([(column, 1.0) for column in columns], high=1.0)
+    def __init__(self, most: int) -> None:
+        self._rows, self._most = Rows(), most
+        self._jobs: list[tuple[QueuedJob, range]] = []
+        self._done: list[int] = []
+        self._on: list[dict[int, list[int]]] = []
+        """By job and worker: x at the slots of the job's span."""
 
-    def solve(self, seconds: float) -> Solved:
-        """To the optimum, or for so many seconds."""
-        if not self._ends:
-            return Solved(0.0, 0.0, optimal=True)
-        since = sum(bid.arrival - self.question.start for bid in self.question.bids)
+    def add(self, job: QueuedJob, span: range, *, late: bool) -> None:
+        """A job that is complete in some slot of the span, or `late`: in the one after it, without any worker."""
+        rows = self._rows
+        done = [self._column(low=0.0 if late or by < span[-1] else 1.0, cost=-1.0) for by in span]
+        for before, after in pairwise(done):
+            rows.row([(after, 1.0), (before, -1.0)], low=0.0)
+        rooms = {w: [job.room(w, by) for by in span] for w in job.ready}
+        on = {w: self._chunks(room, done) for w, room in rooms.items() if any(room)}
+        parts = [[(curve[k], 1.0) for curve in on.values()] for k in range(len(span))]
+        if job.cloud is not None:
+            away = self._chunks([job.chunks * (by >= job.cloud + job.each) for by in span], done)
+            whole = self._column()
+            for k, by in enumerate(span):
+                parts[k].append((away[k], 1.0))
+                if by >= job.cloud + job.alone:
+                    parts[k].append((whole, float(job.chunks)))
+        for part, column in zip(parts, done, strict=True):
+            rows.row([*part, (column, -float(job.chunks))], low=0.0, high=0.0)
+        self._jobs.append((job, span))
+        self._done += done
+        self._on.append(on)
+
+    def _chunks(self, room: list[int], done: list[int]) -> list[int]:
+        """Those on one worker, or in the cloud, if the job is complete by each slot: the last are the job's own."""
+        at = [self._column(float(most), whole=k == len(room) - 1) for k, most in enumerate(room)]
+        for k, most in enumerate(room):
+            more, less = [(at[k], 1.0)], [(done[k], -float(most))]
+            if k:
+                more.append((at[k - 1], -1.0))
+                less.append((done[k - 1], float(most)))
+                self._rows.row(more, low=0.0)
+            self._rows.row(more + less, high=0.0)
+        return at
+
+    def share_workers(self) -> None:
+        """A worker's time is enough for all it has to do; of equal workers, the first one has the most."""
+        workers = sorted({w for on in self._on for w in on})
+        equal: dict[tuple[int | None, ...], list[int]] = defaultdict(list)
+        for w in workers:
+            equal[tuple(job.ready.get(w) for job, _ in self._jobs)].append(w)
+            mine = [(job, span, on[w]) for (job, span), on in zip(self._jobs, self._on, strict=True) if w in on]
+            for since in sorted({job.ready[w] for job, _, _ in mine}):
+                late = [(job.each, span, at) for job, span, at in mine if job.ready[w] >= since]
+                for by in range(since + 1, max(span.stop for _, span, _ in late)):
+                    terms = [
+                        (at[min(by, span[-1]) - span.start], float(each)) for each, span, at in late if by >= span.start
+                    ]
+                    if len(terms) > 1:
+                        self._rows.row(terms, high=float(by - since))
+        for first, then in (pair for alike in equal.values() for pair in pairwise(alike)):
+            loads = [(on[w][-1], sign) for on in self._on for w, sign in ((first, 1.0), (then, -1.0)) if w in on]
+            self._rows.row(loads, low=0.0)
+
+    def solve(self, seconds: float, known: int | None) -> Solved:
+        """The least sum of completions: less than what is known, or that."""
+        latest = sum(span.stop for _, span in self._jobs)
+        if known is not None:
+            self._rows.row([(column, 1.0) for column in self._done], low=float(latest - known + 1))
         solution = self._rows.solve(seconds)
-        found = (
-            None if solution.values is None else float(sum(round(solution.values[end]) for end in self._ends)) - since
-        )
-        if found is not None and solution.optimal:
-            return Solved(found, found, optimal=True)
-        bound = solution.bound - since if np.isfinite(solution.bound) else None
-        return Solved(bound, found, optimal=False)
+        if solution.values is not None:
+            known = latest - sum(round(solution.values[column]) for column in self._done)
+        if solution.optimal:
+            return Solved(known, known, known is not None)
+        # Stopped early, the solver may know less than what jobs take alone.
+        bound = max(latest + solution.bound, latest - len(self._done))
+        return Solved(ceil(bound - NEAR), known, optimal=False)
 
-    def _column(self, high: float = 1.0, *, cost: float = 0.0, whole: bool = True) -> int:
+    def _column(self, high: float = 1.0, *, low: float = 0.0, cost: float = 0.0, whole: bool = True) -> int:
         if self._rows.columns >= self._most:
             raise TooLarge(f"more than {self._most} columns")
-        return self._rows.column(0.0, high, cost=cost, whole=whole)
-
-    def _add(self, bid: Bid, crew: Crew, each: int, alone: int) -> None:
-        question, rows, slots = self.question, self._rows, self.question.slots
-        end = self._column(slots + 1.0, cost=1.0, whole=False)
-        self._ends.append(end)
-        chunks, arrival = float(bid.chunks), bid.arrival - question.start
-        placed: list[tuple[int, float]] = []
-        if question.open_end:
-            late = self._column()
-            placed.append((late, chunks))
-            rows.row([(end, 1.0), (late, -(slots + 1.0))], low=0.0)
-        kind = _task(bid, crew)
-        for w in crew.of_type[kind].tolist():
-            count = self._column(chunks)
-            placed.append((count, 1.0))
-            work = [(count, -float(each))]
-            for t in range(max(0, arrival + bid.delay[crew.server[w]]), slots):
-                slot = self._column()
-                work.append((slot, 1.0))
-                self._busy.setdefault((w, t), []).append(slot)
-                rows.row([(end, 1.0), (slot, -(t + 1.0))], low=0.0)
-            rows.row(work, low=0.0, high=0.0)
-        placed += self._in_cloud(end, [arrival + d for d in _clouds(bid, crew, kind)], chunks, each, alone)
-        rows.row(placed, low=chunks, high=chunks)
-
-    def _in_cloud(
-        self, end: int, ready: Sequence[int], chunks: float, each: int, alone: int
-    ) -> list[tuple[int, float]]:
-        if not ready:
-            return []
-        some, away, whole = self._column(), self._column(chunks), self._column()
-        self._rows.row([(away, 1.0), (some, -chunks)], high=0.0)
-        self._rows.row([(end, 1.0), (some, -float(min(ready) + each))], low=0.0)
-        self._rows.row([(end, 1.0), (whole, -float(min(ready) + alone))], low=0.0)
-        return [(away, 1.0), (whole, chunks)]
-
-
-def _task(bid: Bid, crew: Crew) -> int:
-    task = crew.task(bid)
-    if task is None:
-        raise InvalidField("bids", f"job {bid.id} has nowhere to run")
-    return task.worker
-
-
-def _whole(i: int, bid: Bid, crew: Crew) -> tuple[int, int]:
-    """Slots of a chunk, with communication and without (the crew counts in slots)."""
-    kind = _task(bid, crew)
-    batches = bid.epochs * bid.minibatches
-    alone = batches * (bid.worker_time[kind] + bid.ps_time[crew.ps_type(bid)])
-    each = alone + batches * bid.transfer_time[kind]
-    if each.denominator != 1 or alone.denominator != 1:
-        raise InvalidField(f"bids[{i}]", f"expected chunks of whole slots, got {each} and {alone}")
-    return int(each), int(alone)
-
-
-def _clouds(bid: Bid, crew: Crew, kind: int) -> list[int]:
-    """Transfer times to the clouds that have such workers."""
-    return [bid.delay[s] for s in np.flatnonzero(crew.inventory.cloud).tolist() if crew.count[s, kind]]
+        return self._rows.column(low, high, cost=cost, whole=whole)

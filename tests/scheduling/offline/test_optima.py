@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.preemptive_quality import draw_near
 from scheduling.bid import Architecture
 from scheduling.dps import Dps
 from scheduling.errors import InvalidField
@@ -14,6 +15,8 @@ from scheduling.instance_oasis import read_oasis
 from scheduling.instance_preemptive import read_preemptive
 from scheduling.instance_weighted import read_weighted
 from scheduling.offline import Answer, Covers, Kind, Question, best_bound, lagrangian
+from scheduling.offline.programme import Solved, TooLarge
+from scheduling.offline.queued_programme import queued_optimum
 from scheduling.policy import Objective
 from tests.scheduling.cases import (
     CONVENTIONS,
@@ -26,6 +29,7 @@ from tests.scheduling.cases import (
 from tests.scheduling.gpu_cluster import gpu_cluster, job
 from tests.scheduling.offline.outcomes import forever, holds
 from tests.scheduling.twins.offline_exact import most_elastic, most_rigid
+from tests.scheduling.twins.preemptive_milp import optimum
 from tests.scheduling.twins.weighted_cases import random_instance
 from tests.scheduling.twins.weighted_optimum import least_total
 from tests.scheduling.worlds import world
@@ -141,6 +145,28 @@ def test_nor_of_weighted_completion(architecture: Architecture) -> None:
         # What is known drops columns, and never the optimum.
         assert proven(replace(question, known=found)) == proven(replace(question, known=1.05 * found)) == found
         assert holds(lagrangian(replace(question, covers=Covers.ANY), forever).answer, question, found), f"seed {seed}"
+
+
+def test_nor_of_total_time_in_queues() -> None:
+    seed = int(np.random.default_rng().integers(2**32))
+    rng = np.random.default_rng(seed)
+    for _ in range(4):
+        document = draw_near(rng)
+        instance, best = read_preemptive(document), optimum(document, 24)
+        question = Question(instance.bids, instance.inventory, 0, 24, Objective.COMPLETION, Covers.QUEUED)
+        assert proven(question) == best, f"seed {seed}"
+        stopped = queued_optimum(question, 8_000, lambda: 0.0)
+        assert stopped.bound is not None
+        assert stopped.incumbent is not None
+        assert stopped.bound <= best <= stopped.incumbent, f"seed {seed}"
+
+
+def test_queued_jobs_that_cannot_be_complete_by_the_end_have_no_optimum() -> None:
+    made = read_preemptive(draw_near(np.random.default_rng(1)))
+    question = Question(made.bids, made.inventory, 0, 2, Objective.COMPLETION, Covers.QUEUED, open_end=False)
+    assert queued_optimum(question, 8_000, forever) == Solved(None, None, optimal=False)
+    with pytest.raises(TooLarge, match="pairs of a job and a worker"):
+        queued_optimum(question, 2, forever)
 
 
 def test_a_programme_that_is_stopped_proves_what_it_has() -> None:

@@ -1,0 +1,72 @@
+"""Jobs whose chunks never move, in whole slots."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduling.bid import Bid
+from scheduling.errors import InvalidField
+from scheduling.offline.question import Question
+from scheduling.preemptive.crew import Crew
+
+
+@dataclass(frozen=True)
+class QueuedJob:
+    """Slots are counted from the question's start."""
+
+    type: int
+    """Of its workers."""
+    chunks: int
+    each: int
+    """Slots of a chunk with communication (p0)."""
+    alone: int
+    """And without, where the whole job is in the cloud (p1)."""
+    arrival: int
+    ready: dict[int, int]
+    """By worker of the edge: the first slot in which it has the data."""
+    cloud: int | None
+    """The same of the cloud; None: there is none."""
+
+    def room(self, worker: int, by: int) -> int:
+        """Chunks that one worker can do by slot `by`."""
+        return min(self.chunks, max(0, by - self.ready[worker]) // self.each)
+
+    def can(self, by: int) -> bool:
+        """Whether it can be complete by slot `by`, alone."""
+        if self.cloud is not None and by >= self.cloud + self.alone:
+            return True
+        return sum(self.room(w, by) for w in self.ready) >= self.chunks
+
+    def earliest(self, slots: int) -> int:
+        """The completion alone; one slot later than there are if there is none."""
+        return next((by for by in range(slots + 1) if self.can(by)), slots + 1)
+
+
+def queued_job(i: int, bid: Bid, question: Question, crew: Crew) -> QueuedJob:
+    """Job i of a question, of a crew that counts in slots.
+
+    Raises
+    ------
+    InvalidField
+        If it has nowhere to run, or a chunk does not take whole slots.
+    """
+    task = crew.task(bid)
+    if task is None:
+        raise InvalidField("bids", f"job {bid.id} has nowhere to run")
+    kind = task.worker
+    batches = bid.epochs * bid.minibatches
+    alone = batches * (bid.worker_time[kind] + bid.ps_time[crew.ps_type(bid)])
+    each = alone + batches * bid.transfer_time[kind]
+    if each.denominator != 1 or alone.denominator != 1:
+        raise InvalidField(f"bids[{i}]", f"expected chunks of whole slots, got {each} and {alone}")
+    arrival, cloud = bid.arrival - question.start, np.array(question.inventory.cloud)
+    clouds = [bid.delay[s] for s in np.flatnonzero(cloud & (crew.count[:, kind] > 0)).tolist()]
+    return QueuedJob(
+        type=kind,
+        chunks=bid.chunks,
+        each=int(each),
+        alone=int(alone),
+        arrival=arrival,
+        ready={w: max(0, arrival + bid.delay[crew.server[w]]) for w in crew.of_type[kind].tolist()},
+        cloud=max(0, arrival + min(clouds)) if clouds else None,
+    )
