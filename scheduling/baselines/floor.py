@@ -130,7 +130,10 @@ class Floor:
         """A job in its place."""
         task = self.meet(job)
         of = rank(task)
-        return None if of is None else Ranked((of.key, job.bid.arrival), job, of.gang, self.total(task), of.slots)
+        if of is None:
+            return None
+        turn, units = (of.key, job.bid.arrival), self.total(task)
+        return Ranked(turn, job, of.gang, units, of.slots, of.demand, task.known.upload)
 
     def runs(self, job: Job) -> bool:
         """Whether a job that ran before the plan began still does."""

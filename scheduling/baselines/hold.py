@@ -8,6 +8,9 @@ from scheduling.arrays import Ints
 from scheduling.inventory import Inventory
 from scheduling.schedule import Placement, Role
 
+FOREVER = 2**62
+"""No slot is later."""
+
 
 class Hold:
     """What a job holds, with what its machines take of every server.
@@ -45,7 +48,7 @@ class Hold:
         if kept is None or kept[0] is not inventory or now not in kept[1]:
             units = units_of((p for p in self.placements if p.start <= now < p.end), inventory)
             cuts = [slot for p in self.placements for slot in (p.start, p.end)]
-            until = min((slot for slot in cuts if slot > now), default=now + 1)
+            until = min((slot for slot in cuts if slot > now), default=FOREVER)
             kept = self._units = (inventory, range(now, until), units, units.sum(axis=0).tolist())
         return kept[2], kept[3]
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple
 
+from scheduling.baselines.forecast import Forecast
 from scheduling.baselines.gang import Gang, fixed_gang, ideal_gang
 from scheduling.baselines.hold import Hold
 from scheduling.baselines.rank import Rank, Ranked, Row
@@ -69,21 +69,14 @@ class Known:
         return kept[1]
 
     @cached_property
+    def upload(self) -> int:
+        """The slot in which the first server is usable to it."""
+        return self.job.bid.arrival + min(self.job.bid.delay)
+
+    @cached_property
     def uploaded(self) -> int:
         """The slot in which the last server is usable to it."""
         return self.job.bid.arrival + max(self.job.bid.delay, default=0)
-
-
-class Forecast(NamedTuple):
-    """When jobs would be complete."""
-
-    of: object
-    """By which policy, in which slot it was made."""
-    bids: list[Bid]
-    """In order."""
-    slots: list[int]
-    """That each has to run still."""
-    completions: list[int]
 
 
 @dataclass
@@ -105,6 +98,8 @@ class Memory:
     """The last two: with a newcomer and without, as one of them is asked for again when the next one comes."""
     demand: dict[tuple[int, int | None, int], list[int]] = field(default_factory=dict)
     """Units that gangs count for in forecasts, by worker, PS and count, R numbers each."""
+    volumes: dict[tuple[int, int | None, int], Fraction] = field(default_factory=dict)
+    """Dominant shares of these."""
     least: dict[tuple[int, int | None, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
     shares: dict[tuple[int, int | None, int], int] = field(default_factory=dict)
     """Shares of all servers that workers with their PSs take, in one unit, by worker, PS and count."""

@@ -2,7 +2,8 @@
 
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from operator import itemgetter
+from itertools import pairwise
+from operator import attrgetter, itemgetter
 
 from scheduling.baselines.floor import Floor
 from scheduling.baselines.gang import Gang
@@ -75,9 +76,11 @@ def all_in_order(floor: Floor, policy: object, rank: Ranking) -> list[Ranked]:
     line = floor.ranked_line(policy, rank)
     if line is None:
         return [*Row().after(tuple(task.job for task in floor.in_order), lambda job: floor.as_ranked(job, rank)).ranked]
-    place = {id(job): number for number, job in enumerate(floor.jobs)}
-    together = [*line, *floor.ranked_running(policy, rank).ranked]
-    return sorted(together, key=lambda one: (one.turn, place[id(one.job)]))
+    together = sorted([*line, *floor.ranked_running(policy, rank).ranked], key=attrgetter("turn"))
+    if any(one.turn == other.turn for one, other in pairwise(together)):
+        place = {id(job): number for number, job in enumerate(floor.jobs)}
+        together.sort(key=lambda one: (one.turn, place[id(one.job)]))
+    return together
 
 
 class _Pass:

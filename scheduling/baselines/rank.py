@@ -1,7 +1,7 @@
 """Whose turn it is under a policy that takes jobs in order of a key: kept from event to event, as few come or go."""
 
 from bisect import insort_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -25,6 +25,8 @@ class Rank(NamedTuple):
     """What it runs as."""
     slots: int = 0
     """It has still to run, where the policy asks."""
+    demand: Sequence[int] = ()
+    """What it takes of all servers together, R numbers, where the policy asks."""
 
 
 FEW = 8
@@ -43,6 +45,10 @@ class Ranked(NamedTuple):
     """It holds now of all servers together, R numbers."""
     slots: int = 0
     """It has still to run, where the policy asks."""
+    demand: Sequence[int] = ()
+    """What it takes of all servers together, R numbers, where the policy asks."""
+    upload: int = 0
+    """The slot in which the first server is usable to it."""
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from heapq import heappop, heappush
 from math import ceil, trunc
-from operator import add, is_, le, sub
+from operator import sub
 
 import numpy as np
 
 from scheduling.baselines.baseline import FixedGangs, seed_parameter
 from scheduling.baselines.floor import Floor
+from scheduling.baselines.forecast import forecast
 from scheduling.baselines.gang import Gang
-from scheduling.baselines.memory import Forecast
 from scheduling.baselines.preempting import all_in_order, in_order_of_rank, preempt_in_order, start_in_order
 from scheduling.baselines.rank import Rank, Ranked
 from scheduling.baselines.shares import demand_of, dominant_share
@@ -78,12 +77,13 @@ class Rrh(FixedGangs):
     def refuse(self, floor: Floor) -> tuple[Reason, str] | None:
         """Weigh the newcomer's gain against the delay it would cause."""
         prospects = all_in_order(floor, (self, floor.now), lambda task: self._rank(task, floor))
-        place = next(number for number, one in enumerate(prospects) if one.job is floor.newcomer.job)
+        job = floor.newcomer.job
+        place = next(number for number, one in enumerate(prospects) if one.job is job)
         new, others = prospects[place], [*prospects[:place], *prospects[place + 1 :]]
         bid, volume = new.job.bid, new.slots * _share(new.gang, floor)
-        # The others were all, when the last of them came: asked for first, they are remembered.
-        without = [] if fit_together(prospects, floor) else _remembered(others, floor, self)
-        completion = _remembered(prospects, floor, self)[place]
+        # The others were all, when the last of them came: they are remembered, and those ahead are the same again.
+        without = [] if fit_together(prospects, floor.inventory.total.tolist()) else _completions(others, floor, self)
+        completion = _completions(prospects, floor, self)[place]
         gain = bid.utility.at(completion - bid.arrival)
         cost = delay_cost(others, without, volume) if without else 0.0
         if gain - cost > self.threshold * bid.utility.value:
@@ -106,44 +106,25 @@ class Rrh(FixedGangs):
         slots = gang.duration(task.left, spread=False)
         elapsed = floor.now + slots - bid.arrival
         gain = bid.utility.at(elapsed)
-        volume = float(slots * _share(gang, floor))
+        share = _share(gang, floor)
+        volume = slots * share.numerator / share.denominator  # as the fraction would be rounded, without making it
         reward = (1 - self.risk) * gain / volume + self.risk * (gain - bid.utility.at(elapsed + 1))
-        return Rank((-reward,), gang, slots)
+        return Rank((-reward,), gang, slots, _demand(gang, floor))
 
 
-def _remembered(prospects: Sequence[Ranked], floor: Floor, policy: Rrh) -> list[int]:
-    """`forecast`, as of the last time it was made of the same jobs in the same slot."""
-    of, bids, slots = (policy, floor.now), [one.job.bid for one in prospects], [one.slots for one in prospects]
+def _completions(prospects: Sequence[Ranked], floor: Floor, policy: Rrh) -> list[int]:
+    """Completions as they are forecast."""
     kept = floor.memory.forecasts
-    same = (one for one in kept if one.slots == slots and one.of == of and all(map(is_, one.bids, bids)))
-    found = next(same, None) or Forecast(of, bids, slots, forecast(prospects, floor))
+    found = forecast((policy, floor.now), prospects, floor.inventory.total.tolist(), kept)
     floor.memory.forecasts = (*(one for one in kept if one is not found), found)[-2:]
     return found.completions
 
 
-def forecast(prospects: Sequence[Ranked], floor: Floor) -> list[int]:
-    """Completions, as slots, if jobs began in this order on one server as large as all: O(n log n)."""
-    free, now = floor.inventory.total.tolist(), floor.now
-    ends: list[tuple[int, int, list[int]]] = []
-    completions = []
-    for number, one in enumerate(prospects):
-        demand = _demand(one.gang, floor)
-        while not all(map(le, demand, free)):
-            now, _, back = heappop(ends)
-            free = [*map(add, free, back)]
-        bid = one.job.bid
-        end = max(now, bid.arrival + min(bid.delay)) + one.slots
-        free = [*map(sub, free, demand)]
-        heappush(ends, (end, number, demand))
-        completions.append(end)
-    return completions
-
-
-def fit_together(prospects: Sequence[Ranked], floor: Floor) -> bool:
-    """Whether one server as large as all could run all at once."""
-    left = floor.inventory.total.tolist()
+def fit_together(prospects: Sequence[Ranked], total: list[int]) -> bool:
+    """Whether one server with so many units of each resource could run all at once."""
+    left = total
     for one in prospects:
-        left = [*map(sub, left, _demand(one.gang, floor))]
+        left = [*map(sub, left, one.demand)]
         if min(left) < 0:
             return False
     return True
@@ -154,8 +135,12 @@ def delay_cost(prospects: Sequence[Ranked], completions: Sequence[int], delay: F
     low, high, part = trunc(delay), ceil(delay), float(delay - trunc(delay))
     cost = 0.0
     for one, completion in zip(prospects, completions, strict=True):
-        worth, elapsed = one.job.bid.utility.at, completion - one.job.bid.arrival
-        cost += worth(elapsed) - ((1 - part) * worth(elapsed + low) + part * worth(elapsed + high))
+        bid = one.job.bid
+        worth, elapsed = bid.utility.at, completion - bid.arrival
+        now = worth(elapsed)
+        early = worth(elapsed + low) if low else now
+        late = worth(elapsed + high) if high != low else early
+        cost += now - ((1 - part) * early + part * late)
     return cost
 
 
@@ -169,4 +154,9 @@ def _demand(gang: Gang, floor: Floor) -> list[int]:
 
 def _share(gang: Gang, floor: Floor) -> Fraction:
     """The dominant share of that."""
-    return dominant_share(np.array(_demand(gang, floor), dtype=np.int64), floor.inventory.total)
+    known, kind = floor.memory.volumes, (gang.worker, gang.ps, gang.count)
+    share = known.get(kind)
+    if share is None:
+        units = np.array(_demand(gang, floor), dtype=np.int64)
+        share = known[kind] = dominant_share(units, floor.inventory.total)
+    return share

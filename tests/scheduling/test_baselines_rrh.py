@@ -7,10 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.baselines.forecast import Forecast, forecast
+from scheduling.baselines.gang import Gang
+from scheduling.baselines.rank import Ranked
 from scheduling.baselines.rrh import Rrh
 from scheduling.bid import Bid
 from scheduling.decision import Reason
 from scheduling.errors import InvalidField
+from scheduling.policy import Job
 from scheduling.registry import make_policy
 from scheduling.utility import Linear, Sigmoid, Step, Utility
 from tests.scheduling.gpu_cluster import completions, job, run, slots_of
@@ -62,6 +66,25 @@ def test_what_decays_comes_before_what_can_wait() -> None:
     first = job("first", 2, 1, weight=99.0)
     assert list(completions(run(Rrh(risk=0.9), [first, patient, urgent], 2)))[1] == "urgent"
     assert list(completions(run(Rrh(risk=0.0), [first, patient, urgent], 2)))[1] == "patient"
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_forecast_is_the_same_whatever_was_forecast_before(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    prospects = [prospect(number, rng) for number in range(12)]
+    kept: tuple[Forecast, ...] = ()
+    for _ in range(8):
+        here = [prospects[n] for n in sorted(rng.choice(12, int(rng.integers(1, 13)), replace=False).tolist())]
+        anew, now = forecast(("rrh", 3), here, [6, 4], ()), int(rng.integers(3, 5))
+        assert forecast(("rrh", 3), here, [6, 4], kept) == anew
+        kept = (*kept, forecast(("rrh", now), here, [6, 4], kept))[-2:]
+
+
+def prospect(number: int, rng: np.random.Generator) -> Ranked:
+    bid = job(str(number), 1, 1)
+    slots, upload, *demand = rng.integers(1, (6, 9, 7, 5)).tolist()
+    return Ranked(((number,), 0), Job(bid, (), None), Gang(bid, 0, None, 1), [], slots, demand, upload)
 
 
 @settings(max_examples=60, deadline=None)
