@@ -94,8 +94,13 @@ def delete(experiment: Experiment) -> None:
 
 
 def cancel(experiment: Experiment) -> int:
-    """End the runs that wait and ask the workers of those that run to; raises WrongState if there are none."""
-    count = states.cancel_open(RUNS, experiment.runs.all())
+    """End the runs that wait and ask the workers of those that run to; raises WrongState if there are none.
+
+    Under the lock that `delete` takes: both lock many runs, and in another order each would wait for the other.
+    """
+    with transaction.atomic():
+        list(Experiment.objects.select_for_update().filter(pk=experiment.pk).values_list("pk"))
+        count = states.cancel_open(RUNS, experiment.runs.all())
     if count == 0:
         raise WrongState(f"All runs of experiment {experiment.pk} have ended; nothing is left to be cancelled.")
     return count

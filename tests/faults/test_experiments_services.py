@@ -64,3 +64,37 @@ def test_every_run_of_a_killed_worker_is_there_once_with_the_same_bytes(env: dic
     first, again = ([run["outcome_sha256"] for run in half] for half in (runs[:2], runs[2:]))
     assert first == again
     assert len(set(first)) == 2
+
+
+CANCEL_BESIDE_A_DELETION = """
+import json
+from threading import Thread
+from django.contrib.auth.models import User
+from django.db import OperationalError, connection, transaction
+from studies.experiments.asking import ask, cancel
+from studies.experiments.wish import TraceFinder, Wish
+from studies.models import Experiment, Trace
+body = {"workloads": [{"generator": "dps", "setting": {"jobs": 5}}], "policies": [{"name": "fifo"}]}
+experiment, waited = ask(User.objects.create_user("alice"), Wish.from_json(body, TraceFinder(Trace.objects.all()))), []
+
+def act():
+    with connection.cursor() as cursor:
+        cursor.execute("SET lock_timeout = '200ms'")
+    try:
+        cancel(experiment)
+    except OperationalError as error:
+        waited.append("lock timeout" in str(error))
+    connection.close()
+
+with transaction.atomic():  # as a deletion begins
+    Experiment.objects.select_for_update().get(pk=experiment.pk)
+    thread = Thread(target=act)
+    thread.start()
+    thread.join()
+print(json.dumps([waited, cancel(experiment)]))
+"""
+
+
+def test_who_cancels_waits_for_who_deletes_before_any_run_is_locked(env: dict[str, str]) -> None:
+    """Else both lock the same runs, each in its own order, and now and then each waits for the other."""
+    assert read(CANCEL_BESIDE_A_DELETION, env) == [[True], 2]
