@@ -12,17 +12,17 @@ from scheduling.baselines.baseline import FixedGangs, seed_parameter
 from scheduling.baselines.floor import Floor
 from scheduling.baselines.forecast import forecast
 from scheduling.baselines.gang import Gang
-from scheduling.baselines.preempting import all_in_order, in_order_of_rank, preempt_in_order, start_in_order
+from scheduling.baselines.in_turn import InTurn
+from scheduling.baselines.preempting import all_in_order
 from scheduling.baselines.rank import Rank, Ranked
 from scheduling.baselines.shares import demand_of, dominant_share
 from scheduling.baselines.task import Task
 from scheduling.decision import Reason
 from scheduling.parameters import check_parameters, parameter
-from scheduling.policy import Cause
 
 
 @dataclass(frozen=True)
-class Rrh(FixedGangs):
+class Rrh(FixedGangs, InTurn):
     """Gain against the cost of delay decides who is admitted, and who runs; jobs are fixed gangs (`gang.fixed_gang`).
 
     A job's *slots* are those its gang needs still, on one server, rounded up; its *share* is the dominant share of all
@@ -62,21 +62,14 @@ class Rrh(FixedGangs):
 
     name = "rrh"
     title = "RRH: jobs are admitted if they gain more than delaying the others costs, nobody pays"
+    ages = True
 
     def __post_init__(self) -> None:
         check_parameters(self)
 
-    def arrange(self, floor: Floor, cause: Cause | None) -> None:
-        """Start jobs in order of reward, in place of those with less."""
-        if cause is Cause.SLOT:
-            ranked = in_order_of_rank(floor.may_start(cause), lambda task: self._rank(task, floor))
-            start_in_order(floor, ranked, preempt=False)
-        else:
-            preempt_in_order(floor, (self, floor.now), lambda task: self._rank(task, floor))
-
     def refuse(self, floor: Floor) -> tuple[Reason, str] | None:
         """Weigh the newcomer's gain against the delay it would cause."""
-        prospects = all_in_order(floor, (self, floor.now), lambda task: self._rank(task, floor))
+        prospects = all_in_order(floor, self.order(floor), lambda task: self.rank(task, floor))
         job = floor.newcomer.job
         place = next(number for number, one in enumerate(prospects) if one.job is job)
         new, others = prospects[place], [*prospects[:place], *prospects[place + 1 :]]
@@ -96,10 +89,8 @@ class Rrh(FixedGangs):
             f"{self.threshold * bid.utility.value:.2f}."
         )
 
-    def _rank(self, task: Task, floor: Floor) -> Rank | None:
-        return task.known.rank(self, floor.now, lambda: self._rank_of(task, floor), ages=True)
-
-    def _rank_of(self, task: Task, floor: Floor) -> Rank | None:
+    def rank_of(self, task: Task, floor: Floor) -> Rank | None:
+        """The reward, as a key, its fixed gang, and the slots it needs still."""
         gang, bid = self.gang(task.job.bid, floor), task.job.bid
         if gang is None:
             return None

@@ -6,16 +6,15 @@ from fractions import Fraction
 from scheduling.baselines.baseline import FixedGangs, seed_parameter
 from scheduling.baselines.floor import Floor
 from scheduling.baselines.gang import Gang
-from scheduling.baselines.preempting import in_order_of_rank, newcomer_settles, preempt_in_order, start_in_order
+from scheduling.baselines.in_turn import InTurn
 from scheduling.baselines.rank import Rank
 from scheduling.baselines.task import Task
 from scheduling.inventory import Inventory
 from scheduling.parameters import check_parameters
-from scheduling.policy import Cause
 
 
 @dataclass(frozen=True)
-class Tiresias(FixedGangs):
+class Tiresias(FixedGangs, InTurn):
     """The jobs with the least remaining slots x N x GPUs run, as fixed gangs (`gang.fixed_gang`), all or nothing.
 
     The key of a job is the slots (a fraction) its gang would still need on one server, times the gang's GPUs. Where
@@ -40,24 +39,13 @@ class Tiresias(FixedGangs):
     name = "tiresias"
     title = "Tiresias: jobs with the least remaining GPU time first, preempted for shorter ones, nobody pays"
     pause = 1
+    falling = True
 
     def __post_init__(self) -> None:
         check_parameters(self)
 
-    def arrange(self, floor: Floor, cause: Cause | None) -> None:
-        """Start jobs in order of key, in place of those with a greater one."""
-        if cause is None and newcomer_settles(floor, self, lambda task: self._rank(task, floor)):
-            return
-        if cause is Cause.SLOT:
-            ranked = in_order_of_rank(floor.may_start(cause), lambda task: self._rank(task, floor))
-            start_in_order(floor, ranked, preempt=False)
-        else:
-            preempt_in_order(floor, self, lambda task: self._rank(task, floor))
-
-    def _rank(self, task: Task, floor: Floor) -> Rank | None:
-        return task.known.rank(self, floor.now, lambda: self._rank_of(task, floor))
-
-    def _rank_of(self, task: Task, floor: Floor) -> Rank | None:
+    def rank_of(self, task: Task, floor: Floor) -> Rank | None:
+        """The remaining service, and its fixed gang."""
         gang = self.gang(task.job.bid, floor)
         if gang is None:
             return None

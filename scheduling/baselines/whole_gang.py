@@ -5,16 +5,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.baselines.baseline import Baseline
 from scheduling.baselines.floor import Floor
 from scheduling.baselines.gang import Gang, find_place, ideal_gang
-from scheduling.baselines.memory import Known
-from scheduling.baselines.preempting import in_order_of_rank, newcomer_settles, preempt_in_order, start_in_order
+from scheduling.baselines.in_turn import InTurn
 from scheduling.baselines.rank import Key, Rank
 from scheduling.baselines.room import Room
 from scheduling.baselines.task import Task
 from scheduling.bid import Bid
-from scheduling.policy import Cause
 
 
 def whole_gang(bid: Bid, floor: Floor) -> Gang | None:
@@ -41,39 +38,22 @@ def _whole_gang(bid: Bid, floor: Floor) -> Gang | None:
     return replace(gang, count=count) if count else None
 
 
-class WholeGangs(Baseline):
+class WholeGangs(InTurn):
     """A baseline that orders jobs by a key and runs the first, in gangs of all the workers they can use."""
-
-    falling = False
-    """Whether keys of jobs that run only fall."""
 
     def key(self, task: Task, gang: Gang, floor: Floor) -> Key:
         """The least is first; equals in order of arrival. It follows from what the job did before now."""
         raise NotImplementedError
 
-    def arrange(self, floor: Floor, cause: Cause | None) -> None:
-        """Start jobs in order of key, in place of those with a greater one; none is stopped as only a slot passed."""
-        if cause is None and self.falling and newcomer_settles(floor, self, lambda task: self._rank(task, floor)):
-            return
-        if cause is Cause.SLOT:
-            tasks = (task for task in floor.may_start(cause) if _uploads(task.known, floor.now))
-            ranked = in_order_of_rank(tasks, lambda task: self._rank(task, floor))
-            start_in_order(floor, ranked, preempt=False)
-        else:
-            preempt_in_order(floor, self, lambda task: self._rank(task, floor))
+    def comes_into_question(self, task: Task, floor: Floor) -> bool:
+        """Whether a server may have become usable to it now: else nothing has changed for it since the last event."""
+        return floor.now <= task.known.uploaded
 
-    def _rank(self, task: Task, floor: Floor) -> Rank | None:
-        return task.known.rank(self, floor.now, lambda: self._rank_of(task, floor))
-
-    def _rank_of(self, task: Task, floor: Floor) -> Rank | None:
+    def rank_of(self, task: Task, floor: Floor) -> Rank | None:
+        """The key, and its whole gang."""
         gang = whole_gang(task.job.bid, floor)
         return None if gang is None else Rank(self.key(task, gang, floor), gang)
 
     def can_run(self, bid: Bid, floor: Floor) -> bool:
         """Whether its gang could complete the job on the empty cluster."""
         return whole_gang(bid, floor) is not None
-
-
-def _uploads(known: Known, now: int) -> bool:
-    """Whether a server may have become usable to it now: else nothing has changed for it since the last event."""
-    return now <= known.uploaded
