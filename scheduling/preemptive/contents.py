@@ -1,0 +1,182 @@
+"""What is in the queues of all workers and in the cloud, and what is known of the jobs whose chunks these are."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from scheduling.arrays import Ints
+from scheduling.bid import Bid
+from scheduling.inventory import Inventory
+from scheduling.preemptive import kernel
+from scheduling.preemptive.crew import LATEST, TICKS, Crew, Task
+from scheduling.preemptive.kernel import CLOCK, NONE
+from scheduling.preemptive.state import State
+from scheduling.preemptive.storage import Stored, room
+from scheduling.schedule import CLOUD, Chunks
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of a job beside its blocks."""
+
+    bid: Bid
+    task: Task
+    number: int
+    """Its row."""
+    order: int
+    waiting: int
+    """Chunks that are neither complete nor in a queue."""
+
+
+@dataclass(frozen=True)
+class Away:
+    """Chunks in the cloud, side by side."""
+
+    name: str
+    chunks: Chunks
+    release: int
+    """Tick at which each can be begun."""
+    each: int
+    """Ticks that each takes."""
+
+
+class Contents:
+    """Workers of the edge with a queue each, in order of server, type and index; chunks in the cloud have none.
+
+    Parameters
+    ----------
+    inventory
+        Workers of each type on each server: as many as its capacity has room for, types looked at one by one.
+    now
+        Slot in which it begins.
+    ticks
+        In a slot.
+    """
+
+    def __init__(self, inventory: Inventory, *, now: int, ticks: int = TICKS) -> None:
+        self.now, self.ticks = now, ticks
+        self.crew = Crew(inventory, ticks)
+        workers = np.full((len(self.crew), kernel.WORKER_COLUMNS), NONE, dtype=np.int64)
+        workers[:, CLOCK] = now * ticks
+        blocks = np.zeros((0, kernel.BLOCK_COLUMNS), dtype=np.int64)
+        jobs = np.zeros((0, kernel.JOB_COLUMNS), dtype=np.int64)
+        self._state = State(workers, blocks, np.full(1, NONE, dtype=np.int64), jobs, unused=[])
+        self._known: dict[str, Known] = {}
+        self._away: list[Away] = []
+        self._next_order = 0
+        self._work = 0
+        """Ticks of all chunks of all jobs that are not complete."""
+        self._stored = Stored(len(inventory.servers))
+        self._asked: tuple[Bid, int, Task | None] | None = None
+        """The last newcomer that was asked for: it is dispatched, then sent."""
+
+    @property
+    def jobs(self) -> tuple[str, ...]:
+        """Jobs that are not complete, in the order in which they first joined."""
+        return tuple(self._known)
+
+    @property
+    def state(self) -> State:
+        """The arrays, for kernels that only look."""
+        return self._state
+
+    @property
+    def blocks(self) -> int:
+        """How many blocks of like chunks are in queues."""
+        state = self._state
+        unused, k = 0, int(state.free[0])
+        while k != NONE:
+            unused, k = unused + 1, int(state.blocks[k, kernel.NEXT])
+        return len(state.blocks) - unused
+
+    def copy(self) -> Self:
+        """Independent queues with the same contents."""
+        other = object.__new__(type(self))
+        other.__dict__ |= self.__dict__ | {
+            "_state": self._state.copy(),
+            "_known": dict(self._known),
+            "_away": list(self._away),
+            "_stored": self._stored.copy(),
+        }
+        return other
+
+    def task(self, bid: Bid, handicap: int = 0) -> Task | None:
+        """What a chunk of this job is; None if no server has machines for it. Who joined keeps the handicap it had."""
+        known = self._known.get(bid.id)
+        if known is not None:
+            return known.task
+        if self._asked is None or self._asked[0] is not bid or self._asked[1] != handicap:
+            self._asked = bid, handicap, self.crew.task(bid, handicap)
+        return self._asked[2]
+
+    def rank(self, bid: Bid, handicap: int = 0) -> tuple[int, int]:
+        """Whose turn it is first: D p0 and the handicap in ticks, then the order of joining."""
+        known, task = self._known.get(bid.id), self.task(bid, handicap)
+        return LATEST if task is None else task.rank, self._next_order if known is None else known.order
+
+    def order_of(self, job: str) -> int:
+        """Its number among all jobs that ever joined."""
+        return self._known[job].order
+
+    def task_of(self, job: str) -> Task:
+        """What a chunk of a job that joined is."""
+        return self._known[job].task
+
+    def release_of(self, job: str, chunks: Chunks) -> int:
+        """Slot at which the chunks of a job that joined a queue last are uploaded there."""
+        known = self._known[job]
+        worker = self.crew.number(chunks) if chunks.index != CLOUD else None
+        if worker is not None:
+            return int(self._state.blocks[self._state.block_of(worker, known.number), kernel.RELEASE]) // self.ticks
+        own = [away for away in self._away if away.name == job and away.chunks == chunks]
+        return own[-1].release // self.ticks
+
+    def waiting(self, bid: Bid) -> int:
+        """Chunks that are neither complete nor in a queue: all of a job that never joined one."""
+        known = self._known.get(bid.id)
+        return bid.chunks if known is None else known.waiting
+
+    def has_ps(self, bid: Bid) -> bool:
+        """Whether a parameter server is free for the job: none is shared, and a cloud always has one more."""
+        if bid.id in self._known or any(self.crew.inventory.cloud):
+            return True
+        mine = self.crew.ps_type(bid)
+        in_use = sum(self.crew.ps_type(known.bid) == mine for known in self._known.values())
+        return in_use < int(self.crew.pss[mine])
+
+    def can_count(self, bid: Bid, task: Task) -> bool:
+        """Whether times can be counted if the job joins, even if one worker processes all chunks there are."""
+        mine = 0 if bid.id in self._known else bid.chunks * task.each
+        return (self.now + max(bid.delay, default=0)) * self.ticks + self._work + mine <= LATEST
+
+    def away(self, server: int, type: int) -> int:
+        """Workers of a cloud server that are in use or spoken for."""
+        return sum(a.chunks.count for a in self._away if (a.chunks.server, a.chunks.type) == (server, type))
+
+    @property
+    def stored(self) -> tuple[int, ...]:
+        """What each server stores: chunks that were sent there, until their whole job is complete; S."""
+        return self._stored.total
+
+    def room(self, bid: Bid) -> Ints | None:
+        """For how many more chunks of the job each server has storage, S; None if nothing limits them."""
+        return room(self.crew.inventory.storage, self.stored, bid.chunk_size)
+
+    def _meet(self, bid: Bid, task: Task, order: int) -> Known:
+        number = self._state.row()
+        self._state.jobs[number] = (0, 0, NONE)
+        self._work += bid.chunks * task.each
+        known = self._known[bid.id] = Known(bid, task, number, order, waiting=bid.chunks)
+        self._next_order = max(self._next_order, order + 1)
+        return known
+
+    def _block(self, known: Known, each: int, *, left: int) -> tuple[int, ...]:
+        """A job's block, but for its count and release; `left`: ticks left of the first chunk."""
+        return (NONE, known.number, 0, left, each, 0, known.task.rank, known.bid.chunks, known.order)
+
+    def _forget(self, job: str) -> None:
+        known = self._known.pop(job)
+        self._stored.forget(job, size=known.bid.chunk_size)
+        self._work -= known.bid.chunks * known.task.each
+        self._state.unused.append(known.number)

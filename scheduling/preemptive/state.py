@@ -1,0 +1,58 @@
+"""The arrays of all queues that kernels change."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduling.arrays import Ints
+from scheduling.preemptive import kernel
+from scheduling.preemptive.kernel import HEAD, JOB, NONE
+
+
+@dataclass
+class State:
+    """Arrays that kernels change; one block and one job a row."""
+
+    workers: Ints
+    blocks: Ints
+    free: Ints
+    """The first unused block."""
+    jobs: Ints
+    unused: list[int]
+    """Rows of `jobs`."""
+
+    def copy(self) -> "State":
+        """An independent one with the same contents."""
+        arrays = (self.workers.copy(), self.blocks.copy(), self.free.copy(), self.jobs.copy())
+        return State(*arrays, list(self.unused))
+
+    def row(self) -> int:
+        """A row for a new job."""
+        if not self.unused:
+            size = len(self.jobs)
+            more = np.zeros((max(size, 16), kernel.JOB_COLUMNS), dtype=np.int64)
+            self.jobs = np.concatenate([self.jobs, more])
+            self.unused = list(range(size, len(self.jobs)))
+        return self.unused.pop()
+
+    def grow(self) -> None:
+        """Make room for more blocks; there is no unused one."""
+        size = len(self.blocks)
+        more = np.zeros((max(size, 64), kernel.BLOCK_COLUMNS), dtype=np.int64)
+        more[:, kernel.NEXT] = np.arange(size + 1, size + len(more) + 1)
+        more[-1, kernel.NEXT] = NONE
+        self.blocks, self.free[0] = np.concatenate([self.blocks, more]), size
+
+    def join(self, joining: Ints, block: tuple[int, ...]) -> None:
+        """Put a block into the queues of workers, as in `kernel.join`."""
+        same, row = np.array(block, dtype=np.int64), 0
+        while (row := kernel.join(row, joining, same, self.workers, self.blocks, self.free)) < len(joining):
+            self.grow()
+
+    def block_of(self, worker: int, job: int) -> int:
+        """The last block of a job in a worker's queue; NONE if it has none there."""
+        found, k = NONE, int(self.workers[worker, HEAD])
+        while k != NONE:
+            found = k if self.blocks[k, JOB] == job else found
+            k = int(self.blocks[k, kernel.NEXT])
+        return found
