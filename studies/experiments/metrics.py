@@ -128,6 +128,8 @@ METRICS: Final[Mapping[str, Metric]] = {
     "timeliness": Metric("Completion - target, mean", "h", _hours("timeliness_s"), "less", synthetic=True),
     "on_time": Metric("On time", "", _of("on_time"), "more", synthetic=True, share=True),
     "fairness": Metric("Fairness across tenants (Jain)", "", _of("fairness"), "more"),
+    # Outcomes of earlier versions do not say it.
+    "starved": Metric("Tenants without a job done", "", lambda ran: ran.outcome.get("starved"), "less"),
     "decision_p50": Metric("Decision, p50", "ms", _decision("p50"), "less", exact=False),
     "decision_p95": Metric("Decision, p95", "ms", _decision("p95"), "less", exact=False),
     "decision_p99": Metric("Decision, p99", "ms", _decision("p99"), "less", exact=False),

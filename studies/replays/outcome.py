@@ -84,7 +84,11 @@ class Outcome:
     on_time: float | None
     """Share of the submitted with a target that were complete by it."""
     fairness: float | None
-    """Jain's index of the tenants' mean slowdowns: 1 is alike, 1 / tenants is one suffers all; None for one tenant."""
+    """Jain's index of the mean slowdowns of tenants with a job done: 1 is alike, 1 / tenants is one suffers all; None
+    for fewer than two of them."""
+    starved: int
+    """Tenants of whose jobs none is done: they have no slowdown, and a policy is no fairer for them. 0 where no tenant
+    is known."""
     tenants: Mapping[str, Tenant]
 
     def to_json(self) -> Json:
@@ -131,6 +135,7 @@ def outcome_of(run: Simulation, traced: TracedBids, *, slot_s: int) -> Outcome:
         timeliness_s=_mean(late_s),
         on_time=sum(late <= 0 for late in late_s) / aimed if aimed else None,
         fairness=jain(slowdowns) if len(slowdowns) > 1 else None,
+        starved=sum(row.done == 0 for name, row in tenants.items() if name),
         tenants=tenants,
     )
 

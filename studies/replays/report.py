@@ -71,9 +71,8 @@ class Report:
         yield _row("preemptions, rescalings", f"{out.preemptions}, {out.rescalings}")
         yield _row("completion - target", _hours(out.timeliness_s) + " (targets synthetic)")
         yield _row("on time", _share(out.on_time) + " (targets synthetic)")
-        yield _row(
-            "fairness (Jain)", "none" if out.fairness is None else f"{out.fairness:.3f}, {len(out.tenants)} tenants"
-        )
+        fair = "none" if out.fairness is None else f"{out.fairness:.3f}"
+        yield _row("fairness (Jain)", f"{fair}; {out.starved} of {len(out.tenants)} tenants have no job done")
         p50, p95, p99 = ("none" if ms is None else f"{ms:.2f}" for ms in timing.decisions_ms)
         yield _row("decision, ms", f"p50 {p50}, p95 {p95}, p99 {p99}")
         rate = "none" if timing.jobs_per_cpu_s is None else f"{timing.jobs_per_cpu_s:,.0f}"

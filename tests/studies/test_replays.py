@@ -71,6 +71,15 @@ def test_two_jobs_in_line_are_measured_as_by_hand() -> None:
     assert outcome.tenants["a"].slowdown == pytest.approx(1200 / 1190, rel=1e-3)
     assert outcome.tenants["b"].slowdown == pytest.approx(2100 / 1190, rel=1e-3)
     assert outcome.fairness == pytest.approx(jain([1200, 2100]), rel=1e-6)
+    assert outcome.starved == 0
+
+
+def test_a_tenant_of_whose_jobs_none_is_done_is_told_beside_the_fairness_of_the_others() -> None:
+    traced = bids_of([*two_jobs(), TraceJob(4, 600.0, 1, duration_s=9000.0, tenant="c")])
+    outcome = replay(traced, Fifo(), gpu_cluster(1), Plan(SLOT_S, 10)).outcome
+    assert outcome.jobs.rejected == 1, "it is longer than the horizon"
+    assert outcome.fairness == pytest.approx(jain([1200, 2100]), rel=1e-6)
+    assert outcome.starved == 1
 
 
 def test_a_job_stopped_for_a_shorter_one_is_a_preemption() -> None:
@@ -165,6 +174,7 @@ def command(*arguments: str) -> tuple[str, str]:
 def test_the_command_prints_a_table_that_says_what_is_synthetic() -> None:
     out, err = command(str(traces.PHILLY_DAY), "--gpus", "16", "--jobs", "30")
     assert "30 = 30 done + 0 rejected + 0 running + 0 waiting" in out
+    assert "; 0 of 2 tenants have no job done" in out
     assert "values synthetic, arrivals/sizes real (seed 1)" in out
     assert err == ""
 
