@@ -9,7 +9,7 @@ from scheduling.baselines.floor import Floor
 from scheduling.baselines.gang import Gang
 from scheduling.baselines.task import Task
 from scheduling.parameters import check_parameters, parameter
-from scheduling.policy import Cause
+from scheduling.policy import Cause, Job
 
 
 @dataclass(frozen=True)
@@ -45,27 +45,47 @@ class AntMan(FixedGangs):
 
     def arrange(self, floor: Floor, cause: Cause | None) -> None:
         """Guaranteed jobs first, then the others on what is left."""
-        running = [task for task in floor.running_now() if self.is_opportunistic(task)]
+        running = [task for task in floor.running_now() if self.is_opportunistic(task.job, floor.now)]
         if not running and floor.full:
             return
-        waiting = [*floor.in_line()]
+        waiting = floor.jobs_in_line()
         self._start_guaranteed(floor, waiting, running[::-1])
-        for task in floor.merged(filter(self.is_opportunistic, waiting), running):
-            gang = self.gang(task.job.bid, floor)
-            if gang is not None:
-                _take_what_is_left(floor, task, gang)
+        late = [job for job in waiting if self.is_opportunistic(job, floor.now)]
+        began = {task.job.bid.id: task for task in running}
+        idle: list[int] | None = None
+        for job in floor.merged(late, (task.job for task in running)):
+            gang = self.gang(job.bid, floor)
+            if gang is None:
+                continue
+            if job.bid.id not in began:
+                if floor.room.idle is not idle:
+                    idle, fits = floor.room.idle, dict[tuple[int, int | None], bool]()
+                # Who waits is alike as long as nothing is taken or given back: one worker is the least they take.
+                kind = gang.worker, gang.ps
+                if kind not in fits:
+                    fits[kind] = floor.may_fit(gang, count=1)
+                if not fits[kind]:
+                    continue
+            _take_what_is_left(floor, floor.meet(job), gang)
 
-    def _start_guaranteed(self, floor: Floor, waiting: Iterable[Task], victims: Sequence[Task]) -> None:
+    def _start_guaranteed(self, floor: Floor, waiting: Iterable[Job], victims: Sequence[Task]) -> None:
         evictable = floor.held_by(victims)
-        for task in waiting:
-            gang = None if self.is_opportunistic(task) else self.gang(task.job.bid, floor)
-            if gang is not None and floor.may_fit(gang, evictable):
-                floor.start_instead(task, gang, (victim for victim in victims if victim.running))
-                evictable = floor.held_by(victim for victim in victims if victim.running)
+        fits: dict[tuple[int, int | None, int], bool] = {}
+        for job in waiting:
+            gang = None if self.is_opportunistic(job, floor.now) else self.gang(job.bid, floor)
+            if gang is None:
+                continue
+            kind = gang.worker, gang.ps, gang.count
+            if kind not in fits:
+                fits[kind] = floor.may_fit(gang, evictable)
+            if fits[kind]:
+                floor.start_instead(floor.meet(job), gang, (victim for victim in victims if victim.running))
+                evictable, fits = floor.held_by(victim for victim in victims if victim.running), {}
 
-    def is_opportunistic(self, task: Task) -> bool:
+    def is_opportunistic(self, job: Job, now: int) -> bool:
         """Whether it held nothing in its first `patience` slots."""
-        return task.first >= task.job.bid.arrival + self.patience
+        first = min(job.held[0].start, now) if job.held else now
+        return first >= job.bid.arrival + self.patience
 
 
 def _take_what_is_left(floor: Floor, task: Task, gang: Gang) -> None:

@@ -75,6 +75,13 @@ class Floor:
             if not task.running:
                 yield task
 
+    def jobs_in_line(self) -> list[Job]:
+        """The jobs of `in_line`, of which no tasks are made."""
+        if self._line is None or self._looked_at_all:
+            return [task.job for task in self.waiting]
+        line = self._line if self._new is None else (*self._line, self._new)
+        return [job for job in line if (task := self._met.get(job.bid.id)) is None or not task.running]
+
     def may_start(self, cause: Cause | None) -> Iterator[Task]:
         """Of `in_line`, all that may have a place now and had none at the last event.
 
@@ -101,13 +108,13 @@ class Floor:
         tasks = [task for task in map(self.meet, self._planned()) if task.running]
         return sorted(tasks, key=lambda task: task.job.bid.arrival)
 
-    def merged(self, *groups: Iterable[Task]) -> list[Task]:
-        """Tasks of several groups in order of arrival, then of admission."""
-        tasks = [task for group in groups for task in group]
-        if len(tasks) > 1:
+    def merged(self, first: Iterable[Job], second: Iterable[Job]) -> list[Job]:
+        """Jobs of two groups, each in order of arrival, then of admission, in that order."""
+        jobs, more = [*first], [*second]
+        if jobs and more:
             place = {job.bid.id: number for number, job in enumerate(self.jobs)}
-            tasks.sort(key=lambda task: (task.job.bid.arrival, place[task.job.bid.id]))
-        return tasks
+            jobs = sorted([*jobs, *more], key=lambda job: (job.bid.arrival, place[job.bid.id]))
+        return jobs or more
 
     def _planned(self) -> tuple[Job, ...]:
         return tuple(job for job in self._jobs if job.completion is not None and not job.bound)

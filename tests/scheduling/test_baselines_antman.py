@@ -1,8 +1,14 @@
 """AntMan: who runs when, and who is evicted."""
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from scheduling.baselines.antman import AntMan, halved
 from scheduling.baselines.gang import fixed_gang
 from tests.scheduling.gpu_cluster import completions, gpu_cluster, job, run, slots_of
+from tests.scheduling.twins.alike import check_alike
+from tests.scheduling.twins.antman_slow import SlowAntMan
 
 
 def test_guaranteed_jobs_run_in_order_of_arrival_with_backfill_and_are_never_stopped() -> None:
@@ -47,3 +53,10 @@ def test_an_opportunistic_job_runs_with_fewer_workers_and_grows_when_there_is_ro
 
 def test_halving_rounds_down_to_one() -> None:
     assert list(halved(11)) == [11, 5, 2, 1]
+
+
+@pytest.mark.parametrize("patience", [1, 3])
+@settings(max_examples=30, deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_whom_it_does_not_look_at_changes_no_byte(patience: int, seed: int) -> None:
+    check_alike(AntMan(patience=patience), SlowAntMan(patience=patience), seed)
