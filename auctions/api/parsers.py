@@ -46,8 +46,8 @@ def read_text(stream: IO[Any], media_type: str | None, context: Mapping[str, Any
         raise BodyTooLarge
     try:
         return bytes(raw).decode("utf-8")
-    except UnicodeDecodeError:
-        raise refuse("body", "not UTF-8") from None
+    except UnicodeDecodeError as error:
+        raise refuse("body", f"not UTF-8 in line {1 + bytes(raw).count(10, 0, error.start)}") from None
 
 
 def read_object(text: str) -> dict[str, Any]:

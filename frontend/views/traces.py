@@ -82,10 +82,11 @@ def _text(field: str, file: "UploadedFile[bytes]") -> str:
     """What an uploaded file says; raises InvalidField."""
     if file.size is None or file.size > settings.PLAN_BODY_LIMIT_BYTES:
         raise InvalidField(field, f"expected at most {settings.PLAN_BODY_LIMIT_BYTES:,} bytes")
+    raw = bytes(file.read())
     try:
-        text = bytes(file.read()).decode("utf-8")
-    except UnicodeDecodeError:
-        raise InvalidField(field, "not UTF-8") from None
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InvalidField(field, f"not UTF-8 in line {1 + raw.count(10, 0, error.start)}") from None
     if "\0" in text:
         raise InvalidField(field, "it holds a character that cannot be stored")
     return text

@@ -198,7 +198,7 @@ def test_gavels_throughputs_are_uploaded_with_its_trace(as_alice: Client) -> Non
 
     wrong = as_alice.post("/traces/", files(b"[]"))
     assert (wrong.status_code, wrong.context["form"].errors) == (422, {"throughputs": ["expected an object"]})
-    assert as_alice.post("/traces/", files(b"\xff")).context["form"].errors == {"throughputs": ["not UTF-8"]}
+    assert as_alice.post("/traces/", files(b"\xff")).context["form"].errors == {"throughputs": ["not UTF-8 in line 1"]}
     assert "k80, p100, v100" in as_alice.post("/traces/", files(traces.THROUGHPUTS.read_bytes()), follow=True).text
     workload, trace = {"jobs": "3", "gpus": "8", "setting": ""}, Trace.objects.get()
     refused = sent(as_alice, workload=f"trace-{trace.pk}", reference="a100", **workload)

@@ -44,6 +44,11 @@ def test_a_trace_is_uploaded_as_json_and_as_it_is_and_kept_once(api: APIClient) 
     assert api.get(first["Location"]).status_code == 404
 
 
+def test_bytes_that_are_no_text_are_refused_by_their_line(api: APIClient) -> None:
+    answer = api.post(TRACES, PHILLY_HEAD.encode() + b"caf\xe9\n", content_type="text/csv")
+    assert refused(answer) == {"body": "not UTF-8 in line 42"}
+
+
 def test_throughputs_come_with_a_trace_and_make_it_another(api: APIClient) -> None:
     body = {"text": PHILLY_HEAD, "throughputs": '{"k80": {"(\'M\', 1)": {"null": 2.5}}}'}
     plain = api.post(TRACES, {"text": PHILLY_HEAD}, format="json")
