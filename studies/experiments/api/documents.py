@@ -76,7 +76,7 @@ def run_row(results: Results, cell: Cell) -> Json:
 
 def run_full(results: Results, cell: Cell) -> Json:
     """With its outcome."""
-    return {**run_row(results, cell), "outcome": cell.document, "timing": cell.run.timing}
+    return {**run_row(results, cell), "outcome": readings.outcome_of(cell.run), "timing": cell.run.timing}
 
 
 def results_document(results: Results) -> Json:
