@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
+from operator import attrgetter
 
 import numpy as np
 
@@ -70,7 +71,7 @@ class _Event:
 
     def __init__(self, floor: Floor) -> None:
         self.floor = floor
-        free = sorted((job for job in floor.jobs if not job.bound), key=lambda job: job.bid.arrival)
+        free = sorted((job for job in floor.jobs if not job.bound), key=attrgetter("bid.arrival"))
         rows = ((job, floor.memory.ideal_gang(job.bid)) for job in free)
         self.rows = [(job, gang) for job, gang in rows if gang is not None]
         """Jobs that may be moved, in order of arrival, then of admission, each with a gang of its types."""
@@ -115,13 +116,16 @@ class _Event:
 
     def grow_all(self) -> None:
         """Step 3."""
-        below = [task for task in self.run if task.workers < self.target(task).count]
+        below = [task for task in self.run if task.workers < task.job.bid.chunks]
+        below = [task for task in below if task.workers < self.target(task).count]
         for task in sorted(below, key=lambda task: (self._share(task), self.place[task.job.bid.id])):
             self._grow(task)
 
     def _above(self) -> list[Task]:
         """Jobs that run with more than their target, the one with the greatest share first; none that started now."""
-        over = [task for task in self.ran if task.workers > self.target(task).count]
+        # Targets are the fair share or more: most jobs do not have more than that, and are not asked for theirs.
+        over = [task for task in self.ran if task.workers > max(1, self.counts[self.place[task.job.bid.id]])]
+        over = [task for task in over if task.workers > self.target(task).count]
         return sorted(over, key=lambda task: -self._share(task))
 
     def _share(self, task: Task) -> int:

@@ -22,6 +22,7 @@ class Hold:
         self.placements = placements
         self.last_end = max((p.end for p in placements), default=0)
         self._since: tuple[int, tuple[Placement, ...]] | None = None
+        self._workers: tuple[range, int] | None = None
         self._units: tuple[Inventory, range, Ints, list[int]] | None = None
 
     def lasts(self, now: int) -> bool:
@@ -33,6 +34,15 @@ class Hold:
         kept = self._since
         if kept is None or kept[0] != now:
             kept = self._since = now, tuple(sorted(p.since(now) for p in self.placements if p.end > now))
+        return kept[1]
+
+    def workers(self, now: int) -> int:
+        """How many are held in slot `now` or later."""
+        kept = self._workers
+        if kept is None or now not in kept[0]:
+            left = [p for p in self.placements if p.end > now]
+            until = min((p.end for p in left), default=FOREVER)
+            kept = self._workers = range(now, until), sum(p.count for p in left if p.role is Role.WORKER)
         return kept[1]
 
     def units(self, inventory: Inventory, now: int) -> Ints:

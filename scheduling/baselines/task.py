@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from scheduling.baselines.hold import Hold
 from scheduling.baselines.memory import Known
-from scheduling.schedule import Placement, Role, Schedule
+from scheduling.schedule import Placement, Schedule
 from scheduling.work import Machines
 
 
@@ -44,7 +44,7 @@ class Task:
     @property
     def workers(self) -> int:
         """How many it holds."""
-        return sum(p.count for p in self.hold.placements if p.role is Role.WORKER and p.end > self.now)
+        return self.hold.workers(self.now)
 
     @property
     def left(self) -> Fraction:
