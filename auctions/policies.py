@@ -34,15 +34,15 @@ def change_policy(market: Market, *, name: str, parameters: Json, by: User | Non
 def check_line(policy: Policy, jobs: Sequence[Job]) -> None:
     """Refuse a policy that would leave jobs without a plan in line for ever."""
     if policy.queues and any(job.held for job in jobs):
-        raise InvalidField("name", f"{policy.title} shares workers that jobs hold; let them end or cancel them first")
+        raise InvalidField("name", f"{policy.name} shares workers that jobs hold; let them end or cancel them first")
     if not policy.queues and any(job.queued_from is not None for job in jobs):
-        raise InvalidField("name", f"{policy.title} books slots; jobs are in workers' queues: let them end first")
+        raise InvalidField("name", f"{policy.name} books slots; jobs are in workers' queues: let them end first")
     waiting = [job for job in jobs if job.completion is None]
     if policy.binding and waiting:
-        raise InvalidField("name", f"{policy.title} plans nothing, and {len(waiting)} jobs wait in line for a plan")
+        raise InvalidField("name", f"{policy.name} plans nothing, and {len(waiting)} jobs wait in line for a plan")
     strange = sorted({str(job.bid.architecture) for job in waiting} - {str(known) for known in policy.architectures})
     if strange:
-        raise InvalidField("name", f"{policy.title} does not run {', '.join(strange)} jobs, and some wait in line")
+        raise InvalidField("name", f"{policy.name} does not run {', '.join(strange)} jobs, and some wait in line")
 
 
 def add_version(

@@ -56,7 +56,9 @@ def preview(market: Market, policy: Policy, *, decisions: int = DECISIONS, secon
     except Enough:
         return Preview(asked, None, f"What this would have changed cannot be said within {seconds:g} s.")
     except InvalidField as error:
-        return Preview(asked, None, f"The market could not have decided its last bids by this: {error}.")
+        return Preview(
+            asked, None, f"The market could not have decided its last bids by {policy.name}: {error.problem}."
+        )
     except (SchedulingError, ValueError) as error:
         return Preview(asked, None, f"What this would have changed cannot be said: {error}.")
 

@@ -63,7 +63,7 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
     except NoAnswer as error:
         states.fail(attempt, str(error))
     except InvalidField as error:
-        states.fail(attempt, f"The market could not have been decided by this: {error}.")
+        states.fail(attempt, f"The market could not have been decided by {asked.policy}: {error.problem}.")
     except (SchedulingError, ValueError, LookupError) as error:
         states.fail(attempt, f"{type(error).__name__}: {error}")
     else:

@@ -47,7 +47,7 @@ def test_it_says_so_when_there_is_no_time(busy: Market) -> None:
 def test_it_says_so_when_the_policy_could_not_have_been_chosen(busy: Market) -> None:
     seen = preview(busy, make_policy("oasis", {}))
     assert seen.comparison is None
-    assert "could not have decided its last bids by this" in seen.words
+    assert "could not have decided its last bids by oasis: " in seen.words
 
 
 def test_it_says_so_when_nothing_was_decided(market: Market) -> None:

@@ -62,7 +62,7 @@ def test_a_policy_that_turns_out_not_to_run_there_says_why(market: Market, olga:
     Hindsight.objects.update(policy="oasis", parameters=make_policy("oasis", {}).to_json())
     assert compute_next()
     assert after(hindsight).state == WorkState.FAILED
-    assert "could not have been decided by this" in hindsight.error
+    assert "could not have been decided by oasis: " in hindsight.error
 
 
 def test_one_that_is_cancelled_while_it_is_told_ends_soon(
