@@ -1,6 +1,7 @@
 """Telling records in a worker: to their ends, once, cancelled, and after a worker died."""
 
 from datetime import timedelta
+from pathlib import Path
 from time import monotonic
 
 import pytest
@@ -119,20 +120,21 @@ def test_nobody_may_have_many_under_way(market: Market, olga: User, monkeypatch:
 
 
 def test_kernels_are_loaded_in_a_process_and_the_row_says_so(
-    market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
+    market: Market, olga: User, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    hindsight = asked(market, olga)
+    hindsight, seen = asked(market, olga), tmp_path / "seen"
+    until_seen = f"for i in $(seq 200); do test -e {seen} && break; sleep 0.05; done"
     monkeypatch.setattr(loading, "_loaded", False)
-    monkeypatch.setattr(loading, "COMMAND", ("sh", "-c", "sleep 1; echo '{\"ready\": true}'"))
+    monkeypatch.setattr(loading, "COMMAND", ("sh", "-c", f"{until_seen}; echo '{{\"ready\": true}}'"))
     monkeypatch.setattr(kernels, "warm_up", lambda: None)
-    stages: list[str] = []
 
     def look() -> bool:
-        stages.append(after(hindsight).stage)
+        if after(hindsight).stage == Stage.LOADING:
+            seen.touch()
         return False
 
     assert compute_next(look)
-    assert Stage.LOADING in stages
+    assert seen.exists()
     assert (after(hindsight).state, hindsight.stage) == (WorkState.DONE, Stage.BEGUN)
 
 
