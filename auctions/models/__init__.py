@@ -1,0 +1,43 @@
+"""The live market: bids, decisions, commitments, payments and the events that made them.
+
+Constraints stand first: what the database refuses, no code can store.
+"""
+
+from auctions.models.figures import BoundKind, Certificate, Quotients, SlotPrice
+from auctions.models.machines import Commitment, PlanChange, Preemption, PsHost, QueuedChunks, Segment, Tenure
+from auctions.models.market import (
+    ADMITTED,
+    TERMINAL,
+    Bid,
+    BidState,
+    DecisionRecord,
+    Event,
+    EventKind,
+    Market,
+    Payment,
+    PolicyVersion,
+)
+
+__all__ = [
+    "ADMITTED",
+    "TERMINAL",
+    "Bid",
+    "BidState",
+    "BoundKind",
+    "Certificate",
+    "Commitment",
+    "DecisionRecord",
+    "Event",
+    "EventKind",
+    "Market",
+    "Payment",
+    "PlanChange",
+    "PolicyVersion",
+    "Preemption",
+    "PsHost",
+    "QueuedChunks",
+    "Quotients",
+    "Segment",
+    "SlotPrice",
+    "Tenure",
+]

@@ -1,0 +1,89 @@
+"""What is kept of a market for its charts and proofs."""
+
+from django.db import models
+from django.db.models import CheckConstraint, Q, UniqueConstraint
+
+from auctions.models.market import Market
+
+
+class SlotPrice(models.Model):
+    """Posted prices of a slot as they stood when it began, and how full it was: the past of the charts.
+
+    Under a policy that queues, workers are in use that are busy in some part of the slot; see `Tenure` for their
+    parameter servers.
+    """
+
+    market = models.ForeignKey(Market, models.PROTECT, related_name="slot_prices")
+    slot = models.BigIntegerField()
+    inventory_version = models.PositiveBigIntegerField(help_text="Version of the inventory its positions speak of.")
+    prices = models.JSONField(help_text="S x R, money per unit and slot.")
+    used = models.JSONField(help_text="S x R, units.")
+
+    class Meta:
+        ordering = ["slot"]
+        constraints = [UniqueConstraint(fields=["market", "slot"], name="slot_price_once")]
+
+    def __str__(self) -> str:
+        return f"prices of slot {self.slot}"
+
+
+class BoundKind(models.TextChoices):
+    """How an upper bound on welfare was proved."""
+
+    ZERO_PRICE = "zero_price", "Zero-price bound"
+    POSTED_PRICE = "posted_price", "Posted-price bound (weak duality)"
+
+
+class Quotients(models.Model):
+    """How near a market that queues came to the least its latest complete jobs could have taken, derived from rows.
+
+    `findings` is `Findings` of `auctions.quotients` as JSON.
+    """
+
+    market = models.OneToOneField(Market, models.CASCADE, related_name="quotients")
+    basis = models.CharField(max_length=80, help_text="What it was computed from: complete jobs, servers, policy.")
+    findings = models.JSONField()
+    took_ms = models.FloatField()
+    computed_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name_plural = "quotients"
+
+    def __str__(self) -> str:
+        return f"quotients of {self.market}"
+
+
+class Certificate(models.Model):
+    """A proved upper bound on the welfare any scheduler could have had from the bids decided so far.
+
+    Both bounds are kept; `kind` and `value` are the smaller one. Bids that wait or were withdrawn are in neither
+    the bound nor the welfare. What can no longer change is kept as sums: the terms of bids whose whole window has
+    passed, and price x capacity of the slots before those windows of the others.
+    """
+
+    market = models.OneToOneField(Market, models.CASCADE, related_name="certificate")
+    version = models.PositiveBigIntegerField(help_text="The market's version it speaks of.")
+    kind = models.CharField(max_length=12, choices=BoundKind)
+    value = models.FloatField()
+    zero_price = models.FloatField()
+    posted_price = models.FloatField()
+    welfare = models.FloatField(help_text="Of the same bids, at that version.")
+    gap = models.FloatField(help_text="(bound - welfare) / bound; 0 when the bound is 0.")
+    decided = models.PositiveBigIntegerField(help_text="Bids it covers.")
+    loose = models.PositiveBigIntegerField(
+        default=0, help_text="Bids for which the zero-price term stood in, for lack of time or after a new inventory."
+    )
+    took_ms = models.FloatField()
+    computed_at = models.DateTimeField()
+    settled_bids = models.PositiveBigIntegerField(default=0, editable=False)
+    settled_loose = models.PositiveBigIntegerField(default=0, editable=False)
+    settled_terms = models.FloatField(default=0.0, editable=False)
+    settled_ceilings = models.FloatField(default=0.0, editable=False)
+    settled_through = models.BigIntegerField(null=True, editable=False, help_text="Slots before it are in the sum.")
+    settled_capacity = models.FloatField(default=0.0, editable=False)
+
+    class Meta:
+        constraints = [CheckConstraint(condition=Q(kind__in=BoundKind.values), name="certificate_kind_known")]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()}: {self.value:.2f}"

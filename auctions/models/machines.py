@@ -1,0 +1,148 @@
+"""What jobs hold, have in queues and are planned to do."""
+
+from django.db import models
+from django.db.models import CheckConstraint, F, Index, Q, UniqueConstraint
+
+from auctions.models.market import Bid
+from cluster.models import MachineType, Server
+
+
+class Commitment(models.Model):
+    """Machines of one type on one server held for a bid in slots [start, end)."""
+
+    bid = models.ForeignKey(Bid, models.PROTECT, related_name="commitments")
+    server = models.ForeignKey(Server, models.PROTECT, related_name="commitments")
+    machine_type = models.ForeignKey(MachineType, models.PROTECT, related_name="commitments")
+    count = models.PositiveIntegerField()
+    start = models.BigIntegerField()
+    end = models.BigIntegerField(help_text="Cut short when the job is cancelled.")
+
+    class Meta:
+        ordering = ["start", "server", "machine_type"]
+        constraints = [
+            CheckConstraint(condition=Q(count__gte=1), name="commitment_count_at_least_1"),
+            CheckConstraint(condition=Q(end__gte=F("start")), name="commitment_window_forward"),
+        ]
+        indexes = [Index(fields=["end"], name="commitment_by_end")]
+
+    def __str__(self) -> str:
+        return f"{self.count} x {self.machine_type} on {self.server} in [{self.start}, {self.end})"
+
+
+class QueuedChunks(models.Model):
+    """Data chunks of a bid sent to one worker's queue; jobs share workers there, in the order of their ranks."""
+
+    bid = models.ForeignKey(Bid, models.PROTECT, related_name="queued")
+    server = models.ForeignKey(Server, models.PROTECT, related_name="queued")
+    machine_type = models.ForeignKey(MachineType, models.PROTECT, related_name="queued")
+    worker = models.IntegerField(help_text="Which of the server's workers of that type; -1: one of its own for each.")
+    count = models.PositiveIntegerField()
+    since = models.BigIntegerField(help_text="Slot in which they were sent.")
+    release = models.BigIntegerField(
+        help_text="Slot at which they are uploaded; delays may change after they were sent."
+    )
+    order = models.PositiveBigIntegerField(help_text="Of the job among those ever queued: breaks ties of ranks.")
+    each = models.BigIntegerField(help_text="Billionths of a slot that one of them takes there.")
+    rank = models.BigIntegerField(
+        help_text="Of the job: chunks x billionths of a slot each with communication, and the handicap."
+    )
+    handicap = models.BigIntegerField(default=0, help_text="What ageing added to the rank, in billionths of a slot.")
+    until = models.BigIntegerField(null=True, help_text="Slot in which what was not complete was taken out again.")
+    done = models.PositiveIntegerField(null=True, help_text="Chunks that were complete then.")
+
+    class Meta:
+        ordering = ["since", "server", "machine_type", "worker"]
+        constraints = [
+            CheckConstraint(condition=Q(count__gte=1), name="queued_count_at_least_1"),
+            CheckConstraint(
+                condition=Q(until__isnull=True, done__isnull=True) | Q(until__gte=F("since"), done__lte=F("count")),
+                name="queued_taken_out_in_part",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.count} chunks of {self.bid} on {self.server}"
+
+
+class Segment(models.Model):
+    """A worker at work on queued chunks from `start` to `end`, in billionths of a slot; never rewritten."""
+
+    queued = models.ForeignKey(QueuedChunks, models.PROTECT, related_name="segments")
+    count = models.PositiveIntegerField(default=1, help_text="Workers side by side, in the cloud.")
+    start = models.BigIntegerField()
+    end = models.BigIntegerField()
+
+    class Meta:
+        ordering = ["start", "queued"]
+        constraints = [
+            CheckConstraint(condition=Q(count__gte=1), name="segment_count_at_least_1"),
+            CheckConstraint(condition=Q(end__gt=F("start")), name="segment_forward"),
+        ]
+        indexes = [Index(fields=["end"], name="segment_by_end")]
+
+    def __str__(self) -> str:
+        return f"{self.queued} from {self.start} to {self.end}"
+
+
+class Preemption(models.Model):
+    """A worker left a chunk in the middle for another bid's, at an instant in billionths of a slot."""
+
+    queued = models.ForeignKey(QueuedChunks, models.PROTECT, related_name="preemptions")
+    by = models.ForeignKey(QueuedChunks, models.PROTECT, related_name="preempted")
+    at = models.BigIntegerField()
+
+    class Meta:
+        ordering = ["at", "queued"]
+
+    def __str__(self) -> str:
+        return f"{self.queued} left at {self.at} for {self.by.bid}"
+
+
+class PsHost(models.TextChoices):
+    """Where the parameter server of a queued job is."""
+
+    EDGE = "edge", "Edge"
+    CLOUD = "cloud", "Cloud, as the whole job"
+    FALLBACK = "fallback", "Cloud, as none of the edge was free"
+    NONE = "none", "None was free"
+
+
+class Tenure(models.Model):
+    """A parameter server kept for a queued job while it runs without a break, in billionths of a slot."""
+
+    bid = models.ForeignKey(Bid, models.PROTECT, related_name="tenures")
+    host = models.CharField(max_length=8, choices=PsHost)
+    server = models.ForeignKey(Server, models.PROTECT, null=True, related_name="tenures", help_text="Of the edge.")
+    machine_type = models.ForeignKey(MachineType, models.PROTECT, related_name="tenures")
+    start = models.BigIntegerField()
+    end = models.BigIntegerField(help_text="Grows while the job runs on.")
+
+    class Meta:
+        ordering = ["start", "bid"]
+        constraints = [
+            CheckConstraint(condition=Q(end__gt=F("start")), name="tenure_forward"),
+            CheckConstraint(condition=Q(host__in=PsHost.values), name="tenure_host_known"),
+            CheckConstraint(condition=Q(host=PsHost.EDGE) ^ Q(server__isnull=True), name="tenure_server_at_edge"),
+        ]
+        indexes = [Index(fields=["end"], name="tenure_by_end")]
+
+    def __str__(self) -> str:
+        return f"parameter server of {self.bid} from {self.start} to {self.end}"
+
+
+class PlanChange(models.Model):
+    """One step of a plan that is no promise: from this event on the job was to start and complete then."""
+
+    bid = models.ForeignKey(Bid, models.PROTECT, related_name="plan_changes")
+    version = models.PositiveBigIntegerField(help_text="Version of the event that changed it.")
+    at = models.DateTimeField()
+    slot = models.BigIntegerField(help_text="First slot that could still be used.")
+    start = models.BigIntegerField(null=True, help_text="None: in line without a start.")
+    completion = models.BigIntegerField(null=True, help_text="None: nothing is planned.")
+
+    class Meta:
+        ordering = ["version"]
+        constraints = [UniqueConstraint(fields=["bid", "version"], name="plan_change_once")]
+
+    def __str__(self) -> str:
+        return f"plan of {self.bid} at version {self.version}"

@@ -1,0 +1,226 @@
+"""Markets, the bids that are submitted to them and what these come to, and the events that made them."""
+
+from typing import Final
+from uuid import uuid4
+
+from django.conf import settings
+from django.db import models
+from django.db.models import CheckConstraint, F, Index, Q, UniqueConstraint
+
+from cluster.models import Cluster
+
+
+class Market(models.Model):
+    """The market of one cluster. `version` counts its events; whoever writes to the market holds this row's lock."""
+
+    cluster = models.OneToOneField(Cluster, models.PROTECT, related_name="market")
+    token = models.UUIDField(
+        default=uuid4, unique=True, editable=False, help_text="Names the market's book in a process's memory."
+    )
+    version = models.PositiveBigIntegerField(default=0, editable=False)
+    ledger_version = models.PositiveBigIntegerField(
+        default=0, editable=False, help_text="Version of the last event that moved what decisions depend on."
+    )
+    submitted = models.PositiveBigIntegerField(default=0, editable=False, help_text="Last sequence number given out.")
+    inventory_version = models.PositiveBigIntegerField(
+        default=0, editable=False, help_text="Version of the event that holds the inventory in force."
+    )
+    is_open = models.BooleanField(default=True, help_text="A closed market takes no bids.")
+    slot = models.BigIntegerField(default=0, editable=False, help_text="Last slot whose beginning was processed.")
+    now = models.BigIntegerField(
+        default=0, editable=False, help_text="First slot that could still be traded when the ledger last moved."
+    )
+
+    def __str__(self) -> str:
+        return f"Market of {self.cluster}"
+
+
+class PolicyVersion(models.Model):
+    """A policy with its parameters, as in force from one event on; never edited, only followed by another."""
+
+    market = models.ForeignKey(Market, models.PROTECT, related_name="policies")
+    number = models.PositiveIntegerField()
+    name = models.CharField(max_length=60)
+    parameters = models.JSONField(default=dict)
+    created_at = models.DateTimeField()
+    created_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
+
+    class Meta:
+        ordering = ["-number"]
+        constraints = [UniqueConstraint(fields=["market", "number"], name="policy_version_once")]
+
+    def __str__(self) -> str:
+        return f"{self.name} (version {self.number})"
+
+
+class BidState(models.TextChoices):
+    """Where a bid is on its way."""
+
+    SUBMITTED = "submitted", "Waiting"
+    PLANNED = "planned", "Planned"
+    RUNNING = "running", "Running"
+    COMPLETED = "completed", "Completed"
+    REJECTED = "rejected", "Rejected"
+    WITHDRAWN = "withdrawn", "Withdrawn"
+    CANCELLED = "cancelled", "Cancelled"
+    FAILED = "failed", "Failed"
+
+
+ADMITTED: Final = frozenset(
+    {BidState.PLANNED, BidState.RUNNING, BidState.COMPLETED, BidState.CANCELLED, BidState.FAILED}
+)
+TERMINAL: Final = frozenset(
+    {BidState.COMPLETED, BidState.REJECTED, BidState.WITHDRAWN, BidState.CANCELLED, BidState.FAILED}
+)
+
+
+class Bid(models.Model):
+    """One offer. `sequence` is its place in the market's queue, given out under the market's lock."""
+
+    market = models.ForeignKey(Market, models.PROTECT, related_name="bids")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="bids")
+    sequence = models.PositiveBigIntegerField()
+    idempotency_key = models.CharField(max_length=140, null=True)
+    body_digest = models.CharField(max_length=64, help_text="SHA-256 of the canonical body, for a reused key.")
+    label = models.CharField(max_length=120, blank=True)
+    submitted_at = models.DateTimeField()
+    submitted_s = models.FloatField(help_text="Cluster time of submission, seconds after the epoch.")
+    arrival_slot = models.BigIntegerField()
+    body = models.JSONField(help_text="As sent, in seconds, MB and Mbit/s.")
+    offer = models.JSONField(
+        help_text="As sent, with the model's profile filled in: by name, so that it outlives a changed inventory."
+    )
+    core = models.JSONField(help_text="As decided, in slots and exact rationals; positions are those of the inventory.")
+    inventory_version = models.PositiveBigIntegerField(help_text="Version of the inventory that `core` speaks of.")
+    state = models.CharField(max_length=10, choices=BidState, default=BidState.SUBMITTED)
+    value = models.FloatField(null=True, help_text="Worth at the completion granted.")
+    payment = models.FloatField(null=True)
+    start_slot = models.BigIntegerField(null=True, help_text="None while the job waits in line without a start.")
+    completion_slot = models.BigIntegerField(null=True, help_text="None while nothing is planned.")
+    ended_slot = models.BigIntegerField(null=True, help_text="Slot in which it was cancelled or failed.")
+
+    class Meta:
+        ordering = ["-sequence"]
+        constraints = [
+            UniqueConstraint(fields=["market", "sequence"], name="bid_sequence_once"),
+            UniqueConstraint(
+                fields=["market", "owner", "idempotency_key"],
+                condition=Q(idempotency_key__isnull=False),
+                name="bid_idempotency_key_once",
+            ),
+            CheckConstraint(condition=Q(state__in=BidState.values), name="bid_state_known"),
+            CheckConstraint(
+                condition=Q(value__isnull=False, payment__isnull=False) | ~Q(state__in=sorted(ADMITTED)),
+                name="bid_admitted_has_value",
+            ),
+            CheckConstraint(
+                condition=~Q(state__in=(BidState.RUNNING, BidState.COMPLETED)) | Q(start_slot__isnull=False),
+                name="bid_running_has_start",
+            ),
+            CheckConstraint(
+                condition=~Q(state=BidState.COMPLETED) | Q(completion_slot__isnull=False),
+                name="bid_completed_has_completion",
+            ),
+            CheckConstraint(
+                condition=~Q(state=BidState.PLANNED)
+                | Q(start_slot__isnull=True, completion_slot__isnull=True)
+                | Q(start_slot__isnull=False, completion_slot__isnull=False),
+                name="bid_planned_has_both_or_neither",
+            ),
+            CheckConstraint(
+                condition=Q(payment__isnull=True) | (Q(payment__gte=0) & Q(payment__lte=F("value"))),
+                name="bid_pays_at_most_its_value",
+            ),
+            CheckConstraint(
+                condition=Q(start_slot__isnull=True)
+                | (
+                    Q(start_slot__gte=F("arrival_slot"))
+                    & (Q(completion_slot__isnull=True) | Q(completion_slot__gt=F("start_slot")))
+                ),
+                name="bid_runs_after_arrival",
+            ),
+        ]
+        indexes = [
+            Index(fields=["market", "state", "sequence"], name="bid_by_state"),
+            Index(fields=["market", "owner", "-sequence"], name="bid_by_owner"),
+        ]
+
+    def __str__(self) -> str:
+        return f"bid {self.sequence}"
+
+
+class DecisionRecord(models.Model):
+    """The receipt of a decided bid: canonical text, byte for byte what a replay must give again."""
+
+    bid = models.OneToOneField(Bid, models.PROTECT, related_name="decision")
+    policy = models.ForeignKey(PolicyVersion, models.PROTECT, related_name="decisions")
+    ledger_version = models.PositiveBigIntegerField(help_text="The ledger version it was decided against.")
+    version = models.PositiveBigIntegerField(help_text="Version of the event that recorded it.")
+    inventory_version = models.PositiveBigIntegerField(help_text="Version of the inventory its positions speak of.")
+    slot = models.BigIntegerField(help_text="First slot that could still be traded.")
+    decided_at = models.DateTimeField()
+    decided_s = models.FloatField(help_text="Cluster time of the decision, seconds after the epoch.")
+    latency_ms = models.FloatField(help_text="Time the policy took.")
+    ceiling = models.FloatField(help_text="Its term in the zero-price bound, as in the receipt.")
+    receipt = models.TextField()
+
+    def __str__(self) -> str:
+        return f"decision on {self.bid}"
+
+
+class Payment(models.Model):
+    """What an admitted bid pays: the posted cost of its schedule when it was decided. Not refunded on cancellation."""
+
+    bid = models.OneToOneField(Bid, models.PROTECT, related_name="charge")
+    amount = models.FloatField()
+    created_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [CheckConstraint(condition=Q(amount__gte=0), name="payment_not_negative")]
+
+    def __str__(self) -> str:
+        return f"{self.amount:.2f} for {self.bid}"
+
+
+class EventKind(models.TextChoices):
+    """What can happen to a market."""
+
+    OPENED = "opened", "Opened"
+    INVENTORY = "inventory", "Inventory changed"
+    POLICY = "policy", "Policy changed"
+    SUBMITTED = "submitted", "Bid submitted"
+    WITHDRAWN = "withdrawn", "Bid withdrawn"
+    ADMITTED = "admitted", "Bid admitted"
+    REJECTED = "rejected", "Bid rejected"
+    SLOT = "slot", "Slots passed"
+    CANCELLED = "cancelled", "Job cancelled"
+    FAILED = "failed", "Job failed"
+
+
+class Event(models.Model):
+    """One step of a market; the steps in order of version are all that a replay needs.
+
+    `payload` by kind: `opened` and `inventory` hold the layout (inventory, horizon and the keys of the rows behind
+    its positions), `policy` the policy's name and parameters, `slot` the sequence numbers that began and completed.
+    Under a policy that plans, `moves` holds what jobs hold from then on instead of what they held, in positions of the
+    inventory then in force.
+    `slot` is the first slot that could still be traded; of a `slot` event, the last slot that began.
+    """
+
+    market = models.ForeignKey(Market, models.PROTECT, related_name="events")
+    version = models.PositiveBigIntegerField()
+    kind = models.CharField(max_length=10, choices=EventKind)
+    at = models.DateTimeField()
+    slot = models.BigIntegerField()
+    bid = models.ForeignKey(Bid, models.PROTECT, null=True, related_name="events")
+    payload = models.JSONField(default=dict)
+
+    class Meta:
+        ordering = ["version"]
+        constraints = [
+            UniqueConstraint(fields=["market", "version"], name="event_version_once"),
+            CheckConstraint(condition=Q(kind__in=EventKind.values), name="event_kind_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"version {self.version}: {self.get_kind_display()}"
