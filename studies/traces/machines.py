@@ -11,6 +11,8 @@ from scheduling.inventory import Inventory, MachineType
 
 LINK_MBPS = Fraction(10_000)
 """Of a worker and of a parameter server: one PS serves as many workers as have to reach it over the network."""
+MOST_SERVERS = 10_000
+"""Of a trace: five times as many as PAI's."""
 PSS = 12
 """Parameter servers for each GPU: 96 a server, as in `studies/workloads/preemptive.py`. Jobs in queues keep theirs."""
 
@@ -51,8 +53,12 @@ def machine_cluster(machines: Iterable[Machine]) -> Inventory:
     Raises
     ------
     InvalidField
-        If no machine has a GPU.
+        If no machine has a GPU, or there are more than MOST_SERVERS.
     """
+    machines = list(machines)
+    count = sum(row.count for row in machines)
+    if count > MOST_SERVERS:
+        raise InvalidField("machines", f"expected at most {MOST_SERVERS:,}, got {count:,}")
     rows = [row for row in machines for _ in range(row.count)]
     kinds = sorted({row.gpu_type or "gpu" for row in rows if row.gpus})
     if not kinds:

@@ -241,6 +241,21 @@ def test_gavels_trace_needs_its_throughputs() -> None:
     assert err == ""
 
 
+def test_the_machines_that_a_trace_lists_are_servers(tmp_path: Path) -> None:
+    machines = tmp_path / "machines.csv"
+    machines.write_text("m1,V100,96,512,8\nm2,V100,96,lots,8\nm3,CPU,64,512,0\nm4,T4,96,512,2\n")
+    arguments = (str(traces.PHILLY_DAY), "--jobs", "20", "--json")
+    out, err = command(*arguments, "--machines", str(machines))
+    assert err.startswith("machines.csv line 2: cap_mem: expected a number")
+    document = json.loads(out)
+    assert document["cluster"] == "machines.csv"
+    assert document["outcome"]["jobs"]["done"] == 20
+    assert set(document["outcome"]["utilisation"]) == {"gpu-V100", "gpu-T4", "vcpu", "memory_gb"}
+    own = traces.ROOT / "tiresias"
+    out, _ = command(str(own / "60_job.csv"), "--machines", str(own / "n32g4.csv"), "--policy", "tiresias_l")
+    assert "60 = 60 done" in out
+
+
 @pytest.mark.django_db
 def test_a_cluster_of_the_installation_gives_servers_slots_and_horizon() -> None:
     import_cluster(gpu_servers_document(np.random.default_rng(1), name="lab"))
@@ -267,6 +282,8 @@ def test_a_cluster_of_the_installation_gives_servers_slots_and_horizon() -> None
         ((str(traces.PHILLY_DAY), "--gpus", "1", "--policy", "oasis"), "apart"),
         ((str(traces.PHILLY_DAY), "--gpus", "1", "--seed", "-1"), "seed"),
         ((str(traces.PHILLY_DAY), "--cluster", "nowhere"), "nowhere"),
+        ((str(traces.PHILLY_DAY), "--machines", str(traces.PHILLY_DAY)), "expected records of Machine"),
+        ((str(traces.PHILLY_DAY), "--machines", "nowhere.csv"), "nowhere.csv"),
     ],
 )
 def test_wrong_input_is_told_in_one_line(arguments: tuple[Any, ...], word: str) -> None:

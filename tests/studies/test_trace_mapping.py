@@ -204,6 +204,11 @@ def test_rules_out_of_range_are_named(field: str) -> None:
     assert caught.value.field == field
 
 
+def test_more_machines_than_may_be_are_refused_before_they_fill_the_memory() -> None:
+    with pytest.raises(InvalidField, match="machines: expected at most 10,000, got 1,000,000,000,000"):
+        machine_cluster([Machine(1, "m", "", 96, 512, 8, count=10**12)])
+
+
 def test_the_whole_philly_day_becomes_bids() -> None:
     rows = open_trace(traces.PHILLY_DAY, TraceJob).rows
     found = mapped(*rows, rules=Rules(slot_s=600))

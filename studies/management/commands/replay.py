@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from cluster.models import Cluster
 from cluster.traces.formats import FORMATS, open_trace
 from cluster.traces.gavel import throughputs
-from cluster.traces.records import TraceJob
+from cluster.traces.records import Machine, TraceJob
 from scheduling import kernels
 from scheduling.arrays import Json
 from scheduling.decision import canonical
@@ -18,6 +18,7 @@ from scheduling.fields import check_integer
 from scheduling.registry import POLICIES, make_policy
 from studies.replays.report import Report
 from studies.traces.clusters import source_on
+from studies.traces.machines import machine_cluster
 from studies.traces.source import SLOT_S, TraceSource
 from studies.workloads.workload import run
 
@@ -41,6 +42,8 @@ class Command(BaseCommand):
         where = parser.add_mutually_exclusive_group(required=True)
         where.add_argument("--cluster", help="the name of a cluster of this installation")
         where.add_argument("--gpus", type=int, help="so many GPUs, eight a server")
+        kinds = ", ".join(name for name, one in FORMATS.items() if one.record is Machine)
+        where.add_argument("--machines", type=Path, help=f"a file of machines; known by its first line: {kinds}")
         parser.add_argument("--apart", action="store_true", help="parameter servers on servers of their own (OASiS)")
         parser.add_argument("--slot", type=int, help=f"seconds (default {SLOT_S}, or the cluster's)")
         parser.add_argument("--horizon", type=int, help="slots (default twice the longest run, or the cluster's)")
@@ -71,7 +74,7 @@ class Command(BaseCommand):
         for row in trace.malformed:
             self.stderr.write(f"{trace.source} {row}")
         policy = make_policy(options["policy"], _parameters(options["set"]))
-        source = _source(options)
+        source = self._source(options)
         seed = check_integer("--seed", options["seed"], low=0, high=LARGEST_SEED)
         workload = source.draw(trace, seed)
         for row in workload.jobs.refused:
@@ -83,6 +86,22 @@ class Command(BaseCommand):
         replayed = run(workload, policy, progress=self._progress)
         return Report(trace, workload.jobs, seed, policy, source.place, workload.plan, replayed)
 
+    def _source(self, options: dict[str, Any]) -> TraceSource:
+        common = {name: options[name] for name in ("apart", "jobs", "ring", "elastic", "reference", "horizon")}
+        if options["cluster"] is not None:
+            cluster = Cluster.objects.filter(name=options["cluster"]).first()
+            if cluster is None:
+                raise CommandError(f"no cluster named {options['cluster']!r}", returncode=2)
+            return _measured(source_on(cluster, slot_s=options["slot"], **common), options)
+        common["slot_s"] = SLOT_S if options["slot"] is None else options["slot"]
+        if options["machines"] is None:
+            return _measured(TraceSource(gpus=options["gpus"], **common), options)
+        listed = open_trace(options["machines"], Machine)
+        for row in listed.malformed:
+            self.stderr.write(f"{listed.source} {row}")
+        there = machine_cluster(listed.rows)
+        return _measured(TraceSource(inventory=there, cluster=listed.source, **common), options)
+
     def _progress(self, done: int, total: int) -> None:
         """A bar, where somebody looks: not into files and pipes."""
         percent = 100 * done // total
@@ -90,25 +109,6 @@ class Command(BaseCommand):
             filled = BAR * done // total
             bar = f"\r[{'#' * filled}{'.' * (BAR - filled)}] {percent:3d} % of {total} jobs"
             self.stderr.write(bar, ending="\n" if done == total else "")
-
-
-def _source(options: dict[str, Any]) -> TraceSource:
-    common: dict[str, Any] = {
-        "apart": options["apart"],
-        "jobs": options["jobs"],
-        "ring": options["ring"],
-        "elastic": options["elastic"],
-        "reference": options["reference"],
-    }
-    if options["cluster"] is None:
-        slot_s = SLOT_S if options["slot"] is None else options["slot"]
-        return _measured(
-            TraceSource(gpus=options["gpus"], slot_s=slot_s, horizon=options["horizon"], **common), options
-        )
-    cluster = Cluster.objects.filter(name=options["cluster"]).first()
-    if cluster is None:
-        raise CommandError(f"no cluster named {options['cluster']!r}", returncode=2)
-    return _measured(source_on(cluster, slot_s=options["slot"], horizon=options["horizon"], **common), options)
 
 
 def _parameters(pairs: list[str]) -> Json:
