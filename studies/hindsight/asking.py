@@ -70,6 +70,7 @@ def ask(owner: User, market: Market, question: Question, request: Once = NO_KEY)
         Naming `policy`, if that cannot run on the servers that the market had from then on.
     """
     with transaction.atomic():
+        User.objects.select_for_update().get(pk=owner.pk)  # two at once count one after the other
         under_way = Hindsight.objects.filter(owner=owner, state__in=OPEN).count()
         if under_way >= MOST_OPEN:
             raise TooManyWait(f"{under_way} hindsights of yours wait or are computed; at most {MOST_OPEN} may.")

@@ -241,6 +241,13 @@ def test_gavels_trace_needs_its_throughputs() -> None:
     assert err == ""
 
 
+def test_throughputs_that_are_no_text_are_refused_by_their_file(tmp_path: Path) -> None:
+    table = tmp_path / "table.json"
+    table.write_bytes(b"\xff")
+    with pytest.raises(CommandError, match=r"table\.json: expected UTF-8 text"):
+        command(str(traces.PHILLY_DAY), "--gpus", "1", "--throughputs", str(table))
+
+
 def test_the_machines_that_a_trace_lists_are_servers(tmp_path: Path) -> None:
     machines = tmp_path / "machines.csv"
     machines.write_text("m1,V100,96,512,8\nm2,V100,96,lots,8\nm3,CPU,64,512,0\nm4,T4,96,512,2\n")
@@ -278,6 +285,8 @@ def test_a_cluster_of_the_installation_gives_servers_slots_and_horizon() -> None
         ((str(traces.PHILLY_DAY), "--gpus", "1", "--policy", "best"), "unknown policy"),
         ((str(traces.PHILLY_DAY), "--gpus", "1", "--set", "blocking"), "NAME=VALUE"),
         ((str(traces.PHILLY_DAY), "--gpus", "1", "--set", "blocking=maybe"), "blocking"),
+        ((str(traces.PHILLY_DAY), "--gpus", "1", "--set", "seed=1", "--set", "seed=2"), "seed is said twice"),
+        ((str(traces.PHILLY_DAY), "--gpus", "1", "--throughputs", str(traces.ROOT)), "directory"),
         ((str(traces.PHILLY_DAY), "--gpus", "1", "--slot", "0"), "slot_s"),
         ((str(traces.PHILLY_DAY), "--gpus", "1", "--policy", "oasis"), "apart"),
         ((str(traces.PHILLY_DAY), "--gpus", "1", "--seed", "-1"), "seed"),

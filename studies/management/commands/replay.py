@@ -61,7 +61,7 @@ class Command(BaseCommand):
         """Read, replay, print."""
         try:
             report = self._report(options)
-        except (SchedulingError, OSError, UnicodeDecodeError) as error:
+        except (SchedulingError, OSError) as error:
             raise CommandError(str(error), returncode=2) from None
         if options["json"]:
             self.stdout.write(canonical(report.to_json()))
@@ -118,13 +118,20 @@ def _parameters(pairs: list[str]) -> Json:
         name, equals, text = pair.partition("=")
         if not equals:
             raise CommandError(f"--set: expected NAME=VALUE, got {pair!r}", returncode=2)
+        if name in parameters:
+            raise CommandError(f"--set: {name} is said twice", returncode=2)
         try:
             parameters[name] = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             parameters[name] = text
     return parameters
 
 
 def _measured(source: TraceSource, options: dict[str, Any]) -> TraceSource:
     path: Path | None = options["throughputs"]
-    return source if path is None else source.measured(throughputs(path.read_text(encoding="utf-8")))
+    if path is None:
+        return source
+    try:
+        return source.measured(throughputs(path.read_text(encoding="utf-8")))
+    except UnicodeDecodeError:
+        raise CommandError(f"{path}: expected UTF-8 text", returncode=2) from None
