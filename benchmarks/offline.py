@@ -85,6 +85,17 @@ def small_dps(rng: np.random.Generator) -> Question | None:
     return chosen(drawn.bids, drawn.inventory, Covers.RIGID)
 
 
+def small_weighted(rng: np.random.Generator) -> Question | None:
+    """Three servers for 150, two types of each machine for 8 and 10, 1 to 3 chunks for 5 to 50, 2 to 5 epochs for 50 to
+    100; else as the paper draws them. None if the rolling policy takes more than ten slots for the ten jobs.
+    """
+    setting = weighted_completion.Setting(
+        jobs=JOBS, servers=3, slots=SLOTS // 2, workers=2, pss=2, epochs=(2, 5), chunks=(1, 3)
+    )
+    question = _rolled(weighted_completion.draw(setting, rng), Covers.RIGID)
+    return replace(question, end=SLOTS, open_end=False) if question.end <= SLOTS else None
+
+
 def small_queued(rng: np.random.Generator) -> Question:
     """One to four chunks of one to four whole slots, on four small servers and a cloud: complete in about ten slots."""
     instance = read_preemptive(draw_ten(rng))
@@ -127,16 +138,26 @@ def mid_dps(rng: np.random.Generator) -> Question:
 def mid_weighted(rng: np.random.Generator) -> Question:
     """100 jobs, 30 servers; the rolling policy is the schedule that is known."""
     drawn = weighted_completion.draw(weighted_completion.Setting(servers=30, slots=100, jobs=100), rng)
+    return _rolled(drawn, Covers.ANY)
+
+
+def _rolled(drawn: weighted_completion.Workload, covers: Covers) -> Question:
+    """Until the rolling policy is done, whose schedule is the one that is known."""
     policy = make_policy("weighted_completion", {})
     done = simulate(policy, drawn.bids, Ledger(drawn.inventory, start=0, slots=400), until=4000).done
     bids = tuple(job.bid for job in done.values())
     known = sum(job.bid.utility.value * (job.completion or 0) for job in done.values())
     end = max(job.completion or 0 for job in done.values())
-    return Question(bids, drawn.inventory, 0, end, Objective.WEIGHTED_COMPLETION, known=known)
+    return Question(bids, drawn.inventory, 0, end, Objective.WEIGHTED_COMPLETION, covers, known=known)
 
 
 Draw = Callable[[np.random.Generator], Question | None]
-SMALL: dict[str, Draw] = {"welfare, elastic": small_oasis, "welfare, rigid": small_dps, "total time": small_queued}
+SMALL: dict[str, Draw] = {
+    "welfare, elastic": small_oasis,
+    "welfare, rigid": small_dps,
+    "weighted, rigid": small_weighted,
+    "total time": small_queued,
+}
 MID: dict[str, Draw] = {"welfare, elastic": mid_oasis, "welfare, rigid": mid_dps, "weighted, any": mid_weighted}
 
 

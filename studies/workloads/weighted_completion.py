@@ -42,6 +42,8 @@ class Setting:
     """Worker types."""
     pss: int = 10
     """PS types."""
+    epochs: tuple[int, int] = (50, 100)
+    chunks: tuple[int, int] = (5, 50)
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,8 @@ def _draw_bid(
     return Bid(
         id=str(i),
         arrival=arrival,
-        epochs=_between(rng, 50, 100),
-        chunks=_between(rng, 5, 50),
+        epochs=_between(rng, *setting.epochs),
+        chunks=_between(rng, *setting.chunks),
         minibatches=_between(rng, 10, 50),
         worker_time=tuple(Fraction(_between(rng, 1000, 50_000), 10**6) for _ in workers),
         ps_time=updates,
