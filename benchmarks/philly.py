@@ -81,7 +81,8 @@ def table(*, folder: Path, quick: bool, seed: int) -> Iterator[str]:
         p50, p95, p99 = (float("nan") if ms is None else ms for ms in timing.decisions_ms)
         rate, wanted = timing.jobs_per_cpu_s or 0.0, wanted_of(cut, policy)
         kept = rate >= wanted and p50 <= P50_MS and p95 <= P95_MS
-        verdict = f"wanted {wanted:,.0f}, p50 {P50_MS:g}, p95 {P95_MS:g}: {'kept' if kept else 'BROKEN'}"
+        asked = f"wanted {wanted:,.0f}, " if wanted else ""
+        verdict = f"{asked}p50 {P50_MS:g}, p95 {P95_MS:g}: {'kept' if kept else 'BROKEN'}"
         size = f"{cut.name:>5} {jobs.submitted:6,d} {cut.gpus:5d} {policy:>10}"
         yield f"{size} {rate:11,.0f} {p50:7.2f} {p95:7.2f} {p99:7.2f}  {verdict}"
 
