@@ -1,145 +1,184 @@
 """Whether whole machines can have elastic jobs complete by given slots."""
 
 from collections import defaultdict
-from itertools import pairwise
-from math import ceil
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.offline.corners import corners
-from scheduling.offline.elastic_machines import Machines, Run, SideBySide, units
+from scheduling.arrays import Floats, Ints
+from scheduling.offline.elastic_machines import SideBySide
+from scheduling.offline.elastic_patterns import Patterns
+from scheduling.offline.elastic_shares import Group, Shares, Without
+from scheduling.offline.elastic_whole import Whole
+from scheduling.offline.question import Left
 from scheduling.rows import Rows
 
+NEAR = 1e-6
+"""Of what is compared."""
+CLOSE = 4e-6
+"""Of all work: rules are a little loose, for the rounding of the solver."""
+SLOT_S = 2.0
+"""For the most of one slot."""
+WHOLE_S = 0.5
+"""For whole patterns."""
 
-def can_keep(machines: Machines, ends: dict[int, int], known: list[SideBySide], seconds: float) -> bool | None:
-    """Whether these jobs can all be complete by these slots, counted from the start; None: not found out in time.
+
+class Kept(NamedTuple):
+    """What was found out."""
+
+    verdict: bool | None
+    """None: nothing, in the time there was."""
+    rules: list[SideBySide]
+    """That no schedule follows which keeps these slots; none where it takes more than rules to tell."""
+
+
+def can_keep(known: Patterns, ends: dict[int, int], left: Left) -> Kept:
+    """Whether these jobs can all be complete by these slots, counted from the start; the other jobs do not run.
 
     Parameters
     ----------
-    ends
-        By job. The other jobs do not run.
     known
-        What holds in every slot, whatever else: it is implied, and spares the search.
+        Patterns and rules of the system, to which more are added.
 
     Notes
     -----
-    Whole workers and PSs on each server in each slot, and of each run in each slot how many there are of both: to
-    decide these says more than to decide what one of many servers has. Slots in which the same jobs go on with the
-    same servers can change places, so the job with most workers has them in falling order there. Capacities are also
-    rounded, and PSs on the hull of whole ones, as where machines are divided.
+    In which order a group of slots has its patterns makes no difference, so what is decided is how many slots have
+    which. Shares of patterns are found by prices (Dantzig and Wolfe): those say which pattern is wanted most, and what
+    it comes to is a rule for all others. Where no shares do the work, rules say so. Where shares do, whole patterns
+    are tried, and then all machines at once (`elastic_whole`), by the rules.
     """
-    return _Programme(machines, ends, known).feasible(seconds)
+    return _Keeping(known, ends, left).answer()
 
 
-class _Slot(NamedTuple):
-    """What makes a slot different from others."""
+class _Keeping:
+    def __init__(self, known: Patterns, ends: dict[int, int], left: Left) -> None:
+        self._known, self._left = known, left
+        self._all = known.machines.runs
+        self._ends = ends
+        self._runs = [r for r, run in enumerate(self._all) if run.job in ends]
+        self._work = np.array([run.way.worker_slots for run in self._all])
+        self._groups = list(self._grouped(ends))
+        self._shares = Shares(known, self._groups, list(ends))
 
-    hosts: list[tuple[int, tuple[int, ...], tuple[int, ...]]]
-    """Runs that go on, with the servers for their workers and for their PSs."""
-    free: bytes
+    def _grouped(self, ends: dict[int, int]) -> Iterator[Group]:
+        slots = self._known.slots
+        found: list[list[int]] = []
+        live = {}
+        for t in range(max(ends.values(), default=0)):
+            runs = live[t] = tuple(r for r in self._runs if t < ends[self._all[r].job] and slots.live(r, t))
+            same = [g for g in found if live[g[0]] == runs and slots.equal(t, g[0], runs)]
+            if same:
+                same[0].append(t)
+            else:
+                found.append([t])
+        return (Group(group[0], len(group), live[group[0]]) for group in found if live[group[0]])
 
+    def answer(self) -> Kept:
+        """By shares, by whole patterns, and then by all machines one by one."""
+        if {self._all[r].job for r in self._runs} < {*self._ends}:
+            return Kept(False, [])
+        if not self._ends:
+            return Kept(True, [])
+        self._begin()
+        without = self._price()
+        if without.beyond < -NEAR:
+            return Kept(False, without.rules)
+        numbers = Whole(self._known, self._groups, list(self._ends), self._left)
+        verdict = None
+        while verdict is None and self._left() > 0.0:
+            verdict = self._put_together() or numbers.fits()
+        return Kept(verdict, [])
 
-_Held = defaultdict[tuple[int, int], list[tuple[int, int, int]]]
-"""Of a resource of a server: columns with the room for each alone, and the demand of one."""
+    def _seconds(self, most: float) -> float:
+        return max(0.0, min(most, self._left()))
 
+    def _begin(self) -> None:
+        """Have a pattern for each run alone."""
+        for group in self._groups:
+            for r in group.runs:
+                if not any(workers[r] for workers in self._known.fitting(group.slot, (r,))):
+                    if self._left() <= 0.0:
+                        return
+                    alone = np.zeros(len(self._all))
+                    alone[r] = 1.0
+                    self._known.search(group.slot, alone, self._seconds(SLOT_S))
 
-class _Programme:
-    def __init__(self, machines: Machines, ends: dict[int, int], known: list[SideBySide]) -> None:
-        self._machines, self._ends, self._known = machines, ends, known
-        self._free = machines.question.free()
-        self._scarce = {s: kind.scarce for kind in machines.kinds for s in kind.servers}
-        self._rows = Rows()
-        self._runs = [r for r, run in enumerate(machines.runs) if run.job in ends]
-        self._chosen = {r: self._rows.column() for r in self._runs}
-        """Whether a job takes this one of its runs."""
-        self._counts: list[dict[int, int]] = []
-        """Of each slot, columns of the workers of runs."""
-        slots = [self._slot(t) for t in range(max(ends.values(), default=0))]
-        for t, slot in enumerate(slots):
-            self._counts.append(self._add_slot(t, slot))
-            if t and slot == slots[t - 1]:
-                self._put_in_order(t)
-        for job in ends:
-            self._rows.row([(self._chosen[r], 1.0) for r in self._runs if machines.runs[r].job == job], low=1.0)
-        for r in self._runs:
-            done = [(counts[r], 1.0) for counts in self._counts if r in counts]
-            self._rows.row([*done, (self._chosen[r], -float(machines.runs[r].way.worker_slots))], low=0.0)
+    def _price(self) -> Without:
+        """How far shares go, as near as it can be told in the time there is."""
+        while True:
+            without = self._shares.without()
+            if without.beyond < -NEAR or self._left() <= 0.0:
+                return without
+            within = self._shares.within()
+            if without.beyond - within.beyond < CLOSE or not self._want(within.prices):
+                return without
 
-    def feasible(self, seconds: float) -> bool | None:
-        """Whether there is a solution."""
-        if not self._rows.columns:
-            return not self._ends
-        solution = self._rows.solve(seconds)
-        return True if solution.values is not None else None if solution.feasible else False
+    def _want(self, prices: Floats) -> bool:
+        """Look for what is wanted most in each group; whether anything is new."""
+        before = self._known.count
+        for group in self._groups:
+            weights = np.zeros_like(prices)
+            weights[list(group.runs)] = prices[list(group.runs)]
+            # What is worth next to nothing is the solver's rounding.
+            weights[weights < NEAR * prices.max()] = 0.0
+            if weights.any():
+                self._known.search(group.slot, weights, self._seconds(SLOT_S))
+        return self._known.count > before
 
-    def _slot(self, t: int) -> _Slot:
-        hosts = []
-        for r in self._runs:
-            run = self._machines.runs[r]
-            if not run.first <= t < self._ends[run.job]:
-                continue
-            bid = self._machines.question.bids[run.job]
-            ready = bid.arrival + np.array(bid.delay) - self._machines.question.start <= t
-            workers, pss = (np.flatnonzero(ready & (room > 0)).tolist() for room in self._machines.rooms(run))
-            if workers and pss:
-                hosts.append((r, tuple(workers), tuple(pss)))
-        return _Slot(hosts, self._free[t].tobytes())
+    def _put_together(self) -> bool:
+        """Whether whole patterns that are known, or some more that fill what those leave, do all the work."""
+        before = -1
+        while self._left() > 0.0 and self._known.count > before:
+            before = self._known.count
+            found = self._fit()
+            if found is None:
+                break
+            used, asked = found
+            had = sum((workers for _, workers in used), np.zeros_like(asked))
+            if (had >= asked).all():
+                return True
+            self._fill(used, asked, had)
+        return False
 
-    def _add_slot(self, t: int, slot: _Slot) -> dict[int, int]:
-        """Columns of the workers of each run that goes on."""
-        rows, held = self._rows, _Held(list)
-        counts: dict[int, int] = {}
-        for r, *hosts in slot.hosts:
-            run = self._machines.runs[r]
-            ratio = run.way.worker.bandwidth_mbps / run.way.ps.bandwidth_mbps
-            most = (run.most, ceil(run.most * ratio))
-            workers, pss = (rows.column(0.0, float(number)) for number in most)
-            counts[r] = workers
-            sides = zip(
-                (workers, pss), (run.way.worker, run.way.ps), self._machines.rooms(run), hosts, most, strict=True
-            )
-            for total, machine, room, servers, number in sides:
-                cells = {s: rows.column(0.0, float(min(room[s], number))) for s in servers}
-                rows.row([*((c, 1.0) for c in cells.values()), (total, -1.0)], low=0.0, high=0.0)
-                for s, c in cells.items():
-                    for resource in self._scarce[s]:
-                        if machine.demand[resource]:
-                            held[s, resource].append((c, int(room[s]), machine.demand[resource]))
-            self._serve(run, workers, pss)
-            rows.row([(workers, 1.0), (self._chosen[r], -float(run.most))], high=0.0)
-        self._fit(t, held)
-        for each in self._known:
-            terms = [(column, float(each.weights[r])) for r, column in counts.items() if each.weights[r]]
-            if sum(rows.most(column) * weight for column, weight in terms) > each.most:
-                rows.row(terms, high=each.most)
-        return counts
+    def _fit(self) -> tuple[list[tuple[Group, Ints]], Ints] | None:
+        """Whole patterns that leave the least share of work, and how much is asked of each run, worker-slots."""
+        rows = Rows()
+        done: dict[int, list[tuple[int, float]]] = defaultdict(list)
+        columns: list[tuple[int, Group, Ints]] = []
+        for group in self._groups:
+            mine = []
+            for workers in self._known.fitting(group.slot, group.runs):
+                column = rows.column(0.0, float(group.number))
+                mine.append((column, 1.0))
+                columns.append((column, group, workers))
+                for r in np.flatnonzero(workers).tolist():
+                    done[r].append((column, float(workers[r])))
+            rows.row(mine, high=float(group.number))
+        chosen = {r: rows.column() for r in self._runs}
+        for r, taken in chosen.items():
+            work = float(self._work[r])
+            lacking = rows.column(0.0, work, cost=1.0 / work, whole=False)
+            rows.row([*done[r], (lacking, 1.0), (taken, -work)], low=0.0)
+        for job in self._ends:
+            rows.row([(chosen[r], 1.0) for r in self._runs if self._all[r].job == job], low=1.0)
+        solution = rows.solve(self._seconds(WHOLE_S))
+        if solution.values is None:
+            return None
+        used = [(group, workers) for c, group, workers in columns for _ in range(round(solution.values[c]))]
+        asked = np.zeros_like(self._work)
+        for r, taken in chosen.items():
+            asked[r] = round(solution.values[taken]) * self._work[r]
+        return used, asked
 
-    def _fit(self, t: int, held: _Held) -> None:
-        """Machines fit their servers, also where demand and capacity are rounded down to units of k."""
-        for (s, resource), demands in held.items():
-            most = int(self._free[t, s, resource])
-            for k in (1, *units(demands, most)):
-                if sum(d // k * room for _, room, d in demands) > most // k:
-                    self._rows.row([(c, float(d // k)) for c, _, d in demands if d >= k], high=float(most // k))
-
-    def _serve(self, run: Run, workers: int, pss: int) -> None:
-        """PSs for the bandwidth of all workers, which are whole."""
-        ratio = run.way.worker.bandwidth_mbps / run.way.ps.bandwidth_mbps
-        self._rows.row([(pss, float(ratio.denominator)), (workers, -float(ratio.numerator))], low=0.0)
-        for low, high in pairwise(corners(ratio, run.most)):
-            wide, rise = high.pss - low.pss, high.workers - low.workers
-            most = float(wide * low.workers - rise * low.pss)
-            self._rows.row([(workers, float(wide)), (pss, -float(rise))], high=most)
-
-    def _put_in_order(self, t: int) -> None:
-        """The slot before has no fewer workers of the largest job."""
-        before, counts = self._counts[t - 1], self._counts[t]
-        most: dict[int, int] = defaultdict(int)
-        for r in counts:
-            run = self._machines.runs[r]
-            most[run.job] = max(most[run.job], run.most)
-        if most:
-            largest = max(most, key=most.__getitem__)
-            mine = [r for r in counts if self._machines.runs[r].job == largest]
-            self._rows.row([*((before[r], 1.0) for r in mine), *((counts[r], -1.0) for r in mine)], low=0.0)
+    def _fill(self, used: list[tuple[Group, Ints]], asked: Ints, had: Ints) -> None:
+        """Look for patterns that do what all others leave, in place of each that was used."""
+        for group, workers in used:
+            if self._left() <= 0.0:
+                break
+            limits = np.maximum(asked - (had - workers), 0)
+            weights = np.zeros(len(asked))
+            live = [r for r in group.runs if limits[r]]
+            weights[live] = 1.0 / self._work[live]
+            if live:
+                self._known.search(group.slot, weights, self._seconds(SLOT_S), limits)

@@ -30,11 +30,12 @@ class Run(NamedTuple):
 
 
 class SideBySide(NamedTuple):
-    """What holds in every slot: the sum of weight x workers is at most this."""
+    """What holds in some slots: the sum of weight x workers is at most this."""
 
     weights: Floats
     """Of a worker of each run, none negative."""
     most: float
+    slots: frozenset[int]
 
 
 Column = Callable[..., int]

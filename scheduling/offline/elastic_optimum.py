@@ -1,31 +1,23 @@
 """The optimum of elastic jobs, by deciding when jobs are complete first and how their machines are placed then."""
 
-from itertools import pairwise
-
 import numpy as np
 
-from scheduling.arrays import Floats
 from scheduling.offline.elastic_keeping import can_keep
 from scheduling.offline.elastic_machines import Machines, SideBySide
-from scheduling.offline.elastic_outline import Margin, Outline, margin
-from scheduling.offline.elastic_slot import most_side_by_side
+from scheduling.offline.elastic_outline import Outline
+from scheduling.offline.elastic_patterns import Patterns
 from scheduling.offline.fixing import Filter
 from scheduling.offline.programme import Solved
 from scheduling.offline.question import Left, Question
 
 NEAR = 1e-9
 """Of what is compared."""
-ROOM = 1e-6
-"""A margin of less than this below 0 may be the solver's rounding."""
-BEYOND = 1e-4
-"""Of the most side by side: what divided machines have to be above it to be told."""
 CHOICES = 100
 """Of completions that are tried."""
-ROUNDS = 8
-"""Of looking for what excludes a choice."""
+HALF = 0.5
 QUICK_S = 2.0
-"""For one of the small programmes."""
-REPAIR_S = 3.0
+"""For one of many questions that only help."""
+REPAIR_S = 10.0
 """For a schedule that would be better than the best known: one more round takes as long."""
 
 
@@ -35,10 +27,10 @@ def elastic_optimum(question: Question, most: int, fixing: Filter | None, left: 
     Notes
     -----
     The outline (`elastic_outline`) chooses when jobs are complete, as if machines could be divided. If whole machines
-    can do that too, no schedule is better. If not, that is told to the outline, which chooses again:
+    can do that too (`elastic_keeping`), no schedule is better. If not, that is told to the outline, which chooses
+    again:
 
-    - where the choice depends on divided machines in a slot, by what whole machines can do there side by side at most
-      (a cut for every slot and for every choice);
+    - where shares of what whole machines do in a slot are not enough, by the rules that say so, for every choice;
     - else by the jobs that cannot all be complete by these slots, as few of them as are enough for that.
     """
     return _Search(question, most, fixing, left).run()
@@ -49,7 +41,9 @@ class _Search:
         self._question, self._left = question, left
         self._machines = Machines(question)
         self._outline = Outline(self._machines, most, fixing)
-        self._known: list[SideBySide] = []
+        self._patterns = Patterns(self._machines)
+        self._rules: list[SideBySide] = []
+        """That the outline has not been told."""
         self._best = -np.inf if fixing is None else fixing.incumbent
         self._found: float | None = None
         self._kept: list[dict[int, int]] = []
@@ -71,54 +65,24 @@ class _Search:
             bound = min(bound, -solution.bound)
             if not solution.optimal:
                 break
-            if solution.values is None:
+            if solution.values is None or self._is_known(programme.total(solution.values)):
                 # Nothing is left that is better than what is known.
                 return programme.better(self._best, self._found, optimal=True)
-            worth = programme.total(solution.values)
-            if worth <= self._best + NEAR * abs(self._best):
-                return programme.better(self._best, self._found, optimal=True)
-            runs = self._outline.chosen(solution.values)
-            jobs = {self._machines.runs[r].job: end for r, end in runs.items()}
-            if self._excluded(runs) or self._missed_later(jobs):
+            jobs = {self._machines.runs[r].job: end for r, end in self._outline.chosen(solution.values).items()}
+            if self._missed_later(jobs):
                 continue
             verdict = self._can_be(jobs, self._left())
             if verdict:
+                worth = programme.total(solution.values)
                 return programme.better(worth, worth, optimal=True)
             self._repair(jobs)
             if verdict is None:
                 break
-            self._outline.forbid(self._fewest(jobs))
+            self._tell(jobs)
         return programme.better(bound, self._found, optimal=False)
 
-    def _excluded(self, runs: dict[int, int]) -> bool:
-        """Whether whole machines side by side in each slot rule a choice out; if they do, the outline is told."""
-        new: list[SideBySide] = []
-        for _ in range(ROUNDS):
-            found = margin(self._machines, runs, self._known + new, self._left()) if runs else None
-            if found is None or found.share < -ROOM:
-                break
-            more = self._side_by_side(runs, found)
-            if not more:
-                break
-            new += more
-        for each in new:
-            self._outline.add(each)
-        self._known += new
-        # With nothing to be told the outline would choose the same again.
-        return bool(new) and found is not None and found.share < -ROOM
-
-    def _side_by_side(self, runs: dict[int, int], found: Margin) -> list[SideBySide]:
-        """What whole machines can do in the slots between completions, where divided ones do more."""
-        new = []
-        for begin, end in pairwise([0, *sorted(set(runs.values()))]):
-            weights: Floats = np.array([w * (runs.get(r, 0) >= end) for r, w in enumerate(found.weights)])
-            if (weights > 0.0).sum() < 2:
-                continue
-            weights = np.round(weights / weights.max(), 3)
-            most = most_side_by_side(self._machines, weights, min(QUICK_S, self._left()))
-            if most is not None and (weights @ found.workers[:, begin:end]).max() > most * (1.0 + BEYOND):
-                new.append(SideBySide(weights, most))
-        return new
+    def _is_known(self, worth: float) -> bool:
+        return worth <= self._best + NEAR * abs(self._best)
 
     def _can_be(self, jobs: dict[int, int], seconds: float) -> bool | None:
         """Whether whole machines can have these jobs complete by these slots; None: not found out in time."""
@@ -129,41 +93,59 @@ class _Search:
         same = frozenset(jobs.items())
         if seconds <= self._open.get(same, 0.0):
             return None
-        found = can_keep(self._machines, jobs, self._known, seconds)
+        found = self._ask(jobs, seconds)
         if found is None:
             self._open[same] = seconds
         else:
             (self._kept if found else self._missed).append(jobs)
         return found
 
+    def _ask(self, jobs: dict[int, int], seconds: float) -> bool | None:
+        until = self._left() - seconds
+        kept = can_keep(self._patterns, jobs, lambda: self._left() - until)
+        self._rules += kept.rules
+        return kept.verdict
+
+    def _tell(self, jobs: dict[int, int]) -> None:
+        """Tell the outline that these jobs cannot be, and all rules of which that was found out besides."""
+        rules = can_keep(self._patterns, jobs, lambda: 0.0).rules
+        if not rules:
+            self._outline.forbid(self._fewest(jobs))
+        for rule in rules + self._rules:
+            self._outline.add(rule)
+        self._rules = []
+
     def _missed_later(self, jobs: dict[int, int]) -> bool:
         """Whether the jobs cannot be complete even somewhat later; if so, the outline is told.
 
         Where they can, that is the best known, and the next are sooner: each time half of the difference is left.
         """
-        while self._left() > 0.0:
-            late = self._later(jobs)
+        share = HALF
+        while share < 1.0 and self._left() > 0.0:
+            late = self._later(jobs, share)
             if late == jobs:
                 break
             verdict = self._can_be(late, min(REPAIR_S, self._left()))
             if verdict is False:
                 self._repair(late)
-                self._outline.forbid(self._fewest(late))
+                self._tell(late)
                 return True
             if verdict is None:
-                break
-            self._keep(self._outline.programme.worth_of(late))
+                # Later ones are easier to tell.
+                share += HALF * HALF
+            else:
+                self._keep(self._outline.programme.worth_of(late))
         return False
 
-    def _later(self, jobs: dict[int, int]) -> dict[int, int]:
-        """The same jobs, as late as half of what they are worth beyond the best known pays for."""
+    def _later(self, jobs: dict[int, int], share: float) -> dict[int, int]:
+        """The same jobs, as late as this share of what they are worth beyond the best known pays for."""
         worth_of = self._outline.programme.worth_of
         worth = worth_of(jobs)
         beyond = worth - self._best if np.isfinite(self._best) else 0.0
         while True:
             others = [{**jobs, i: end + 1} for i, end in jobs.items() if end < self._question.slots]
             best = max(others, key=worth_of, default=None)
-            if best is None or worth_of(best) < worth - 0.5 * beyond:
+            if best is None or worth_of(best) < worth - share * beyond:
                 return jobs
             jobs = best
 
@@ -192,8 +174,16 @@ class _Search:
             if self._cannot_be(fewer):
                 jobs = fewer
         for i in jobs:
-            while jobs[i] < self._question.slots and self._cannot_be({**jobs, i: jobs[i] + 1}):
-                jobs = {**jobs, i: jobs[i] + 1}
+            # The latest slot at which they still cannot: known at `low`, not at `high`.
+            low, high = jobs[i], self._question.slots + 1
+            middle = high - 1
+            while low < middle:
+                if self._cannot_be({**jobs, i: middle}):
+                    low = middle
+                else:
+                    high = middle
+                middle = (low + high) // 2
+            jobs = {**jobs, i: low}
         return jobs
 
     def _cannot_be(self, jobs: dict[int, int]) -> bool:

@@ -1,15 +1,12 @@
 """OASiS's offline problem in outline: completions are whole, machines are divided at will."""
 
 from math import ceil
-from typing import NamedTuple
-
-import numpy as np
 
 from scheduling.arrays import Floats
 from scheduling.offline.elastic_machines import Machines, SideBySide
 from scheduling.offline.fixing import Filter
 from scheduling.offline.programme import Programme
-from scheduling.rows import Rows, Solution
+from scheduling.rows import Solution
 
 
 class Outline:
@@ -37,6 +34,7 @@ class Outline:
             for run in runs
         ]
         self._counts: list[dict[int, int]] = [{} for _ in runs]
+        self._told: set[tuple[bytes, float, frozenset[int]]] = set()
         for t in range(slots):
             going = {r: [(y, 1.0) for end, y in ends.items() if end > t] for r, ends in enumerate(self._ends)}
             running = {r: terms for r, terms in going.items() if terms and runs[r].first <= t}
@@ -68,8 +66,12 @@ class Outline:
         return {r: end for r, ends in enumerate(self._ends) for end, y in ends.items() if values[y] > 0.5}
 
     def add(self, found: SideBySide) -> None:
-        """Let it hold in every slot."""
-        for t in range(self._machines.question.slots):
+        """Let it hold in its slots, if it is new."""
+        key = found.weights.tobytes(), found.most, found.slots
+        if key in self._told:
+            return
+        self._told.add(key)
+        for t in found.slots:
             terms = [
                 (counts[t], float(weight))
                 for counts, weight in zip(self._counts, found.weights, strict=True)
@@ -87,44 +89,3 @@ class Outline:
             if run.job in ends and end <= ends[run.job]
         ]
         self.programme.rows.row(terms, high=len(ends) - 1.0)
-
-
-class Margin(NamedTuple):
-    """How far divided machines come with some runs."""
-
-    share: float
-    """The most by which the work of all of them can be more than it is; below 0: they cannot be complete in time."""
-    weights: Floats
-    """What one more worker-slot of each run is worth to that, all runs: what machines are scarce for."""
-    workers: Floats
-    """Of all runs in all slots, runs x T."""
-
-
-def margin(machines: Machines, ends: dict[int, int], known: list[SideBySide], seconds: float) -> Margin | None:
-    """The most of u with sum of workers before the end >= (1 + u) W for all these runs; None: not found in time."""
-    rows = Rows()
-    going = [(rows.column(1.0, 1.0, whole=False), 1.0)]
-    share = rows.column(-1.0, 1.0, cost=-1.0, whole=False)
-    workers: dict[int, dict[int, int]] = {r: {} for r in ends}
-    for t in range(machines.question.slots):
-        running = {r: going for r, end in ends.items() if machines.runs[r].first <= t < end}
-        columns = dict(zip(running, machines.add_slot(rows, rows.column, t, running), strict=True))
-        for found in known:
-            rows.row([(column, float(found.weights[r])) for r, column in columns.items()], high=found.most)
-        for r, column in columns.items():
-            workers[r][t] = column
-    due = {}
-    for r, columns in workers.items():
-        due[r] = rows.count
-        work = float(machines.runs[r].way.worker_slots)
-        rows.row([(column, 1.0) for column in columns.values()] + [(share, -work)], low=work)
-    relaxed = rows.relax(seconds)
-    if relaxed is None:
-        return None
-    weights = np.zeros(len(machines.runs))
-    counts = np.zeros((len(machines.runs), machines.question.slots))
-    for r, row in due.items():
-        weights[r] = max(0.0, float(relaxed.prices[row]))
-        for t, column in workers[r].items():
-            counts[r, t] = relaxed.values[column]
-    return Margin(-relaxed.cost, weights, counts)
