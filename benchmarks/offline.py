@@ -7,6 +7,7 @@ jobs and 100 slots; and a day of Philly with what policies come to. Seconds are 
 import argparse
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from time import perf_counter, process_time
 from typing import Any
@@ -68,8 +69,9 @@ def _left(until: float) -> Callable[[], float]:
 def chosen(bids: Sequence[Bid], inventory: Inventory, covers: Covers) -> Question | None:
     """The first of those that could be complete in time alone; None if there are too few."""
     whole = Question(tuple(bids), inventory, 0, SLOTS, covers=covers, open_end=False)
-    able = [bid for bid in bids if lagrangian(replace(whole, bids=(bid,)), lambda: 0.0).answer.bound > 0.0]
-    return replace(whole, bids=tuple(able[:JOBS])) if len(able) >= JOBS else None
+    able = (bid for bid in bids if lagrangian(replace(whole, bids=(bid,)), lambda: 0.0).answer.bound > 0.0)
+    first = tuple(islice(able, JOBS))
+    return replace(whole, bids=first) if len(first) == JOBS else None
 
 
 def small_oasis(rng: np.random.Generator) -> Question | None:

@@ -60,6 +60,8 @@ class _Keeping:
         self._work = np.array([run.way.worker_slots for run in self._all])
         self._groups = list(self._grouped(ends))
         self._shares = Shares(known, self._groups, list(ends))
+        self._next = 0
+        """The group to look at next."""
 
     def _grouped(self, ends: dict[int, int]) -> Iterator[Group]:
         slots = self._known.slots
@@ -115,16 +117,20 @@ class _Keeping:
                 return without
 
     def _want(self, prices: Floats) -> bool:
-        """Look for what is wanted most in each group; whether anything is new."""
-        before = self._known.count
-        for group in self._groups:
+        """Look for what is wanted most in one group, as prices are others then; whether anything is new."""
+        for _ in self._groups:
+            group = self._groups[self._next]
+            self._next = (self._next + 1) % len(self._groups)
             weights = np.zeros_like(prices)
             weights[list(group.runs)] = prices[list(group.runs)]
             # What is worth next to nothing is the solver's rounding.
             weights[weights < NEAR * prices.max()] = 0.0
+            before = self._known.count
             if weights.any():
                 self._known.search(group.slot, weights, self._seconds(SLOT_S))
-        return self._known.count > before
+            if self._known.count > before:
+                return True
+        return False
 
     def _put_together(self) -> bool:
         """Whether whole patterns that are known, or some more that fill what those leave, do all the work."""
