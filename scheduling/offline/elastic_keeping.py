@@ -126,7 +126,7 @@ class _Keeping:
             # What is worth next to nothing is the solver's rounding.
             weights[weights < NEAR * prices.max()] = 0.0
             before = self._known.count
-            if weights.any():
+            if weights.any() and not self._known.settles(group.slot, group.runs, weights):
                 self._known.search(group.slot, weights, self._seconds(SLOT_S))
             if self._known.count > before:
                 return True

@@ -5,9 +5,12 @@ import numpy as np
 from scheduling.arrays import Floats, Ints
 from scheduling.offline.elastic_machines import Machines, SideBySide
 from scheduling.offline.elastic_slot import Slots
+from scheduling.rows import Rows
 
 Runs = tuple[int, ...]
 
+CLOSE = 4e-6
+"""Rules are a little loose, for the rounding of the solver."""
 DIGITS = 9
 """Of weights that are told apart."""
 
@@ -49,6 +52,17 @@ class Patterns:
             self._seen.add((t, pattern.tobytes()))
             self._found.append((pattern, t))
         return most if np.isfinite(most) else None
+
+    def settles(self, t: int, runs: Runs, weights: Floats) -> bool:
+        """Whether a known pattern comes to as much as the rules allow."""
+        best = max((float(weights @ workers) for workers in self.fitting(t, runs)), default=0.0)
+        rows = Rows()
+        counts = {
+            r: rows.column(0.0, float(self.machines.runs[r].most), cost=-float(weights[r]), whole=False) for r in runs
+        }
+        for rule, most in self.binding(t, runs):
+            rows.row([(counts[r], float(rule[r])) for r in np.flatnonzero(rule).tolist()], high=most)
+        return -rows.relax().cost <= best * (1.0 + CLOSE)
 
     def has(self, t: int, workers: Ints) -> bool:
         """Whether a pattern is known for so many."""

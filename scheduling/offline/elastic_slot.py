@@ -88,7 +88,7 @@ class Slots:
                 rows.row([(cell, float(demand)) for cell, _, demand in demands], high=float(self.free[t, s, k]))
         if not rows.columns:
             return None, 0.0
-        solution = rows.solve(seconds)
+        solution = rows.solve(seconds, presolve=False)
         bound = -solution.bound
         if solution.values is None:
             return None, bound if isfinite(bound) else np.inf

@@ -48,7 +48,7 @@ class Whole:
 
     def fits(self) -> bool | None:
         """Whether some do all the work; None: these do not, or it was not found out in time."""
-        solution = self._rows().solve(self._left(), gap=ROUGH)
+        solution = self._rows().solve(self._left(), gap=ROUGH, presolve=False)
         if not solution.feasible:
             return False
         if solution.values is None:
