@@ -118,6 +118,9 @@ class Whole:
 
     def _has_pattern(self, slot: _Counts) -> bool:
         """Whether a slot's numbers are possible; if not, it becomes known why."""
+        if self._known.excludes(slot.group.slot, slot.group.runs, slot.workers):
+            # As what was found out of a slot before it says.
+            return False
         holds = self._holds(slot)
         if holds is False and not self._breaks_rule(slot):
             self._known.add_gap(slot.group.slot, self._fewest(slot))
