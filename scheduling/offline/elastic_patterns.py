@@ -70,12 +70,6 @@ class Patterns:
         fits = (slot for pattern, slot in self._found if (pattern >= workers).all())
         return not runs or any(self.slots.allows(t, slot, runs) for slot in fits)
 
-    def excludes(self, t: int, runs: Runs, workers: Ints) -> bool:
-        """Whether it is known that there is no pattern for so many in a slot in which only these runs go on."""
-        if any((workers >= gap).all() for gap in self.gaps(t, runs)):
-            return True
-        return any(weights @ workers > most * (1.0 + CLOSE) for weights, most in self.binding(t, runs))
-
     def add_gap(self, t: int, workers: Ints) -> None:
         """There is no pattern for so many in this slot, and in those that allow no more."""
         self._gaps.append((workers, t))

@@ -48,13 +48,14 @@ class Whole:
 
     def fits(self) -> bool | None:
         """Whether some do all the work; None: these do not, or it was not found out in time."""
-        solution = self._rows().solve(self._left(), gap=ROUGH, presolve=False)
+        solution = self._rows().solve(self._left(), gap=ROUGH)
         if not solution.feasible:
             return False
         if solution.values is None:
             return None
-        slots = self._read(np.rint(solution.values).astype(np.int64))
-        possible = [self._has_pattern(slot) for slot in slots if self._left() > 0.0]
+        # Equal slots once.
+        slots = {(n.group, n.workers.tobytes()): n for n in self._read(np.rint(solution.values).astype(np.int64))}
+        possible = [self._has_pattern(slot) for slot in slots.values() if self._left() > 0.0]
         return True if all(possible) and len(possible) == len(slots) else None
 
     def _seconds(self) -> float:
@@ -118,9 +119,6 @@ class Whole:
 
     def _has_pattern(self, slot: _Counts) -> bool:
         """Whether a slot's numbers are possible; if not, it becomes known why."""
-        if self._known.excludes(slot.group.slot, slot.group.runs, slot.workers):
-            # As what was found out of a slot before it says.
-            return False
         holds = self._holds(slot)
         if holds is False and not self._breaks_rule(slot):
             self._known.add_gap(slot.group.slot, self._fewest(slot))
