@@ -154,11 +154,12 @@ def test_nor_of_total_time_in_queues() -> None:
         document = draw_near(rng)
         instance, best = read_preemptive(document), optimum(document, 24)
         question = Question(instance.bids, instance.inventory, 0, 24, Objective.COMPLETION, Covers.QUEUED)
-        assert proven(question) == best, f"seed {seed}"
+        assert proven(question) == pytest.approx(best), f"seed {seed}"
         stopped = queued_optimum(question, 8_000, lambda: 0.0)
         assert stopped.bound is not None
         assert stopped.incumbent is not None
-        assert stopped.bound <= best <= stopped.incumbent, f"seed {seed}"
+        # The twin's sum is of the solver's doubles.
+        assert stopped.bound - 1e-6 <= best <= stopped.incumbent + 1e-6, f"seed {seed}"
 
 
 def test_queued_jobs_that_cannot_be_complete_by_the_end_have_no_optimum() -> None:
