@@ -260,7 +260,8 @@ def _table(seen: readings.Summary, tally: Tally) -> list[tuple[str, str]]:
 def _money(seen: readings.Summary) -> list[tuple[str, str]]:
     bound = seen.bound
     return [
-        ("welfare", f"{seen.welfare:.2f}"),
+        # The demo draws what bids are worth, of a trace too.
+        ("welfare, synthetic", f"{seen.welfare:.2f}"),
         ("revenue", f"{seen.revenue:.2f}"),
         ("upper bound", "-" if bound is None else f"{bound.value:.2f}"),
         ("which bound", "-" if bound is None else bound.kind.label),
