@@ -1,6 +1,5 @@
 """Whether whole machines can have elastic jobs complete by given slots."""
 
-from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -8,18 +7,14 @@ import numpy as np
 
 from scheduling.arrays import Floats, Ints
 from scheduling.offline.elastic_machines import SideBySide
-from scheduling.offline.elastic_patterns import Patterns
-from scheduling.offline.elastic_shares import Group, Shares, Without
+from scheduling.offline.elastic_patterns import CLOSE, SLOT_S, Patterns
+from scheduling.offline.elastic_shares import Group, Shares, Without, pattern_columns
 from scheduling.offline.elastic_whole import Whole
 from scheduling.offline.question import Left
 from scheduling.rows import Rows
 
 NEAR = 1e-6
 """Of what is compared."""
-CLOSE = 4e-6
-"""Of all work: rules are a little loose, for the rounding of the solver."""
-SLOT_S = 2.0
-"""For the most of one slot."""
 WHOLE_S = 0.5
 """For whole patterns."""
 
@@ -46,7 +41,7 @@ def can_keep(known: Patterns, ends: dict[int, int], left: Left) -> Kept:
     In which order a group of slots has its patterns makes no difference, so what is decided is how many slots have
     which. Shares of patterns are found by prices (Dantzig and Wolfe): those say which pattern is wanted most, and what
     it comes to is a rule for all others. Where no shares do the work, rules say so. Where shares do, whole patterns
-    are tried, and then all machines at once (`elastic_whole`), by the rules.
+    are tried, and then whole numbers that follow the rules (`elastic_whole`).
     """
     return _Keeping(known, ends, left).answer()
 
@@ -77,7 +72,7 @@ class _Keeping:
         return (Group(group[0], len(group), live[group[0]]) for group in found if live[group[0]])
 
     def answer(self) -> Kept:
-        """By shares, by whole patterns, and then by all machines one by one."""
+        """By shares, and where those do the work by whole patterns and whole numbers in turns."""
         if {self._all[r].job for r in self._runs} < {*self._ends}:
             return Kept(False, [])
         if not self._ends:
@@ -150,17 +145,7 @@ class _Keeping:
     def _fit(self) -> tuple[list[tuple[Group, Ints]], Ints] | None:
         """Whole patterns that leave the least share of work, and how much is asked of each run, worker-slots."""
         rows = Rows()
-        done: dict[int, list[tuple[int, float]]] = defaultdict(list)
-        columns: list[tuple[int, Group, Ints]] = []
-        for group in self._groups:
-            mine = []
-            for workers in self._known.fitting(group.slot, group.runs):
-                column = rows.column(0.0, float(group.number))
-                mine.append((column, 1.0))
-                columns.append((column, group, workers))
-                for r in np.flatnonzero(workers).tolist():
-                    done[r].append((column, float(workers[r])))
-            rows.row(mine, high=float(group.number))
+        columns, done = pattern_columns(rows, self._known, self._groups, whole=True)
         chosen = {r: rows.column() for r in self._runs}
         for r, taken in chosen.items():
             work = float(self._work[r])

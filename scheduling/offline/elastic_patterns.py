@@ -11,6 +11,8 @@ Runs = tuple[int, ...]
 
 CLOSE = 4e-6
 """Rules are a little loose, for the rounding of the solver."""
+SLOT_S = 2.0
+"""For the most of one slot."""
 DIGITS = 9
 """Of weights that are told apart."""
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.arrays import Floats
+from scheduling.arrays import Floats, Ints
 from scheduling.offline.elastic_machines import SideBySide
 from scheduling.offline.elastic_patterns import Patterns, Runs
 from scheduling.rows import Rows
@@ -24,6 +24,29 @@ class Group(NamedTuple):
     """One of them."""
     number: int
     runs: Runs
+
+
+class PatternColumns(NamedTuple):
+    """How many slots of each group have which pattern."""
+
+    columns: list[tuple[int, Group, Ints]]
+    """With its group and workers."""
+    done: _Done
+
+
+def pattern_columns(rows: Rows, known: Patterns, groups: list[Group], *, whole: bool) -> PatternColumns:
+    """Add a column for each known pattern of each group, which has as many as it has slots, whole numbers or not."""
+    made = PatternColumns([], defaultdict(list))
+    for group in groups:
+        mine = []
+        for workers in known.fitting(group.slot, group.runs):
+            column = rows.column(0.0, float(group.number), whole=whole)
+            mine.append((column, 1.0))
+            made.columns.append((column, group, workers))
+            for r in np.flatnonzero(workers).tolist():
+                made.done[r].append((column, float(workers[r])))
+        rows.row(mine, high=float(group.number))
+    return made
 
 
 class Within(NamedTuple):
@@ -54,15 +77,7 @@ class Shares:
     def within(self) -> Within:
         """By patterns."""
         rows = Rows()
-        done: _Done = defaultdict(list)
-        for group in self._groups:
-            columns = []
-            for workers in self._known.fitting(group.slot, group.runs):
-                column = rows.column(0.0, float(group.number), whole=False)
-                columns.append((column, 1.0))
-                for r in np.flatnonzero(workers).tolist():
-                    done[r].append((column, float(workers[r])))
-            rows.row(columns, high=float(group.number))
+        done = pattern_columns(rows, self._known, self._groups, whole=False).done
         due = self._ask(rows, done)
         relaxed = rows.relax()
         prices = np.zeros(len(self._all))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Ints
-from scheduling.offline.elastic_patterns import Patterns
+from scheduling.offline.elastic_patterns import SLOT_S, Patterns
 from scheduling.offline.elastic_shares import Group
 from scheduling.offline.question import Left
 from scheduling.rows import Rows
@@ -18,8 +18,6 @@ AWAY = 0.5
 """Of a worker."""
 ROUGH = 0.5
 """Of the fewest workers: any that do the work will do."""
-SLOT_S = 2.0
-"""For the most of one slot."""
 LOOKS = 8
 """For a rule that whole numbers break."""
 
@@ -57,9 +55,6 @@ class Whole:
         slots = {(n.group, n.workers.tobytes()): n for n in self._read(np.rint(solution.values).astype(np.int64))}
         possible = [self._has_pattern(slot) for slot in slots.values() if self._left() > 0.0]
         return True if all(possible) and len(possible) == len(slots) else None
-
-    def _seconds(self) -> float:
-        return max(0.0, min(SLOT_S, self._left()))
 
     def _rows(self) -> Rows:
         """Columns of counts first: runs of copies of groups, in order."""
@@ -157,7 +152,7 @@ class Whole:
             for r, row in due.items():
                 weights[r] = max(0.0, float(relaxed.prices[row]))
             weights[weights < NEAR * weights.max()] = 0.0
-            most = self._known.search(group.slot, weights, self._seconds())
+            most = self._known.search(group.slot, weights, min(SLOT_S, self._left()))
             if most is None:
                 return False
             if weights @ workers / weights.max() > most * (1.0 + NEAR):

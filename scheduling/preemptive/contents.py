@@ -44,14 +44,7 @@ class Away:
 class Contents:
     """Workers of the edge with a queue each, in order of server, type and index; chunks in the cloud have none.
 
-    Parameters
-    ----------
-    inventory
-        Workers of each type on each server: as many as its capacity has room for, types looked at one by one.
-    now
-        Slot in which it begins.
-    ticks
-        In a slot.
+    Parameters are those of `queues.Queues`.
     """
 
     def __init__(self, inventory: Inventory, *, now: int, ticks: int = TICKS) -> None:
