@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-FORMULAS: Final = ("=", "+", "-", "@")
-"""What a formula begins with."""
+FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""What a formula begins with; white space that spreadsheets drop before one, and what some read as its ASCII twin."""
 
 
 def inert(rows: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:

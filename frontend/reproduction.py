@@ -6,6 +6,7 @@ import shutil
 from html import escape
 from pathlib import Path
 
+from cluster.spreadsheets import inert
 from frontend.figures import reproduction
 from frontend.figures.base import Json
 from frontend.finders import FOLDER, NAME
@@ -39,9 +40,7 @@ def write_figure(reproduced: Reproduced, folder: Path) -> Path:
     text = json.dumps(document, indent=1, allow_nan=False, ensure_ascii=False)
     (folder / f"{name}.json").write_text(text + "\n")
     with (folder / f"{name}.csv").open("w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(table.header)
-        rows.writerows(table.rows)
+        csv.writer(file).writerows(inert([table.header, *table.rows]))
     page = folder / f"{name}.html"
     page.write_text(_page(reproduced, drawing.to_json(), name))
     return page

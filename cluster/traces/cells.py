@@ -12,8 +12,9 @@ from scheduling.fields import check_integer, check_number, shown
 Read = TypeVar("Read")
 UNREADABLE = "\ufffd"
 """What stands in decoded text for bytes that are no UTF-8."""
-NUMBER: Final = re.compile(r" *[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)? *")
-"""A number as publishers write it. Python reads more as one: 1_000, digits of other scripts, nan."""
+NUMBER: Final = re.compile(r" *[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)? *")
+"""A number as publishers write it. Python reads more as one: 1_000, digits of other scripts, nan. No digit fits two of
+its parts: a cell of 100,000 digits and a letter would take minutes to be refused."""
 
 
 def heading(lines: Iterator[str], columns: tuple[str, ...]) -> None:
@@ -59,6 +60,13 @@ def expect(cells: list[str], count: int) -> None:
     """Check how many cells there are."""
     if len(cells) != count:
         raise InvalidField("line", f"expected {count} cells, got {len(cells)}")
+
+
+def once(field: str, text: str, seen: dict[str, int], line: int) -> None:
+    """Refuse what an earlier line has; `seen` has the line of each, and this one from now on."""
+    first = seen.setdefault(text, line)
+    if first != line:
+        raise InvalidField(field, f"{shown(text)} stands in line {first}, too")
 
 
 def real(field: str, text: str, *, low: float = 0.0, high: float = LARGEST_SECONDS) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from cluster.traces import gavel, helios, pai, philly, shockwave, sia, tiresias
-from cluster.traces.cells import split
+from cluster.traces.cells import UNREADABLE, split
 from cluster.traces.records import Machine, Malformed, Quota, Reader, Record, StepTime, TraceJob
 from scheduling.errors import InvalidField, SchedulingError
 
@@ -88,8 +88,11 @@ def recognise(first_line: str) -> str:
     for name, one in FORMATS.items():
         if one.knows(first_line):
             return name
+    if UNREADABLE in first_line:
+        raise UnknownFormat("the first line is no UTF-8 text")
     known = ", ".join(f"{name} ({one.title})" for name, one in FORMATS.items())
-    raise UnknownFormat(f"the first line is of no known format; known: {known}")
+    said = "of no known format" if first_line.strip() else "empty"
+    raise UnknownFormat(f"the first line is {said}; known: {known}")
 
 
 class TooManyMalformed(SchedulingError):

@@ -5,7 +5,9 @@ length is in mini-batches: how long that takes is measured for each GPU type, mo
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
 
 from cluster.traces.cells import each, positive, real, whole
 from cluster.traces.records import LARGEST_GPUS, LARGEST_STEPS, Malformed, TraceJob
@@ -15,6 +17,8 @@ from scheduling.fields import check_number, check_object, shown
 PHYSICAL, DRAWN = 10, 7
 """Cells of a line."""
 
+KEY: Final = re.compile(r"""\((["'])(?P<model>.+)\1, (?P<gpus>[0-9]{1,6})\)""")
+"""Of a measurement: a pair as Python prints it."""
 SLOWEST, FASTEST = 1e-6, 1e9
 """Mini-batches a second."""
 Throughputs = Mapping[str, Mapping[tuple[str, int], float]]
@@ -35,7 +39,7 @@ def throughputs(text: str) -> Throughputs:
         If it is no JSON of that shape.
     """
     try:
-        document = json.loads(text)
+        document = json.loads(text.removeprefix("\ufeff"), object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise InvalidField("throughputs", f"expected JSON: {str(error)[:200]}") from None
     if not isinstance(document, dict):
@@ -83,6 +87,14 @@ def _model(text: str) -> str:
     return text
 
 
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"{shown(next(name for name in names if names.count(name) > 1))} stands twice in one object")
+    return document
+
+
 def _rows(gpu: str, rows: object) -> Mapping[str, object]:
     if not isinstance(rows, dict):
         raise InvalidField(_at(gpu), "expected an object")
@@ -95,10 +107,10 @@ def _at(*names: str) -> str:
 
 
 def _key(where: str, name: str) -> tuple[str, int]:
-    model, comma, gpus = name.strip("()").rpartition(", ")
-    if not comma or not (gpus.isascii() and gpus.isdigit() and len(gpus) < 7):
+    match = KEY.fullmatch(name)
+    if match is None:
         raise InvalidField(where, "expected ('model', number of GPUs)")
-    return model.strip("'"), int(gpus)
+    return match["model"], int(match["gpus"])
 
 
 def _alone(where: str, row: object) -> float:

@@ -3,19 +3,21 @@
 from collections.abc import Iterable, Iterator
 from datetime import date
 
-from cluster.traces.cells import each, expect, split, whole
+from cluster.traces.cells import each, expect, once, split, whole
 from cluster.traces.records import Malformed, Quota
 from scheduling.errors import InvalidField
 from scheduling.fields import shown
 
 
 def read(lines: Iterable[str]) -> Iterator[Quota | Malformed]:
-    """Every row as a quota for each tenant, also those with no GPUs that day; the total has to be their sum."""
+    """Every row as a quota for each tenant, also those with no GPUs that day; the total has to be their sum, and
+    no day stands twice."""
     rest = iter(lines)
     columns = split(next(rest, ""), ",")
     if not recognises(columns):
         raise InvalidField("heading", "expected the columns date, one for each tenant, total")
     tenants = columns[1:-1]
+    seen: dict[str, int] = {}
 
     def quotas(line: int, cells: list[str]) -> Iterator[Quota]:
         expect(cells, len(columns))
@@ -23,6 +25,7 @@ def read(lines: Iterable[str]) -> Iterator[Quota | Malformed]:
         gpus = [whole(name, cell, high=10**6) for name, cell in zip(tenants, cells[1:], strict=False)]
         if whole("total", cells[-1]) != sum(gpus):
             raise InvalidField("total", f"expected the sum {sum(gpus)} of the tenants' GPUs, got {cells[-1]}")
+        once("date", day, seen, line)
         for tenant, count in zip(tenants, gpus, strict=True):
             yield Quota(line, day, tenant, count)
 

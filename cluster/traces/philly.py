@@ -4,7 +4,9 @@ Only run times of completed jobs are in it: no waiting, no retries. `gpu_time`, 
 """
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
 
 from cluster.traces.cells import each, expect, heading, positive, whole
 from cluster.traces.records import LARGEST_GPUS, LARGEST_SECONDS, Malformed, TraceJob
@@ -12,33 +14,43 @@ from scheduling.errors import InvalidField
 from scheduling.fields import shown
 
 COLUMNS = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
+DAY: Final = datetime.fromisoformat("2017-01-01")
+"""Any: times are told from one another, in no zone."""
 
 
 def read(lines: Iterable[str]) -> Iterator[TraceJob | Malformed]:
     """Every row as a job.
 
-    The trace gives no time zone: times are taken as they are and shifted to the first job's. A row before the first
-    is malformed; the others need not be in order, as clocks were set back once.
+    The trace gives no time zone: times are taken as they are and shifted to the earliest job's. Rows need not be in
+    order; clocks were set back once.
     """
     rest = iter(lines)
     heading(rest, COLUMNS)
-    first: datetime | None = None
+    return _shifted(list(each(rest, _row, first=2)))
 
-    def job(line: int, cells: list[str]) -> Iterator[TraceJob]:
-        nonlocal first
-        expect(cells, len(COLUMNS))
-        moment = _moment(cells[0])
-        duration_s = positive("duration", cells[1])
-        gpus = whole("num_gpus", cells[2], low=1, high=LARGEST_GPUS)
-        first = first or moment
-        if moment < first:
-            raise InvalidField("timestamp", f"{cells[0]} lies before the first row's")
+
+def _row(line: int, cells: list[str]) -> Iterator[tuple[timedelta, TraceJob]]:
+    """When it was submitted, after DAY, and the job without that."""
+    expect(cells, len(COLUMNS))
+    moment = _moment(cells[0])
+    duration_s = positive("duration", cells[1])
+    gpus = whole("num_gpus", cells[2], low=1, high=LARGEST_GPUS)
+    yield moment - DAY, TraceJob(line, 0.0, gpus, duration_s=duration_s, tenant=cells[4])
+
+
+def _shifted(rows: list[tuple[timedelta, TraceJob] | Malformed]) -> Iterator[TraceJob | Malformed]:
+    first = min((row[0] for row in rows if not isinstance(row, Malformed)), default=timedelta())
+    for row in rows:
+        if isinstance(row, Malformed):
+            yield row
+            continue
+        moment, job = row
         submitted_s = (moment - first).total_seconds()
         if submitted_s > LARGEST_SECONDS:
-            raise InvalidField("timestamp", f"{cells[0]} lies more than {LARGEST_SECONDS:g} s after the first row's")
-        yield TraceJob(line, submitted_s, gpus, duration_s=duration_s, tenant=cells[4])
-
-    return each(rest, job, first=2)
+            problem = f"{DAY + moment} lies more than {LARGEST_SECONDS:g} s after the earliest, {DAY + first}"
+            yield Malformed(job.line, "timestamp", problem)
+        else:
+            yield replace(job, submitted_s=submitted_s)
 
 
 def _moment(text: str) -> datetime:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 
-from cluster.traces.cells import each, expect, heading, positive, real, whole
+from cluster.traces.cells import each, expect, heading, once, positive, real, whole
 from cluster.traces.records import LARGEST_GPUS, LARGEST_STEPS, Machine, Malformed, TraceJob
 
 JOB_COLUMNS = ("job_id", "num_gpu", "submit_time", "iterations", "model_name", "duration", "interval")
@@ -10,10 +10,17 @@ CLUSTER_COLUMNS = ("num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu
 
 
 def read(lines: Iterable[str]) -> Iterator[TraceJob | Malformed]:
-    """Every row as a job; `duration` is of `iterations` on all its GPUs."""
+    """Every row as a job, none of which stands twice; `duration` is of `iterations` on all its GPUs."""
     rest = iter(lines)
     heading(rest, JOB_COLUMNS)
-    return each(rest, _job, first=2)
+    seen: dict[str, int] = {}
+
+    def job(line: int, cells: list[str]) -> Iterator[TraceJob]:
+        row = _job(line, cells)
+        once("job_id", cells[0].strip(), seen, line)
+        yield row
+
+    return each(rest, job, first=2)
 
 
 def read_cluster(lines: Iterable[str]) -> Iterator[Machine | Malformed]:
@@ -23,9 +30,9 @@ def read_cluster(lines: Iterable[str]) -> Iterator[Machine | Malformed]:
     return each(rest, _machine, first=2)
 
 
-def _job(line: int, cells: list[str]) -> Iterator[TraceJob]:
+def _job(line: int, cells: list[str]) -> TraceJob:
     expect(cells, len(JOB_COLUMNS))
-    yield TraceJob(
+    return TraceJob(
         line,
         real("submit_time", cells[2]),
         whole("num_gpu", cells[1], low=1, high=LARGEST_GPUS),

@@ -107,7 +107,5 @@ def csv_response(table: Table, filename: str) -> HttpResponse:
     """A table as a file to download."""
     response = HttpResponse(content_type="text/csv; charset=utf-8")
     response.headers["Content-Disposition"] = f'attachment; filename="{filename}"'
-    writer = csv.writer(response)
-    writer.writerow(table.header)
-    writer.writerows(inert(table.rows))
+    csv.writer(response).writerows(inert([table.header, *table.rows]))
     return response

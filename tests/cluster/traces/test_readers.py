@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
+from time import process_time
 
 import pytest
 from hypothesis import given
@@ -27,6 +28,20 @@ def test_times_count_from_the_first_row() -> None:
         TraceJob(line=2, submitted_s=0.0, duration_s=60.0, gpus=1, tenant="a"),
         TraceJob(line=3, submitted_s=3600.0, duration_s=120.0, gpus=4, tenant="b"),
     )
+
+
+def test_the_earliest_row_begins_a_trace_that_is_not_in_order() -> None:
+    rows = ["2017-10-01 01:00:00,60.0,1,60.0,a", "oops", "2017-10-01 00:00:00,60.0,1,60.0,a"]
+    trace = read_trace([PHILLY, *rows], TraceJob)
+    assert [(row.line, row.submitted_s) for row in trace.rows] == [(2, 3600.0), (4, 0.0)]
+    assert [row.line for row in trace.malformed] == [3]
+
+
+def test_a_cell_of_very_many_digits_is_refused_at_once() -> None:
+    began = process_time()
+    (row,) = read_trace([PHILLY, f"2017-10-01 00:00:00,{'1' * 10**6}x,1,60.0,a"], TraceJob).malformed
+    assert row.field == "duration"
+    assert process_time() - began < 5, "each digit is looked at once: a tenth as many took minutes"
 
 
 def test_a_gavel_line_says_steps_and_no_duration() -> None:
@@ -60,7 +75,6 @@ def test_gpus_are_spread_over_the_nodes_of_a_measurement() -> None:
 WRONG: list[tuple[list[str], str, str]] = [
     ([PHILLY], "yesterday,60.0,1,60.0,a", "timestamp"),
     ([PHILLY], "2017-10-01 00:00:00+00:00,60.0,1,60.0,a", "timestamp"),
-    ([PHILLY, "2017-10-02 00:00:00,1.0,1,1.0,a"], "2017-10-01 00:00:00,1.0,1,1.0,a", "timestamp"),
     ([PHILLY], "2017-10-01 00:00:00,nan,1,60.0,a", "duration"),
     ([PHILLY], "2017-10-01 00:00:00,inf,1,60.0,a", "duration"),
     ([PHILLY], "2017-10-01 00:00:00,1_000,1,60.0,a", "duration"),
@@ -87,14 +101,17 @@ WRONG: list[tuple[list[str], str, str]] = [
     ([SHOCKWAVE], SHOCKWAVE.replace("1418", "0"), "duration"),
     ([TIRESIAS], "1,8,30,133.5,vgg11,147,23", "iterations"),
     ([TIRESIAS], "1,8,-30,133,vgg11,147,23", "submit_time"),
+    ([TIRESIAS, "1,8,30,133,vgg11,147,23"], "1,4,60,133,vgg19,147,23", "job_id"),
     ([HELIOS], "2020-04-01,8,1,8", "total"),
     ([HELIOS], "2020-04-31,8,0,8", "date"),
+    ([HELIOS, "2020-04-01,8,0,8"], "2020-04-01,16,0,16", "date"),
     ([HELIOS], "2020-04-01,8,x,8", "b"),
     ([SIA], "104,4,1.5,0.5", "placement"),
     ([SIA], "4,4,1.5,1.5", "sync_time"),
     ([SIA], "٤,4,1.5,0.5", "placement"),
     (["m,V100,96,512,8"], "m,V100,96,512,0", "cap_gpu"),
     (["m,V100,96,512,8"], ",V100,96,512,8", "machine"),
+    (["m,V100,96,512,8"], "m,T4,96,512,2", "machine"),
     (["m,V100,96,512,8"], "m,V100,96,lots,8", "cap_mem"),
 ]
 
@@ -120,6 +137,12 @@ def test_a_quotation_mark_that_does_not_close_costs_one_line() -> None:
 def test_a_heading_of_another_file_is_refused(read: Callable[[list[str]], object]) -> None:
     with pytest.raises(InvalidField, match="columns"):
         read(["a,b", "1,2"])
+
+
+@pytest.mark.parametrize(("first", "words"), [("\ufffd\ufffdt", "no UTF-8"), ("", "the first line is empty")])
+def test_a_file_without_a_first_line_that_can_be_read_is_told_so(first: str, words: str) -> None:
+    with pytest.raises(UnknownFormat, match=words):
+        recognise(first)
 
 
 @pytest.mark.parametrize("first", ["", "a,b", "a\tb"])
@@ -151,7 +174,9 @@ def test_a_file_is_known_by_its_bytes(tmp_path: Path) -> None:
         ("{", "throughputs"),
         ("[" * 100_000, "throughputs"),
         ('{"v100": 3}', "throughputs.v100"),
+        ('{"v100": {}, "v100": {}}', "throughputs"),
         ('{"v100": {"ResNet": {"null": 1}}}', "throughputs.v100.ResNet"),
+        ('{"v100": {"ResNet, 1": {"null": 1}}}', "throughputs.v100.ResNet, 1"),
         ('{"v100": {"(\'R\', 1)": {}}}', "throughputs.v100.('R', 1).null"),
         ('{"v100": {"(\'R\', 1)": {"null": NaN}}}', "throughputs.v100.('R', 1).null"),
         ('{"v100": {"(\'R\', 1)": {"null": 1e-300}}}', "throughputs.v100.('R', 1).null"),
@@ -163,8 +188,8 @@ def test_throughputs_of_another_shape_are_refused(text: str, field: str) -> None
     assert refused.value.field == field
 
 
-def test_throughputs_of_one_gpu_are_kept() -> None:
-    measured = gavel.throughputs('{"k80": {"(\'R\', 1)": {"null": 0.5}, "(\'R\', 2)": {"null": 0.8}}}')
+def test_throughputs_of_one_gpu_are_kept_whatever_mark_the_file_begins_with() -> None:
+    measured = gavel.throughputs('\ufeff{"k80": {"(\'R\', 1)": {"null": 0.5}, "(\'R\', 2)": {"null": 0.8}}}')
     kept = gavel.on_one_gpu(measured)
     assert kept == {"k80": {"R": 0.5}}
     assert gavel.of_one_gpu(kept) == {"k80": {("R", 1): 0.5}}
