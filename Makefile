@@ -9,6 +9,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 PYTEST_WORKERS ?= $(shell [ $(CORES) -lt 7 ] && expr $(CORES) + 1 || echo 8)
 VAR := $(or $(SHADOWPRICE_VAR),var)
+# Without bytecode each process compiles all sources anew, two seconds of a core: a run of the tests starts hundreds.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help demo demo-reset serve test check lint kernels system bench lock
 .DEFAULT_GOAL := help
