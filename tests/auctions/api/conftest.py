@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -26,10 +27,16 @@ def operations(document: Any) -> list[tuple[str, str, Any]]:
     ]
 
 
+@cache
+def _served_document() -> bytes:
+    """As the server writes it: from the code alone, so once for all tests."""
+    return Client().get("/api/v1/schema", headers={"Accept": "application/vnd.oai.openapi+json"}).content
+
+
 @pytest.fixture
 def document(db: None) -> Any:
     """The OpenAPI document as it is served."""
-    return json.loads(Client().get("/api/v1/schema", headers={"Accept": "application/vnd.oai.openapi+json"}).content)
+    return json.loads(_served_document())
 
 
 @pytest.fixture
