@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 
 from studies.work import loading
 from tests import processes
@@ -40,6 +41,12 @@ def missing(what: str, *, install: str) -> None:
 def _kernels_are_loaded() -> None:
     """As in a worker that has begun to tell a record: no process is started to compile what tests have compiled."""
     loading._loaded = True
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _static_files_are_looked_up_when_asked_for() -> None:
+    """Every client of a test makes the middleware anew, which otherwise begins with a look at each of them."""
+    settings.WHITENOISE_AUTOREFRESH = True
 
 
 @pytest.fixture(scope="session")
