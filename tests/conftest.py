@@ -1,5 +1,6 @@
 """What every test may need from the machine: skipped in one line where it is missing, a failure under CI=true."""
 
+import gc
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +28,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if item.get_closest_marker(marker) is not None:
                 ranks[item.path] = max(ranks[item.path], rank)
     items.sort(key=lambda item: (-ranks[item.path], -tests[item.path], item.path))
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage pass over what is imported, and look less often: tests keep little for long."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def missing(what: str, *, install: str) -> None:
