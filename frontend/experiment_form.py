@@ -11,9 +11,11 @@ from django.db.models import QuerySet
 
 from auctions.policy_form import PolicyForm
 from cluster.models import Cluster
+from cluster.traces.formats import formats_of
 from scheduling.arrays import Json
 from scheduling.errors import InvalidField
 from scheduling.registry import POLICIES
+from studies.experiments.traced import FILES
 from studies.experiments.wish import LARGEST_SEED, LONGEST_LABEL, MOST_SEEDS
 from studies.models import Trace
 from studies.workloads.generators import GENERATORS
@@ -32,7 +34,7 @@ READY_MADE: Final[Json] = {
 """What an empty page offers: seconds of computing, and nothing to upload."""
 CHOSEN: Final = ("dps", "fifo", "srtf", "tiresias")
 """Policies that are ticked to begin with: they run on servers of any kind."""
-OF_TRACES: Final = ("gpus", "slot_s", "horizon", "jobs", "apart", "ring", "elastic", "reference")
+OF_TRACES: Final = ("gpus", "slot_s", "horizon", "jobs", "apart", "ring", "elastic", "reference", "batch")
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,14 @@ class ExperimentForm(forms.Form):
     label = forms.CharField(required=False, max_length=LONGEST_LABEL, help_text="For you to find it again.")
     workload = forms.ChoiceField(help_text="A trace you uploaded, or servers and jobs drawn by a paper's settings.")
     gpus = forms.IntegerField(
-        required=False, min_value=1, initial=160, label="GPUs", help_text="Of a trace: eight a server. Or a cluster."
+        required=False,
+        min_value=1,
+        initial=160,
+        label="GPUs",
+        help_text="Of a trace: eight a server. Or a cluster, or machines.",
     )
     cluster = forms.ChoiceField(required=False, help_text="Of a trace: its servers, slots and horizon, as of now.")
+    machines = forms.ChoiceField(required=False, help_text="Of a trace: the servers are those that another one lists.")
     jobs = forms.IntegerField(
         required=False, min_value=1, label="Only the first jobs", help_text="Of a trace; empty: all of them."
     )
@@ -76,13 +83,24 @@ class ExperimentForm(forms.Form):
         label="Reference GPU",
         help_text="Of a trace with throughputs: that of servers whose GPUs were not measured; empty: v100.",
     )
+    step_times = forms.ChoiceField(
+        required=False,
+        help_text="Of a trace whose jobs say none: another one's, Sia's step times or Gavel's throughputs.",
+    )
+    batch = forms.IntegerField(
+        required=False, min_value=1, help_text="Of Sia's step times: samples on each GPU; empty: the most measured."
+    )
+    quotas = forms.ChoiceField(
+        required=False, help_text="Of a trace that names no tenants: each job's is drawn by another one's quotas."
+    )
     setting = forms.CharField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
         help_text='Of a generator: JSON, such as {"jobs": 60, "servers": 10}; empty: a modest size.',
     )
     seeds = forms.CharField(
-        initial="1-3", help_text="Of everything that is drawn: values and targets of traces. Such as 1-5, or 1, 4, 9."
+        initial="1-3",
+        help_text="Of everything that is drawn: values, targets and tenants of traces. Such as 1-5, or 1, 4, 9.",
     )
     bound = forms.BooleanField(
         required=False, initial=True, label="Upper bound", help_text="On welfare, for each workload and seed."
@@ -97,10 +115,13 @@ class ExperimentForm(forms.Form):
     def __init__(self, *args: Any, traces: "QuerySet[Trace]", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._choose("workload", [
-            *((f"trace-{trace.pk}", f"Trace {trace.pk}: {trace}, {trace.jobs:,} jobs") for trace in traces),
+            *((f"trace-{trace.pk}", _choice(trace)) for trace in traces if trace.kind == "jobs"),
             *((name, f"Drawn: {one.title}") for name, one in GENERATORS.items()),
         ])  # fmt: skip
         self._choose("cluster", [("", "none"), *Cluster.objects.values_list("name", "title")])
+        for name, kinds in FILES.items():
+            others = traces.filter(format__in=formats_of(*kinds))
+            self._choose(name, [("", "none"), *((str(trace.pk), _choice(trace)) for trace in others)])
         for name, field in self.fields.items():
             field.widget.attrs["autocomplete"] = "off"
             described = [f"help-{name}"] if field.help_text else []
@@ -182,9 +203,11 @@ class ExperimentForm(forms.Form):
             return {"generator": name, "setting": data["setting"] or GENERATORS[name].modest}
         row: Json = {"trace": int(name.removeprefix("trace-"))}
         row |= {key: data[key] for key in OF_TRACES if data[key] not in (None, False, "")}
+        row |= {key: int(data[key]) for key in FILES if data[key]}
         if data["cluster"]:
-            row.pop("gpus", None)
             row["cluster"] = data["cluster"]
+        if data["cluster"] or data["machines"]:
+            row.pop("gpus", None)  # filled in to begin with
         return row
 
     def _chosen(self) -> Iterator[Json]:
@@ -192,6 +215,11 @@ class ExperimentForm(forms.Form):
             if choice.ticked:
                 yield {"name": choice.name, "parameters": choice.form.cleaned_data}
         yield from self.cleaned_data["more"]
+
+
+def _choice(trace: Trace) -> str:
+    """A trace among others."""
+    return f"Trace {trace.pk}: {trace}, {f'{trace.records:,} ' if trace.kind == 'jobs' else ''}{trace.holds}"
 
 
 def _written(line: str) -> Json:
@@ -215,7 +243,8 @@ class TraceForm(forms.Form):
     label = forms.CharField(required=False, max_length=LONGEST_LABEL, help_text="For you to find it again.")
     file = forms.FileField(help_text="As its publisher ships it; known by its first line.")
     throughputs = forms.FileField(
-        required=False, help_text="Of Gavel's traces, which say mini-batches and no durations: its table of them, JSON."
+        required=False,
+        help_text="Of Gavel's jobs, which say mini-batches and no durations: its table, JSON. Or upload it by itself.",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

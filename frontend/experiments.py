@@ -13,6 +13,7 @@ class Cells:
 
     name: str
     metric: Metric
+    synthetic: bool
     cells: list[str]
 
 
@@ -37,7 +38,9 @@ def blocks(results: Results) -> list[Block]:
     for number, title in enumerate(results.workloads):
         rows = [row for row in results.rows if row.workload == number]
         cells = [
-            Cells(name, metric, [in_words(row.values[name], metric) for row in rows])
+            Cells(
+                name, metric, results.is_synthetic(name, number), [in_words(row.values[name], metric) for row in rows]
+            )
             for name, metric in METRICS.items()
             if any(row.values[name] is not None for row in rows)
         ]
@@ -81,5 +84,7 @@ def view_of(results: Results, metric: str, workload: int) -> View:
     elif bound is not None and metric == "ratio":
         line = Line("the bound", 1.0)
     few = "" if all(bar.half is not None for bar in bars) else " One seed has no interval."
-    note = f"Mean over seeds with 95 % t intervals.{few}{' Synthetic: values are drawn.' if one.synthetic else ''}"
-    return View(one.title, one.unit, results.workloads[workload], bars, line, note, one.synthetic)
+    synthetic = results.is_synthetic(metric, workload)
+    drawn = f" Synthetic: {'tenants' if one.of_tenants else 'values'} are drawn." if synthetic else ""
+    note = f"Mean over seeds with 95 % t intervals.{few}{drawn}"
+    return View(one.title, one.unit, results.workloads[workload], bars, line, note, synthetic)

@@ -8,6 +8,7 @@ from django.db.models import CheckConstraint, Index, Q
 
 from auctions.models import Market
 from cluster.models import Cluster
+from cluster.traces.formats import FORMATS
 from studies.work.rows import AskedOnce, Work, WorkState, key_once
 
 MOST_SECONDS: Final = 600
@@ -88,7 +89,7 @@ class Plan(Work, AskedOnce):
 
 
 class Trace(models.Model):
-    """A public trace of jobs that somebody uploaded, as its publisher ships it."""
+    """A file of a public trace that somebody uploaded, as its publisher ships it: jobs, or what they run on."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="traces")
     label = models.CharField(max_length=120, blank=True)
@@ -96,7 +97,7 @@ class Trace(models.Model):
     format = models.CharField(max_length=40)
     sha256 = models.CharField(max_length=64, help_text="Of its text in UTF-8, hex.")
     text = models.TextField()
-    jobs = models.PositiveIntegerField(help_text="Lines that are jobs.")
+    records = models.PositiveIntegerField(help_text="Lines that are jobs, machines or what else the file holds.")
     malformed_lines = models.PositiveIntegerField(help_text="Lines that are no record.")
     malformed = models.JSONField(default=list, help_text="The first of them: line, field and message.")
     throughputs = models.JSONField(null=True, help_text="Mini-batches a second on one GPU, by GPU type and model.")
@@ -107,11 +108,21 @@ class Trace(models.Model):
         ordering = ["-pk"]
         constraints = [
             models.UniqueConstraint(fields=["owner", "sha256", "throughputs_sha256"], name="trace_once_an_owner"),
-            CheckConstraint(condition=Q(jobs__gte=1), name="trace_has_jobs"),
+            CheckConstraint(condition=Q(records__gte=1), name="trace_has_records"),
         ]
 
     def __str__(self) -> str:
         return self.label or self.source or f"trace {self.pk}"
+
+    @property
+    def kind(self) -> str:
+        """What it holds, as in `cluster.traces.formats.KINDS`."""
+        return FORMATS[self.format].kind
+
+    @property
+    def holds(self) -> str:
+        """The same in words."""
+        return self.kind.replace("_", " ")
 
 
 class Experiment(AskedOnce):

@@ -66,8 +66,10 @@ def read_object(text: str) -> dict[str, Any]:
 
 def check_text(text: str, field: str) -> None:
     """Refuse what databases refuse."""
-    if UNSTORABLE.search(text):
-        raise refuse(field, f"{text[:60]!a} holds a character that cannot be stored")
+    found = UNSTORABLE.search(text)
+    if found is not None:
+        where = f" in line {1 + text.count(chr(10), 0, found.start())}" if "\n" in text else ""
+        raise refuse(field, f"{text[:60]!a} holds a character that cannot be stored{where}")
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

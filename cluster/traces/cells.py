@@ -86,7 +86,6 @@ def positive(field: str, text: str, *, high: float = LARGEST_SECONDS) -> float:
 
 def whole(field: str, text: str, *, low: int = 0, high: int = LARGEST_STEPS) -> int:
     """A whole number in `[low, high]`, also where it is written as 4.0."""
-    number = real(field, text, low=-LARGEST_STEPS, high=float(LARGEST_STEPS))
-    if number != int(number):
+    if NUMBER.fullmatch(text) is None or not float(text).is_integer():
         raise InvalidField(field, f"expected a whole number, got {shown(text)}")
-    return check_integer(field, int(number), low=low, high=high)
+    return check_integer(field, int(float(text)), low=low, high=high)

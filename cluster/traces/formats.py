@@ -4,14 +4,22 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from cluster.traces import gavel, helios, pai, philly, shockwave, sia, tiresias
 from cluster.traces.cells import UNREADABLE, split
-from cluster.traces.records import Machine, Malformed, Quota, Reader, Record, StepTime, TraceJob
+from cluster.traces.records import Machine, Malformed, Quota, Reader, Record, StepTime, Throughput, TraceJob
 from scheduling.errors import InvalidField, SchedulingError
 
-One = TypeVar("One", TraceJob, Machine, Quota, StepTime)
+One = TypeVar("One", bound=Record)
+KINDS: Final[Mapping[str, type[Record]]] = {
+    "jobs": TraceJob,
+    "machines": Machine,
+    "quotas": Quota,
+    "step_times": StepTime,
+    "throughputs": Throughput,
+}
+"""What files hold, by its name."""
 
 
 @dataclass(frozen=True)
@@ -23,6 +31,15 @@ class Format:
     read: Reader
     knows: Callable[[str], bool]
     """Whether a file's first line is of this format."""
+
+    @property
+    def kind(self) -> str:
+        """What its files hold, as in `KINDS`."""
+        return _kind(self.record)
+
+
+def _kind(record: type[object]) -> str:
+    return next(name for name, one in KINDS.items() if one is record)
 
 
 class UnknownFormat(SchedulingError):
@@ -67,6 +84,9 @@ FORMATS: Mapping[str, Format] = {
     "philly": Format("Microsoft Philly, CSV slice", TraceJob, philly.read, _columns(philly.COLUMNS)),
     "gavel": Format("Gavel", TraceJob, gavel.read, _tabs(gavel.PHYSICAL, gavel.DRAWN)),
     "shockwave": Format("Shockwave", TraceJob, shockwave.read, _tabs(shockwave.CELLS)),
+    "gavel_throughputs": Format(
+        "Gavel, throughputs", Throughput, gavel.read_throughputs, lambda line: line.lstrip("\ufeff \t").startswith("{")
+    ),
     "tiresias": Format("Tiresias, jobs", TraceJob, tiresias.read, _columns(tiresias.JOB_COLUMNS)),
     "tiresias_cluster": Format("Tiresias, cluster", Machine, tiresias.read_cluster, _columns(tiresias.CLUSTER_COLUMNS)),
     "pai": Format("Alibaba PAI 2020, machines", Machine, pai.read, _is_machine),
@@ -75,6 +95,11 @@ FORMATS: Mapping[str, Format] = {
     ),
     "sia": Format("Sia and Pollux, step times", StepTime, sia.read, _columns(sia.PLACEMENTS, sia.SCALABILITY)),
 }
+
+
+def formats_of(*kinds: str) -> list[str]:
+    """Names of the formats whose files hold one of these."""
+    return [name for name, one in FORMATS.items() if one.kind in kinds]
 
 
 def recognise(first_line: str) -> str:
@@ -100,21 +125,24 @@ class TooManyMalformed(SchedulingError):
 
 
 def read_trace(
-    lines: Iterable[str], kind: type[One], *, source: str = "", sha256: str = "", most_malformed: int | None = None
+    lines: Iterable[str], *kinds: type[One], source: str = "", sha256: str = "", most_malformed: int | None = None
 ) -> Trace[One]:
-    """Read a whole trace of records of this kind, whatever its format.
+    """Read a whole trace of records of one of these kinds, whatever its format.
 
     Raises
     ------
     UnknownFormat
         If it is of no format with such records.
+    InvalidField
+        If it is a table with a mistake in it.
     TooManyMalformed
         If more than `most_malformed` lines are no records; the others are not looked at any more.
     """
     text = list(lines)
     name = recognise(text[0] if text else "")
-    if FORMATS[name].record is not kind:
-        raise UnknownFormat(f"expected records of {kind.__name__}, the file is {FORMATS[name].title}")
+    if FORMATS[name].record not in kinds:
+        wanted = " or ".join(_kind(kind) for kind in kinds)
+        raise UnknownFormat(f"expected {wanted}, the file holds {FORMATS[name].kind} ({FORMATS[name].title})")
     rows: list[One] = []
     malformed: list[Malformed] = []
     for row in FORMATS[name].read(text):
@@ -124,25 +152,29 @@ def read_trace(
                 raise TooManyMalformed(
                     f"more than {most_malformed:,} lines are no records; the first is {malformed[0]}"
                 )
-        elif isinstance(row, kind):
+        elif isinstance(row, kinds):
             rows.append(row)
         else:
             raise TypeError(f"the reader of {name} gave {row!r}")
     return Trace(name, source, sha256, tuple(rows), tuple(malformed))
 
 
-def open_trace(path: Path, kind: type[One]) -> Trace[One]:
+def open_trace(path: Path, *kinds: type[One]) -> Trace[One]:
     """Read a file; bytes that are no UTF-8 make their line malformed.
 
     Raises
     ------
     OSError
         If it cannot be read.
-    UnknownFormat
+    UnknownFormat, InvalidField
         As `read_trace`.
     """
     content = path.read_bytes()
-    lines = content.decode("utf-8-sig", errors="replace").split("\n")
-    if lines[-1] == "":
-        lines.pop()
-    return read_trace(lines, kind, source=path.name, sha256=hashlib.sha256(content).hexdigest())
+    lines = lines_of(content.decode("utf-8-sig", errors="replace"))
+    return read_trace(lines, *kinds, source=path.name, sha256=hashlib.sha256(content).hexdigest())
+
+
+def lines_of(text: str) -> list[str]:
+    """A file's lines, without an empty one at its end."""
+    lines = text.split("\n")
+    return lines[:-1] if lines[-1] == "" else lines

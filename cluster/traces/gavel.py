@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from cluster.traces.cells import each, positive, real, whole
-from cluster.traces.records import LARGEST_GPUS, LARGEST_STEPS, Malformed, TraceJob
+from cluster.traces.records import LARGEST_GPUS, LARGEST_STEPS, Malformed, Throughput, TraceJob
 from scheduling.errors import InvalidField
 from scheduling.fields import check_number, check_object, shown
 
@@ -48,6 +48,12 @@ def throughputs(text: str) -> Throughputs:
         gpu: {_key(_at(gpu, name), name): _alone(_at(gpu, name), row) for name, row in _rows(gpu, rows).items()}
         for gpu, rows in document.items()
     }
+
+
+def read_throughputs(lines: Iterable[str]) -> Iterator[Throughput]:
+    """Every entry of that file; raises InvalidField as `throughputs`, as a table with a mistake is none."""
+    for gpu_type, rows in throughputs("\n".join(lines)).items():
+        yield from (Throughput(gpu_type, model, gpus, per_s) for (model, gpus), per_s in rows.items())
 
 
 def on_one_gpu(measured: Throughputs) -> dict[str, dict[str, float]]:

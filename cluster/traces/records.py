@@ -1,4 +1,4 @@
-"""What a line of a trace says, whatever its format: a job, a machine, a quota, a step time; or why it says nothing."""
+"""What a trace says, whatever its format: jobs, machines, quotas, step times; or why a line says nothing."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -89,7 +89,19 @@ class StepTime:
     """Of that, the all-reduce of gradients."""
 
 
-Record: TypeAlias = TraceJob | Machine | Quota | StepTime
+@dataclass(frozen=True)
+class Throughput:
+    """How fast a model trains alone on so many GPUs of a type. Of an entry of a table, which is no line."""
+
+    gpu_type: str
+    model: str
+    """With its batch size."""
+    gpus: int
+    per_s: float
+    """Mini-batches a second; 0 where it does not fit the GPU's memory."""
+
+
+Record: TypeAlias = TraceJob | Machine | Quota | StepTime | Throughput
 Reader: TypeAlias = Callable[[Iterable[str]], Iterator[Record | Malformed]]
 """Every line after the heading, in order, as records or as what is wrong with it.
 

@@ -24,6 +24,7 @@ from frontend.views.versions import unless_tagged
 from scheduling.errors import InvalidField
 from studies.experiments import asking, readings, tables
 from studies.experiments.metrics import METRICS
+from studies.experiments.traced import FILES
 from studies.experiments.wish import TraceFinder, Wish
 from studies.models import Experiment, Run
 from studies.work.rows import OPEN
@@ -59,7 +60,9 @@ def new_experiment(request: HttpRequest) -> HttpResponse:
     viewer = viewer_of(request)
     traces = readings.visible_traces(viewer)
     asked = request.POST if request.method == "POST" else None
-    form = ExperimentForm(asked, traces=traces, initial={"workload": request.GET.get("workload", "")})
+    form = ExperimentForm(
+        asked, traces=traces, initial={name: request.GET.get(name, "") for name in ("workload", *FILES)}
+    )
     if form.is_bound and form.is_valid():
         try:
             wish = Wish.from_json(form.body(), TraceFinder(traces))

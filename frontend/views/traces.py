@@ -10,12 +10,12 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from auctions.errors import AuctionError
 from cluster.traces.formats import FORMATS
-from cluster.traces.records import TraceJob
 from frontend.access import viewer_of
 from frontend.experiment_form import TraceForm
 from frontend.listing import listing
 from scheduling.errors import InvalidField
 from studies.experiments import readings
+from studies.experiments.traced import FILES
 from studies.models import Trace
 from studies.traces import upload
 
@@ -37,7 +37,7 @@ def trace_list(request: HttpRequest) -> HttpResponse:
     context = {
         "form": form,
         **listing(request, readings.visible_traces(viewer_of(request))),
-        "formats": [one.title for one in FORMATS.values() if one.record is TraceJob],
+        "formats": [one.title for one in FORMATS.values()],
     }
     return render(request, "frontend/traces.html", context, status=422 if form.is_bound else 200)
 
@@ -47,9 +47,13 @@ def trace_list(request: HttpRequest) -> HttpResponse:
 def trace_page(request: HttpRequest, number: int) -> HttpResponse:
     """One trace."""
     trace = _own(request, number)
-    return render(
-        request, "frontend/trace.html", {"trace": trace, "experiments": trace.experiments.order_by("-pk")[:20]}
-    )
+    chosen = [f"{name}={trace.pk}" for name, kinds in FILES.items() if trace.kind in kinds]
+    context = {
+        "trace": trace,
+        "chosen": chosen[0] if chosen else f"workload=trace-{trace.pk}",
+        "experiments": trace.experiments.order_by("-pk")[:20],
+    }
+    return render(request, "frontend/trace.html", context)
 
 
 @login_required
@@ -88,7 +92,8 @@ def _text(field: str, file: "UploadedFile[bytes]") -> str:
     except UnicodeDecodeError as error:
         raise InvalidField(field, f"not UTF-8 in line {1 + raw.count(10, 0, error.start)}") from None
     if "\0" in text:
-        raise InvalidField(field, "it holds a character that cannot be stored")
+        line = 1 + text.count("\n", 0, text.index("\0"))
+        raise InvalidField(field, f"it holds a character that cannot be stored in line {line}")
     return text
 
 

@@ -10,12 +10,12 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from queue import SimpleQueue
 from threading import Thread
 from time import monotonic, process_time
 from typing import Final, TextIO
 
-from cluster.traces.gavel import of_one_gpu
 from scheduling import kernels
 from scheduling.arrays import Json
 from scheduling.decision import canonical
@@ -23,6 +23,7 @@ from scheduling.errors import SchedulingError
 from scheduling.registry import make_policy
 from studies.experiments.bounds import bound_of
 from studies.experiments.version import version
+from studies.traces.profiles import StepTimes
 from studies.traces.reading import read_text
 from studies.traces.source import TraceSource
 from studies.work.stages import DRAWING
@@ -60,7 +61,9 @@ def _draw(order: Json) -> Workload:
         return read_generator(spec["source"], "workload").draw(seed)
     trace = read_text(order["text"], sha256=spec["sha256"])
     source, throughputs = TraceSource.from_json(spec["source"]), order["throughputs"]
-    return (source if throughputs is None else source.measured(of_one_gpu(throughputs))).draw(trace, seed)
+    if throughputs is not None and "step_times" not in spec["source"]:  # what came with the trace
+        source = replace(source, step_times=StepTimes(throughputs))
+    return source.draw(trace, seed)
 
 
 def answer(order: Json, workloads: Workloads, tell: Tell) -> None:

@@ -37,6 +37,8 @@ class Metric:
     """`more` or `less`; empty where neither is."""
     synthetic: bool = False
     """Whether it rests on values or targets, which are drawn from the seed."""
+    of_tenants: bool = False
+    """Whether it rests on whose jobs they are, which may be drawn, too."""
     exact: bool = True
     """Whether the same run gives the same figure."""
     share: bool = False
@@ -127,9 +129,11 @@ METRICS: Final[Mapping[str, Metric]] = {
     "rescalings": Metric("Rescalings", "", _of("rescalings")),
     "timeliness": Metric("Completion - target, mean", "h", _hours("timeliness_s"), "less", synthetic=True),
     "on_time": Metric("On time", "", _of("on_time"), "more", synthetic=True, share=True),
-    "fairness": Metric("Fairness across tenants (Jain)", "", _of("fairness"), "more"),
+    "fairness": Metric("Fairness across tenants (Jain)", "", _of("fairness"), "more", of_tenants=True),
     # Outcomes of earlier versions do not say it.
-    "starved": Metric("Tenants without a job done", "", lambda ran: ran.outcome.get("starved"), "less"),
+    "starved": Metric(
+        "Tenants without a job done", "", lambda ran: ran.outcome.get("starved"), "less", of_tenants=True
+    ),
     "decision_p50": Metric("Decision, p50", "ms", _decision("p50"), "less", exact=False),
     "decision_p95": Metric("Decision, p95", "ms", _decision("p95"), "less", exact=False),
     "decision_p99": Metric("Decision, p99", "ms", _decision("p99"), "less", exact=False),

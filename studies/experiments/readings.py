@@ -207,6 +207,12 @@ class Results:
                 best[cell.run.seed] = ran.bound, welfare
         return max((bound / welfare - 1 for bound, welfare in best.values() if welfare > 0), default=None)
 
+    def is_synthetic(self, metric: str, workload: int) -> bool:
+        """Whether a figure of a workload rests on what was drawn."""
+        if not METRICS[metric].of_tenants:
+            return METRICS[metric].synthetic
+        return "shares" in self.experiment.matrix["workloads"][workload]["source"]
+
     @property
     def notes(self) -> list[str]:
         """What is synthetic, lines that are no jobs; each said once."""

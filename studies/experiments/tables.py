@@ -15,7 +15,7 @@ def result_rows(results: Results) -> Iterator[list[object]]:
             if value is not None:
                 numbers = [value.n, value.mean, _blank(value.low), _blank(value.high)]
                 place = [results.workloads[row.workload], row.label, name, metric.unit]
-                yield [*place, *numbers, "yes" if metric.synthetic else "no"]
+                yield [*place, *numbers, "yes" if results.is_synthetic(name, row.workload) else "no"]
     for bound in results.bound_rows:
         numbers = [bound.value.n, bound.value.mean, _blank(bound.value.low), _blank(bound.value.high)]
         yield [

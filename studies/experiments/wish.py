@@ -6,16 +6,14 @@ from typing import Final
 
 from django.db.models import QuerySet
 
-from cluster.models import Cluster
-from cluster.traces.gavel import of_one_gpu
 from scheduling.arrays import Json
 from scheduling.decision import canonical
 from scheduling.errors import InvalidField, UnknownPolicy
 from scheduling.fields import check_integer, check_list, check_object, shown
 from scheduling.policy import Policy
 from scheduling.registry import POLICIES, make_policy
+from studies.experiments.traced import traced_workload
 from studies.models import Trace
-from studies.traces.clusters import source_on
 from studies.traces.source import TraceSource
 from studies.workloads.generators import read_generator
 
@@ -25,8 +23,6 @@ MOST_POLICIES: Final = 24
 MOST_SEEDS: Final = 50
 MOST_RUNS: Final = 400
 LARGEST_SEED: Final = 10**9
-GAVEL: Final = "gavel"
-TRACE_KEYS: Final = ("cluster", "gpus", "apart", "slot_s", "horizon", "jobs", "ring", "elastic", "reference")
 
 
 @dataclass(frozen=True)
@@ -95,12 +91,14 @@ class TraceFinder:
     def __init__(self, visible: "QuerySet[Trace]") -> None:
         self._visible = visible
 
-    def __call__(self, where: str, number: object) -> Trace:
-        """The trace of this number; raises InvalidField."""
+    def __call__(self, where: str, number: object, *kinds: str) -> Trace:
+        """The trace of this number, which holds one of these; raises InvalidField."""
         pk = check_integer(where, number, low=1, high=2**63 - 1)
         trace = self._visible.filter(pk=pk).defer("text").first()
         if trace is None:
             raise InvalidField(where, f"there is no trace {pk} of yours")
+        if trace.kind not in kinds:
+            raise InvalidField(where, f"expected {' or '.join(kinds)}, trace {pk} holds {trace.kind}")
         return trace
 
 
@@ -144,42 +142,9 @@ def _workload(where: str, document: object, traces: TraceFinder, found: list[Tra
     if isinstance(document, dict) and "generator" in document:
         source = read_generator(document, where)
         return {"title": source.title, "source": source.to_json()}
-    row = check_object(where, document, required=["trace"], optional=TRACE_KEYS)
-    trace = traces(f"{where}.trace", row["trace"])
-    found.append(trace)
-    options = {name: row[name] for name in TRACE_KEYS if name != "cluster" and row.get(name) is not None}
-    try:
-        read = _on_cluster(row, options) if row.get("cluster") is not None else TraceSource(**options)
-        _check_step_times(trace, read, given="reference" in options)
-    except InvalidField as error:
-        raise InvalidField(f"{where}.{error.field}", error.problem) from None
-    of = trace.label or trace.source or f"trace {trace.pk}"
-    title = f"{of}{'' if read.jobs is None else f', first {read.jobs} jobs'} on {read.place}"
-    return {"title": title, "source": read.to_json(), "trace": trace.pk, "sha256": trace.sha256}
-
-
-def _check_step_times(trace: Trace, source: TraceSource, *, given: bool) -> None:
-    """How long a job takes must be known, and the GPU that it is known for."""
-    if trace.throughputs is not None:
-        source.measured(of_one_gpu(trace.throughputs))
-    elif given:
-        raise InvalidField("reference", "no throughputs were uploaded with this trace")
-    elif trace.format == GAVEL:
-        raise InvalidField("trace", "its lines say mini-batches and no durations: upload it with Gavel's throughputs")
-
-
-def _on_cluster(row: Json, options: Json) -> TraceSource:
-    name = row["cluster"]
-    cluster = Cluster.objects.filter(name=name).first() if isinstance(name, str) else None
-    if cluster is None:
-        raise InvalidField("cluster", f"there is no cluster {shown(name)}")
-    if "gpus" in options:
-        raise InvalidField("gpus", "expected a number of GPUs, or a cluster, and not both")
-    more = {name: value for name, value in options.items() if name not in ("slot_s", "horizon")}
-    slot_s = options.get("slot_s")
-    if slot_s is not None:
-        check_integer("slot_s", slot_s, low=1)
-    return source_on(cluster, slot_s=slot_s, horizon=options.get("horizon"), **more)
+    workload, read = traced_workload(where, document, traces)
+    found += read
+    return workload
 
 
 def _check_policies(where: str, workload: Json, policies: Sequence[Json]) -> None:

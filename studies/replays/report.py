@@ -1,6 +1,6 @@
 """A replay as a document and as a table; what is synthetic is said in both."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 
 from cluster.traces.formats import Trace
@@ -9,9 +9,12 @@ from scheduling.arrays import Json
 from scheduling.policy import Policy
 from studies.replays.reach import Reach
 from studies.replays.replay import Plan, Replayed
-from studies.traces.mapping import TracedBids
+from studies.traces.mapping import TENANT, TracedBids
 
-NOTE = "values synthetic, arrivals/sizes real"
+
+def note_of(synthetic: Collection[str]) -> str:
+    """What of a trace's jobs is drawn, in words."""
+    return f"{'values and tenants' if TENANT in synthetic else 'values'} synthetic, arrivals/sizes real"
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,7 @@ class Report:
             "trace": {"format": trace.format, "source": trace.source, "sha256": trace.sha256},
             "malformed": [asdict(row) for row in trace.malformed],
             "refused": [asdict(row) for row in traced.refused],
-            "note": NOTE,
+            "note": note_of(traced.synthetic),
             "seed": self.seed,
             "synthetic": list(traced.synthetic),
             "declared": list(traced.declared),
@@ -48,8 +51,9 @@ class Report:
 
     def lines(self) -> Iterator[str]:
         """A table, two columns."""
+        note = note_of(self.traced.synthetic)
         jobs, out, timing = self.replayed.outcome.jobs, self.replayed.outcome, self.replayed.timing
-        yield f"{self.trace.source} under {self.policy.name} on {self.cluster}; {NOTE} (seed {self.seed})"
+        yield f"{self.trace.source} under {self.policy.name} on {self.cluster}; {note} (seed {self.seed})"
         yield _row("submitted", f"{jobs.submitted} = {jobs.done} done + {jobs.rejected} rejected"
                    f" + {jobs.running} running + {jobs.waiting} waiting")  # fmt: skip
         yield _row(
@@ -72,7 +76,8 @@ class Report:
         yield _row("completion - target", _hours(out.timeliness_s) + " (targets synthetic)")
         yield _row("on time", _share(out.on_time) + " (targets synthetic)")
         fair = "none" if out.fairness is None else f"{out.fairness:.3f}"
-        yield _row("fairness (Jain)", f"{fair}; {out.starved} of {len(out.tenants)} tenants have no job done")
+        yield _row("fairness (Jain)", f"{fair}; {out.starved} of {len(out.tenants)} tenants have no job done"
+                   + (" (tenants synthetic)" if TENANT in self.traced.synthetic else ""))  # fmt: skip
         p50, p95, p99 = ("none" if ms is None else f"{ms:.2f}" for ms in timing.decisions_ms)
         yield _row("decision, ms", f"p50 {p50}, p95 {p95}, p99 {p99}")
         rate = "none" if timing.jobs_per_cpu_s is None else f"{timing.jobs_per_cpu_s:,.0f}"

@@ -19,6 +19,7 @@ from scheduling.errors import InvalidField
 from scheduling.inventory import Inventory
 from scheduling.utility import Sigmoid
 from studies.traces.profiles import DECLARED, Profile
+from studies.traces.tenants import tenants_of
 
 SECONDS_PER_HOUR = 3600
 KINDS = (0.10, 0.55, 0.35)
@@ -27,6 +28,8 @@ SENSITIVE, CRITICAL = (0.01, 1.0), (4.0, 6.0)
 """Ranges of their decay, per hour; 0 for the insensitive."""
 SYNTHETIC = ("value", "decay", "target")
 """What is drawn for every job, whatever the trace."""
+TENANT = "tenant"
+"""Drawn, too, where quotas say which there are."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,11 @@ class Rules:
     """By model; models that are not here take `profile`."""
     profile: Profile | None = DECLARED
     """None: a row whose model has none, and which does not say how long a step takes, is refused."""
+    by_gpus: Mapping[int, Profile] = field(default_factory=dict)
+    """Instead of `profile`, where a model was measured to stand for all that are not known: that of the nearest number
+    of GPUs."""
+    shares: Mapping[str, int] = field(default_factory=dict)
+    """Of tenants, from which each job's is drawn; empty: the trace's own."""
     values: Values = field(default_factory=Values)
     delay: tuple[int, ...] = ()
     """Slots until each server can be used after arrival; empty: at once."""
@@ -110,6 +118,7 @@ def to_bids(jobs: Iterable[TraceJob], inventory: Inventory, rules: Rules, rng: n
     if rules.delay and len(rules.delay) != len(inventory.servers):
         raise InvalidField("delay", f"expected {len(inventory.servers)} numbers, got {len(rules.delay)}")
     rows = list(jobs)
+    tenants = {str(job.line): name for job, name in zip(rows, tenants_of(rows, rules.shares, rng), strict=True)}
     first = min((job.submitted_s for job in rows), default=0.0)
     made: list[tuple[TraceJob, _Made]] = []
     refused: list[Malformed] = []
@@ -120,15 +129,16 @@ def to_bids(jobs: Iterable[TraceJob], inventory: Inventory, rules: Rules, rng: n
         except InvalidField as error:
             refused.append(malformed(job.line, error))
     made.sort(key=lambda pair: pair[0].submitted_s)
+    drawn = ("epochs",) if rules.epochs[0] < rules.epochs[1] else ()
     declared = {"step time" for _, one in made if one.declared_step} | {"epochs"}
     return TracedBids(
         bids=tuple(one.bid for _, one in made),
         submitted_s={one.bid.id: job.submitted_s - first for job, one in made},
-        tenants={one.bid.id: job.tenant for job, one in made},
+        tenants={one.bid.id: tenants[one.bid.id] for _, one in made},
         runs_s={one.bid.id: one.run_s for _, one in made},
         targets_s={one.bid.id: one.target_s for _, one in made},
-        synthetic=(*SYNTHETIC, *(("epochs",) if rules.epochs[0] < rules.epochs[1] else ())),
-        declared=tuple(sorted(declared - ({"epochs"} if rules.epochs[0] < rules.epochs[1] else set()))),
+        synthetic=(*SYNTHETIC, *drawn, *((TENANT,) if rules.shares else ())),
+        declared=tuple(sorted(declared.difference(drawn))),
         refused=tuple(refused),
     )
 
@@ -179,7 +189,8 @@ def _make(job: TraceJob, inventory: Inventory, rules: Rules, draw: _Draw, *, sin
         chunks=chunks,
         minibatches=minibatches,
         worker_time=tuple(
-            slots(profile.by_type.get(machine.name, profile.step_s), rules.slot_s) for machine in inventory.workers
+            slots(profile.by_type.get(machine.name.casefold(), profile.step_s), rules.slot_s)
+            for machine in inventory.workers
         ),
         ps_time=(sync,) * len(inventory.pss),
         transfer_time=tuple(
@@ -197,6 +208,11 @@ def _make(job: TraceJob, inventory: Inventory, rules: Rules, draw: _Draw, *, sin
     return _Made(bid, run_s, float(target * rules.slot_s), declared)
 
 
+def is_measured(job: TraceJob) -> bool:
+    """Whether a row says how long its steps take."""
+    return job.steps is not None and job.duration_s is not None
+
+
 def _profile(job: TraceJob, rules: Rules) -> tuple[Profile, bool]:
     """The profile of a row, and whether it is only declared."""
     if job.model in rules.profiles:
@@ -206,7 +222,9 @@ def _profile(job: TraceJob, rules: Rules) -> tuple[Profile, bool]:
         return Profile(exact(job.duration_s) * job.gpus / job.steps), False
     if rules.profile is None or job.duration_s is None:
         raise InvalidField("model", f"no measured step time of {job.model or 'a job without a model'}")
-    return rules.profile, True
+    if not rules.by_gpus:
+        return rules.profile, True
+    return rules.by_gpus[min(rules.by_gpus, key=lambda gpus: (abs(math.log(gpus / job.gpus)), gpus))], True
 
 
 def _pace(profile: Profile, gpus: int, architecture: Architecture) -> Fraction:

@@ -1,13 +1,14 @@
 """How long a mini-batch takes: measured where a trace or its publishers say, declared where nobody does."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from cluster.traces.gavel import Throughputs
-from cluster.traces.records import StepTime
-from cluster.units import MBIT_PER_MB, exact
+from cluster.traces.gavel import Throughputs, of_one_gpu
+from cluster.traces.records import Record, StepTime, Throughput
+from cluster.units import exact
+from scheduling.arrays import Json
 from scheduling.errors import InvalidField
 
 
@@ -22,7 +23,7 @@ class Profile:
     gradient_mb: Fraction = Fraction(0)
     """What moves where a job's machines are on more than one server; 0 where `sync_s` has all of it."""
     by_type: Mapping[str, Fraction] = field(default_factory=dict)
-    """Computing, by the name of the worker type."""
+    """Computing, by the name of the worker type in small letters: traces do not agree on `v100` or `V100`."""
 
     def __post_init__(self) -> None:
         for name in ("step_s", "sync_s", "gradient_mb"):
@@ -51,16 +52,64 @@ def measured_profiles(throughputs: Throughputs, *, reference: str) -> dict[str, 
         for gpu, rows in throughputs.items()
     }
     return {
-        model: Profile(step, by_type={gpu: rows[model] for gpu, rows in steps.items() if model in rows})
+        model: Profile(step, by_type={gpu.casefold(): rows[model] for gpu, rows in steps.items() if model in rows})
         for model, step in steps[reference].items()
     }
 
 
-def nearest_profile(measured: Iterable[StepTime], *, gpus: int, batch: int, link_mbps: float | None = None) -> Profile:
-    """The profile of the measurement nearest in number of GPUs, then in batch size: tau = step - sync.
+@dataclass(frozen=True)
+class StepTimes:
+    """What was measured beside a trace, as documents keep it."""
 
-    Nearness is that of the logarithms; of equals the one on fewest nodes, then the first line. With `link_mbps` what
-    synchronisation moves is a size, sync x bandwidth, and so free where all machines are on one server.
+    throughputs: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Mini-batches a second on one GPU, by GPU type and model (Gavel)."""
+    steps: tuple[tuple[int, float, float], ...] = ()
+    """Of one model, which no trace names: GPUs, seconds of a mini-batch, and those of its synchronisation (Sia)."""
+
+    @classmethod
+    def of(cls, rows: Sequence[Record], *, batch: int | None = None) -> "StepTimes":
+        """Of a file's records: of Sia's at the batch size nearest to `batch`, by default the largest that was measured.
+
+        Raises
+        ------
+        InvalidField
+            If a batch is given for a table that has each model with its own.
+        """
+        steps = [row for row in rows if isinstance(row, StepTime)]
+        if batch is not None and not steps:
+            raise InvalidField("batch", "throughputs are of models with a batch size of their own")
+        rates: dict[str, dict[str, float]] = {}
+        for row in rows:
+            if isinstance(row, Throughput) and row.gpus == 1:
+                rates.setdefault(row.gpu_type, {})[row.model] = row.per_s
+        largest = max((row.batch for row in steps), default=1) if batch is None else batch
+        counts = sorted({sum(row.placement) for row in steps})
+        best = [(gpus, nearest(steps, gpus=gpus, batch=largest)) for gpus in counts]
+        return cls(rates, tuple((gpus, row.step_s, row.sync_s) for gpus, row in best))
+
+    def by_model(self, reference: str) -> dict[str, Profile]:
+        """Profiles of the models of throughputs; raises InvalidField as `measured_profiles`."""
+        return measured_profiles(of_one_gpu(self.throughputs), reference=reference) if self.throughputs else {}
+
+    def by_gpus(self) -> dict[int, Profile]:
+        """Profiles of the one model by the number of GPUs."""
+        return {gpus: Profile(exact(step) - exact(sync), exact(sync)) for gpus, step, sync in self.steps}
+
+    def to_json(self) -> Json:
+        """A document that `from_json` reads back."""
+        return {"throughputs": {gpu: dict(rows) for gpu, rows in self.throughputs.items()},
+                "steps": [list(row) for row in self.steps]}  # fmt: skip
+
+    @classmethod
+    def from_json(cls, document: Json) -> "StepTimes":
+        """What `to_json` wrote."""
+        return cls(document["throughputs"], tuple((gpus, step, sync) for gpus, step, sync in document["steps"]))
+
+
+def nearest(measured: Iterable[StepTime], *, gpus: int, batch: int) -> StepTime:
+    """The measurement nearest in number of GPUs, then in batch size.
+
+    Nearness is that of the logarithms; of equals the one on fewest nodes, then the first line.
 
     Raises
     ------
@@ -75,8 +124,4 @@ def nearest_profile(measured: Iterable[StepTime], *, gpus: int, batch: int, link
     best = min(measured, key=distance, default=None)
     if best is None:
         raise InvalidField("measured", "expected at least one measured step")
-    step, sync = exact(best.step_s), exact(best.sync_s)
-    if link_mbps is None:
-        return Profile(step - sync, sync)
-    # Gradients are pushed and parameters pulled: each way takes half of it.
-    return Profile(step - sync, gradient_mb=sync * exact(link_mbps) / (2 * MBIT_PER_MB))
+    return best

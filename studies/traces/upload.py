@@ -10,9 +10,10 @@ from django.db import transaction
 from auctions.errors import AuctionError, WrongState
 from cluster.clock import now
 from cluster.traces import gavel
+from cluster.traces.formats import FORMATS, KINDS
 from scheduling.errors import InvalidField
 from studies.models import Experiment, Trace
-from studies.traces.reading import read_text
+from studies.traces.reading import read_any
 
 MOST_TRACES: Final = 100
 """Of one owner."""
@@ -27,20 +28,24 @@ class TooManyTraces(AuctionError):
 def keep(owner: User, text: str, *, label: str, source: str, throughputs: str = "") -> tuple[Trace, bool]:
     """Keep a trace, and whether it is new: the same text with the same throughputs is kept once for each owner.
 
-    `throughputs` is Gavel's file of them, for traces that say mini-batches and no durations; empty: none.
+    A file of any known format: jobs, or what jobs run on and are measured by. `throughputs` is Gavel's file of them,
+    beside jobs whose lines say mini-batches and no durations; empty: none.
 
     Raises
     ------
     InvalidField
-        If it is of no known format, or no line of it is a job, or the throughputs are none.
+        If it is of no known format, or no line of it is a record, or the throughputs are none or of no jobs.
     TooManyTraces
         If there is no room.
     """
     sha256 = _hash(text)
-    read = read_text(text, source=source, sha256=sha256)
+    read = read_any(text, *KINDS, source=source, sha256=sha256)
+    holds = FORMATS[read.format].kind.replace("_", " ")
     if not read.rows:
         first = f"; {read.malformed[0]}" if read.malformed else ""
-        raise InvalidField("text", f"no line of it is a job{first}")
+        raise InvalidField("text", f"it holds no {holds}{first}")
+    if throughputs and holds != "jobs":
+        raise InvalidField("throughputs", f"they go with jobs; the file holds {holds}")
     measured = gavel.on_one_gpu(gavel.throughputs(throughputs)) if throughputs else None
     same = {"sha256": sha256, "throughputs_sha256": _hash(throughputs) if throughputs else ""}
     with transaction.atomic():
@@ -56,7 +61,7 @@ def keep(owner: User, text: str, *, label: str, source: str, throughputs: str = 
             source=source,
             format=read.format,
             text=text,
-            jobs=len(read.rows),
+            records=len(read.rows),
             malformed_lines=len(read.malformed),
             malformed=[asdict(row) for row in read.malformed[:MOST_MALFORMED]],
             throughputs=measured,

@@ -206,6 +206,24 @@ def test_gavels_throughputs_are_uploaded_with_its_trace(as_alice: Client) -> Non
     assert sent(as_alice, workload=f"trace-{trace.pk}", reference="k80", **workload).status_code == 302
 
 
+def test_machines_are_uploaded_and_chosen_as_servers(as_alice: Client, alice: User) -> None:
+    file = SimpleUploadedFile("spec.csv", b"m1,V100,96,512,8\nm2,CPU,64,512,0\n")
+    shown = as_alice.post("/traces/", {"file": file}, follow=True).text
+    listed, jobs = Trace.objects.get(), uploaded(alice)
+    assert "<dt>Holds</dt><dd>machines</dd>" in shown
+    assert f"/experiments/new/?machines={listed.pk}" in shown
+    form = as_alice.get(f"/experiments/new/?machines={listed.pk}").text
+    assert f'value="{listed.pk}" selected>Trace {listed.pk}: spec.csv, machines' in form
+    assert f'value="trace-{listed.pk}"' not in form, "it holds no jobs"
+    chosen = {"workload": f"trace-{jobs.pk}", "gpus": "160", "machines": str(listed.pk), "setting": ""}
+    refused = sent(as_alice, **chosen, batch="3").context["form"].errors
+    assert refused == {"batch": ["workloads[0].batch: expected step times beside it"]}
+    assert sent(as_alice, **chosen).status_code == 302
+    (workload,) = Experiment.objects.get().matrix["workloads"]
+    assert (workload["machines"], workload["source"]["gpus"]) == (listed.pk, None)
+    assert "forty jobs on spec.csv" in as_alice.get(page(Experiment.objects.get())).text
+
+
 @pytest.mark.parametrize(
     ("content", "words"), [(b"what is this\n", "known format"), (b"\xff\xfe", "UTF-8"), (b"a\0b", "cannot be stored")]
 )

@@ -165,6 +165,9 @@ def test_progress_is_told_for_each_bid() -> None:
     assert told == [(1, 2), (2, 2)]
 
 
+HELIOS = traces.ROOT / "helios" / "Earth_gpu_number.csv"
+
+
 def command(*arguments: str) -> tuple[str, str]:
     out, err = StringIO(), StringIO()
     call_command("replay", *arguments, stdout=out, stderr=err)
@@ -244,7 +247,7 @@ def test_gavels_trace_needs_its_throughputs() -> None:
 def test_throughputs_that_are_no_text_are_refused_by_their_file(tmp_path: Path) -> None:
     table = tmp_path / "table.json"
     table.write_bytes(b"\xff")
-    with pytest.raises(CommandError, match=r"table\.json: expected UTF-8 text"):
+    with pytest.raises(CommandError, match=r"table\.json: the first line is no UTF-8 text"):
         command(str(traces.PHILLY_DAY), "--gpus", "1", "--throughputs", str(table))
 
 
@@ -253,7 +256,7 @@ def test_the_machines_that_a_trace_lists_are_servers(tmp_path: Path) -> None:
     machines.write_text("m1,V100,96,512,8\nm2,V100,96,lots,8\nm3,CPU,64,512,0\nm4,T4,96,512,2\n")
     arguments = (str(traces.PHILLY_DAY), "--jobs", "20", "--json")
     out, err = command(*arguments, "--machines", str(machines))
-    assert err.startswith("machines.csv line 2: cap_mem: expected a number")
+    assert err.startswith("machines.csv line 2: cap_mem: expected a whole number, got 'lots'")
     document = json.loads(out)
     assert document["cluster"] == "machines.csv"
     assert document["outcome"]["jobs"]["done"] == 20
@@ -261,6 +264,26 @@ def test_the_machines_that_a_trace_lists_are_servers(tmp_path: Path) -> None:
     own = traces.ROOT / "tiresias"
     out, _ = command(str(own / "60_job.csv"), "--machines", str(own / "n32g4.csv"), "--policy", "tiresias_l")
     assert "60 = 60 done" in out
+
+
+def test_quotas_draw_tenants_and_step_times_of_one_model_stand_for_what_no_line_says() -> None:
+    jobs = str(traces.ROOT / "tiresias" / "60_job.csv")
+    out, _ = command(jobs, "--gpus", "64", "--quotas", str(HELIOS))
+    assert "values and tenants synthetic, arrivals/sizes real (seed 1)" in out
+    assert "(tenants synthetic)" in out
+    steps = str(traces.ROOT / "sia" / "step_times" / "bert" / "scalability-aws.csv")
+    few = (str(traces.PHILLY_DAY), "--gpus", "16", "--jobs", "30", "--json")
+    plain, measured = (json.loads(command(*few, *more)[0]) for more in ((), ("--step-times", steps)))
+    assert plain["declared"] == measured["declared"] == ["epochs", "step time"]
+    assert plain["outcome"]["jobs"] == measured["outcome"]["jobs"]
+    assert plain["outcome"]["welfare"] != measured["outcome"]["welfare"], "whole mini-batches of another length"
+
+
+def test_a_plan_that_no_memory_holds_is_refused_with_slots_that_would_do() -> None:
+    words = "horizon: 20,000 slots of 1,250 servers with 2 resources .* Take slots of at least 1,500 s, or a shorter"
+    with pytest.raises(CommandError, match=words) as caught:
+        command(str(traces.PHILLY_DAY), "--gpus", "10000", "--horizon", "20000")
+    assert caught.value.returncode == 2
 
 
 @pytest.mark.django_db
@@ -291,8 +314,13 @@ def test_a_cluster_of_the_installation_gives_servers_slots_and_horizon() -> None
         ((str(traces.PHILLY_DAY), "--gpus", "1", "--policy", "oasis"), "apart"),
         ((str(traces.PHILLY_DAY), "--gpus", "1", "--seed", "-1"), "seed"),
         ((str(traces.PHILLY_DAY), "--cluster", "nowhere"), "nowhere"),
-        ((str(traces.PHILLY_DAY), "--machines", str(traces.PHILLY_DAY)), "expected records of Machine"),
+        ((str(traces.PHILLY_DAY), "--machines", str(traces.PHILLY_DAY)), "expected machines, the file holds jobs"),
         ((str(traces.PHILLY_DAY), "--machines", "nowhere.csv"), "nowhere.csv"),
+        ((str(traces.PHILLY_DAY), "--gpus", "1", "--step-times", str(traces.THROUGHPUTS)), "names one of the models"),
+        ((str(traces.PHILLY_DAY), "--gpus", "1", "--step-times", str(traces.PHILLY_DAY)), "step_times or throughputs"),
+        ((str(traces.PHILLY_DAY), "--gpus", "1", "--batch", "8"), "expected --step-times"),
+        ((str(traces.PHILLY_DAY), "--gpus", "1", "--quotas", str(HELIOS)), "quotas: tenants are drawn by them where"),
+        ((str(traces.PHILLY_DAY), "--gpus", "1", "--quotas", str(traces.PHILLY_DAY)), "expected quotas"),
     ],
 )
 def test_wrong_input_is_told_in_one_line(arguments: tuple[Any, ...], word: str) -> None:

@@ -1,5 +1,6 @@
 """A row of a trace as a bid: what is real stays as it is, what is drawn is named, and no row is lost."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
@@ -11,15 +12,16 @@ import pytest
 
 from cluster.traces import gavel
 from cluster.traces.formats import open_trace
-from cluster.traces.records import Machine, StepTime, TraceJob
+from cluster.traces.records import Machine, Quota, StepTime, TraceJob
 from cluster.units import exact
 from scheduling.baselines.gang import ideal_gang
 from scheduling.bid import Architecture
 from scheduling.errors import InvalidField
 from scheduling.oasis import Oasis
 from studies.traces.machines import PSS, gpu_cluster, machine_cluster
-from studies.traces.mapping import Rules, TracedBids, Values, to_bids
-from studies.traces.profiles import DECLARED, Profile, measured_profiles, nearest_profile
+from studies.traces.mapping import SYNTHETIC, Rules, TracedBids, Values, to_bids
+from studies.traces.profiles import DECLARED, Profile, StepTimes, measured_profiles, nearest
+from studies.traces.tenants import shares_of
 from tests import traces
 
 INVENTORY = gpu_cluster(16)
@@ -147,19 +149,54 @@ def test_the_nearest_measurement_is_by_gpus_then_batch() -> None:
         StepTime(4, (2, 2), 32, 0.75, 0.25),
         StepTime(5, (4,), 128, 1.5, 0.5),
     ]
-    assert nearest_profile(measured, gpus=5, batch=40) == Profile(Fraction(3, 10), Fraction(1, 5))
-    assert nearest_profile(measured, gpus=4, batch=100) == Profile(Fraction(1), Fraction(1, 2))
-    # 0.5 s at 16 Mbit/s both ways is half a megabyte.
-    moved = nearest_profile(measured, gpus=4, batch=100, link_mbps=16.0)
-    assert moved == Profile(Fraction(1), gradient_mb=Fraction(1, 2))
+    assert [nearest(measured, gpus=gpus, batch=batch).line for gpus, batch in ((5, 40), (4, 100), (1, 1))] == [3, 5, 2]
     with pytest.raises(InvalidField, match="measured"):
-        nearest_profile([], gpus=1, batch=1)
+        nearest([], gpus=1, batch=1)
+    assert StepTimes.of(measured, batch=40).steps == ((1, 0.4, 0.1), (4, 0.5, 0.2))
+    assert StepTimes.of(measured).steps == ((1, 0.4, 0.1), (4, 1.5, 0.5)), "the largest batch"
+    assert StepTimes.of(measured).by_gpus()[4] == Profile(Fraction(1), Fraction(1, 2))
 
 
-def test_a_measured_profile_of_sia_makes_the_step_it_was_measured_with() -> None:
+def test_step_times_of_one_model_stand_for_jobs_of_none_at_the_nearest_number_of_gpus() -> None:
     rows = open_trace(traces.ROOT / "sia" / "step_times" / "bert" / "placements-aws.csv", StepTime).rows
-    profile = nearest_profile(rows, gpus=1, batch=4)
-    assert profile.step_s + profile.sync_s == exact(rows[0].step_s)
+    table = StepTimes.of(rows)
+    assert StepTimes.from_json(json.loads(json.dumps(table.to_json()))) == table
+    by_gpus = table.by_gpus()
+    jobs = [TraceJob(2 + i, 0.0, gpus, duration_s=3600.0) for i, gpus in enumerate((1, 3, 500))]
+    known = TraceJob(9, 0.0, 1, duration_s=3600.0, steps=7200)
+    found = mapped(*jobs, known, rules=replace(MINUTE, by_gpus=by_gpus))
+    near = [1, 3 if 3 in by_gpus else 4, max(by_gpus)]
+    assert [bid.ps_time[0] * 60 for bid in found.bids] == [*(by_gpus[gpus].sync_s for gpus in near), 0]
+    assert found.bids[0].worker_time[0] * 60 == by_gpus[1].step_s
+    assert all(found.runs_s[bid.id] == pytest.approx(3600.0, rel=0.01) for bid in found.bids)
+    assert "step time" in found.declared, "which model stands for them is the study's choice"
+
+
+def test_tenants_are_drawn_by_quotas_and_nothing_else_changes() -> None:
+    quotas = open_trace(traces.ROOT / "helios" / "Earth_gpu_number.csv", Quota).rows
+    shares = shares_of(quotas)
+    assert sum(shares.values()) == sum(row.gpus for row in quotas)
+    assert 0 not in shares.values()
+    jobs = [TraceJob(2 + i, float(i), 1, duration_s=600.0) for i in range(2000)]
+    plain, drawn = mapped(*jobs), mapped(*jobs, rules=replace(MINUTE, shares=shares))
+    reordered = mapped(*jobs, rules=replace(MINUTE, shares=dict(reversed(shares.items()))))
+    assert drawn.bids == plain.bids
+    assert drawn.tenants == reordered.tenants
+    assert set(plain.tenants.values()) == {""}
+    assert (plain.synthetic, drawn.synthetic) == (SYNTHETIC, (*SYNTHETIC, "tenant"))
+    largest = max(shares, key=lambda tenant: shares[tenant])
+    count, share = list(drawn.tenants.values()).count(largest), shares[largest] / sum(shares.values())
+    assert abs(count / 2000 - share) < 4 * (share * (1 - share) / 2000) ** 0.5
+    with pytest.raises(InvalidField, match="quotas"):
+        shares_of([Quota(2, "2020-04-01", "a", 0)])
+
+
+def test_a_worker_of_a_gpu_that_was_measured_is_as_fast_however_its_name_is_written() -> None:
+    machines = machine_cluster([Machine(1, "m", "P100", 96, 512, 8), Machine(2, "n", "T4", 96, 512, 8)])
+    profiles = measured_profiles({"v100": {("R", 1): 4.0}, "p100": {("R", 1): 2.0}}, reference="v100")
+    job = TraceJob(1, 0.0, 1, model="R", steps=100)
+    (bid,) = to_bids([job], machines, replace(MINUTE, profiles=profiles), np.random.default_rng(1)).bids
+    assert [time * 60 for time in bid.worker_time] == [Fraction(1, 2), Fraction(1, 4)]
 
 
 @pytest.mark.parametrize("gpus", [1, 8, 20, 160])

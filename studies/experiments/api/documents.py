@@ -9,7 +9,7 @@ from studies.models import Experiment, Trace
 
 def trace_row(trace: Trace) -> Json:
     """A row of a list."""
-    names = ("id", "label", "source", "format", "sha256", "jobs", "malformed_lines")
+    names = ("id", "label", "source", "format", "kind", "sha256", "records", "malformed_lines")
     return {
         **{name: getattr(trace, name) for name in names},
         "owner": trace.owner.get_username(),
@@ -81,13 +81,16 @@ def run_full(results: Results, cell: Cell) -> Json:
 
 def results_document(results: Results) -> Json:
     """Means over seeds with intervals, and bounds."""
-    names = ("title", "unit", "better", "synthetic", "exact")
+    names = ("title", "unit", "better", "exact")
     return {
         "experiment": results.experiment.pk,
         "state": readings.progress_of(results.experiment).state,
         "notes": results.notes,
         "warnings": results.warnings,
-        "metrics": [{"name": name, **{key: getattr(metric, key) for key in names}} for name, metric in METRICS.items()],
+        "metrics": [
+            {"name": name, **{key: getattr(metric, key) for key in names}, "synthetic": _drawn(results, name)}
+            for name, metric in METRICS.items()
+        ],
         "rows": [
             {
                 "workload": results.workloads[row.workload],
@@ -108,6 +111,11 @@ def results_document(results: Results) -> Json:
             for row in results.bound_rows
         ],
     }
+
+
+def _drawn(results: Results, metric: str) -> bool:
+    """Whether it rests on what was drawn, of any workload."""
+    return any(results.is_synthetic(metric, number) for number in range(len(results.workloads)))
 
 
 def _interval(value: Interval | None) -> Json | None:

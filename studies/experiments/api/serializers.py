@@ -7,8 +7,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from auctions.api.bodies import Document, named
-from cluster.traces.formats import FORMATS
-from cluster.traces.records import TraceJob
+from cluster.traces.formats import FORMATS, KINDS
 from scheduling.registry import POLICIES
 from studies.experiments.metrics import METRICS
 from studies.experiments.wish import LARGEST_SEED, LONGEST_LABEL, MOST_POLICIES, MOST_SEEDS, MOST_WORKLOADS
@@ -18,7 +17,6 @@ from studies.work.rows import WorkState
 from studies.work.shapes import stage_field
 from studies.workloads.generators import GENERATORS
 
-FORMATS_OF_JOBS: Final = [name for name, one in FORMATS.items() if one.record is TraceJob]
 LONGEST_SOURCE: Final = 200
 
 
@@ -46,7 +44,8 @@ class TraceIn(Document):
     throughputs = serializers.CharField(
         required=False,
         allow_blank=True,
-        help_text="All of Gavel's file of throughputs (JSON), for a trace that says mini-batches and no durations.",
+        help_text="All of Gavel's file of throughputs (JSON), for a trace that says mini-batches and no durations; or "
+        "upload it as a trace of its own.",
     )
 
 
@@ -60,9 +59,12 @@ class TraceRow(Document):
     id = serializers.IntegerField(help_text="Names it in addresses.")
     label = _label()
     source = named(serializers.CharField(allow_blank=True, help_text="Name of the file."))
-    format = serializers.ChoiceField(FORMATS_OF_JOBS, help_text="Whose format it is.")
+    format = serializers.ChoiceField(list(FORMATS), help_text="Whose format it is.")
+    kind = serializers.ChoiceField(
+        list(KINDS), help_text="What it holds: jobs, or what they run on, or what tells more of them."
+    )
     sha256 = serializers.CharField(help_text="Of its text in UTF-8, hex.")
-    jobs = serializers.IntegerField(help_text="Lines that are jobs.")
+    records = serializers.IntegerField(help_text="Lines that are jobs, or what else it holds; entries of throughputs.")
     malformed_lines = serializers.IntegerField(help_text="Lines that are no record.")
     owner = serializers.CharField(help_text="Who uploaded it.")
     submitted_at = serializers.DateTimeField(help_text="Wall clock, ISO 8601.")
@@ -87,10 +89,20 @@ class FreeIn(serializers.JSONField):
 
 
 class WorkloadIn(Document):
-    trace = _whole("Number of a trace of yours. Or a generator.", 2**63 - 1)
-    gpus = _whole("Of a trace: so many GPUs, eight a server. Or a cluster.", MOST_GPUS)
+    trace = _whole("Number of a trace of yours that holds jobs. Or a generator.", 2**63 - 1)
+    gpus = _whole("Of a trace: so many GPUs, eight a server. Or a cluster, or machines.", MOST_GPUS)
     apart = _yes("With GPUs: parameter servers on servers of their own, as OASiS wants them.")
     cluster = serializers.CharField(required=False, help_text="Of a trace: the servers of this cluster, as of now.")
+    machines = _whole("Of a trace: number of one that holds machines, which are the servers.", 2**63 - 1)
+    step_times = _whole(
+        "Of a trace: number of one that holds step times (Sia) or throughputs (Gavel), for jobs that say none.",
+        2**63 - 1,
+    )
+    batch = _whole("With step times of Sia: samples on each GPU; the most that were measured.", 10**9)
+    quotas = _whole(
+        "Of a trace that names no tenants: number of one that holds quotas; each job's tenant is drawn by them.",
+        2**63 - 1,
+    )
     slot_s = _whole("Of a trace: seconds of a slot; 600, or the cluster's.", 10**9)
     horizon = _whole("Of a trace: slots that can be planned; twice the longest run, or the cluster's.", LONGEST_HORIZON)
     jobs = _whole("Of a trace: only the first so many rows.", 10**9)
@@ -153,6 +165,9 @@ class WorkloadOut(Document):
     source = named(serializers.DictField(help_text="All it takes to draw it again, but for a trace's text."))
     trace = serializers.IntegerField(required=False, help_text="Number of the trace, of which `sha256` is the hash.")
     sha256 = serializers.CharField(required=False, help_text="Of the trace's text.")
+    machines = serializers.IntegerField(required=False, help_text="Number of the trace whose machines the servers are.")
+    step_times = serializers.IntegerField(required=False, help_text="Number of the trace that step times are of.")
+    quotas = serializers.IntegerField(required=False, help_text="Number of the trace by which tenants are drawn.")
 
 
 class PolicyOut(Document):

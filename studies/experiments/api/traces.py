@@ -48,7 +48,7 @@ class NewestFirst(BidPages):
 
 
 class Traces(ApiView):
-    """Public traces of jobs."""
+    """Public traces: jobs, and what goes with them."""
 
     parser_classes = (InstanceParser, CsvParser)
     body_limit_bytes = settings.PLAN_BODY_LIMIT_BYTES

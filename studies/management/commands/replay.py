@@ -7,9 +7,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from cluster.models import Cluster
-from cluster.traces.formats import FORMATS, open_trace
-from cluster.traces.gavel import throughputs
-from cluster.traces.records import Machine, TraceJob
+from cluster.traces.formats import One, Trace, formats_of, open_trace
+from cluster.traces.records import Machine, Quota, Record, StepTime, Throughput, TraceJob
 from scheduling import kernels
 from scheduling.arrays import Json
 from scheduling.decision import canonical
@@ -19,10 +18,13 @@ from scheduling.registry import POLICIES, make_policy
 from studies.replays.report import Report
 from studies.traces.clusters import source_on
 from studies.traces.machines import machine_cluster
+from studies.traces.profiles import StepTimes
 from studies.traces.source import SLOT_S, TraceSource
+from studies.traces.tenants import shares_of
 from studies.workloads.workload import run
 
 BAR = 40
+MEASURED: tuple[type[Record], ...] = (StepTime, Throughput)
 LARGEST_SEED = 10**9
 
 
@@ -33,7 +35,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """The trace, the policy and the cluster."""
-        jobs = ", ".join(name for name, one in FORMATS.items() if one.record is TraceJob)
+        jobs, quotas = ", ".join(formats_of("jobs")), ", ".join(formats_of("quotas"))
         parser.add_argument("trace", type=Path, help=f"a file of jobs; known by its first line: {jobs}")
         parser.add_argument("--policy", default="fifo", help=f"one of {', '.join(sorted(POLICIES))}")
         parser.add_argument(
@@ -42,16 +44,20 @@ class Command(BaseCommand):
         where = parser.add_mutually_exclusive_group(required=True)
         where.add_argument("--cluster", help="the name of a cluster of this installation")
         where.add_argument("--gpus", type=int, help="so many GPUs, eight a server")
-        kinds = ", ".join(name for name, one in FORMATS.items() if one.record is Machine)
-        where.add_argument("--machines", type=Path, help=f"a file of machines; known by its first line: {kinds}")
+        machines = ", ".join(formats_of("machines"))
+        where.add_argument("--machines", type=Path, help=f"a file of machines; known by its first line: {machines}")
         parser.add_argument("--apart", action="store_true", help="parameter servers on servers of their own (OASiS)")
         parser.add_argument("--slot", type=int, help=f"seconds (default {SLOT_S}, or the cluster's)")
         parser.add_argument("--horizon", type=int, help="slots (default twice the longest run, or the cluster's)")
         parser.add_argument("--ring", action="store_true", help="jobs exchange gradients in rings")
         parser.add_argument("--elastic", action="store_true", help="jobs can use twice the GPUs they had")
+        measured = ", ".join(formats_of("step_times", "throughputs"))
         parser.add_argument(
-            "--throughputs", type=Path, help="Gavel's measured throughputs, for traces without durations"
-        )
+            *("--step-times", "--throughputs"), type=Path, dest="step_times",
+            help=f"a file of measured step times, for traces that say none; known by its first line: {measured}",
+        )  # fmt: skip
+        parser.add_argument("--batch", type=int, help="samples on each GPU in Sia's step times (default: the most)")
+        parser.add_argument("--quotas", type=Path, help=f"draw tenants, where a trace says none, by these: {quotas}")
         parser.add_argument("--reference", default="v100", help="the GPU of worker types that were not measured")
         parser.add_argument("--seed", type=int, default=1, help="of values and targets")
         parser.add_argument("--jobs", type=int, help="only the first so many rows")
@@ -70,11 +76,10 @@ class Command(BaseCommand):
             self.stdout.write(line)
 
     def _report(self, options: dict[str, Any]) -> Report:
-        trace = open_trace(options["trace"], TraceJob)
-        for row in trace.malformed:
-            self.stderr.write(f"{trace.source} {row}")
+        trace = self._read(options["trace"], TraceJob)
         policy = make_policy(options["policy"], _parameters(options["set"]))
         source = self._source(options)
+        source.check(trace.rows)
         seed = check_integer("--seed", options["seed"], low=0, high=LARGEST_SEED)
         workload = source.draw(trace, seed)
         for row in workload.jobs.refused:
@@ -88,19 +93,40 @@ class Command(BaseCommand):
 
     def _source(self, options: dict[str, Any]) -> TraceSource:
         common = {name: options[name] for name in ("apart", "jobs", "ring", "elastic", "reference", "horizon")}
+        common |= self._beside(options)
         if options["cluster"] is not None:
             cluster = Cluster.objects.filter(name=options["cluster"]).first()
             if cluster is None:
                 raise CommandError(f"no cluster named {options['cluster']!r}", returncode=2)
-            return _measured(source_on(cluster, slot_s=options["slot"], **common), options)
+            return source_on(cluster, slot_s=options["slot"], **common)
         common["slot_s"] = SLOT_S if options["slot"] is None else options["slot"]
         if options["machines"] is None:
-            return _measured(TraceSource(gpus=options["gpus"], **common), options)
-        listed = open_trace(options["machines"], Machine)
-        for row in listed.malformed:
-            self.stderr.write(f"{listed.source} {row}")
-        there = machine_cluster(listed.rows)
-        return _measured(TraceSource(inventory=there, cluster=listed.source, **common), options)
+            return TraceSource(gpus=options["gpus"], **common)
+        listed = self._read(options["machines"], Machine)
+        return TraceSource(inventory=machine_cluster(listed.rows), cluster=listed.source, **common)
+
+    def _beside(self, options: dict[str, Any]) -> dict[str, Any]:
+        """What further files say about the trace's jobs."""
+        found: dict[str, Any] = {}
+        if options["step_times"] is not None:
+            measured = self._read(options["step_times"], *MEASURED)
+            batch = None if options["batch"] is None else check_integer("batch", options["batch"], low=1)
+            found["step_times"] = StepTimes.of(measured.rows, batch=batch)
+        elif options["batch"] is not None:
+            raise CommandError("--batch: expected --step-times beside it", returncode=2)
+        if options["quotas"] is not None:
+            found["shares"] = shares_of(self._read(options["quotas"], Quota).rows)
+        return found
+
+    def _read(self, path: Path, *kinds: type[One]) -> Trace[One]:
+        """All that a file says, if it holds one of these; its malformed lines are told."""
+        try:
+            trace = open_trace(path, *kinds)
+        except SchedulingError as error:
+            raise CommandError(f"{path}: {error}", returncode=2) from None
+        for row in trace.malformed:
+            self.stderr.write(f"{trace.source} {row}")
+        return trace
 
     def _progress(self, done: int, total: int) -> None:
         """A bar, where somebody looks: not into files and pipes."""
@@ -125,13 +151,3 @@ def _parameters(pairs: list[str]) -> Json:
         except (ValueError, RecursionError):
             parameters[name] = text
     return parameters
-
-
-def _measured(source: TraceSource, options: dict[str, Any]) -> TraceSource:
-    path: Path | None = options["throughputs"]
-    if path is None:
-        return source
-    try:
-        return source.measured(throughputs(path.read_text(encoding="utf-8")))
-    except UnicodeDecodeError:
-        raise CommandError(f"{path}: expected UTF-8 text", returncode=2) from None

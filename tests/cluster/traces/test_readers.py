@@ -44,6 +44,13 @@ def test_a_cell_of_very_many_digits_is_refused_at_once() -> None:
     assert process_time() - began < 5, "each digit is looked at once: a tenth as many took minutes"
 
 
+@pytest.mark.parametrize("cell", ["1e300", "1e999", "-3", "0", "1.5", "x"])
+def test_a_whole_number_out_of_range_is_told_what_it_may_be(cell: str) -> None:
+    (row,) = read_trace([PHILLY, f"2017-10-01 00:00:00,60.0,{cell},60.0,a"], TraceJob).malformed
+    expected = "1 to 10000" if cell not in ("1e999", "1.5", "x") else "a whole number"
+    assert row.message.startswith(f"expected {expected}, got ")
+
+
 def test_a_gavel_line_says_steps_and_no_duration() -> None:
     (job,) = gavel.read([GAVEL])
     assert job == TraceJob(1, 60.0, 4, model="ResNet-18 (batch size 16)", steps=1000, weight=2.0, slo=1.5)
@@ -152,7 +159,7 @@ def test_an_unknown_format_is_refused_and_the_known_are_listed(first: str) -> No
 
 
 def test_a_trace_of_something_else_is_refused() -> None:
-    with pytest.raises(UnknownFormat, match="TraceJob"):
+    with pytest.raises(UnknownFormat, match=r"expected jobs, the file holds machines \(Alibaba PAI"):
         read_trace(["m,V100,96,512,8"], TraceJob)
 
 

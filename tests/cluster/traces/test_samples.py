@@ -6,7 +6,7 @@ import pytest
 
 from cluster.traces import gavel
 from cluster.traces.formats import FORMATS, open_trace, recognise
-from cluster.traces.records import Machine, Quota, StepTime, TraceJob
+from cluster.traces.records import Machine, Quota, StepTime, Throughput, TraceJob
 from tests import traces
 
 JOBS = [
@@ -41,6 +41,10 @@ def test_gavels_throughputs_are_those_without_a_neighbour() -> None:
     assert table["k80"]["ResNet-18 (batch size 16)", 1] == pytest.approx(4.907044539018749)
     # No GPU type is measured for every model and scale; each measurement is a number.
     assert all(rate >= 0 for rows in table.values() for rate in rows.values())
+    entries = open_trace(traces.THROUGHPUTS, Throughput).rows
+    assert {(row.gpu_type, row.model, row.gpus): row.per_s for row in entries} == {
+        (gpu_type, *key): rate for gpu_type, rows in table.items() for key, rate in rows.items()
+    }
     named = {row.model for row in open_trace(traces.gavel("msr_seed0_ee9e8c"), TraceJob).rows}
     assert named <= {model for model, gpus in table["v100"] if gpus == 1}
 

@@ -12,6 +12,7 @@ from rest_framework.test import APIClient
 from studies.experiments.metrics import METRICS
 from studies.models import Run
 from studies.work.rows import WorkState
+from tests import traces
 from tests.auctions.worlds import make_user
 from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
 from tests.studies.experiments.here import compute_here
@@ -38,7 +39,7 @@ def test_a_trace_is_uploaded_as_json_and_as_it_is_and_kept_once(api: APIClient) 
     again = api.post(f"{TRACES}?label=other", f"{PHILLY_HEAD}oops\n", content_type="text/csv")
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.json() == again.json() == api.get(first["Location"]).json()
-    assert (first.json()["jobs"], first.json()["malformed"][0]["line"]) == (40, 42)
+    assert (first.json()["records"], first.json()["malformed"][0]["line"]) == (40, 42)
     assert [row["label"] for row in api.get(TRACES).json()["results"]] == ["a day"]
     assert api.delete(first["Location"]).status_code == 204
     assert api.get(first["Location"]).status_code == 404
@@ -47,6 +48,8 @@ def test_a_trace_is_uploaded_as_json_and_as_it_is_and_kept_once(api: APIClient) 
 def test_bytes_that_are_no_text_are_refused_by_their_line(api: APIClient) -> None:
     answer = api.post(TRACES, PHILLY_HEAD.encode() + b"caf\xe9\n", content_type="text/csv")
     assert refused(answer) == {"body": "not UTF-8 in line 42"}
+    answer = api.post(TRACES, f"{PHILLY_HEAD}\0\n", content_type="text/csv")
+    assert refused(answer)["body"].endswith("holds a character that cannot be stored in line 42")
 
 
 def test_throughputs_come_with_a_trace_and_make_it_another(api: APIClient) -> None:
@@ -56,6 +59,31 @@ def test_throughputs_come_with_a_trace_and_make_it_another(api: APIClient) -> No
     assert (plain.status_code, first.status_code, again.status_code) == (201, 201, 200)
     assert (plain.json()["gpu_types"], first.json()["gpu_types"]) == ([], ["k80"])
     assert plain.json()["id"] != first.json()["id"] == again.json()["id"]
+
+
+def test_machines_and_throughputs_are_uploaded_by_themselves_and_named(api: APIClient) -> None:
+    def sent(text: str) -> Any:
+        answer = api.post(TRACES, text, content_type="text/csv")
+        assert answer.status_code == 201, answer.content
+        return answer.json()
+
+    jobs = sent(traces.gavel("artifact_evaluation").read_text())
+    table, machines = sent(traces.THROUGHPUTS.read_text()), sent("m1,V100,96,512,8\nm2,P100,64,512,2\n")
+    assert [(row["kind"], row["format"]) for row in (jobs, table, machines)] == [
+        ("jobs", "gavel"), ("throughputs", "gavel_throughputs"), ("machines", "pai")
+    ]  # fmt: skip
+    assert (jobs["records"], machines["records"]) == (15, 2)
+    workload = {"trace": jobs["id"], "machines": machines["id"]}
+    body = matrix(workloads=[workload], policies=[{"name": "fifo"}], seeds=[1], bound=False)
+    wrong = refused(api.post(EXPERIMENTS, body, format="json"))
+    assert "upload Gavel's throughputs, too, and name them as step_times" in wrong["workloads[0].trace"]
+    workload["step_times"] = table["id"]
+    answer = api.post(EXPERIMENTS, body, format="json")
+    assert answer.status_code == 202, answer.content
+    assert compute_here() == 1
+    run = api.get(f"{answer['Location']}/runs/1").json()
+    assert set(run["outcome"]["outcome"]["utilisation"]) == {"gpu-V100", "gpu-P100", "vcpu", "memory_gb"}
+    assert run["outcome"]["outcome"]["jobs"]["done"] == 15
 
 
 @pytest.mark.parametrize(
@@ -68,6 +96,8 @@ def test_throughputs_come_with_a_trace_and_make_it_another(api: APIClient) -> No
         ({"text": PHILLY_HEAD, "source": "x" * 201}, "source"),
         ({"text": PHILLY_HEAD, "throughputs": {"k80": {}}}, "throughputs"),
         ({"text": PHILLY_HEAD, "throughputs": '{"k80": 1}'}, "throughputs.k80"),
+        ({"text": "m1,V100,96,512,8\n", "throughputs": '{"k80": {}}'}, "throughputs"),
+        ({"text": '{"k80": 1}'}, "text"),
         ({"text": PHILLY_HEAD, "surprise": 1}, "surprise"),
     ],
 )

@@ -11,6 +11,7 @@ from cluster.demo.gpu_servers import gpu_servers_document
 from cluster.documents import import_cluster
 from scheduling.errors import InvalidField
 from studies.experiments import asking
+from studies.experiments.traced import FILES
 from studies.experiments.wish import TraceFinder, Wish
 from studies.models import Experiment, Run, Trace
 from studies.traces import upload
@@ -129,6 +130,60 @@ def test_what_is_wrong_with_step_times_is_named(alice: User) -> None:
     assert asked(alice, matrix(workloads=[{"trace": measured.pk, "gpus": 8, "reference": "k80"}])).pk
 
 
+MACHINES = "m1,V100,96,512,8\nm2,T4,96,512,lots\nm3,CPU,64,512,0\n"
+GPU_LESS = "m3,CPU,64,512,0\n"
+SIA = "placement,local_bsz,step_time,sync_time\n1,32,0.4,0.1\n4,32,0.5,0.2\n"
+QUOTAS = "date,a,b,total\n2020-04-01,8,24,32\n"
+THROUGHPUTS = '{"v100": {"(\'M\', 1)": {"null": 2}}}'
+
+
+@pytest.mark.parametrize(
+    ("more", "field", "words"),
+    [
+        ({"machines": MACHINES, "gpus": 8}, "gpus", "either a number of GPUs, or a cluster, or machines"),
+        ({"machines": MACHINES, "cluster": "lab"}, "machines", "and not both"),
+        ({"machines": MACHINES, "apart": True}, "apart", "are what they are"),
+        ({"machines": GPU_LESS}, "machines", "at least one with GPUs"),
+        ({"machines": PHILLY_HEAD}, "machines", "expected machines, trace 1 holds jobs"),
+        ({"machines": "1"}, "machines", "expected a whole number"),
+        ({"machines": 999}, "machines", "there is no trace 999 of yours"),
+        ({"trace": MACHINES, "gpus": 8}, "trace", "expected jobs, trace"),
+        ({"step_times": QUOTAS, "gpus": 8}, "step_times", "expected step_times or throughputs, trace"),
+        ({"step_times": THROUGHPUTS, "gpus": 8}, "step_times", "no line of the trace names one of the models"),
+        ({"step_times": THROUGHPUTS, "gpus": 8, "batch": 3}, "batch", "a batch size of their own"),
+        ({"step_times": SIA, "gpus": 8, "batch": 0}, "batch", "expected 1 to"),
+        ({"step_times": SIA, "gpus": 8, "reference": "v100"}, "reference", "no throughputs are beside this trace"),
+        ({"gpus": 8, "batch": 3}, "batch", "expected step times beside it"),
+        ({"quotas": QUOTAS, "gpus": 8}, "quotas", "where a trace names none; this one does"),
+    ],
+)
+def test_what_is_wrong_with_files_beside_a_trace_is_named(alice: User, more: Any, field: str, words: str) -> None:
+    import_cluster(gpu_servers_document(np.random.default_rng(1), name="lab"))
+    jobs = uploaded(alice)
+
+    def number(name: str, value: Any) -> Any:
+        is_file = name in ("trace", *FILES) and isinstance(value, str) and len(value) > 1
+        return upload.keep(alice, value, label="", source="")[0].pk if is_file else value
+
+    workload = {"trace": jobs.pk, **{name: number(name, value) for name, value in more.items()}}
+    with pytest.raises(InvalidField) as refused:
+        asked(alice, matrix(workloads=[workload]))
+    assert refused.value.field == f"workloads[0].{field}"
+    assert words.replace("trace 1 ", f"trace {jobs.pk} ") in refused.value.problem
+
+
+def test_the_machines_of_a_trace_are_servers_and_stay_while_they_are_named(alice: User) -> None:
+    listed, _ = upload.keep(alice, MACHINES, label="", source="spec.csv")
+    assert (listed.kind, listed.records, listed.malformed_lines) == ("machines", 2, 1)
+    workload = {"trace": uploaded(alice).pk, "machines": listed.pk}
+    (kept,) = asked(alice, matrix(workloads=[workload])).matrix["workloads"]
+    assert kept["machines"] == listed.pk
+    assert kept["title"] == "forty jobs on spec.csv (1 line malformed)"
+    assert TraceSource.from_json(kept["source"]).servers().servers == ("m1-0", "m3-1")
+    with pytest.raises(WrongState):
+        upload.delete(listed)
+
+
 def test_a_policy_that_runs_no_rings_is_refused_for_them(alice: User) -> None:
     body = matrix(workloads=[{"trace": uploaded(alice).pk, "gpus": 8, "ring": True}])
     with pytest.raises(InvalidField, match="dps runs no jobs of kind ring"):
@@ -180,7 +235,7 @@ def test_a_trace_is_kept_once_with_what_is_wrong_in_it_by_line(alice: User) -> N
     again, new_again = upload.keep(alice, text, label="b", source="q.csv")
     assert (new, new_again) == (True, False)
     assert trace == again
-    assert (trace.format, trace.jobs, trace.malformed_lines) == ("philly", 40, 1)
+    assert (trace.format, trace.records, trace.malformed_lines) == ("philly", 40, 1)
     assert trace.malformed[0]["line"] == 42
 
 

@@ -3,7 +3,9 @@
 import json
 from datetime import timedelta
 from io import StringIO
+from pathlib import Path
 from time import monotonic
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -116,6 +118,40 @@ def test_a_gavel_trace_with_its_throughputs_runs_as_the_command_runs_it(alice: U
     assert whole is not None
     assert whole["outcome"] == json.loads(told.getvalue())["outcome"]
     assert whole["outcome"]["jobs"]["done"] == 15
+
+
+def test_files_beside_a_trace_make_it_what_the_command_makes_of_them(alice: User) -> None:
+    root = traces.ROOT
+    gavel, tiresias = traces.gavel("artifact_evaluation"), root / "tiresias"
+    sia, quotas = root / "sia/step_times/bert/placements-aws.csv", root / "helios/Earth_gpu_number.csv"
+    cases: list[tuple[Path, dict[str, Any], str]] = [
+        (tiresias / "60_job.csv", {"machines": tiresias / "n32g4.csv", "quotas": quotas}, "tenant"),
+        (gavel, {"gpus": 16, "step_times": traces.THROUGHPUTS, "reference": "p100"}, "value"),
+        (traces.PHILLY_DAY, {"gpus": 16, "step_times": sia, "batch": 8, "jobs": 40}, "value"),
+    ]
+    for path, options, drawn in cases:
+        told = StringIO()
+        arguments = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+        call_command("replay", str(path), *arguments, "--policy=fifo", "--seed=3", "--json", stdout=told)
+        numbers = {name: _kept(alice, value) for name, value in options.items()}
+        body = matrix(workloads=[{"trace": _kept(alice, path), **numbers}],
+                      policies=[{"name": "fifo"}], seeds=[3], bound=False)  # fmt: skip
+        experiment = asked(alice, body)
+        assert compute_here() == 1
+        (cell,) = readings.results_of(experiment).cells
+        whole, document = readings.outcome_of(cell.run), json.loads(told.getvalue())
+        assert whole is not None, cell.run.error
+        assert whole["outcome"] == document["outcome"]
+        assert drawn in whole["workload"]["synthetic"] == document["synthetic"]
+        assert readings.results_of(experiment).is_synthetic("fairness", 0) == (drawn == "tenant")
+        assert ("tenants synthetic" in whole["workload"]["note"]) == (drawn == "tenant")
+
+
+def _kept(owner: User, value: Any) -> Any:
+    """The number of a file, once it is uploaded; other values as they are."""
+    if not isinstance(value, Path):
+        return value
+    return keep(owner, value.read_text(), label="", source=value.name)[0].pk
 
 
 def test_a_run_that_a_worker_gives_back_while_it_is_cancelled_is_cancelled(alice: User) -> None:

@@ -1,0 +1,137 @@
+"""A workload of a trace as a request says it: whose jobs, on which servers, and what was measured beside it."""
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from cluster.models import Cluster
+from cluster.traces.records import Machine, Quota
+from scheduling.arrays import Json
+from scheduling.errors import InvalidField
+from scheduling.fields import check_integer, check_object, shown
+from studies.models import Trace
+from studies.traces.clusters import source_on
+from studies.traces.machines import machine_cluster
+from studies.traces.profiles import StepTimes
+from studies.traces.reading import read_any, read_text
+from studies.traces.source import TraceSource
+from studies.traces.tenants import shares_of
+
+GAVEL: Final = "gavel"
+OF_SOURCE: Final = ("gpus", "apart", "slot_s", "horizon", "jobs", "ring", "elastic", "reference")
+"""Keys that are fields of a `TraceSource`."""
+FILES: Final[Mapping[str, tuple[str, ...]]] = {
+    "machines": ("machines",),
+    "step_times": ("step_times", "throughputs"),
+    "quotas": ("quotas",),
+}
+"""Keys that are numbers of further traces, and what those may hold."""
+
+
+class Finder(Protocol):
+    """Finds traces for whoever asks."""
+
+    def __call__(self, where: str, number: object, *kinds: str) -> Trace:
+        """The trace of this number, which holds one of these; raises InvalidField."""
+
+
+def traced_workload(where: str, document: object, traces: Finder) -> tuple[Json, list[Trace]]:
+    """The workload as experiments keep it, and all traces it was read from; raises InvalidField naming what is wrong.
+
+    Servers, step times and quotas are kept as they are now: of the traces only the jobs are read again by its runs.
+    """
+    row = check_object(where, document, required=["trace"], optional=[*OF_SOURCE, "cluster", "batch", *FILES])
+    row = {name: value for name, value in row.items() if value is not None}
+    trace = traces(f"{where}.trace", row.get("trace"), "jobs")
+    files = {name: traces(f"{where}.{name}", row[name], *kinds) for name, kinds in FILES.items() if name in row}
+    try:
+        source = _source(row, files)
+        _check_step_times(trace, source, given="reference" in row)
+        if "step_times" in files or "quotas" in files:
+            source.check(read_text(trace.text).rows)
+    except InvalidField as error:
+        raise InvalidField(f"{where}.{error.field}", error.problem) from None
+    kept = {
+        "title": _title(trace, source, files),
+        "source": source.to_json(),
+        "trace": trace.pk,
+        "sha256": trace.sha256,
+    }
+    return kept | {name: one.pk for name, one in files.items()}, [trace, *files.values()]
+
+
+def _source(row: Json, files: Mapping[str, Trace]) -> TraceSource:
+    """How its lines are read, and on which servers."""
+    options: dict[str, Any] = {name: row[name] for name in OF_SOURCE if name in row}
+    if "step_times" in files:
+        options["step_times"] = _step_times(files["step_times"], row.get("batch"))
+    elif "batch" in row:
+        raise InvalidField("batch", "expected step times beside it")
+    if "quotas" in files:
+        options["shares"] = shares_of([one for one in _records(files["quotas"]) if isinstance(one, Quota)])
+    if "cluster" in row:
+        cluster = _cluster(row["cluster"])
+        _no_gpus(row)
+        if "machines" in files:
+            raise InvalidField("machines", "expected a cluster, or machines, and not both")
+        return _on_cluster(cluster, options)
+    if "machines" in files:
+        _no_gpus(row)
+        machines = [one for one in _records(files["machines"]) if isinstance(one, Machine)]
+        return TraceSource(inventory=machine_cluster(machines), cluster=_name(files["machines"]), **options)
+    return TraceSource(**options)
+
+
+def _step_times(trace: Trace, batch: object) -> StepTimes:
+    if batch is not None:
+        batch = check_integer("batch", batch, low=1)
+    return StepTimes.of(_records(trace), batch=batch)
+
+
+def _records(trace: Trace) -> tuple[Any, ...]:
+    return read_any(trace.text, trace.kind).rows
+
+
+def _no_gpus(row: Json) -> None:
+    if "gpus" in row:
+        raise InvalidField("gpus", "expected either a number of GPUs, or a cluster, or machines")
+
+
+def _check_step_times(trace: Trace, source: TraceSource, *, given: bool) -> None:
+    """How long a job takes must be known, and the GPU that it is known for."""
+    beside = source.step_times
+    if beside == StepTimes() and trace.throughputs is not None:
+        beside = StepTimes(trace.throughputs)
+    beside.by_model(source.reference)
+    if given and not beside.throughputs:
+        raise InvalidField("reference", "no throughputs are beside this trace")
+    if trace.format == GAVEL and not beside.throughputs:
+        problem = "its lines say mini-batches and no durations: upload Gavel's throughputs, too, and name them"
+        raise InvalidField("trace", f"{problem} as step_times")
+
+
+def _cluster(name: object) -> Cluster:
+    cluster = Cluster.objects.filter(name=name).first() if isinstance(name, str) else None
+    if cluster is None:
+        raise InvalidField("cluster", f"there is no cluster {shown(name)}")
+    return cluster
+
+
+def _on_cluster(cluster: Cluster, options: Json) -> TraceSource:
+    more = {name: value for name, value in options.items() if name not in ("slot_s", "horizon")}
+    slot_s = options.get("slot_s")
+    if slot_s is not None:
+        check_integer("slot_s", slot_s, low=1)
+    return source_on(cluster, slot_s=slot_s, horizon=options.get("horizon"), **more)
+
+
+def _name(trace: Trace) -> str:
+    """What it is called, and that some of it was left out."""
+    lines = trace.malformed_lines
+    return f"{trace} ({lines:,} {'line' if lines == 1 else 'lines'} malformed)" if lines else str(trace)
+
+
+def _title(trace: Trace, source: TraceSource, files: Mapping[str, Trace]) -> str:
+    first = "" if source.jobs is None else f", first {source.jobs} jobs"
+    steps = f", step times of {_name(files['step_times'])}" if "step_times" in files else ""
+    tenants = f", tenants by {_name(files['quotas'])}" if "quotas" in files else ""
+    return f"{trace}{first} on {source.place}{steps}{tenants}"
