@@ -24,7 +24,7 @@ def read(lines: Iterable[str]) -> Iterator[Quota | Malformed]:
         day = _day(cells[0])
         gpus = [whole(name, cell, high=10**6) for name, cell in zip(tenants, cells[1:], strict=False)]
         if whole("total", cells[-1]) != sum(gpus):
-            raise InvalidField("total", f"expected the sum {sum(gpus)} of the tenants' GPUs, got {cells[-1]}")
+            raise InvalidField("total", f"expected the sum {sum(gpus)} of the tenants' GPUs, got {shown(cells[-1])}")
         once("date", day, seen, line)
         for tenant, count in zip(tenants, gpus, strict=True):
             yield Quota(line, day, tenant, count)

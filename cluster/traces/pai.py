@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from cluster.traces.cells import each, expect, once, whole
 from cluster.traces.records import Machine, Malformed
 from scheduling.errors import InvalidField
+from scheduling.fields import shown
 
 COLUMNS = ("machine", "gpu_type", "cap_cpu", "cap_mem", "cap_gpu")
 
@@ -28,5 +29,7 @@ def _machine(line: int, cells: list[str]) -> Machine:
             raise InvalidField(column, "expected a name")
     cpus, memory, gpus = (whole(column, cell, high=10**6) for column, cell in zip(COLUMNS[2:], cells[2:], strict=True))
     if (cells[1] == "CPU") != (gpus == 0):
-        raise InvalidField("cap_gpu", f"expected GPUs exactly where gpu_type is not CPU, got {gpus} of {cells[1]}")
+        raise InvalidField(
+            "cap_gpu", f"expected GPUs exactly where gpu_type is not CPU, got {gpus} of {shown(cells[1])}"
+        )
     return Machine(line, cells[0], cells[1], cpus=cpus, memory_gb=memory, gpus=gpus)

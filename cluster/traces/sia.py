@@ -11,6 +11,8 @@ from scheduling.errors import InvalidField
 from scheduling.fields import shown
 
 PLACEMENTS = ("placement", "local_bsz", "step_time", "sync_time")
+MOST_NODES = 100
+"""Of a measurement, six times as many as there are: each is a number in it, and a short line may name any number."""
 SCALABILITY = ("num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time")
 
 
@@ -33,19 +35,19 @@ def read(lines: Iterable[str]) -> Iterator[StepTime | Malformed]:
             real("sync_time", sync_s),
         )
         if measured.sync_s >= measured.step_s:
-            raise InvalidField("sync_time", f"expected less than step_time = {step_s}, of which it is a part")
+            raise InvalidField("sync_time", f"expected less than step_time = {shown(step_s)}, of which it is a part")
         yield measured
 
     return each(rest, step, first=2)
 
 
 def _digits(text: str) -> tuple[int, ...]:
-    if not (text.isascii() and text.isdecimal()) or "0" in text or len(text) > 100:
+    if not (text.isascii() and text.isdecimal()) or "0" in text or len(text) > MOST_NODES:
         raise InvalidField("placement", f"expected GPUs per node as digits above 0, got {shown(text)}")
     return tuple(int(digit) for digit in text)
 
 
 def _nodes(nodes: str, replicas: str) -> tuple[int, ...]:
-    count = whole("num_nodes", nodes, low=1, high=LARGEST_GPUS)
+    count = whole("num_nodes", nodes, low=1, high=MOST_NODES)
     gpus = whole("num_replicas", replicas, low=count, high=LARGEST_GPUS)
     return tuple(gpus // count + (node < gpus % count) for node in range(count))

@@ -13,6 +13,8 @@ LINK_MBPS = Fraction(10_000)
 """Of a worker and of a parameter server: one PS serves as many workers as have to reach it over the network."""
 MOST_SERVERS = 10_000
 """Of a trace: five times as many as PAI's."""
+MOST_KINDS = 50
+"""Of GPUs: ten times as many as PAI's. Each is a resource of every server."""
 PSS = 12
 """Parameter servers for each GPU: 96 a server, as in `studies/workloads/preemptive.py`. Jobs in queues keep theirs."""
 
@@ -53,7 +55,7 @@ def machine_cluster(machines: Iterable[Machine]) -> Inventory:
     Raises
     ------
     InvalidField
-        If no machine has a GPU, or there are more than MOST_SERVERS.
+        If no machine has a GPU, or there are more than MOST_SERVERS or MOST_KINDS.
     """
     machines = list(machines)
     count = sum(row.count for row in machines)
@@ -63,6 +65,8 @@ def machine_cluster(machines: Iterable[Machine]) -> Inventory:
     kinds = sorted({row.gpu_type or "gpu" for row in rows if row.gpus})
     if not kinds:
         raise InvalidField("machines", "expected at least one with GPUs")
+    if len(kinds) > MOST_KINDS:
+        raise InvalidField("machines", f"expected at most {MOST_KINDS} types of GPU, got {len(kinds):,}")
     capacity = np.zeros((len(rows), len(kinds) + 2), dtype=np.int64)
     for s, row in enumerate(rows):
         capacity[s, -2:] = row.cpus, row.memory_gb

@@ -31,6 +31,8 @@ class Profile:
                 raise InvalidField(name, f"expected more than 0, got {getattr(self, name)}")
 
 
+MOST_COUNTS = 200
+"""Numbers of GPUs that a file has step times of; Sia's have 16 at most."""
 DECLARED = Profile(step_s=Fraction(1, 2), sync_s=Fraction(1, 50))
 """For traces that name no model. Only the ratio to the run time matters, and 0.52 s is far below a slot."""
 
@@ -73,7 +75,7 @@ class StepTimes:
         Raises
         ------
         InvalidField
-            If a batch is given for a table that has each model with its own.
+            If a batch is given for a table that has each model with its own, or there are more than MOST_COUNTS.
         """
         steps = [row for row in rows if isinstance(row, StepTime)]
         if batch is not None and not steps:
@@ -83,8 +85,12 @@ class StepTimes:
             if isinstance(row, Throughput) and row.gpus == 1:
                 rates.setdefault(row.gpu_type, {})[row.model] = row.per_s
         largest = max((row.batch for row in steps), default=1) if batch is None else batch
-        counts = sorted({sum(row.placement) for row in steps})
-        best = [(gpus, nearest(steps, gpus=gpus, batch=largest)) for gpus in counts]
+        alike: dict[int, list[StepTime]] = {}
+        for row in steps:
+            alike.setdefault(sum(row.placement), []).append(row)
+        if len(alike) > MOST_COUNTS:
+            raise InvalidField("step_times", f"expected at most {MOST_COUNTS} numbers of GPUs, got {len(alike):,}")
+        best = [(gpus, nearest(some, gpus=gpus, batch=largest)) for gpus, some in sorted(alike.items())]
         return cls(rates, tuple((gpus, row.step_s, row.sync_s) for gpus, row in best))
 
     def by_model(self, reference: str) -> dict[str, Profile]:

@@ -48,7 +48,7 @@ def test_a_trace_is_fed_and_its_malformed_rows_are_told(tmp_path: Path, make_tab
     make_tables(python_env(tmp_path))
     trace = tmp_path / "small.csv"
     heading = "timestamp,duration,num_gpus,gpu_time,cluster\n"
-    trace.write_text(heading + ROW.format(0) + "nonsense\n" + ROW.format(30))
+    trace.write_text("\ufeff" + heading + ROW.format(0) + "nonsense\n" + ROW.format(30))
     done = demo(tmp_path, "--once", "--trace", str(trace), "--port", str(free_port()))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "line 3 is no job" in done.stdout

@@ -246,6 +246,13 @@ def test_more_machines_than_may_be_are_refused_before_they_fill_the_memory() -> 
         machine_cluster([Machine(1, "m", "", 96, 512, 8, count=10**12)])
 
 
+def test_more_types_and_counts_than_may_be_are_refused_before_they_fill_the_memory() -> None:
+    with pytest.raises(InvalidField, match="machines: expected at most 50 types of GPU, got 51"):
+        machine_cluster([Machine(1 + i, f"m{i}", f"T{i}", 96, 512, 8) for i in range(51)])
+    with pytest.raises(InvalidField, match="step_times: expected at most 200 numbers of GPUs, got 201"):
+        StepTimes.of([StepTime(2 + i, (1 + i,), 32, 0.5, 0.1) for i in range(201)])
+
+
 def test_the_whole_philly_day_becomes_bids() -> None:
     rows = open_trace(traces.PHILLY_DAY, TraceJob).rows
     found = mapped(*rows, rules=Rules(slot_s=600))

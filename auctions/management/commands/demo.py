@@ -145,7 +145,7 @@ class Command(BaseCommand):
         done = set(sent.values_list("idempotency_key", flat=True))
         posted = malformed = 0
         # The market's clock began with the trace's first row.
-        with trace.open(newline="", encoding="utf-8", errors="replace") as lines:
+        with trace.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
             for row in self._rows(lines):
                 if isinstance(row, Malformed):
                     malformed += 1
@@ -159,7 +159,7 @@ class Command(BaseCommand):
 
     def _check(self, trace: Path) -> None:
         """Refuse another kind of file before a market is made for it."""
-        with trace.open(newline="", encoding="utf-8", errors="replace") as lines:
+        with trace.open(newline="", encoding="utf-8-sig", errors="replace") as lines:
             next(self._rows(lines), None)
 
     def _rows(self, lines: Iterator[str]) -> Iterator[TraceJob | Malformed]:

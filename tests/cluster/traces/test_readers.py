@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from cluster.traces import gavel, pai, philly, shockwave, sia
 from cluster.traces.formats import FORMATS, UnknownFormat, open_trace, read_trace, recognise
-from cluster.traces.records import Machine, Malformed, Quota, Reader, StepTime, TraceJob
+from cluster.traces.records import Machine, Malformed, Quota, Reader, Record, StepTime, TraceJob
 from scheduling.errors import InvalidField
 
 PHILLY = "timestamp,duration,num_gpus,gpu_time,cluster"
 TIRESIAS = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval"
 HELIOS = "date,a,b,total"
+SCALABILITY = "num_nodes,num_replicas,local_bsz,step_time,sync_time"
 SIA = "placement,local_bsz,step_time,sync_time"
 GAVEL = "ResNet-18 (batch size 16)\tpython3 main.py\twhere\t--steps\t1\t1000\t4\t2\t1.5\t60"
 SHOCKWAVE = "LM (batch size 10)\tmain.py\tlm\t--steps\t1\t134583\t2\tgns\t1\t-1.000000\t1418\t55"
@@ -51,6 +52,20 @@ def test_a_whole_number_out_of_range_is_told_what_it_may_be(cell: str) -> None:
     assert row.message.startswith(f"expected {expected}, got ")
 
 
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [
+        (["m,V100,96,512,8", f"n,{'x' * 5000},96,512,0"], Machine),
+        ([SIA, f"4,4,1.{'5' * 5000},1.9"], StepTime),
+        ([HELIOS, f"2020-04-01,8,0,{'9' * 5000}"], Quota),
+        ([f"date,{'x' * 5000},total", "2020-04-01,no,8"], Quota),
+    ],
+)
+def test_a_line_is_told_in_a_line_however_long_its_cells_are(lines: list[str], kind: type[Record]) -> None:
+    (row,) = read_trace(lines, kind).malformed
+    assert len(str(row)) < 300
+
+
 def test_a_gavel_line_says_steps_and_no_duration() -> None:
     (job,) = gavel.read([GAVEL])
     assert job == TraceJob(1, 60.0, 4, model="ResNet-18 (batch size 16)", steps=1000, weight=2.0, slo=1.5)
@@ -74,7 +89,7 @@ def test_a_quota_is_of_a_tenant_and_a_day() -> None:
 
 
 def test_gpus_are_spread_over_the_nodes_of_a_measurement() -> None:
-    rows = read_trace(["num_nodes,num_replicas,local_bsz,step_time,sync_time", "3,8,4,1.5,0.5"], StepTime).rows
+    rows = read_trace([SCALABILITY, "3,8,4,1.5,0.5"], StepTime).rows
     assert rows == (StepTime(2, (3, 3, 2), 4, 1.5, 0.5),)
     assert read_trace([SIA, "1134,4,1.5,0"], StepTime).rows[0].placement == (1, 1, 3, 4)
 
@@ -116,6 +131,8 @@ WRONG: list[tuple[list[str], str, str]] = [
     ([SIA], "104,4,1.5,0.5", "placement"),
     ([SIA], "4,4,1.5,1.5", "sync_time"),
     ([SIA], "٤,4,1.5,0.5", "placement"),
+    ([SIA], f"{'1' * 101},4,1.5,0.5", "placement"),
+    ([SCALABILITY], "101,101,4,1.5,0.5", "num_nodes"),
     (["m,V100,96,512,8"], "m,V100,96,512,0", "cap_gpu"),
     (["m,V100,96,512,8"], ",V100,96,512,8", "machine"),
     (["m,V100,96,512,8"], "m,T4,96,512,2", "machine"),
