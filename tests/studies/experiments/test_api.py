@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
+from studies.experiments.asking import ask_again
 from studies.experiments.metrics import METRICS
 from studies.models import Run
 from studies.work.rows import WorkState
@@ -167,6 +170,15 @@ def test_what_is_wrong_with_an_experiment_is_refused_by_its_field(api: APIClient
     assert list(refused(api.post(EXPERIMENTS, matrix(seeds=["1"]), format="json"))) == ["seeds[0]"]
     assert list(refused(api.get(f"{EXPERIMENTS}?state=done"))) == ["state"]
     assert not Run.objects.exists()
+
+
+def test_a_list_leaves_what_was_asked_for_in_the_database(api: APIClient, alice: User) -> None:
+    again = ask_again(alice, asked(alice))
+    with CaptureQueriesContext(connection) as said:
+        rows = api.get(EXPERIMENTS).json()["results"]
+    assert [(row["id"], row["again_of"]) for row in rows] == [(again.pk, again.again_of_id), (again.again_of_id, None)]
+    assert said.captured_queries
+    assert not any("matrix" in query["sql"] for query in said.captured_queries)
 
 
 def test_an_operator_sees_all_and_a_stranger_nothing(
