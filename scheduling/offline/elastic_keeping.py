@@ -5,18 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints
 from scheduling.offline.elastic_machines import SideBySide
-from scheduling.offline.elastic_patterns import CLOSE, SLOT_S, Patterns
-from scheduling.offline.elastic_shares import Group, Shares, Without, pattern_columns
-from scheduling.offline.elastic_whole import Whole
+from scheduling.offline.elastic_shares import Asked, Group, Shares, Whole, share, whole
+from scheduling.offline.elastic_slot import Runs, Slots
+from scheduling.offline.programme import TooLarge
 from scheduling.offline.question import Left
-from scheduling.rows import Rows
 
-NEAR = 1e-6
-"""Of what is compared."""
-WHOLE_S = 0.5
-"""For whole patterns."""
+FEW_S = 0.5
+"""For the few that are tried first."""
 
 
 class Kept(NamedTuple):
@@ -28,148 +24,107 @@ class Kept(NamedTuple):
     """That no schedule follows which keeps these slots; none where it takes more than rules to tell."""
 
 
-def can_keep(known: Patterns, ends: dict[int, int], left: Left) -> Kept:
+def can_keep(slots: Slots, ends: dict[int, int], left: Left) -> Kept:
     """Whether these jobs can all be complete by these slots, counted from the start; the other jobs do not run.
-
-    Parameters
-    ----------
-    known
-        Patterns and rules of the system, to which more are added.
 
     Notes
     -----
-    In which order a group of slots has its patterns makes no difference, so what is decided is how many slots have
-    which. Shares of patterns are found by prices (Dantzig and Wolfe): those say which pattern is wanted most, and what
-    it comes to is a rule for all others. Where no shares do the work, rules say so. Where shares do, whole patterns
-    are tried, and then whole numbers that follow the rules (`elastic_whole`).
+    What fits a slot side by side is known (`elastic_tables`), and in which order equal slots have it makes no
+    difference. So what is decided is how many slots have what. Shares of slots are a linear programme. Where they do
+    not do the work, its prices say so: what any slot comes to at most at these prices is a rule for that slot. Where
+    they do, no slot of a schedule is further below the best at these prices than all slots are above the work: only
+    what is as near has to be tried in whole numbers. Where too much would fit to know it all, the ways to run a job are
+    tried one after another.
     """
-    return _Keeping(known, ends, left).answer()
+    runs = [[r for r, run in enumerate(slots.machines.runs) if run.job == job] for job in ends]
+    return _Keeping(slots, ends, left).answer(runs)
 
 
 class _Keeping:
-    def __init__(self, known: Patterns, ends: dict[int, int], left: Left) -> None:
-        self._known, self._left = known, left
-        self._all = known.machines.runs
-        self._ends = ends
-        self._runs = [r for r, run in enumerate(self._all) if run.job in ends]
-        self._work = np.array([run.way.worker_slots for run in self._all])
-        self._groups = list(self._grouped(ends))
-        self._shares = Shares(known, self._groups, list(ends))
-        self._next = 0
-        """The group to look at next."""
+    def __init__(self, slots: Slots, ends: dict[int, int], left: Left) -> None:
+        self._slots, self._ends, self._left = slots, ends, left
+        self._all = slots.machines.runs
+        self._work = np.array([run.way.worker_slots for run in self._all], dtype=np.int64)
 
-    def _grouped(self, ends: dict[int, int]) -> Iterator[Group]:
-        slots = self._known.slots
-        found: list[list[int]] = []
-        live = {}
-        for t in range(max(ends.values(), default=0)):
-            runs = live[t] = tuple(r for r in self._runs if t < ends[self._all[r].job] and slots.live(r, t))
-            same = [g for g in found if live[g[0]] == runs and slots.equal(t, g[0], runs)]
+    def answer(self, runs: list[list[int]]) -> Kept:
+        """Of each job one of these runs."""
+        if not all(runs):
+            return Kept(False, [])
+        if not runs:
+            return Kept(True, [])
+        if self._left() <= 0.0:
+            return Kept(None, [])
+        try:
+            groups = list(self._groups({r for mine in runs for r in mine}))
+        except TooLarge:
+            return self._one_by_one(runs)
+        return self._answer(groups, Asked(runs, self._work))
+
+    def _one_by_one(self, runs: list[list[int]]) -> Kept:
+        """By each run of the job that has the most."""
+        job = max(range(len(runs)), key=lambda job: len(runs[job]))
+        if len(runs[job]) == 1:
+            return Kept(None, [])
+        verdicts = set()
+        for r in runs[job]:
+            verdicts.add(self.answer([*runs[:job], [r], *runs[job + 1 :]]).verdict)
+            if True in verdicts:
+                break
+        return Kept(True if True in verdicts else None if None in verdicts else False, [])
+
+    def _answer(self, groups: list[Group], asked: Asked) -> Kept:
+        """By shares, and where those do the work by whole slots."""
+        shares = share(groups, asked)
+        if shares.spare < 0.0:
+            return Kept(False, [self._rule(group, shares) for group in groups])
+        if self._put_together(groups, asked, shares):
+            return Kept(True, [])
+        near = [_near(group, shares) for group in groups]
+        return Kept(whole(groups, asked, near, self._left()).verdict, [])
+
+    def _groups(self, some: set[int]) -> Iterator[Group]:
+        """Those with the most runs first: what fits with fewer is part of that."""
+        found: list[tuple[Runs, list[int]]] = []
+        for t in range(max(self._ends.values())):
+            runs = tuple(r for r in sorted(some) if t < self._ends[self._all[r].job] and self._slots.live(r, t))
+            same = [slots for live, slots in found if live == runs and self._slots.equal(t, slots[0], runs)]
             if same:
                 same[0].append(t)
-            else:
-                found.append([t])
-        return (Group(group[0], len(group), live[group[0]]) for group in found if live[group[0]])
+            elif runs:
+                found.append((runs, [t]))
+        for runs, slots in sorted(found, key=lambda one: len(one[0]), reverse=True):
+            yield Group(slots[0], len(slots), runs, self._slots.tops(slots[0], runs))
 
-    def answer(self) -> Kept:
-        """By shares, and where those do the work by whole patterns and whole numbers in turns."""
-        if {self._all[r].job for r in self._runs} < {*self._ends}:
-            return Kept(False, [])
-        if not self._ends:
-            return Kept(True, [])
-        self._begin()
-        without = self._price()
-        if without.beyond < -NEAR:
-            return Kept(False, without.rules)
-        numbers = Whole(self._known, self._groups, list(self._ends), self._left)
-        verdict = None
-        while verdict is None and self._left() > 0.0:
-            verdict = self._put_together() or numbers.fits()
-        return Kept(verdict, [])
-
-    def _seconds(self, most: float) -> float:
-        return max(0.0, min(most, self._left()))
-
-    def _begin(self) -> None:
-        """Have a pattern for each run alone."""
-        for group in self._groups:
-            for r in group.runs:
-                if not any(workers[r] for workers in self._known.fitting(group.slot, (r,))):
-                    if self._left() <= 0.0:
-                        return
-                    alone = np.zeros(len(self._all))
-                    alone[r] = 1.0
-                    self._known.search(group.slot, alone, self._seconds(SLOT_S))
-
-    def _price(self) -> Without:
-        """How far shares go, as near as it can be told in the time there is."""
-        while True:
-            without = self._shares.without()
-            if without.beyond < -NEAR or self._left() <= 0.0:
-                return without
-            within = self._shares.within()
-            if without.beyond - within.beyond < CLOSE or not self._want(within.prices):
-                return without
-
-    def _want(self, prices: Floats) -> bool:
-        """Look for what is wanted most in one group, as prices are others then; whether anything is new."""
-        for _ in self._groups:
-            group = self._groups[self._next]
-            self._next = (self._next + 1) % len(self._groups)
-            weights = np.zeros_like(prices)
-            weights[list(group.runs)] = prices[list(group.runs)]
-            # What is worth next to nothing is the solver's rounding.
-            weights[weights < NEAR * prices.max()] = 0.0
-            before = self._known.count
-            if weights.any() and not self._known.settles(group.slot, group.runs, weights):
-                self._known.search(group.slot, weights, self._seconds(SLOT_S))
-            if self._known.count > before:
+    def _put_together(self, groups: list[Group], asked: Asked, shares: Shares) -> bool:
+        """Whether whole slots of what has a share, or some more that do what those leave, do all the work."""
+        chosen = shares.chosen
+        while self._left() > 0.0:
+            found = whole(groups, asked, chosen, min(FEW_S, self._left()), lacking=True)
+            if found.verdict:
                 return True
+            before = sum(map(len, chosen))
+            self._fill(groups, chosen, found)
+            if sum(map(len, chosen)) == before:
+                break
         return False
 
-    def _put_together(self) -> bool:
-        """Whether whole patterns that are known, or some more that fill what those leave, do all the work."""
-        before = -1
-        while self._left() > 0.0 and self._known.count > before:
-            before = self._known.count
-            found = self._fit()
-            if found is None:
-                break
-            used, asked = found
-            had = sum((workers for _, workers in used), np.zeros_like(asked))
-            if (had >= asked).all():
-                return True
-            self._fill(used, asked, had)
-        return False
+    def _fill(self, groups: list[Group], chosen: list[set[int]], found: Whole) -> None:
+        """Choose what does most of what all others leave, in place of each that was used."""
+        had = sum((number * groups[g].tops[k] for g, k, number in found.used), np.zeros_like(found.due))
+        for g, k, _ in found.used:
+            tops = groups[g].tops
+            rest = np.maximum(found.due - (had - tops[k]), 0)
+            chosen[g].add(int((np.minimum(tops, rest) / self._work).sum(axis=1).argmax()))
 
-    def _fit(self) -> tuple[list[tuple[Group, Ints]], Ints] | None:
-        """Whole patterns that leave the least share of work, and how much is asked of each run, worker-slots."""
-        rows = Rows()
-        columns, done = pattern_columns(rows, self._known, self._groups, whole=True)
-        chosen = {r: rows.column() for r in self._runs}
-        for r, taken in chosen.items():
-            work = float(self._work[r])
-            lacking = rows.column(0.0, work, cost=1.0 / work, whole=False)
-            rows.row([*done[r], (lacking, 1.0), (taken, -work)], low=0.0)
-        for job in self._ends:
-            rows.row([(chosen[r], 1.0) for r in self._runs if self._all[r].job == job], low=1.0)
-        solution = rows.solve(self._seconds(WHOLE_S))
-        if solution.values is None:
-            return None
-        used = [(group, workers) for c, group, workers in columns for _ in range(round(solution.values[c]))]
-        asked = np.zeros_like(self._work)
-        for r, taken in chosen.items():
-            asked[r] = round(solution.values[taken]) * self._work[r]
-        return used, asked
+    def _rule(self, group: Group, shares: Shares) -> SideBySide:
+        weights = np.zeros_like(shares.prices)
+        weights[list(group.runs)] = shares.prices[list(group.runs)]
+        slots = range(self._slots.machines.question.slots)
+        holds = frozenset(t for t in slots if self._slots.allows(group.slot, t, group.runs))
+        return SideBySide(weights, float((group.tops @ weights).max()), holds)
 
-    def _fill(self, used: list[tuple[Group, Ints]], asked: Ints, had: Ints) -> None:
-        """Look for patterns that do what all others leave, in place of each that was used."""
-        for group, workers in used:
-            if self._left() <= 0.0:
-                break
-            limits = np.maximum(asked - (had - workers), 0)
-            weights = np.zeros(len(asked))
-            live = [r for r in group.runs if limits[r]]
-            weights[live] = 1.0 / self._work[live]
-            if live:
-                self._known.search(group.slot, weights, self._seconds(SLOT_S), limits)
+
+def _near(group: Group, shares: Shares) -> list[int]:
+    """What a schedule may have in some slot."""
+    worth = group.tops @ shares.prices
+    return [int(k) for k in np.flatnonzero(worth.max() - worth <= shares.spare)]

@@ -5,7 +5,7 @@ import numpy as np
 from scheduling.offline.elastic_keeping import can_keep
 from scheduling.offline.elastic_machines import Machines, SideBySide
 from scheduling.offline.elastic_outline import Outline
-from scheduling.offline.elastic_patterns import Patterns
+from scheduling.offline.elastic_slot import Slots
 from scheduling.offline.fixing import Filter
 from scheduling.offline.programme import Solved
 from scheduling.offline.question import Left, Question
@@ -41,9 +41,11 @@ class _Search:
         self._question, self._left = question, left
         self._machines = Machines(question)
         self._outline = Outline(self._machines, most, fixing)
-        self._patterns = Patterns(self._machines)
+        self._slots = Slots(self._machines)
         self._rules: list[SideBySide] = []
         """That the outline has not been told."""
+        self._ruled_out: set[frozenset[tuple[int, int]]] = set()
+        """Jobs, with slots, that rules exclude."""
         self._best = -np.inf if fixing is None else fixing.incumbent
         self._found: float | None = None
         self._kept: list[dict[int, int]] = []
@@ -102,16 +104,20 @@ class _Search:
 
     def _ask(self, jobs: dict[int, int], seconds: float) -> bool | None:
         until = self._left() - seconds
-        kept = can_keep(self._patterns, jobs, lambda: self._left() - until)
+        kept = can_keep(self._slots, jobs, lambda: self._left() - until)
         self._rules += kept.rules
+        if kept.rules:
+            self._ruled_out.add(frozenset(jobs.items()))
         return kept.verdict
 
     def _tell(self, jobs: dict[int, int]) -> None:
         """Tell the outline that these jobs cannot be, and all rules of which that was found out besides."""
-        rules = can_keep(self._patterns, jobs, lambda: 0.0).rules
-        if not rules:
+        same = frozenset(jobs.items())
+        if same not in self._ruled_out:
             self._outline.forbid(self._fewest(jobs))
-        for rule in rules + self._rules:
+        # If they are chosen again, rules are not enough for the solver's tolerance.
+        self._ruled_out.discard(same)
+        for rule in self._rules:
             self._outline.add(rule)
         self._rules = []
 

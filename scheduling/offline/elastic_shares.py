@@ -1,118 +1,142 @@
-"""How far patterns of one slot each go, by shares of them: linear programmes from within and from without."""
+"""How many slots have which numbers of workers: shares of slots, or whole ones."""
 
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
-from scheduling.offline.elastic_machines import SideBySide
-from scheduling.offline.elastic_patterns import Patterns, Runs
 from scheduling.rows import Rows
 
-TIGHT = 1e-9
-"""A price above 0."""
-
-_Done = defaultdict[int, list[tuple[int, float]]]
-"""Terms of the workers of each run."""
+NEAR = 1e-7
+"""Of sums of doubles, and far less than a worker."""
+BETTER = 1e-12
+"""Of prices, which come to about 1 for all the work."""
 
 
 class Group(NamedTuple):
-    """Slots in which the same runs go on, with the same servers."""
+    """Slots that are equal for what goes on in them."""
 
     slot: int
     """One of them."""
     number: int
-    runs: Runs
+    runs: tuple[int, ...]
+    tops: Ints
+    """Numbers of workers that fit it side by side and to which none can be added, K x all runs."""
 
 
-class PatternColumns(NamedTuple):
-    """How many slots of each group have which pattern."""
+class Asked(NamedTuple):
+    """Jobs that are to be complete."""
 
-    columns: list[tuple[int, Group, Ints]]
-    """With its group and workers."""
-    done: _Done
+    runs: Sequence[Sequence[int]]
+    """Of each job, one of which is to do the work; none without a run."""
+    work: Ints
+    """Of all runs, worker-slots."""
 
 
-def pattern_columns(rows: Rows, known: Patterns, groups: list[Group], *, whole: bool) -> PatternColumns:
-    """Add a column for each known pattern of each group, which has as many as it has slots, whole numbers or not."""
-    made = PatternColumns([], defaultdict(list))
-    for group in groups:
+Chosen = Sequence[Iterable[int]]
+"""Of each group, rows of its tops."""
+
+
+class Shares(NamedTuple):
+    """The optimum over shares of slots."""
+
+    prices: Floats
+    """Of a worker in a slot, of all runs."""
+    spare: float
+    """What all slots come to at these prices beyond the work, and no less for rounding: below 0 it cannot be done."""
+    chosen: list[set[int]]
+    """What may have a share."""
+
+
+def share(groups: Sequence[Group], asked: Asked) -> Shares:
+    """How far shares go: columns of what is best in each group at the prices of those before (Dantzig and Wolfe)."""
+    chosen = [{int(group.tops[:, r].argmax()) for r in group.runs} for group in groups]
+    while True:
+        prices = _price(groups, asked, chosen)
+        worth = [group.tops @ prices for group in groups]
+        best = [int(each.argmax()) for each in worth]
+        new = False
+        for each, row, some in zip(worth, best, chosen, strict=True):
+            if each[row] > each[list(some)].max() + BETTER:
+                some.add(row)
+                new = True
+        if not new:
+            most = sum(group.number * float(each[row]) for group, each, row in zip(groups, worth, best, strict=True))
+            least = sum(min(float(prices[r] * asked.work[r]) for r in runs) for runs in asked.runs)
+            return Shares(prices, most - least + NEAR * (most + least), chosen)
+
+
+def _price(groups: Sequence[Group], asked: Asked, chosen: Chosen) -> Floats:
+    """The price of a worker of each run where as much as can be of all work is done, the same share of each job."""
+    rows = Rows()
+    _, done = _columns(rows, groups, chosen, whole=False)
+    beyond = rows.column(-1.0, 1.0, cost=-1.0, whole=False)
+    due: dict[int, int] = {}
+    for runs in asked.runs:
+        shares = []
+        for r in runs:
+            column = rows.column(0.0, 2.0, whole=False)
+            shares.append((column, 1.0))
+            due[r] = rows.count
+            rows.row([*done[r], (column, -float(asked.work[r]))], low=0.0)
+        rows.row([*shares, (beyond, -1.0)], low=1.0)
+    relaxed = rows.relax()
+    prices = np.zeros(len(asked.work))
+    for r, row in due.items():
+        prices[r] = max(0.0, float(relaxed.prices[row]))
+    return prices
+
+
+class Whole(NamedTuple):
+    """What whole slots come to."""
+
+    verdict: bool | None
+    """Whether they do all the work; None: not found out in time, or some is left."""
+    used: list[tuple[int, int, int]]
+    """Group, row of its tops, and how many slots have that."""
+    due: Ints
+    """Work of the runs that were chosen, of all runs."""
+
+
+def whole(groups: Sequence[Group], asked: Asked, chosen: Chosen, seconds: float, *, lacking: bool = False) -> Whole:
+    """Whether whole slots of what is chosen do all the work; `lacking`: or else what leaves the least share of it."""
+    rows = Rows()
+    columns, done = _columns(rows, groups, chosen, whole=True)
+    taken = {r: rows.column() for runs in asked.runs for r in runs}
+    for r, column in taken.items():
+        work = float(asked.work[r])
+        rest = [(rows.column(0.0, work, cost=1.0 / work, whole=False), 1.0)] if lacking else []
+        rows.row([*done[r], *rest, (column, -work)], low=0.0)
+    for runs in asked.runs:
+        rows.row([(taken[r], 1.0) for r in runs], low=1.0)
+    solution = rows.solve(max(0.0, seconds))
+    due = np.zeros_like(asked.work)
+    if solution.values is None:
+        return Whole(None if solution.feasible else False, [], due)
+    counts = np.rint(solution.values).astype(np.int64)
+    for r, column in taken.items():
+        due[r] = counts[column] * asked.work[r]
+    used = [(g, k, int(counts[column])) for column, g, k in columns if counts[column]]
+    # In whole numbers: the solver's word is true to some millionths.
+    had = sum((number * groups[g].tops[k] for g, k, number in used), np.zeros_like(due))
+    return Whole(True if (had >= due).all() else None, used, due)
+
+
+def _columns(
+    rows: Rows, groups: Sequence[Group], chosen: Chosen, *, whole: bool
+) -> tuple[list[tuple[int, int, int]], dict[int, list[tuple[int, float]]]]:
+    """Columns of how many slots have what, with group and row of its tops; and terms of the workers of each run."""
+    columns: list[tuple[int, int, int]] = []
+    done: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    for g, (group, some) in enumerate(zip(groups, chosen, strict=True)):
         mine = []
-        for workers in known.fitting(group.slot, group.runs):
+        for k in sorted(some):
             column = rows.column(0.0, float(group.number), whole=whole)
             mine.append((column, 1.0))
-            made.columns.append((column, group, workers))
-            for r in np.flatnonzero(workers).tolist():
-                made.done[r].append((column, float(workers[r])))
+            columns.append((column, g, k))
+            for r in np.flatnonzero(group.tops[k]).tolist():
+                done[r].append((column, float(group.tops[k, r])))
         rows.row(mine, high=float(group.number))
-    return made
-
-
-class Within(NamedTuple):
-    """The optimum over shares of patterns that are known."""
-
-    beyond: float
-    """The most by which all work can be more than it is; below 0: it is not all done in time."""
-    prices: Floats
-    """Of a worker of each run."""
-
-
-class Without(NamedTuple):
-    """The optimum over all numbers that follow the rules that are known."""
-
-    beyond: float
-    """No patterns come to more."""
-    rules: list[SideBySide]
-    """That keep it from more."""
-
-
-class Shares:
-    """Linear programmes about some jobs of a system, all of them in these slots."""
-
-    def __init__(self, known: Patterns, groups: list[Group], jobs: list[int]) -> None:
-        self._known, self._groups, self._jobs = known, groups, jobs
-        self._all = known.machines.runs
-
-    def within(self) -> Within:
-        """By patterns."""
-        rows = Rows()
-        done = pattern_columns(rows, self._known, self._groups, whole=False).done
-        due = self._ask(rows, done)
-        relaxed = rows.relax()
-        prices = np.zeros(len(self._all))
-        for r, row in due.items():
-            prices[r] = max(0.0, float(relaxed.prices[row]))
-        return Within(-relaxed.cost, prices)
-
-    def without(self) -> Without:
-        """By rules."""
-        rows = Rows()
-        done: _Done = defaultdict(list)
-        rules: list[tuple[int, int, Floats, float]] = []
-        for group in self._groups:
-            counts = {r: rows.column(0.0, float(group.number * self._all[r].most), whole=False) for r in group.runs}
-            for r, column in counts.items():
-                done[r].append((column, 1.0))
-            for weights, most in self._known.binding(group.slot, group.runs):
-                rules.append((rows.count, group.slot, weights, most))
-                terms = [(counts[r], float(weights[r])) for r in np.flatnonzero(weights).tolist()]
-                rows.row(terms, high=group.number * most)
-        self._ask(rows, done)
-        relaxed = rows.relax()
-        tight = [rule for rule in rules if relaxed.prices[rule[0]] < -TIGHT]
-        return Without(-relaxed.cost, [self._known.rule(slot, weights, most) for _, slot, weights, most in tight])
-
-    def _ask(self, rows: Rows, done: _Done) -> dict[int, int]:
-        """Ask for the most of u with (1 + u) of each job done; rows of the work of runs."""
-        beyond = rows.column(-1.0, 1.0, cost=-1.0, whole=False)
-        due: dict[int, int] = {}
-        for job in self._jobs:
-            chosen = []
-            for r in (r for r, run in enumerate(self._all) if run.job == job):
-                column = rows.column(0.0, 2.0, whole=False)
-                chosen.append((column, 1.0))
-                due[r] = rows.count
-                rows.row([*done[r], (column, -float(self._all[r].way.worker_slots))], low=0.0)
-            rows.row([*chosen, (beyond, -1.0)], low=1.0)
-        return due
+    return columns, done

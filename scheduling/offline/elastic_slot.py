@@ -1,38 +1,38 @@
-"""Whole machines of elastic jobs side by side in one slot."""
+"""Which numbers of workers of elastic jobs may be side by side in which slot."""
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from math import ceil, isfinite
+from collections.abc import Collection, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.arrays import Floats, Ints
+from scheduling.arrays import Ints
 from scheduling.offline.elastic_machines import Machines
-from scheduling.rows import Rows
+from scheduling.offline.elastic_pools import Heights, tops
+from scheduling.offline.elastic_tables import Hosted, some_of, table
+from scheduling.offline.programme import TooLarge
 
-SLACK = 1e-6
-"""Of the solver's word."""
+Runs = tuple[int, ...]
 
 
 class Slots:
-    """What is free in each slot, and where machines may be: which slots allow no less than others."""
+    """What is free in each slot and where machines may be; tables are kept from one question to the next."""
 
     def __init__(self, machines: Machines) -> None:
         self.machines = machines
         question = machines.question
-        self.free = question.free()
-        self._scarce = {s: kind.scarce for kind in machines.kinds for s in kind.servers}
-        """Servers with room for any machine, and what can run out there."""
+        self._free = question.free()
         at = question.start + np.arange(question.slots)[:, None]
         self._hosts: list[list[NDArray[np.bool_]]] = []
+        """Of each run, of its workers and of its PSs: servers that may have one, T x S."""
         for run in machines.runs:
             bid = question.bids[run.job]
             ready = at >= bid.arrival + np.array(bid.delay)
             self._hosts.append([ready & (room > 0) for room in machines.rooms(run)])
-        """Of each run, of its workers and of its PSs: servers that may have one, T x S."""
-        free = self.free.reshape(question.slots, -1)
+        free = self._free.reshape(question.slots, -1)
         self._no_less: NDArray[np.bool_] = np.asarray((free[:, None] >= free[None]).all(axis=2))
+        self._tables: list[tuple[int, Runs, Heights | None]] = []
+        """Slot, runs in the order of the table, and the table unless it is too large."""
+        self._tops: dict[tuple[int, Runs], Ints] = {}
 
     def live(self, r: int, t: int) -> bool:
         """Whether the run's machines are somewhere to be placed."""
@@ -48,63 +48,37 @@ class Slots:
         """Whether these runs may have the same in both."""
         return self.allows(t, other, runs) and self.allows(other, t, runs)
 
-    def most(self, t: int, weights: Floats, seconds: float, limits: Ints | None = None) -> tuple[Ints | None, float]:
-        """The most that weight x workers come to in a slot, and a number they do not exceed there: inf if not found.
+    def tops(self, t: int, runs: Runs) -> Ints:
+        """Numbers of workers that fit slot t with their PSs and to which none can be added, K x all runs.
 
-        Parameters
-        ----------
-        weights
-            Of a worker of each run, none negative.
-        limits
-            Of the workers of each run; None: as many as there is room for.
+        Runs that are not asked for have none. Raises TooLarge if there is too much to look at.
         """
-        rows = Rows()
-        held: dict[tuple[int, int], list[tuple[int, int, int]]] = defaultdict(list)
-        placed: list[tuple[int, int, Sequence[int]]] = []
-        counts: dict[int, tuple[int, int]] = {}
-        for r in np.flatnonzero(weights > 0.0).tolist():
-            run = self.machines.runs[r]
-            ratio = run.way.worker.bandwidth_mbps / run.way.ps.bandwidth_mbps
-            number = run.most if limits is None else min(run.most, int(limits[r]))
-            most = (number, ceil(number * ratio))
-            totals = rows.column(0.0, float(most[0]), cost=-float(weights[r])), rows.column(0.0, float(most[1]))
-            sides = zip(
-                totals, (run.way.worker, run.way.ps), self._hosts[r], self.machines.rooms(run), most, strict=True
-            )
-            for total, machine, hosts, room, n in sides:
-                terms = []
-                for s in np.flatnonzero(hosts[t]).tolist():
-                    cell = rows.column(0.0, float(min(room[s], n)))
-                    terms.append((cell, 1.0))
-                    placed.append((cell, s, machine.demand))
-                    for k in self._scarce[s]:
-                        if machine.demand[k]:
-                            held[s, k].append((cell, int(room[s]), machine.demand[k]))
-                rows.row([*terms, (total, -1.0)], low=0.0, high=0.0)
-            counts[r] = totals
-            rows.row([(totals[1], float(ratio.denominator)), (totals[0], -float(ratio.numerator))], low=0.0)
-        for (s, k), demands in held.items():
-            if sum(room * demand for _, room, demand in demands) > self.free[t, s, k]:
-                rows.row([(cell, float(demand)) for cell, _, demand in demands], high=float(self.free[t, s, k]))
-        if not rows.columns:
-            return None, 0.0
-        solution = rows.solve(seconds, presolve=False)
-        bound = -solution.bound
-        if solution.values is None:
-            return None, bound if isfinite(bound) else np.inf
-        whole = np.rint(solution.values).astype(np.int64)
-        return self._pattern(t, whole, placed, counts), bound + SLACK * abs(bound)
+        if (t, runs) not in self._tops:
+            # The one with the most workers last: each number of the others is a row of the table.
+            order = tuple(sorted(runs, key=lambda r: (self.machines.runs[r].most, r)))
+            some = tops(self._table(t, order))
+            found = self._tops[t, runs] = np.zeros((len(some), len(self.machines.runs)), dtype=np.int64)
+            found[:, order] = some
+        return self._tops[t, runs]
 
-    def _pattern(
-        self, t: int, whole: Ints, placed: list[tuple[int, int, Sequence[int]]], counts: dict[int, tuple[int, int]]
-    ) -> Ints | None:
-        """What was found, if it keeps to every unit: a solver does to some millionths."""
-        use = np.zeros_like(self.free[t])
-        for cell, s, demand in placed:
-            use[s] += whole[cell] * np.array(demand)
-        workers = np.zeros(len(self.machines.runs), dtype=np.int64)
-        for r, (number, pss) in counts.items():
-            workers[r] = whole[number]
-            if whole[pss] < self.machines.runs[r].way.pss(int(whole[number])):
-                return None
-        return workers if (use <= self.free[t]).all() else None
+    def _table(self, t: int, order: Runs) -> Heights:
+        """Part of one that is known, if there is one for these runs and others."""
+        for slot, known, heights in self._tables:
+            if {*order} <= {*known} and self.equal(t, slot, order):
+                if heights is not None:
+                    return some_of(heights, [r in order for r in known])
+                if len(order) == len(known):
+                    raise TooLarge("as before")
+        made: Heights | None = None
+        try:
+            made = table([self._hosted(t, r) for r in order], self._free[t])
+        finally:
+            self._tables.append((t, order, made))
+        return made
+
+    def _hosted(self, t: int, r: int) -> Hosted:
+        run = self.machines.runs[r]
+        workers, pss = (
+            np.where(hosts[t], room, 0) for hosts, room in zip(self._hosts[r], self.machines.rooms(run), strict=True)
+        )
+        return Hosted(run, (workers, pss))

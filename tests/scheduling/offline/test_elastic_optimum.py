@@ -3,6 +3,7 @@
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, product
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -11,12 +12,12 @@ from hypothesis import strategies as st
 
 from scheduling.arrays import Ints
 from scheduling.inventory import Inventory, MachineType
-from scheduling.offline import Covers, Kind, Question, best_bound
+from scheduling.offline import Covers, Kind, Question, best_bound, elastic_pools, elastic_tables
 from scheduling.offline.corners import corners
 from scheduling.offline.elastic_keeping import can_keep
 from scheduling.offline.elastic_machines import Machines
 from scheduling.offline.elastic_optimum import elastic_optimum
-from scheduling.offline.elastic_patterns import Patterns
+from scheduling.offline.elastic_pools import Server, side_by_side, tops
 from scheduling.offline.elastic_programme import elastic_programme
 from scheduling.offline.elastic_slot import Slots
 from scheduling.offline.kinds import kinds_of
@@ -107,58 +108,116 @@ def test_a_resource_that_another_one_spares_is_no_difference() -> None:
 def test_half_machines_run_side_by_side_only_in_outline() -> None:
     # Three GPUs for workers of two: one fits each server, though one and a half would in all GPUs.
     slots = Slots(Machines(asked(two_pools((3, 3), (3, 3)), work=(3, 3))))
-    pattern, most = slots.most(0, np.array([2.0, 1.0]), 60.0)
-    assert most == pytest.approx(4, rel=1e-5)
-    assert pattern is not None
-    assert pattern.tolist() == [2, 0]
-    pattern, most = slots.most(0, np.array([2.0, 1.0]), 60.0, np.array([1, 5], dtype=np.int64))
-    assert most == pytest.approx(3, rel=1e-5)
-    assert pattern is not None
-    assert pattern.tolist() == [1, 1]
+    assert slots.tops(0, (0, 1)).tolist() == [[0, 2], [1, 1], [2, 0]]
+    assert slots.tops(0, (1,)).tolist() == [[0, 2]]
 
 
-def test_what_fits_a_slot_fits_those_in_which_no_less_is_free() -> None:
+def test_what_less_is_free_for_is_less() -> None:
     inventory = two_pools((8,), (9,))
     used = np.zeros((3, 2, 2), dtype=np.int64)
     used[1, 0, 0] = 4
-    known = Patterns(Machines(replace(asked(inventory, work=(6, 6)), used=used)))
-    known.search(1, np.array([1.0, 1.0]), 60.0)
-    assert [int(workers.sum()) for workers in known.fitting(0, (0, 1))] == [2]
-    # What holds where half is in use holds nowhere else.
-    assert known.binding(0, (0, 1)) == []
-    assert len(known.binding(1, (0, 1))) == 1
-    known.search(0, np.array([1.0, 1.0]), 60.0)
-    assert [int(workers.sum()) for workers in known.fitting(1, (0, 1))] == [2]
-    assert known.rule(0, *known.binding(0, (0, 1))[0]).slots == {0, 1, 2}
+    slots = Slots(Machines(replace(asked(inventory, work=(6, 6)), used=used)))
+    assert [{int(n.sum()) for n in slots.tops(t, (0, 1))} for t in range(3)] == [{4}, {2}, {4}]
+    assert slots.allows(0, 1, (0, 1))
+    assert not slots.allows(1, 0, (0, 1))
+    assert slots.equal(0, 2, (0, 1))
+
+
+@given(data=st.data())
+def test_what_fits_servers_is_what_fits_them_one_by_one(data: st.DataObject) -> None:
+    items, resources = data.draw(st.integers(1, 3)), data.draw(st.integers(1, 2))
+    units = st.lists(st.integers(0, 3), min_size=resources, max_size=resources)
+    demand = data.draw(st.lists(units, min_size=items, max_size=items))
+    rooms = st.lists(st.integers(0, 3), min_size=items, max_size=items)
+    frees = st.lists(st.integers(0, 7), min_size=resources, max_size=resources)
+    servers = data.draw(st.lists(st.builds(Server, frees, rooms), min_size=1, max_size=3))
+    most = data.draw(st.lists(st.integers(0, 4), min_size=items, max_size=items))
+    heights = side_by_side(servers, demand, most)
+    fitting = _fitting(servers, demand, most)
+    assert heights.shape == tuple(n + 1 for n in most[:-1])
+    assert {load for load in product(*(range(n + 1) for n in most)) if heights[load[:-1]] >= load[-1]} == fitting
+    largest = [load for load in fitting if not any(other != load and _holds(other, load) for other in fitting)]
+    assert sorted(map(tuple, tops(heights).tolist())) == sorted(largest)
+
+
+def _holds(load: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    return all(n >= m for n, m in zip(load, other, strict=True))
+
+
+def _fitting(servers: list[Server], demand: list[list[int]], most: list[int]) -> set[tuple[int, ...]]:
+    """By every load of each server besides every load of those before."""
+    found = {(0,) * len(most)}
+    for free, room in servers:
+        loads = [
+            load
+            for load in product(*(range(n + 1) for n in room))
+            if all(sum(n * d[k] for n, d in zip(load, demand, strict=True)) <= free[k] for k in range(len(free)))
+        ]
+        sums = {tuple(n + m for n, m in zip(load, more, strict=True)) for load in found for more in loads}
+        found = {load for load in sums if _holds(tuple(most), load)}
+    return found
+
+
+def test_a_table_of_some_runs_is_part_of_that_of_all() -> None:
+    made = world(4, bids=4, servers=4, kind="shared")
+    question = Question(made.bids, made.inventory, 0, 8, covers=Covers.ELASTIC, open_end=False)
+    machines = Machines(question)
+    runs = tuple(range(len(machines.runs)))[:4]
+    known = Slots(machines)
+    assert len(known.tops(7, runs)) > 1
+    for some in (some for n in range(1, 4) for some in combinations(runs, n)):
+        if all(known.live(r, 7) for r in some):
+            assert known.tops(7, some).tolist() == Slots(machines).tops(7, some).tolist()
+
+
+@pytest.mark.parametrize(
+    ("limit", "module"),
+    [("CELLS", elastic_tables), ("WORK", elastic_pools), ("LOADS", elastic_pools), ("MOST", elastic_pools)],
+)
+def test_what_is_too_large_is_not_found_out(limit: str, module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    question = asked(two_pools((3, 3), (3, 3)), work=(3, 3))
+    monkeypatch.setattr(module, limit, 1)
+    slots = Slots(Machines(question))
+    assert can_keep(slots, {0: 3, 1: 3}, forever) == (None, [])
+    assert can_keep(slots, {0: 3, 1: 3}, forever) == (None, [])
+    assert not elastic_optimum(question, 8_000, None, forever).optimal
+    # All at once it is: by the whole programme.
+    answer = best_bound(question, forever)
+    assert answer.kind is Kind.MILP_OPTIMAL
+    assert answer.bound == pytest.approx(6)
 
 
 def test_rules_say_which_jobs_cannot_all_be_complete() -> None:
     # One PS at a time serves four workers: 12 worker-slots in three slots, not 13.
-    known = Patterns(Machines(asked(two_pools((20,), (3,)), work=(7, 6))))
-    kept = can_keep(known, {0: 3, 1: 3}, forever)
+    slots = Slots(Machines(asked(two_pools((20,), (3,)), work=(7, 6))))
+    kept = can_keep(slots, {0: 3, 1: 3}, forever)
     assert kept.verdict is False
-    for rules in (kept.rules, can_keep(known, {0: 3, 1: 3}, nothing).rules):
-        (rule,) = rules
-        assert rule.weights == pytest.approx([1.0, 1.0])
-        assert rule.most == pytest.approx(4, rel=1e-5)
-        assert rule.slots == {0, 1, 2}
+    (rule,) = kept.rules
+    assert rule.weights / rule.weights.max() == pytest.approx([1.0, 1.0])
+    assert rule.most / rule.weights.max() == pytest.approx(4)
+    assert rule.slots == {0, 1, 2}
 
 
-def test_shares_of_patterns_that_no_whole_ones_make_are_no_schedule() -> None:
+def test_shares_of_slots_that_no_whole_ones_make_are_no_schedule() -> None:
     # 6 and 6 are three slots' work, a slot and a half each.
-    known = Patterns(Machines(asked(two_pools((20,), (3,)), work=(6, 6))))
-    assert can_keep(known, {0: 3, 1: 3}, forever) == (False, [])
-    assert [gap.tolist() for gap in known.gaps(0, (0, 1))] == [[1, 1]]
-    assert can_keep(known, {0: 3, 1: 2}, forever).verdict is False
-    longer = Patterns(Machines(asked(two_pools((20,), (3,)), work=(6, 6), end=4)))
+    slots = Slots(Machines(asked(two_pools((20,), (3,)), work=(6, 6))))
+    assert can_keep(slots, {0: 3, 1: 3}, forever) == (False, [])
+    assert can_keep(slots, {0: 3, 1: 2}, forever).verdict is False
+    longer = Slots(Machines(asked(two_pools((20,), (3,)), work=(6, 6), end=4)))
     assert can_keep(longer, {0: 4, 1: 4}, forever) == (True, [])
     assert can_keep(longer, {0: 2, 1: 4}, forever) == (True, [])
 
 
+def test_a_job_that_leaves_nothing_to_spare_is_kept_with_others() -> None:
+    # The first has the most it can have in every slot, so all prices of the others are 0.
+    slots = Slots(Machines(asked(two_pools((20,), (3, 3, 3)), work=(12, 8, 9), chunks=4)))
+    assert can_keep(slots, {0: 3, 1: 2}, forever).verdict is True
+    assert can_keep(slots, {0: 3, 1: 2, 2: 3}, forever).verdict is False
+
+
 def test_without_time_nothing_new_is_found_out() -> None:
-    known = Patterns(Machines(asked(two_pools((20,), (3,)), work=(6, 6))))
-    assert can_keep(known, {0: 3, 1: 3}, nothing) == (None, [])
-    assert known.count == 0
+    slots = Slots(Machines(asked(two_pools((20,), (3,)), work=(6, 6))))
+    assert can_keep(slots, {0: 3, 1: 3}, nothing) == (None, [])
 
 
 def test_jobs_that_cannot_both_be_complete_are_told_apart() -> None:
@@ -171,19 +230,20 @@ def test_jobs_that_cannot_both_be_complete_are_told_apart() -> None:
     assert elastic_optimum(replace(question, end=4), 8_000, None, forever).bound == pytest.approx(13)
 
 
-def test_completions_can_be_kept_if_the_whole_programme_keeps_them() -> None:
+@pytest.mark.parametrize("kind", ["apart", "shared"])
+def test_completions_can_be_kept_if_the_whole_programme_keeps_them(kind: str) -> None:
     answers = []
-    for seed in range(3):
-        made = world(seed, bids=4, servers=3, kind="apart")
+    for seed in range(2):
+        made = world(seed, bids=4, servers=3, kind=kind)
         used = np.zeros((5, *made.inventory.capacity.shape), dtype=np.int64)
         used[seed % 5] = made.inventory.capacity // 2
         question = Question(made.bids, made.inventory, 0, 5, covers=Covers.ELASTIC, open_end=False, used=used)
         machines = Machines(question)
-        known = Patterns(machines)
+        known = Slots(machines)
         for pair, (first, second) in product(combinations(range(4), 2), product((2, 5), repeat=2)):
             ends = dict(zip(pair, (first, second), strict=True))
             answers.append(_keeps(question, ends))
-            assert can_keep(Patterns(machines), ends, forever).verdict is answers[-1], f"seed {seed}, {ends}"
+            assert can_keep(Slots(machines), ends, forever).verdict is answers[-1], f"seed {seed}, {ends}"
             assert can_keep(known, ends, forever).verdict is answers[-1], f"seed {seed}, {ends}"
         assert can_keep(known, {}, forever).verdict is True
     assert {*answers} == {True, False}
@@ -208,7 +268,7 @@ NOBODY = 2025
 def test_the_optimum_is_that_of_the_whole_programme() -> None:
     first = int(np.random.default_rng().integers(2**31))
     for seed in (NOBODY, *range(first, first + 6)):
-        made = world(seed, bids=5, servers=3, kind="apart")
+        made = world(seed, bids=5, servers=3, kind="apart" if seed == NOBODY or seed % 3 else "")
         question = Question(made.bids, made.inventory, 0, 6, covers=Covers.ELASTIC, open_end=bool(seed % 2))
         whole = elastic_programme(question, 100_000).solve(60.0)
         assert whole.optimal

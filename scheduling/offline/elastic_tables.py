@@ -1,0 +1,107 @@
+"""Every whole number of workers of some runs that fit one slot side by side, with all their PSs."""
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.arrays import Ints
+from scheduling.offline.elastic_machines import Run
+from scheduling.offline.elastic_pools import NONE, Heights, Server, side_by_side
+from scheduling.offline.programme import TooLarge
+
+CELLS = 100_000_000
+"""Numbers of workers to look at: some seconds."""
+
+
+class Hosted(NamedTuple):
+    """A run in one slot."""
+
+    run: Run
+    rooms: tuple[Ints, Ints]
+    """Of its workers and its PSs: how many each server alone has room for, S numbers, 0 where they may not be."""
+
+
+class _Item(NamedTuple):
+    """The workers of a run, or its PSs."""
+
+    place: int
+    """Of the run."""
+    demand: Sequence[int]
+    room: Ints
+    numbers: Ints
+    """For each number of workers."""
+
+
+def table(hosted: Sequence[Hosted], free: Ints) -> Heights:
+    """Numbers of workers of each run, the last of which is that of the heights; raises TooLarge.
+
+    Parameters
+    ----------
+    free
+        On each server, S x R units.
+
+    Notes
+    -----
+    Machines that share no server do not meet: each pool of servers has heights of its own, of workers or of PSs or of
+    both, and what fits all pools fits the slot.
+    """
+    most = [one.run.most for one in hosted]
+    if prod(n + 1 for n in most) > CELLS:
+        raise TooLarge(f"more than {CELLS} cells")
+    pools = [(items, _heights(items, free)) for items in _pools(list(_items(hosted)))]
+    shape = [n + 1 for n in most[:-1]]
+    found: Heights = np.full(shape, NONE, dtype=np.int16)
+    for last in range(most[-1] + 1):
+        fits: NDArray[np.bool_] = np.ones(shape, dtype=np.bool_)
+        for items, heights in pools:
+            *others, high = [_along(item, shape, last) for item in items]
+            fits &= heights[tuple(others)] >= high
+        if not fits.any():
+            break
+        found[fits] = last
+    return found
+
+
+def some_of(heights: Heights, kept: Sequence[bool]) -> Heights:
+    """The table of some of the runs: with none of the others."""
+    *others, last = kept
+    few: Heights = np.asarray(heights[tuple(slice(None) if keep else 0 for keep in others)])
+    if last:
+        return few
+    # How many of the one that is last now fit where the one that was has none; fewer fit where more do.
+    return np.asarray((few >= 0).sum(axis=-1) - 1, dtype=np.int16)
+
+
+def _items(hosted: Sequence[Hosted]) -> Iterator[_Item]:
+    for place, (run, (workers, pss)) in enumerate(hosted):
+        numbers = np.arange(run.most + 1)
+        yield _Item(place, run.way.worker.demand, workers, numbers)
+        yield _Item(place, run.way.ps.demand, pss, np.array([run.way.pss(n) for n in numbers.tolist()]))
+
+
+def _pools(left: list[_Item]) -> Iterator[list[_Item]]:
+    """Items that meet on servers, directly or by others; the one of which there are most is the last."""
+    while left:
+        pool: list[_Item] = []
+        servers = left[0].room > 0
+        while mine := [item for item in left if (servers & (item.room > 0)).any()]:
+            left = [item for item in left if not (servers & (item.room > 0)).any()]
+            pool += mine
+            servers = np.any([servers, *(item.room > 0 for item in mine)], axis=0)
+        yield sorted(pool, key=lambda item: int(item.numbers[-1]))
+
+
+def _heights(items: Sequence[_Item], free: Ints) -> Heights:
+    rooms = np.array([item.room for item in items])
+    servers = [Server(free[s].tolist(), rooms[:, s].tolist()) for s in np.flatnonzero(rooms.any(axis=0)).tolist()]
+    return side_by_side(servers, [item.demand for item in items], [int(item.numbers[-1]) for item in items])
+
+
+def _along(item: _Item, shape: Sequence[int], last: int) -> Ints:
+    """The item's numbers over the grid of workers of all runs but the last, which has so many."""
+    if item.place == len(shape):
+        return np.asarray(item.numbers[last])
+    return item.numbers.reshape([-1 if place == item.place else 1 for place in range(len(shape))])
