@@ -42,13 +42,6 @@ class Mode:
     delay: int
     """Slots from arrival to the first."""
 
-    def beats(self, other: "Mode") -> bool:
-        """Whether the other is never better: a part of this one does as much with no more, no later."""
-        if self.speed < other.speed or self.delay > other.delay:
-            return False
-        part = 1.0 if self.speed == other.speed else other.speed / self.speed
-        return all(part * mine <= theirs for mine, theirs in zip(self.use, other.use, strict=True))
-
 
 @dataclass(frozen=True)
 class Fluid:
@@ -81,7 +74,7 @@ def make_fluid(question: Question) -> Fluid:
         If a job has to run and no server can host it.
     """
     rooms = _Rooms(question)
-    lists = [list(_best(_modes(bid, question, rooms))) for bid in question.bids]
+    lists = [best_modes(_modes(bid, question, rooms)) for bid in question.bids]
     for i, (bid, modes) in enumerate(zip(question.bids, lists, strict=True)):
         if not modes and not question.most:
             raise InvalidField(f"bids[{i}]", f"job {bid.id} has nowhere to run")
@@ -152,18 +145,28 @@ def _earliest(question: Question, bid: Bid, rooms: _Rooms) -> int:
     return first + max(1, math.ceil(ENOUGH * bid.work * float(one.min(initial=EVER))))
 
 
-def _best(modes: Iterable[Mode]) -> Iterator[Mode]:
-    """Those that no other beats."""
-    kept: list[Mode] = []
-    for mode in sorted(modes, key=lambda m: (-m.speed, m.use, m.delay)):
-        if not any(other.beats(mode) for other in kept):
-            kept.append(mode)
-    yield from kept
+def best_modes(modes: Iterable[Mode]) -> list[Mode]:
+    """Those of which no other is always as good: a part of it that does as much takes no more, and begins no later."""
+    ordered = sorted(modes, key=lambda m: (-m.speed, m.use, m.delay))
+    speed, delay = np.array([mode.speed for mode in ordered]), np.array([mode.delay for mode in ordered])
+    use = np.array([mode.use for mode in ordered])
+    kept = 0
+    for i, mode in enumerate(ordered):
+        # Those kept are the first of all lists, and all are as fast or faster.
+        part = np.where(speed[:kept] == speed[i], 1.0, speed[i] / speed[:kept])
+        as_good = (part[:, None] * use[:kept] <= use[i]).all(axis=1) & (delay[:kept] <= delay[i])
+        if not as_good.any():
+            ordered[kept], speed[kept], delay[kept], use[kept] = mode, speed[i], delay[i], use[i]
+            kept += 1
+    return ordered[:kept]
 
 
 def _modes(bid: Bid, question: Question, rooms: _Rooms) -> list[Mode]:
-    """With the types that can complete the job by the end; with all where none can: then it is complete later."""
-    for slots in (question.slots, EVER):
+    """With the types that can complete the job by the end; with all where none can: then it is complete later.
+
+    If nothing is later and it does not have to run, it has none.
+    """
+    for slots in (question.slots, EVER) if question.open_end or not question.most else (question.slots,):
         if question.covers is Covers.ELASTIC:
             found = list(_elastic(bid, question, rooms, slots))
         elif bid.architecture is Architecture.RING:

@@ -12,6 +12,7 @@ from scheduling.arrays import Ints
 from scheduling.bid import Bid
 from scheduling.errors import InvalidField
 from scheduling.offline import Answer, Covers, Kind, Question, best_bound, dual_at_prices, lagrangian
+from scheduling.offline.fluid import Mode, best_modes
 from scheduling.policy import Objective
 from scheduling.utility import Constant, Step
 from tests.scheduling.gpu_cluster import gpu_cluster, job
@@ -31,6 +32,32 @@ def test_a_bound_is_the_optimum_where_machines_are_the_only_limit() -> None:
     assert ask(bids, 1, end=4).bound == pytest.approx(17, rel=1e-4)
     # The cluster is idle after both; nobody pays for more.
     assert ask(bids[:2], 1, end=9).bound == pytest.approx(17)
+
+
+@given(
+    modes=st.lists(
+        st.builds(
+            Mode,
+            speed=st.sampled_from([0.1, 0.2, 0.25, 0.4, 1.0]),
+            use=st.tuples(*[st.integers(0, 4).map(float)] * 2),
+            delay=st.integers(0, 2),
+        ),
+        max_size=12,
+    )
+)
+def test_modes_that_are_left_out_are_never_better(modes: list[Mode]) -> None:
+    kept: list[Mode] = []
+    for mode in sorted(modes, key=lambda m: (-m.speed, m.use, m.delay)):
+        if not any(_as_good(other, mode) for other in kept):
+            kept.append(mode)
+    assert best_modes(modes) == kept
+
+
+def _as_good(mode: Mode, other: Mode) -> bool:
+    """Whether a part of this one does as much as the other with no more, no later."""
+    part = 1.0 if mode.speed == other.speed else other.speed / mode.speed
+    no_more = all(part * mine <= theirs for mine, theirs in zip(mode.use, other.use, strict=True))
+    return mode.speed >= other.speed and mode.delay <= other.delay and no_more
 
 
 def test_half_a_job_is_half_its_worth() -> None:
