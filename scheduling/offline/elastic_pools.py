@@ -1,6 +1,7 @@
 """Every whole number of machines that fit some servers side by side."""
 
 from collections.abc import Iterator, Sequence
+from itertools import count
 from types import EllipsisType
 from typing import NamedTuple
 
@@ -16,8 +17,8 @@ NONE = -2 * MOST
 """The height where the others alone do not fit: below 0, even with the most of the last item."""
 WORK = 4_000_000_000
 """Cells to look at: some seconds."""
-LOADS = 50_000
-"""Full loads of one server."""
+LOADS = 300_000
+"""Loads of servers to look at: some seconds, too."""
 
 Heights = NDArray[np.int16]
 """Over a grid of the numbers of all items but the last: the most of the last that fit besides, or NONE."""
@@ -50,7 +51,8 @@ def side_by_side(servers: Sequence[Server], demand: Sequence[Sequence[int]], mos
     """
     if max(most) > MOST:
         raise TooLarge(f"more than {MOST} machines")
-    loads = [list(full_loads(server, demand, most)) for server in servers]
+    looked = count()
+    loads = [list(full_loads(server, demand, most, looked)) for server in servers]
     grid = most[:-1]
     heights: Heights = np.zeros((1,) * len(grid), dtype=np.int16)
     work = 0
@@ -66,20 +68,26 @@ def side_by_side(servers: Sequence[Server], demand: Sequence[Sequence[int]], mos
     return np.pad(heights, beyond, constant_values=NONE) if beyond else heights
 
 
-def full_loads(server: Server, demand: Sequence[Sequence[int]], most: Sequence[int]) -> Iterator[Load]:
-    """What fits one server side by side, where none can be added; raises TooLarge."""
+def full_loads(
+    server: Server, demand: Sequence[Sequence[int]], most: Sequence[int], looked: Iterator[int]
+) -> Iterator[Load]:
+    """What fits one server side by side, where none can be added; raises TooLarge.
+
+    Parameters
+    ----------
+    looked
+        How many loads were looked at before, of this server and others.
+    """
     limits = [min(room, n) for room, n in zip(server.room, most, strict=True)]
     last = len(limits) - 1
-    count = 0
     open_: list[tuple[Load, Load]] = [((), tuple(server.free))]
     while open_:
         load, left = open_.pop()
         i = len(load)
         if i > last:
+            if next(looked) >= LOADS:
+                raise TooLarge(f"more than {LOADS} loads of servers")
             if not any(n < limit and _fits(d, left) for n, limit, d in zip(load, limits, demand, strict=True)):
-                count += 1
-                if count > LOADS:
-                    raise TooLarge(f"more than {LOADS} full loads of a server")
                 yield load
             continue
         fit = min([limits[i], *(free // d for free, d in zip(left, demand[i], strict=True) if d)])
