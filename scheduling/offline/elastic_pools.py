@@ -15,7 +15,7 @@ MOST = 10_000
 """Of one item."""
 NONE = -2 * MOST
 """The height where the others alone do not fit: below 0, even with the most of the last item."""
-WORK = 4_000_000_000
+WORK = 10_000_000_000
 """Cells to look at: some seconds."""
 LOADS = 300_000
 """Loads of servers to look at: some seconds, too."""

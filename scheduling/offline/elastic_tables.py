@@ -5,15 +5,14 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduling.arrays import Ints
 from scheduling.offline.elastic_machines import Run
 from scheduling.offline.elastic_pools import NONE, Heights, Server, side_by_side
 from scheduling.offline.programme import TooLarge
 
-CELLS = 100_000_000
-"""Numbers of workers to look at: some seconds."""
+CELLS = 20_000_000
+"""Of a table: some seconds."""
 
 
 class Hosted(NamedTuple):
@@ -48,20 +47,32 @@ def table(hosted: Sequence[Hosted], free: Ints) -> Heights:
     Machines that share no server do not meet: each pool of servers has heights of its own, of workers or of PSs or of
     both, and what fits all pools fits the slot.
     """
-    most = [one.run.most for one in hosted]
-    if prod(n + 1 for n in most) > CELLS:
+    shape = tuple(one.run.most + 1 for one in hosted[:-1])
+    if prod(shape) > CELLS:
         raise TooLarge(f"more than {CELLS} cells")
-    pools = [(items, _heights(items, free)) for items in _pools(list(_items(hosted)))]
-    shape = [n + 1 for n in most[:-1]]
-    found: Heights = np.full(shape, NONE, dtype=np.int16)
-    for last in range(most[-1] + 1):
-        fits: NDArray[np.bool_] = np.ones(shape, dtype=np.bool_)
-        for items, heights in pools:
-            *others, high = [_along(item, shape, last) for item in items]
-            fits &= heights[tuple(others)] >= high
-        if not fits.any():
-            break
-        found[fits] = last
+    last = np.arange(hosted[-1].run.most + 1)
+    found: Heights = np.full(shape, last[-1], dtype=np.int16)
+    for items in _pools(list(_items(hosted))):
+        found = np.minimum(found, _most_of_last(items, _heights(items, free), len(shape), last))
+    return np.where(found < 0, np.int16(NONE), found)
+
+
+def _most_of_last(items: Sequence[_Item], heights: Heights, place: int, last: Ints) -> Heights:
+    """Of these numbers of workers of the last run, which is at this place, the most that fit a pool; -1 if none do.
+
+    Over the grid of workers of the other runs, or of those of them that have machines there.
+    """
+    *others, high = items
+    mine = [item.numbers for item in items if item.place == place]
+    if len(mine) == 1 and high.place == place:
+        fit = heights[tuple(_along(item, place) for item in others)]
+        return np.asarray(np.searchsorted(high.numbers, fit, side="right") - 1, dtype=np.int16)
+    found: Heights = np.full((1,) * place, -1, dtype=np.int16)
+    # Where one more takes no more there is nothing to look at: five workers may have the one PS that four have.
+    more = np.any([np.diff(numbers) > 0 for numbers in mine], axis=0) if mine else np.zeros(len(last) - 1, np.bool_)
+    for n in last[np.append(more, True)].tolist():
+        *at, need = (item.numbers[n] if item.place == place else _along(item, place) for item in items)
+        found = np.where(heights[tuple(at)] >= need, np.int16(n), found)
     return found
 
 
@@ -100,8 +111,6 @@ def _heights(items: Sequence[_Item], free: Ints) -> Heights:
     return side_by_side(servers, [item.demand for item in items], [int(item.numbers[-1]) for item in items])
 
 
-def _along(item: _Item, shape: Sequence[int], last: int) -> Ints:
-    """The item's numbers over the grid of workers of all runs but the last, which has so many."""
-    if item.place == len(shape):
-        return np.asarray(item.numbers[last])
-    return item.numbers.reshape([-1 if place == item.place else 1 for place in range(len(shape))])
+def _along(item: _Item, places: int) -> Ints:
+    """The item's numbers over the grid of workers of so many runs."""
+    return item.numbers.reshape([-1 if place == item.place else 1 for place in range(places)])
