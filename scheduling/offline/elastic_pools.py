@@ -60,7 +60,7 @@ def side_by_side(servers: Sequence[Server], demand: Sequence[Sequence[int]], mos
     for mine in sorted(loads, key=len, reverse=True):
         reach = np.minimum(np.array(heights.shape) - 1 + np.max(mine, axis=0)[:-1], grid)
         shape = tuple((reach + 1).astype(int).tolist())
-        work += len(mine) * int(np.prod(shape))
+        work += len(mine) * heights.size
         if work > WORK:
             raise TooLarge(f"more than {WORK} cells")
         heights = _add(heights, mine, shape, most[-1])
