@@ -13,6 +13,8 @@ from scheduling.offline.question import Left
 
 FEW_S = 0.5
 """For the few that are tried first."""
+MANY = 3000
+"""Of a group, to be tried in whole numbers: the solver takes no notice of time with very many."""
 
 
 class Kept(NamedTuple):
@@ -80,7 +82,9 @@ class _Keeping:
         if self._put_together(groups, asked, shares):
             return Kept(True, [])
         near = [_near(group, shares) for group in groups]
-        return Kept(whole(groups, asked, near, self._left()).verdict, [])
+        some = [rows[:MANY] for rows in near]
+        verdict = whole(groups, asked, some, self._left()).verdict
+        return Kept(None if verdict is False and some != near else verdict, [])
 
     def _groups(self, some: set[int]) -> Iterator[Group]:
         """Those with the most runs first: what fits with fewer is part of that."""
@@ -125,6 +129,7 @@ class _Keeping:
 
 
 def _near(group: Group, shares: Shares) -> list[int]:
-    """What a schedule may have in some slot."""
+    """What a schedule may have in some slot, the best at these prices first."""
     worth = group.tops @ shares.prices
-    return [int(k) for k in np.flatnonzero(worth.max() - worth <= shares.spare)]
+    order = np.argsort(-worth, kind="stable")
+    return [int(k) for k in order[worth.max() - worth[order] <= shares.spare]]

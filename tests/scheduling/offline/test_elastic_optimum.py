@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from scheduling.arrays import Ints
 from scheduling.inventory import Inventory, MachineType
-from scheduling.offline import Covers, Kind, Question, best_bound, elastic_pools, elastic_tables
+from scheduling.offline import Covers, Kind, Question, best_bound, elastic_keeping, elastic_pools, elastic_tables
 from scheduling.offline.corners import corners
 from scheduling.offline.elastic_keeping import can_keep
 from scheduling.offline.elastic_machines import Machines
@@ -213,6 +213,13 @@ def test_a_job_that_leaves_nothing_to_spare_is_kept_with_others() -> None:
     slots = Slots(Machines(asked(two_pools((20,), (3, 3, 3)), work=(12, 8, 9), chunks=4)))
     assert can_keep(slots, {0: 3, 1: 2}, forever).verdict is True
     assert can_keep(slots, {0: 3, 1: 2, 2: 3}, forever).verdict is False
+
+
+def test_what_not_all_was_tried_for_is_not_denied(monkeypatch: pytest.MonkeyPatch) -> None:
+    question = asked(two_pools((20,), (3,)), work=(6, 6))
+    monkeypatch.setattr(elastic_keeping, "MANY", 1)
+    assert can_keep(Slots(Machines(question)), {0: 3, 1: 3}, forever).verdict is None
+    assert can_keep(Slots(Machines(replace(question, end=4))), {0: 4, 1: 4}, forever).verdict is True
 
 
 def test_without_time_nothing_new_is_found_out() -> None:
