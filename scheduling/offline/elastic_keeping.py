@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.offline.elastic_machines import SideBySide
-from scheduling.offline.elastic_shares import Asked, Group, Shares, Whole, share, whole
+from scheduling.offline.elastic_shares import Asked, Group, Shares, Whole, narrow, share, whole
 from scheduling.offline.elastic_slot import Runs, Slots
 from scheduling.offline.programme import TooLarge
 from scheduling.offline.question import Left
@@ -34,9 +34,9 @@ def can_keep(slots: Slots, ends: dict[int, int], left: Left) -> Kept:
     What fits a slot side by side is known (`elastic_tables`), and in which order equal slots have it makes no
     difference. So what is decided is how many slots have what. Shares of slots are a linear programme. Where they do
     not do the work, its prices say so: what any slot comes to at most at these prices is a rule for that slot. Where
-    they do, no slot of a schedule is further below the best at these prices than all slots are above the work: only
-    what is as near has to be tried in whole numbers. Where too much would fit to know it all, the ways to run a job are
-    tried one after another.
+    they do, no slot of a schedule is further below the best at any prices than all slots are above the work: only what
+    is as near has to be tried in whole numbers (`narrow`). Where too much would fit to know it all, the ways to run a
+    job are tried one after another.
     """
     runs = [[r for r, run in enumerate(slots.machines.runs) if run.job == job] for job in ends]
     return _Keeping(slots, ends, left).answer(runs)
@@ -81,10 +81,13 @@ class _Keeping:
             return Kept(False, [self._rule(group, shares) for group in groups])
         if self._put_together(groups, asked, shares):
             return Kept(True, [])
-        near = [_near(group, shares) for group in groups]
-        some = [rows[:MANY] for rows in near]
-        verdict = whole(groups, asked, some, self._left()).verdict
-        return Kept(None if verdict is False and some != near else verdict, [])
+        near = narrow(groups, asked, shares)
+        if near is None:
+            return Kept(False, [])
+        some = [range(min(MANY, len(group.tops))) for group in near]
+        verdict = whole(near, asked, some, self._left()).verdict
+        tried = all(len(rows) == len(group.tops) for rows, group in zip(some, near, strict=True))
+        return Kept(None if verdict is False and not tried else verdict, [])
 
     def _groups(self, some: set[int]) -> Iterator[Group]:
         """Those with the most runs first: what fits with fewer is part of that."""
@@ -126,10 +129,3 @@ class _Keeping:
         slots = range(self._slots.machines.question.slots)
         holds = frozenset(t for t in slots if self._slots.allows(group.slot, t, group.runs))
         return SideBySide(weights, float((group.tops @ weights).max()), holds)
-
-
-def _near(group: Group, shares: Shares) -> list[int]:
-    """What a schedule may have in some slot, the best at these prices first."""
-    worth = group.tops @ shares.prices
-    order = np.argsort(-worth, kind="stable")
-    return [int(k) for k in order[worth.max() - worth[order] <= shares.spare]]

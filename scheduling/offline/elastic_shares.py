@@ -13,6 +13,12 @@ NEAR = 1e-7
 """Of sums of doubles, and far less than a worker."""
 BETTER = 1e-12
 """Of prices, which come to about 1 for all the work."""
+WORTH = 0.9
+"""Of the tops: if more are left there is no use in another turn."""
+SMALL = 500
+"""So many tops are tried sooner than they are fewer."""
+OTHERS = (1.1, 0.9, 1.02, 0.98)
+"""Of the work of one run, for other prices."""
 
 
 class Group(NamedTuple):
@@ -56,16 +62,59 @@ def share(groups: Sequence[Group], asked: Asked) -> Shares:
     while True:
         prices = _price(groups, asked, chosen)
         worth = [group.tops @ prices for group in groups]
-        best = [int(each.argmax()) for each in worth]
         new = False
-        for each, row, some in zip(worth, best, chosen, strict=True):
-            if each[row] > each[list(some)].max() + BETTER:
-                some.add(row)
+        for each, some in zip(worth, chosen, strict=True):
+            best = int(each.argmax())
+            if each[best] > each[list(some)].max() + BETTER:
+                some.add(best)
                 new = True
         if not new:
-            most = sum(group.number * float(each[row]) for group, each, row in zip(groups, worth, best, strict=True))
-            least = sum(min(float(prices[r] * asked.work[r]) for r in runs) for runs in asked.runs)
-            return Shares(prices, most - least + NEAR * (most + least), chosen)
+            return Shares(prices, _spare(groups, asked, prices), chosen)
+
+
+def _spare(groups: Sequence[Group], asked: Asked, prices: Floats) -> float:
+    """What all slots come to at any prices beyond the work, and no less for rounding."""
+    most = sum(group.number * float((group.tops @ prices).max()) for group in groups)
+    least = sum(min(float(prices[r] * asked.work[r]) for r in runs) for runs in asked.runs)
+    return most - least + NEAR * (most + least)
+
+
+def narrow(groups: Sequence[Group], asked: Asked, shares: Shares) -> list[Group] | None:
+    """The groups with those tops only that a schedule may have, the best at these prices first; None: there is none.
+
+    Notes
+    -----
+    At any prices no slot of a schedule is further below the best than all slots are above the work. What that leaves
+    out at some prices makes less of the best at others, so it is looked at in turns, at prices for somewhat more or
+    less work of each run.
+    """
+    found = [group._replace(tops=group.tops[np.argsort(-(group.tops @ shares.prices))]) for group in groups]
+    before = np.inf
+    prices = [shares.prices]
+    while before == np.inf or SMALL < sum(len(group.tops) for group in found) < WORTH * before:
+        before = sum(len(group.tops) for group in found)
+        for one in prices:
+            spare = _spare(found, asked, one)
+            if spare < 0.0:
+                return None
+            worth = [group.tops @ one for group in found]
+            found = [
+                group._replace(tops=group.tops[each.max() - each <= spare])
+                for group, each in zip(found, worth, strict=True)
+            ]
+        prices = _other_prices(found, asked)
+    return found
+
+
+def _other_prices(groups: Sequence[Group], asked: Asked) -> list[Floats]:
+    """Those that are right if there is somewhat more or less to do."""
+    found = []
+    for r in (r for runs in asked.runs for r in runs):
+        for share_of in OTHERS:
+            work = asked.work.copy()
+            work[r] = max(1, round(float(work[r]) * share_of))
+            found.append(share(groups, asked._replace(work=work)).prices)
+    return found
 
 
 def _price(groups: Sequence[Group], asked: Asked, chosen: Chosen) -> Floats:

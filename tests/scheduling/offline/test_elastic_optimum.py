@@ -12,13 +12,23 @@ from hypothesis import strategies as st
 
 from scheduling.arrays import Ints
 from scheduling.inventory import Inventory, MachineType
-from scheduling.offline import Covers, Kind, Question, best_bound, elastic_keeping, elastic_pools, elastic_tables
+from scheduling.offline import (
+    Covers,
+    Kind,
+    Question,
+    best_bound,
+    elastic_keeping,
+    elastic_pools,
+    elastic_shares,
+    elastic_tables,
+)
 from scheduling.offline.corners import corners
 from scheduling.offline.elastic_keeping import can_keep
 from scheduling.offline.elastic_machines import Machines
 from scheduling.offline.elastic_optimum import elastic_optimum
 from scheduling.offline.elastic_pools import Server, side_by_side, tops
 from scheduling.offline.elastic_programme import elastic_programme
+from scheduling.offline.elastic_shares import Asked, Group, narrow, share
 from scheduling.offline.elastic_slot import Slots
 from scheduling.offline.kinds import kinds_of
 from scheduling.rows import Rows
@@ -213,6 +223,22 @@ def test_a_job_that_leaves_nothing_to_spare_is_kept_with_others() -> None:
     slots = Slots(Machines(asked(two_pools((20,), (3, 3, 3)), work=(12, 8, 9), chunks=4)))
     assert can_keep(slots, {0: 3, 1: 2}, forever).verdict is True
     assert can_keep(slots, {0: 3, 1: 2, 2: 3}, forever).verdict is False
+
+
+def test_what_is_left_out_is_in_no_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(elastic_shares, "SMALL", 0)
+    # Two PSs at a time serve four workers each: 24 worker-slots in three slots.
+    slots = Slots(Machines(asked(two_pools((20,), (3, 3)), work=(14, 6))))
+    group = Group(0, 3, (0, 1), slots.tops(0, (0, 1)))
+    assert sorted(group.tops.tolist()) == [[0, 8], [4, 4], [8, 0]]
+    work = Asked([[0], [1]], np.array([14, 6], dtype=np.int64))
+    (left,) = narrow([group], work, share([group], work)) or [group]
+    some = range(len(group.tops))
+    for chosen in product(some, repeat=3):
+        if (group.tops[list(chosen)].sum(axis=0) >= work.work).all():
+            assert all(group.tops[k].tolist() in left.tops.tolist() for k in chosen)
+    more = Asked([[0], [1]], np.array([17, 8], dtype=np.int64))
+    assert narrow([group], more, share([group], more)) is None
 
 
 def test_what_not_all_was_tried_for_is_not_denied(monkeypatch: pytest.MonkeyPatch) -> None:
