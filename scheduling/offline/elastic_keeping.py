@@ -35,8 +35,8 @@ def can_keep(slots: Slots, ends: dict[int, int], left: Left) -> Kept:
     difference. So what is decided is how many slots have what. Shares of slots are a linear programme. Where they do
     not do the work, its prices say so: what any slot comes to at most at these prices is a rule for that slot. Where
     they do, no slot of a schedule is further below the best at any prices than all slots are above the work: only what
-    is as near has to be tried in whole numbers (`narrow`). Where too much would fit to know it all, the ways to run a
-    job are tried one after another.
+    is as near has to be tried in whole numbers (`narrow`). Where too much would fit to know it all, it is not
+    found out.
     """
     runs = [[r for r, run in enumerate(slots.machines.runs) if run.job == job] for job in ends]
     return _Keeping(slots, ends, left).answer(runs)
@@ -59,20 +59,8 @@ class _Keeping:
         try:
             groups = list(self._groups({r for mine in runs for r in mine}))
         except TooLarge:
-            return self._one_by_one(runs)
-        return self._answer(groups, Asked(runs, self._work))
-
-    def _one_by_one(self, runs: list[list[int]]) -> Kept:
-        """By each run of the job that has the most."""
-        job = max(range(len(runs)), key=lambda job: len(runs[job]))
-        if len(runs[job]) == 1:
             return Kept(None, [])
-        verdicts = set()
-        for r in runs[job]:
-            verdicts.add(self.answer([*runs[:job], [r], *runs[job + 1 :]]).verdict)
-            if True in verdicts:
-                break
-        return Kept(True if True in verdicts else None if None in verdicts else False, [])
+        return self._answer(groups, Asked(runs, self._work))
 
     def _answer(self, groups: list[Group], asked: Asked) -> Kept:
         """By shares, and where those do the work by whole slots."""

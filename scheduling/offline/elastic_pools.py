@@ -11,12 +11,16 @@ from numpy.typing import NDArray
 from scheduling.arrays import Ints
 from scheduling.offline.programme import TooLarge
 
+ITEMS = 12
+"""That share servers: of each the grid has a dimension."""
 MOST = 10_000
 """Of one item."""
 NONE = -2 * MOST
 """The height where the others alone do not fit: below 0, even with the most of the last item."""
-WORK = 10_000_000_000
+WORK = 8_000_000_000
 """Cells to look at: some seconds."""
+EACH = 20
+"""Cells that take as long as to begin with a row of them."""
 LOADS = 300_000
 """Loads of servers to look at: some seconds, too."""
 
@@ -49,6 +53,8 @@ def side_by_side(servers: Sequence[Server], demand: Sequence[Sequence[int]], mos
     -----
     Server by server: so many fit one more if those beyond one of its full loads fit the servers before.
     """
+    if len(most) > ITEMS:
+        raise TooLarge(f"more than {ITEMS} items")
     if max(most) > MOST:
         raise TooLarge(f"more than {MOST} machines")
     looked = count()
@@ -60,7 +66,7 @@ def side_by_side(servers: Sequence[Server], demand: Sequence[Sequence[int]], mos
     for mine in sorted(loads, key=len, reverse=True):
         reach = np.minimum(np.array(heights.shape) - 1 + np.max(mine, axis=0)[:-1], grid)
         shape = tuple((reach + 1).astype(int).tolist())
-        work += len(mine) * heights.size
+        work += len(mine) * heights.size * (1 + EACH // (heights.shape or (1,))[-1])
         if work > WORK:
             raise TooLarge(f"more than {WORK} cells")
         heights = _add(heights, mine, shape, most[-1])

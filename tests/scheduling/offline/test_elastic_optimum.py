@@ -182,7 +182,13 @@ def test_a_table_of_some_runs_is_part_of_that_of_all() -> None:
 
 @pytest.mark.parametrize(
     ("limit", "module"),
-    [("CELLS", elastic_tables), ("WORK", elastic_pools), ("LOADS", elastic_pools), ("MOST", elastic_pools)],
+    [
+        ("CELLS", elastic_tables),
+        ("ITEMS", elastic_pools),
+        ("WORK", elastic_pools),
+        ("LOADS", elastic_pools),
+        ("MOST", elastic_pools),
+    ],
 )
 def test_what_is_too_large_is_not_found_out(limit: str, module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     question = asked(two_pools((3, 3), (3, 3)), work=(3, 3))
@@ -266,6 +272,7 @@ def test_jobs_that_cannot_both_be_complete_are_told_apart() -> None:
 @pytest.mark.parametrize("kind", ["apart", "shared"])
 def test_completions_can_be_kept_if_the_whole_programme_keeps_them(kind: str) -> None:
     answers = []
+    open_ = 0
     for seed in range(2):
         made = world(seed, bids=4, servers=3, kind=kind)
         used = np.zeros((5, *made.inventory.capacity.shape), dtype=np.int64)
@@ -276,10 +283,14 @@ def test_completions_can_be_kept_if_the_whole_programme_keeps_them(kind: str) ->
         for pair, (first, second) in product(combinations(range(4), 2), product((2, 5), repeat=2)):
             ends = dict(zip(pair, (first, second), strict=True))
             answers.append(_keeps(question, ends))
-            assert can_keep(Slots(machines), ends, forever).verdict is answers[-1], f"seed {seed}, {ends}"
-            assert can_keep(known, ends, forever).verdict is answers[-1], f"seed {seed}, {ends}"
+            for slots in (Slots(machines), known):
+                verdict = can_keep(slots, ends, forever).verdict
+                # Where workers share servers with PSs, tables of many types are too large.
+                open_ += verdict is None and kind == "shared"
+                assert verdict is answers[-1] or (verdict is None and kind == "shared"), f"seed {seed}, {ends}"
         assert can_keep(known, {}, forever).verdict is True
     assert {*answers} == {True, False}
+    assert open_ < len(answers)
 
 
 def _keeps(question: Question, ends: dict[int, int]) -> bool:
@@ -300,14 +311,21 @@ NOBODY = 2025
 
 def test_the_optimum_is_that_of_the_whole_programme() -> None:
     first = int(np.random.default_rng().integers(2**31))
+    proven = 0
     for seed in (NOBODY, *range(first, first + 6)):
         made = world(seed, bids=5, servers=3, kind="apart" if seed == NOBODY or seed % 3 else "")
         question = Question(made.bids, made.inventory, 0, 6, covers=Covers.ELASTIC, open_end=bool(seed % 2))
         whole = elastic_programme(question, 100_000).solve(60.0)
         assert whole.optimal
         found = elastic_optimum(question, 100_000, None, forever)
-        assert found.optimal, f"seed {seed}"
-        assert found.bound == pytest.approx(whole.bound, rel=1e-6, abs=1e-6), f"seed {seed}"
+        proven += found.optimal
+        if found.optimal:
+            assert found.bound == pytest.approx(whole.bound, rel=1e-6, abs=1e-6), f"seed {seed}"
+        # Where the tables are too large, by the whole programme.
+        answer = best_bound(question, forever)
+        assert answer.kind is Kind.MILP_OPTIMAL, f"seed {seed}"
+        assert answer.bound == pytest.approx(whole.bound, rel=1e-6, abs=1e-6), f"seed {seed}"
+    assert proven > 0
 
 
 def test_without_time_the_bound_of_prices_stands() -> None:
