@@ -97,11 +97,10 @@ class Rows:
         self._least.append(low)
         self._most.append(high)
 
-    def solve(self, seconds: float, *, gap: float = 0.0, whole: bool = True, presolve: bool = True) -> Solution:
+    def solve(self, seconds: float, *, gap: float = 0.0, whole: bool = True) -> Solution:
         """Minimise the cost, to this relative gap or for so many seconds; raises SolverFailed.
 
-        Not `whole`: of the linear relaxation, whose values need not be whole numbers. Not `presolve`: as the rows are,
-        which is faster where they are few and nothing can be left out.
+        Not `whole`: of the linear relaxation, whose values need not be whole numbers.
         """
         matrix = self._matrix()
         result = milp(
@@ -109,7 +108,7 @@ class Rows:
             integrality=np.array(self._whole) * whole,
             bounds=Bounds(np.array(self._low), np.array(self._high)),
             constraints=LinearConstraint(matrix, np.array(self._least), np.array(self._most)),
-            options={"mip_rel_gap": gap, "time_limit": max(0.0, seconds), "presolve": presolve},
+            options={"mip_rel_gap": gap, "time_limit": max(0.0, seconds)},
         )
         if result.status == 2:
             return Solution(None, inf, optimal=True)

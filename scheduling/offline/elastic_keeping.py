@@ -38,50 +38,48 @@ def can_keep(slots: Slots, ends: dict[int, int], left: Left) -> Kept:
     is as near has to be tried in whole numbers (`narrow`). Where too much would fit to know it all, it is not
     found out.
     """
-    runs = [[r for r, run in enumerate(slots.machines.runs) if run.job == job] for job in ends]
-    return _Keeping(slots, ends, left).answer(runs)
+    return _Keeping(slots, ends, left).answer()
 
 
 class _Keeping:
     def __init__(self, slots: Slots, ends: dict[int, int], left: Left) -> None:
         self._slots, self._ends, self._left = slots, ends, left
         self._all = slots.machines.runs
-        self._work = np.array([run.way.worker_slots for run in self._all], dtype=np.int64)
+        runs = [[r for r, run in enumerate(self._all) if run.job == job] for job in ends]
+        self._asked = Asked(runs, np.array([run.way.worker_slots for run in self._all], dtype=np.int64))
 
-    def answer(self, runs: list[list[int]]) -> Kept:
-        """Of each job one of these runs."""
-        if not all(runs):
+    def answer(self) -> Kept:
+        """By shares, and where those do the work by whole slots."""
+        if not all(self._asked.runs):
             return Kept(False, [])
-        if not runs:
+        if not self._ends:
             return Kept(True, [])
         if self._left() <= 0.0:
             return Kept(None, [])
         try:
-            groups = list(self._groups({r for mine in runs for r in mine}))
+            groups = list(self._groups())
         except TooLarge:
             return Kept(None, [])
-        return self._answer(groups, Asked(runs, self._work))
-
-    def _answer(self, groups: list[Group], asked: Asked) -> Kept:
-        """By shares, and where those do the work by whole slots."""
-        shares = share(groups, asked)
+        shares = share(groups, self._asked)
         if shares.spare < 0.0:
             return Kept(False, [self._rule(group, shares) for group in groups])
-        if self._put_together(groups, asked, shares):
+        if self._put_together(groups, shares):
             return Kept(True, [])
-        near = narrow(groups, asked, shares)
+        near = narrow(groups, self._asked, shares)
         if near is None:
             return Kept(False, [])
         some = [range(min(MANY, len(group.tops))) for group in near]
-        verdict = whole(near, asked, some, self._left()).verdict
+        verdict = whole(near, self._asked, some, self._left()).verdict
         tried = all(len(rows) == len(group.tops) for rows, group in zip(some, near, strict=True))
         return Kept(None if verdict is False and not tried else verdict, [])
 
-    def _groups(self, some: set[int]) -> Iterator[Group]:
+    def _groups(self) -> Iterator[Group]:
         """Those with the most runs first: what fits with fewer is part of that."""
         found: list[tuple[Runs, list[int]]] = []
         for t in range(max(self._ends.values())):
-            runs = tuple(r for r in sorted(some) if t < self._ends[self._all[r].job] and self._slots.live(r, t))
+            runs = tuple(
+                r for r, run in enumerate(self._all) if t < self._ends.get(run.job, 0) and self._slots.live(r, t)
+            )
             same = [slots for live, slots in found if live == runs and self._slots.equal(t, slots[0], runs)]
             if same:
                 same[0].append(t)
@@ -90,11 +88,11 @@ class _Keeping:
         for runs, slots in sorted(found, key=lambda one: len(one[0]), reverse=True):
             yield Group(slots[0], len(slots), runs, self._slots.tops(slots[0], runs))
 
-    def _put_together(self, groups: list[Group], asked: Asked, shares: Shares) -> bool:
+    def _put_together(self, groups: list[Group], shares: Shares) -> bool:
         """Whether whole slots of what has a share, or some more that do what those leave, do all the work."""
         chosen = shares.chosen
         while self._left() > 0.0:
-            found = whole(groups, asked, chosen, min(FEW_S, self._left()), lacking=True)
+            found = whole(groups, self._asked, chosen, min(FEW_S, self._left()), lacking=True)
             if found.verdict:
                 return True
             before = sum(map(len, chosen))
@@ -109,7 +107,7 @@ class _Keeping:
         for g, k, _ in found.used:
             tops = groups[g].tops
             rest = np.maximum(found.due - (had - tops[k]), 0)
-            chosen[g].add(int((np.minimum(tops, rest) / self._work).sum(axis=1).argmax()))
+            chosen[g].add(int((np.minimum(tops, rest) / self._asked.work).sum(axis=1).argmax()))
 
     def _rule(self, group: Group, shares: Shares) -> SideBySide:
         weights = np.zeros_like(shares.prices)

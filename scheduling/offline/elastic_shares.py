@@ -61,7 +61,7 @@ def share(groups: Sequence[Group], asked: Asked) -> Shares:
     chosen = [{int(group.tops[:, r].argmax()) for r in group.runs} for group in groups]
     while True:
         prices = _price(groups, asked, chosen)
-        worth = [group.tops @ prices for group in groups]
+        worth, spare = _at(prices, groups, asked)
         new = False
         for each, some in zip(worth, chosen, strict=True):
             best = int(each.argmax())
@@ -69,14 +69,15 @@ def share(groups: Sequence[Group], asked: Asked) -> Shares:
                 some.add(best)
                 new = True
         if not new:
-            return Shares(prices, _spare(groups, asked, prices), chosen)
+            return Shares(prices, spare, chosen)
 
 
-def _spare(groups: Sequence[Group], asked: Asked, prices: Floats) -> float:
-    """What all slots come to at any prices beyond the work, and no less for rounding."""
-    most = sum(group.number * float((group.tops @ prices).max()) for group in groups)
+def _at(prices: Floats, groups: Sequence[Group], asked: Asked) -> tuple[list[Floats], float]:
+    """What all tops come to at any prices; and all slots beyond the work, no less for rounding."""
+    worth = [group.tops @ prices for group in groups]
+    most = sum(group.number * float(each.max()) for group, each in zip(groups, worth, strict=True))
     least = sum(min(float(prices[r] * asked.work[r]) for r in runs) for runs in asked.runs)
-    return most - least + NEAR * (most + least)
+    return worth, most - least + NEAR * (most + least)
 
 
 def narrow(groups: Sequence[Group], asked: Asked, shares: Shares) -> list[Group] | None:
@@ -85,25 +86,32 @@ def narrow(groups: Sequence[Group], asked: Asked, shares: Shares) -> list[Group]
     Notes
     -----
     At any prices no slot of a schedule is further below the best than all slots are above the work. What that leaves
-    out at some prices makes less of the best at others, so it is looked at in turns, at prices for somewhat more or
-    less work of each run.
+    out at some prices makes less of the best at others, so where much is left it is looked at in turns, at prices for
+    somewhat more or less work of each run.
     """
-    found = [group._replace(tops=group.tops[np.argsort(-(group.tops @ shares.prices))]) for group in groups]
+    ordered = [group._replace(tops=group.tops[np.argsort(-(group.tops @ shares.prices))]) for group in groups]
+    found = _cut(ordered, asked, shares.prices)
     before = np.inf
-    prices = [shares.prices]
-    while before == np.inf or SMALL < sum(len(group.tops) for group in found) < WORTH * before:
-        before = sum(len(group.tops) for group in found)
-        for one in prices:
-            spare = _spare(found, asked, one)
-            if spare < 0.0:
-                return None
-            worth = [group.tops @ one for group in found]
-            found = [
-                group._replace(tops=group.tops[each.max() - each <= spare])
-                for group, each in zip(found, worth, strict=True)
-            ]
-        prices = _other_prices(found, asked)
+    while found is not None and SMALL < _tops(found) < WORTH * before:
+        before = _tops(found)
+        for prices in _other_prices(found, asked):
+            found = _cut(found, asked, prices)
+            if found is None:
+                break
     return found
+
+
+def _tops(groups: Sequence[Group]) -> int:
+    return sum(len(group.tops) for group in groups)
+
+
+def _cut(groups: Sequence[Group], asked: Asked, prices: Floats) -> list[Group] | None:
+    worth, spare = _at(prices, groups, asked)
+    if spare < 0.0:
+        return None
+    return [
+        group._replace(tops=group.tops[each.max() - each <= spare]) for group, each in zip(groups, worth, strict=True)
+    ]
 
 
 def _other_prices(groups: Sequence[Group], asked: Asked) -> list[Floats]:

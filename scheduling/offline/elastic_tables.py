@@ -96,12 +96,12 @@ def _items(hosted: Sequence[Hosted]) -> Iterator[_Item]:
 def _pools(left: list[_Item]) -> Iterator[list[_Item]]:
     """Items that meet on servers, directly or by others; the one of which there are most is the last."""
     while left:
-        pool: list[_Item] = []
-        servers = left[0].room > 0
-        while mine := [item for item in left if (servers & (item.room > 0)).any()]:
-            left = [item for item in left if not (servers & (item.room > 0)).any()]
+        pool, mine = [], left[:1]
+        while mine:
             pool += mine
-            servers = np.any([servers, *(item.room > 0 for item in mine)], axis=0)
+            servers = np.any([item.room > 0 for item in pool], axis=0)
+            left = [item for item in left if not any(item is one for one in mine)]
+            mine = [item for item in left if (servers & (item.room > 0)).any()]
         yield sorted(pool, key=lambda item: int(item.numbers[-1]))
 
 
