@@ -3,11 +3,11 @@
 from collections.abc import Callable
 
 from scheduling.arrays import Json
+from scheduling.budget import Left
 from scheduling.errors import InvalidField
 from scheduling.families import Options
 from scheduling.fields import check_fraction
 from scheduling.split_learning.document import plan_document, read_split_learning
-from scheduling.split_learning.method import Left
 from scheduling.split_learning.methods import answer_of, method_of
 from scheduling.split_learning.warming import warm_up
 

@@ -1,19 +1,24 @@
 """Integer programmes row by row, solved by HiGHS."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from math import ceil, inf, isfinite
-from typing import Any, cast
+from fractions import Fraction
+from functools import lru_cache
+from math import ceil, gcd, inf, isfinite
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import csr_array, vstack
 
 from scheduling.arrays import Floats
+from scheduling.budget import Left
 from scheduling.errors import SchedulingError
 
 NEAR = 1e-6
 """By how much a bound of the solver may be off."""
+FINEST = 10_000
+"""The largest number that rows of room are told the solver in."""
 
 
 class SolverFailed(SchedulingError):
@@ -52,6 +57,31 @@ class Relaxed:
     """Of each row: what the optimum costs more for one more of its bound."""
 
 
+class Room(NamedTuple):
+    """What columns take of something, and how much of it there is."""
+
+    terms: list[tuple[int, int]]
+    """Columns, and what one takes."""
+    there: int
+
+    def taken(self, values: Floats) -> int:
+        """In Python's whole numbers, which have no end."""
+        return sum(value * int(values[column]) for column, value in self.terms)
+
+    def fewest(self, values: Floats) -> dict[int, int]:
+        """Of what takes too much: as little of each column as still does."""
+        spare = self.taken(values) - self.there
+        left = {}
+        # Small ones are left out first: few large ones say more.
+        for column, value in sorted(self.terms, key=lambda term: term[1]):
+            count = int(values[column])
+            out = min(count, (spare - 1) // value)
+            spare -= out * value
+            if out < count:
+                left[column] = count - out
+        return left
+
+
 class Rows:
     """Columns with costs and ranges, and rows with ranges."""
 
@@ -65,6 +95,8 @@ class Rows:
         self._starts = [0]
         self._least: list[float] = []
         self._most: list[float] = []
+        self._rooms: list[Room] = []
+        """Those that rows tell rounded."""
 
     @property
     def columns(self) -> int:
@@ -97,11 +129,70 @@ class Rows:
         self._least.append(low)
         self._most.append(high)
 
-    def solve(self, seconds: float, *, gap: float = 0.0, whole: bool = True) -> Solution:
-        """Minimise the cost, to this relative gap or for so many seconds; raises SolverFailed.
+    def room(self, terms: Iterable[tuple[int, int]], there: int) -> None:
+        """Add sum of value x column <= there, to the unit: of whole columns from 0 up, and no value below 0.
 
-        Not `whole`: of the linear relaxation, whose values need not be whole numbers.
+        Notes
+        -----
+        Numbers that are a millionth apart are the same to a solver in one place and not in the next: it has filled
+        servers beyond their capacity, and called too small what was enough. So it is told large ones rounded down, by
+        which nothing that fits is lost; what keeps them and does not fit, `solve` forbids.
         """
+        room = Room([(column, value) for column, value in terms if value], there)
+        common = gcd(*(value for _, value in room.terms)) or 1
+        unit = common * max(1, ceil(max((value for _, value in room.terms), default=0) / common / FINEST))
+        if unit > common:
+            self._rooms.append(room)
+        self.row([(column, value // unit) for column, value in room.terms if value >= unit], high=there // unit)
+
+    def solve(self, left: Left, *, gap: float = 0.0, whole: bool = True) -> Solution:
+        """Minimise the cost, to this relative gap or for as long as there is time; raises SolverFailed.
+
+        Not `whole`: of the linear relaxation, whose values need not be whole numbers, nor keep room but as rounded.
+        """
+        while True:
+            found = self._solve(left(), gap, whole)
+            if found.values is None or not whole or not self._forbid(np.rint(found.values)):
+                return found
+            if left() <= 0:
+                return Solution(None, found.bound, optimal=False)
+
+    def _forbid(self, values: Floats) -> bool:
+        """Rule out what takes more room than there is; whether anything does."""
+        broken = [room for room in self._rooms if room.taken(values) > room.there]
+        for room in broken:
+            few = room.fewest(values)
+            if all(self.most(column) <= 1 for column in few):
+                self._not_all(room, few)
+                continue
+            size = dict(room.terms)
+            sizes = sorted((size[column] for column, count in few.items() for _ in range(count)), reverse=True)
+            for other in self._rooms:
+                self._fewer(other, sizes)
+        return bool(broken)
+
+    def _not_all(self, room: Room, few: Collection[int]) -> None:
+        """Not all of these columns, nor as many of them and larger ones."""
+        largest = max(value for column, value in room.terms if column in few)
+        alike = [c for c, value in room.terms if c in few or (value >= largest and self.most(c) <= 1)]
+        self.row([(column, 1.0) for column in alike], high=len(few) - 1)
+
+    def _fewer(self, room: Room, sizes: list[int]) -> None:
+        """Not as many of each of these sizes or larger, where that is too much and there may be so many."""
+        least = {size: n for n, size in enumerate(sizes, 1)}
+        larger = {size: [column for column, value in room.terms if value >= size] for size in least}
+        most = {size: sum(self.most(column) for column in columns) for size, columns in larger.items()}
+        if sum(sizes) <= room.there or any(most[size] < n for size, n in least.items()):
+            return
+        reached = []
+        for size, n in least.items():
+            reached.append((self.column(), 1.0))
+            # 1 where there are n or more.
+            some = [(column, 1.0) for column in larger[size]]
+            self.row([*some, (reached[-1][0], n - 1 - most[size])], high=n - 1)
+        self.row(reached, high=len(reached) - 1)
+
+    def _solve(self, seconds: float, gap: float, whole: bool) -> Solution:
         matrix = self._matrix()
         result = milp(
             np.array(self._cost),
@@ -150,3 +241,12 @@ class Rows:
         matrix = csr_array((self._values, self._columns, self._starts), shape=(self.count, self.columns))
         matrix.sum_duplicates()
         return matrix
+
+
+@lru_cache(maxsize=1000)
+def same_ceilings(ratio: Fraction, most: int) -> Fraction:
+    """A number of denominator `most` or less whose multiples, up to `most`, have the same ceilings as those of `ratio`.
+
+    With small denominators no multiple is so close to a whole number that the solver would take it for one.
+    """
+    return min(Fraction(ceil(count * ratio), count) for count in range(1, most + 1))

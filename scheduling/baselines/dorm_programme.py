@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
 from math import ceil
 
 import numpy as np
@@ -11,15 +10,14 @@ from numpy.typing import NDArray
 
 from scheduling.arrays import Floats, Ints
 from scheduling.baselines.gang import Gang, room_for
+from scheduling.budget import unlimited
 from scheduling.inventory import Inventory
-from scheduling.rows import Rows, SolverFailed
+from scheduling.rows import Rows, SolverFailed, same_ceilings
 
 EXCESS = 100.0
 """What a unit of unfairness beyond the limit costs, in units of utilisation: more than it could gain."""
 ADJUSTED = 1e-4
 """What adjusting a job costs, in units of utilisation: nobody is adjusted where nothing is won by it."""
-NO_LIMIT = 1e9
-"""Seconds: a solver that is stopped by a clock would not give the same answer twice."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +97,8 @@ def divide(
     done = sum(_distance(wish, inventory, wish.held.count) for wish in wishes if wish.fixed and wish.held is not None)
     programme = _Programme(open_wishes, inventory, free)
     programme.write(Limits(limits.unfairness - done, limits.adjustments))
-    answer = programme.rows.solve(NO_LIMIT, gap=gap)
+    # Stopped by a clock, it would not give the same answer twice.
+    answer = programme.rows.solve(unlimited, gap=gap)
     if answer.values is None or not answer.optimal:
         raise SolverFailed("HiGHS found no division of the cluster, though to change nothing is one")
     shares = iter(programme.shares(answer.values))
@@ -109,15 +108,6 @@ def divide(
 def pss_for(gang: Gang, workers: int, inventory: Inventory) -> int:
     """ceil(b / B x workers); 0 in a ring."""
     return ceil(workers * _ratio(gang, inventory))
-
-
-@lru_cache(maxsize=1000)
-def same_ceilings(ratio: Fraction, most: int) -> Fraction:
-    """A number of denominator `most` or less whose multiples, up to `most`, have the same ceilings as those of `ratio`.
-
-    A solver works to a tolerance; with small denominators no multiple is so close to a whole number that it matters.
-    """
-    return min(Fraction(ceil(count * ratio), count) for count in range(1, most + 1))
 
 
 def share_of_a_worker(gang: Gang, inventory: Inventory) -> Fraction:
@@ -227,16 +217,16 @@ class _Programme:
             for r in range(len(self.inventory.resources)):
                 terms = list(self._terms(s, r))
                 if terms:
-                    self.rows.row(terms, high=float(self.free[s, r]))
+                    self.rows.room(terms, int(self.free[s, r]))
 
-    def _terms(self, s: int, r: int) -> Iterable[tuple[int, float]]:
+    def _terms(self, s: int, r: int) -> Iterable[tuple[int, int]]:
         for wish, columns in zip(self.wishes, self.columns, strict=True):
             units = int(self.inventory.worker_demand[wish.gang.worker, r])
             if units and s in columns.workers:
-                yield columns.workers[s], float(units)
+                yield columns.workers[s], units
             units = 0 if wish.gang.ps is None else int(self.inventory.ps_demand[wish.gang.ps, r])
             if units and s in columns.pss:
-                yield columns.pss[s], float(units)
+                yield columns.pss[s], units
 
     def _share(self, values: Floats, wish: Wish, columns: _Columns) -> Share | None:
         share = Share(self._counts(values, columns.workers), self._counts(values, columns.pss))

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from scheduling.budget import Left
 from scheduling.errors import InvalidField
 from scheduling.offline.duality import Proof, lagrangian
 from scheduling.offline.elastic_optimum import elastic_optimum
@@ -10,7 +11,7 @@ from scheduling.offline.fixing import Fixing
 from scheduling.offline.goods import Goods
 from scheduling.offline.greedy import greedy
 from scheduling.offline.programme import Programme, Solved, TooLarge
-from scheduling.offline.question import Answer, Covers, Kind, Left, Question
+from scheduling.offline.question import Answer, Covers, Kind, Question
 from scheduling.offline.queued_programme import queued_optimum
 from scheduling.offline.rigid_programme import rigid_programme
 from scheduling.preemptive.bounds import NotSolved, least
@@ -73,7 +74,7 @@ def _exact(question: Question, proof: Proof, left: Left) -> Answer:
             programme = _programme(question, most, fixing)
         except TooLarge:
             continue
-        solved = programme.solve(left()) if whole else programme.relax(left())
+        solved = programme.solve(left) if whole else programme.relax(left)
         kind = Kind.COMPACT_LP if not whole else Kind.MILP_OPTIMAL if solved.optimal else Kind.MILP_BOUND
         return _with(question, answer, solved, kind)
     return answer

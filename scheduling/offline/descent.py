@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Floats
-from scheduling.offline.question import Left
+from scheduling.budget import Left
 
 PATIENCE = 20
 """Steps without a better bound after which the target is believed to be too far."""

@@ -5,11 +5,12 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Floats
+from scheduling.budget import Left
 from scheduling.errors import InvalidField
 from scheduling.offline.descent import Reply, descend
 from scheduling.offline.fluid import Fluid, make_fluid
 from scheduling.offline.fluid_kernel import respond
-from scheduling.offline.question import Answer, Covers, Kind, Left, Question
+from scheduling.offline.question import Answer, Covers, Kind, Question
 from scheduling.rigid import smallest_problem
 
 STEPS = 500

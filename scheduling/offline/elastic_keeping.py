@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from scheduling.budget import Left, within
 from scheduling.offline.elastic_machines import SideBySide
 from scheduling.offline.elastic_shares import Asked, Group, Shares, Whole, narrow, share, whole
 from scheduling.offline.elastic_slot import Runs, Slots
 from scheduling.offline.programme import TooLarge
-from scheduling.offline.question import Left
 
 FEW_S = 0.5
 """For the few that are tried first."""
@@ -69,7 +69,7 @@ class _Keeping:
         if near is None:
             return Kept(False, [])
         some = [range(min(MANY, len(group.tops))) for group in near]
-        verdict = whole(near, self._asked, some, self._left()).verdict
+        verdict = whole(near, self._asked, some, self._left).verdict
         tried = all(len(rows) == len(group.tops) for rows, group in zip(some, near, strict=True))
         return Kept(None if verdict is False and not tried else verdict, [])
 
@@ -92,7 +92,7 @@ class _Keeping:
         """Whether whole slots of what has a share, or some more that do what those leave, do all the work."""
         chosen = shares.chosen
         while self._left() > 0.0:
-            found = whole(groups, self._asked, chosen, min(FEW_S, self._left()), lacking=True)
+            found = whole(groups, self._asked, chosen, within(FEW_S, self._left), lacking=True)
             if found.verdict:
                 return True
             before = sum(map(len, chosen))

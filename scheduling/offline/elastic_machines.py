@@ -122,7 +122,7 @@ class Machines:
             # Whole machines fit only if they do when demand and capacity are counted in units of k, rounded down.
             for k in [1, *units(demands, most)]:
                 if sum(d // k * room for _, room, d in demands) > most // k:
-                    rows.row([(c, float(d // k)) for c, _, d in demands if d >= k], high=float(most // k * number))
+                    rows.room([(c, d // k) for c, _, d in demands], most // k * number)
 
 
 def units(demands: list[tuple[int, int, int]], most: int) -> list[int]:

@@ -2,13 +2,14 @@
 
 import numpy as np
 
+from scheduling.budget import Left, within
 from scheduling.offline.elastic_keeping import can_keep
 from scheduling.offline.elastic_machines import Machines, SideBySide
 from scheduling.offline.elastic_outline import Outline
 from scheduling.offline.elastic_slot import Slots
 from scheduling.offline.fixing import Filter
 from scheduling.offline.programme import Solved
-from scheduling.offline.question import Left, Question
+from scheduling.offline.question import Question
 
 NEAR = 1e-9
 """Of what is compared."""
@@ -63,7 +64,7 @@ class _Search:
         for _ in range(CHOICES):
             if self._left() <= 0.0:
                 break
-            solution = self._outline.solve(self._left())
+            solution = self._outline.solve(self._left)
             bound = min(bound, -solution.bound)
             if not solution.optimal:
                 break
@@ -103,8 +104,7 @@ class _Search:
         return found
 
     def _ask(self, jobs: dict[int, int], seconds: float) -> bool | None:
-        until = self._left() - seconds
-        kept = can_keep(self._slots, jobs, lambda: self._left() - until)
+        kept = can_keep(self._slots, jobs, within(seconds, self._left))
         self._rules += kept.rules
         if kept.rules:
             self._ruled_out.add(frozenset(jobs.items()))

@@ -3,6 +3,7 @@
 from math import ceil
 
 from scheduling.arrays import Floats
+from scheduling.budget import Left
 from scheduling.offline.elastic_machines import Machines, SideBySide
 from scheduling.offline.fixing import Filter
 from scheduling.offline.programme import Programme
@@ -48,9 +49,9 @@ class Outline:
                 self.programme.rows.row(done + due, low=0.0)
         self.programme.close()
 
-    def solve(self, seconds: float) -> Solution:
-        """The best completions that nothing known excludes, or what so many seconds bring."""
-        return self.programme.rows.solve(seconds)
+    def solve(self, left: Left) -> Solution:
+        """The best completions that nothing known excludes, or what is found in time."""
+        return self.programme.rows.solve(left)
 
     def only_better(self, known: float) -> None:
         """Leave out completions that no schedule has which is better than a known one."""

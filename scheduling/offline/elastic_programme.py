@@ -12,6 +12,7 @@ from scheduling.offline.fixing import Filter
 from scheduling.offline.programme import Cells, Programme
 from scheduling.offline.question import Question
 from scheduling.preemptive.crew import machines
+from scheduling.rows import same_ceilings
 
 
 def elastic_programme(question: Question, most: int, fixing: Filter | None = None) -> Programme:
@@ -55,6 +56,7 @@ def _add_way(programme: Programme, cells: Cells, bid: Bid, i: int, way: Way) -> 
     )
     able = np.flatnonzero(total >= way.worker_slots).tolist()
     ends = [(t + 1, programme.completion(i, t + 1)) for t in able if programme.may_complete(i, t + 1)]
+    enough = same_ceilings(ratio, bid.chunks)
     for t in range(max((end for end, _ in ends), default=0)):
         there, beside = sides[t]
         if not there or not beside:
@@ -63,8 +65,8 @@ def _add_way(programme: Programme, cells: Cells, bid: Bid, i: int, way: Way) -> 
         pss = list(_machines(programme, beside, ps_room, ceil(bid.chunks * ratio)))
         done[t] = [column for _, column in workers]
         rows.row(
-            [(column, float(-ratio.numerator)) for _, column in workers]
-            + [(column, float(ratio.denominator)) for _, column in pss],
+            [(column, float(-enough.numerator)) for _, column in workers]
+            + [(column, float(enough.denominator)) for _, column in pss],
             low=0.0,
         )
         for demand, columns in ((way.worker.demand, workers), (way.ps.demand, pss)):

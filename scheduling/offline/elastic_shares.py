@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
+from scheduling.budget import Left
 from scheduling.rows import Rows
 
 NEAR = 1e-7
@@ -157,7 +158,7 @@ class Whole(NamedTuple):
     """Work of the runs that were chosen, of all runs."""
 
 
-def whole(groups: Sequence[Group], asked: Asked, chosen: Chosen, seconds: float, *, lacking: bool = False) -> Whole:
+def whole(groups: Sequence[Group], asked: Asked, chosen: Chosen, left: Left, *, lacking: bool = False) -> Whole:
     """Whether whole slots of what is chosen do all the work; `lacking`: or else what leaves the least share of it."""
     rows = Rows()
     columns, done = _columns(rows, groups, chosen, whole=True)
@@ -168,7 +169,7 @@ def whole(groups: Sequence[Group], asked: Asked, chosen: Chosen, seconds: float,
         rows.row([*done[r], *rest, (column, -work)], low=0.0)
     for runs in asked.runs:
         rows.row([(taken[r], 1.0) for r in runs], low=1.0)
-    solution = rows.solve(max(0.0, seconds))
+    solution = rows.solve(left)
     due = np.zeros_like(asked.work)
     if solution.values is None:
         return Whole(None if solution.feasible else False, [], due)

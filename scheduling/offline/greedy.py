@@ -8,8 +8,9 @@ import numpy as np
 from scheduling import elastic, rigid
 from scheduling.arrays import Floats, Ints
 from scheduling.bid import Architecture, Bid
+from scheduling.budget import Left
 from scheduling.elastic import ElasticIndex
-from scheduling.offline.question import Covers, Left, Question
+from scheduling.offline.question import Covers, Question
 from scheduling.response import Response
 from scheduling.rigid import RigidIndex
 

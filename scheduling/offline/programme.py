@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduling.arrays import Floats
+from scheduling.budget import Left
 from scheduling.errors import SchedulingError
 from scheduling.offline.fixing import Filter
 from scheduling.offline.fluid import make_fluid
@@ -69,21 +70,21 @@ class Programme:
         self._ends[i].append((column, worth))
         return column
 
-    def solve(self, seconds: float) -> Solved:
-        """To the optimum, or for so many seconds."""
+    def solve(self, left: Left) -> Solved:
+        """To the optimum, or for as long as there is time."""
         self.close()
         if not self.rows.columns:
             return self.better(0.0, 0.0, optimal=True)
-        solution = self.rows.solve(seconds)
+        solution = self.rows.solve(left)
         found = None if solution.values is None else self.total(solution.values)
         # The solver's objective is a sum of doubles times near-binaries; `found` is the schedule's own.
         worth = found if found is not None and solution.optimal else -solution.bound
         return self.better(worth, found, optimal=solution.optimal)
 
-    def relax(self, seconds: float) -> Solved:
+    def relax(self, left: Left) -> Solved:
         """The bound of the linear relaxation, if that takes no longer. Instead of `solve`."""
         self.close()
-        bound = self.rows.solve(seconds, whole=False).bound if self.rows.columns else 0.0
+        bound = self.rows.solve(left, whole=False).bound if self.rows.columns else 0.0
         return self.better(-bound, None, optimal=False)
 
     def better(self, worth: float, found: float | None, *, optimal: bool) -> Solved:
@@ -124,16 +125,16 @@ class Cells:
     def __init__(self, programme: Programme) -> None:
         self._programme = programme
         self._free = programme.question.free()
-        self._held: dict[tuple[int, int, int], list[tuple[int, float]]] = defaultdict(list)
+        self._held: dict[tuple[int, int, int], list[tuple[int, int]]] = defaultdict(list)
 
     def hold(self, column: int, server: int, demand: Sequence[int], start: int, end: int) -> None:
         """A machine counted by this column holds `demand` in slots [start, end), counted from the start."""
         for r, units in enumerate(demand):
             if units:
                 for t in range(start, end):
-                    self._held[t, server, r].append((column, float(units)))
+                    self._held[t, server, r].append((column, int(units)))
 
     def close(self) -> None:
         """Write the rows."""
         for (t, s, r), terms in self._held.items():
-            self._programme.rows.row(terms, high=float(self._free[t, s, r]))
+            self._programme.rows.room(terms, int(self._free[t, s, r]))

@@ -1,6 +1,5 @@
 """What is asked of hindsight, and what an answer says."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -11,9 +10,6 @@ from scheduling.bid import Bid
 from scheduling.errors import InvalidField
 from scheduling.inventory import Inventory
 from scheduling.policy import Objective
-
-Left = Callable[[], float]
-"""Seconds that are left of the budget; the core has no clock of its own."""
 
 
 class Covers(StrEnum):

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from scheduling.offline.question import Left
+from scheduling.budget import Left
 from scheduling.offline.queued_job import QueuedJob
 
 TRIALS = 100_000

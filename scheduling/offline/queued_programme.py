@@ -4,8 +4,9 @@ from collections import defaultdict
 from itertools import pairwise
 from math import ceil
 
+from scheduling.budget import Left
 from scheduling.offline.programme import Solved, TooLarge
-from scheduling.offline.question import Left, Question
+from scheduling.offline.question import Question
 from scheduling.offline.queued_greedy import queued_greedy
 from scheduling.offline.queued_job import QueuedJob, queued_job
 from scheduling.preemptive.crew import Crew
@@ -66,7 +67,7 @@ def _least(question: Question, jobs: list[QueuedJob], most: int, left: Left) -> 
     except TooLarge:
         return Solved(sum(alone), known, optimal=False)
     programme.share_workers()
-    return programme.solve(left(), known)
+    return programme.solve(left, known)
 
 
 def _both(one: Solved, other: Solved) -> Solved:
@@ -148,12 +149,12 @@ class _Programme:
             loads = [(on[w][-1], sign) for on in self._on for w, sign in ((first, 1.0), (then, -1.0)) if w in on]
             self._rows.row(loads, low=0.0)
 
-    def solve(self, seconds: float, known: int | None) -> Solved:
+    def solve(self, left: Left, known: int | None) -> Solved:
         """The least sum of completions: less than what is known, or that."""
         latest = sum(span.stop for _, span in self._jobs)
         if known is not None:
             self._rows.row([(column, 1.0) for column in self._done], low=float(latest - known + 1))
-        solution = self._rows.solve(seconds)
+        solution = self._rows.solve(left)
         if solution.values is not None:
             known = latest - sum(round(solution.values[column]) for column in self._done)
         if solution.optimal:

@@ -15,6 +15,7 @@ from scheduling.offline.question import Question
 from scheduling.policy import Objective
 from scheduling.preemptive.crew import machines
 from scheduling.rigid_durations import durations
+from scheduling.rows import same_ceilings
 
 
 class _Size(NamedTuple):
@@ -130,6 +131,7 @@ class _Job(NamedTuple):
         programme, rows, n = self.programme, self.programme.rows, self.size.number
         inventory, one = programme.question.inventory, programme.question.objective is Objective.WELFARE
         ratio = inventory.workers[self.size.worker].bandwidth_mbps / inventory.pss[p].bandwidth_mbps
+        ratio = same_ceilings(ratio, n)
         most = [min(int(rooms.ps[s, p]), max(1, math.ceil(n * ratio))) for s in hosts]
         host = [programme.column() for _ in hosts]
         pss = [programme.column(0.0, float(number)) for number in most]

@@ -1,20 +1,23 @@
 """The paper's first method: assignments and forward passes by ADMM (Algorithm 1), backward passes by Algorithm 2."""
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
+from scheduling.budget import Left
 from scheduling.errors import InvalidField
 from scheduling.rows import Rows
 from scheduling.split_learning.balanced_greedy import balanced, nowhere
 from scheduling.split_learning.bounds import unavoidable
-from scheduling.split_learning.cuts import forbid, overbooked
+from scheduling.split_learning.columns import helpers_of
 from scheduling.split_learning.forward_first import forward_first
 from scheduling.split_learning.forward_schedule import ForwardSlots, schedule
 from scheduling.split_learning.instance import Instance
-from scheduling.split_learning.method import Left, Step
+from scheduling.split_learning.method import Step
 from scheduling.split_learning.plan import Plan
 
 
@@ -96,33 +99,22 @@ def assign(instance: Instance, slots: Ints, dual: Floats, rho: float, left: Left
     length = instance.forward
     # What y = 1 costs more than y = 0, for each pair.
     cost = -dual * length + rho / 2 * (length - 2 * slots)
-    demand, capacity = instance.demand.tolist(), instance.capacity.tolist()
-    most = max(1, *demand)
     rows = Rows()
     y = {(int(i), int(j)): rows.column(cost=float(cost[i, j])) for i, j in np.argwhere(instance.fits)}
-    by_client: list[list[tuple[int, float]]] = [[] for _ in demand]
-    by_helper: list[list[tuple[int, float]]] = [[] for _ in capacity]
+    by_client: list[list[tuple[int, int]]] = [[] for _ in instance.clients]
+    by_helper: list[list[tuple[int, int]]] = [[] for _ in instance.helpers]
+    demand = instance.demand.tolist()
     for (i, j), column in y.items():
-        by_client[j].append((column, 1.0))
-        by_helper[i].append((column, demand[j] / most))
+        by_client[j].append((column, 1))
+        by_helper[i].append((column, demand[j]))
     for terms in by_client:
         rows.row(terms, 1, 1)
-    smallest = np.cumsum(np.sort(instance.demand))
-    for terms, there in zip(by_helper, capacity, strict=True):
-        rows.row(terms, high=there / most)
+    smallest = list(accumulate(sorted(demand)))
+    for terms, there in zip(by_helper, instance.capacity.tolist(), strict=True):
+        rows.room(terms, there)
         # Demands are much alike, so how many clients fit says more to the solver than how many bytes.
-        rows.row([(column, 1.0) for column, _ in terms], high=int(np.searchsorted(smallest, there, side="right")))
-    while True:
-        answer = rows.solve(left())
-        if not answer.feasible:
-            raise nowhere(instance)
-        if answer.values is None:
-            return balanced(instance)
-        assignment = np.full(len(demand), -1, dtype=np.int64)
-        for (i, j), column in y.items():
-            if answer.values[column] > 0.5:
-                assignment[j] = i
-        cuts = overbooked(instance, assignment)
-        if not cuts:
-            return assignment
-        forbid(cuts, rows, y)
+        rows.row([(column, 1) for column, _ in terms], high=bisect_right(smallest, there))
+    answer = rows.solve(left)
+    if not answer.feasible:
+        raise nowhere(instance)
+    return balanced(instance) if answer.values is None else helpers_of(answer.values, y)

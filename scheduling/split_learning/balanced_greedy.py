@@ -5,9 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from scheduling.arrays import Ints
+from scheduling.budget import Left
 from scheduling.split_learning.first_come import first_come, told
 from scheduling.split_learning.instance import Instance
-from scheduling.split_learning.method import Left, NoPlan, Step
+from scheduling.split_learning.method import NoPlan, Step
 
 
 def balanced_greedy(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator[Step]:

@@ -1,5 +1,6 @@
 """Who may go where as columns of a program, and what its solution says."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -56,3 +57,8 @@ class Columns:
         """The helper of each client in whole numbers, J."""
         most: Ints = self.share(values).argmax(axis=0)
         return most
+
+
+def helpers_of(values: Floats, columns: Mapping[tuple[int, int], int]) -> Ints:
+    """The helper of each client, J: of columns of a helper and a client, one for each client is 1 and the others 0."""
+    return np.array([i for _, i in sorted((j, i) for (i, j), column in columns.items() if values[column] > 0.5)])

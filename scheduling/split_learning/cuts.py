@@ -1,11 +1,10 @@
 """Sets of clients that are too many for a helper, in time or in memory, as cuts of the integer program."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 import numpy as np
 
 from scheduling.arrays import Ints
-from scheduling.rows import Rows
 from scheduling.split_learning.instance import TIMES, Instance
 from scheduling.split_learning.one_helper import cover, too_much
 
@@ -33,7 +32,7 @@ def cuts_for(instance: Instance, i: int, members: Ints, makespan: int, rng: np.r
 def overbooked(instance: Instance, assignment: Ints) -> list[Cut]:
     """What forbids an assignment that takes a byte too much somewhere; none if it takes none.
 
-    A solver keeps rows to a millionth or so, which is thousands of bytes.
+    Rows of memory are rounded (interval_rows.py).
     """
     demand, capacity = instance.demand.tolist(), instance.capacity.tolist()
     cuts = []
@@ -51,13 +50,6 @@ def overbooked(instance: Instance, assignment: Ints) -> list[Cut]:
         larger = np.flatnonzero(instance.demand >= demand[few[0]])
         cuts.append((np.flatnonzero(instance.capacity <= there), np.union1d(larger, few), count - 1))
     return cuts
-
-
-def forbid(cuts: list[Cut], rows: Rows, columns: Mapping[tuple[int, int], int]) -> None:
-    """Add cuts to a programme whose columns say which helper (first) has which client."""
-    for helpers, who, most in cuts:
-        for i in helpers.tolist():
-            rows.row([(columns[i, j], 1.0) for j in who.tolist() if (i, j) in columns], high=most)
 
 
 def _widened(instance: Instance, i: int, few: Ints, makespan: int) -> Cut:

@@ -11,13 +11,14 @@ from math import exp, inf
 import numpy as np
 
 from scheduling.arrays import Ints
+from scheduling.budget import Left
 from scheduling.split_learning.balanced_greedy import nowhere
 from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.cuts import Cut, cuts_for
 from scheduling.split_learning.descent import descend, excess, shake
 from scheduling.split_learning.insertion import insert, orders
 from scheduling.split_learning.instance import Instance
-from scheduling.split_learning.method import Left, NoPlan, Step
+from scheduling.split_learning.method import NoPlan, Step
 from scheduling.split_learning.one_helper import Order, in_time
 from scheduling.split_learning.plan import Plan, by_priority, largest_path_first
 from scheduling.split_learning.pricing import Bounded, Prices, mostly

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
+from scheduling.budget import Left
 from scheduling.rows import NEAR, Rows
 from scheduling.split_learning.backward import Free, Pass, largest_tail_first
 from scheduling.split_learning.instance import Instance
-from scheduling.split_learning.method import Left
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def schedule(instance: Instance, after: Ints, price: Floats, start: Ints, left: 
     programme = _Programme(instance, after, price, start)
     before = None
     while True:
-        answer = programme.rows.solve(left())
+        answer = programme.rows.solve(left)
         if answer.values is None:
             return programme.fallback
         found = programme.read(answer.values, optimal=answer.optimal)

@@ -6,15 +6,16 @@ from contextlib import suppress
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
+from scheduling.budget import Left
 from scheduling.rows import Rows
 from scheduling.split_learning.balanced_greedy import balanced, no_room, nowhere
 from scheduling.split_learning.bounds import unavoidable
-from scheduling.split_learning.cuts import forbid, overbooked
+from scheduling.split_learning.columns import helpers_of
 from scheduling.split_learning.first_come import first_come
 from scheduling.split_learning.forward_first import forward_first
 from scheduling.split_learning.insertion import insert
 from scheduling.split_learning.instance import Instance
-from scheduling.split_learning.method import Left, NoPlan, Step
+from scheduling.split_learning.method import NoPlan, Step
 from scheduling.split_learning.plan import Plan, by_priority, end_of, largest_path_first, merged
 from scheduling.split_learning.state import NOBODY, nobody
 
@@ -52,18 +53,12 @@ def ilp(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator
     if not programme.write(left):
         yield Step(least, best, "no time left")
         return
-    while True:
-        answer = programme.rows.solve(left())
-        if not answer.feasible:
-            raise nowhere(instance)
-        if answer.values is None:
-            break
+    answer = programme.rows.solve(left)
+    if not answer.feasible:
+        raise nowhere(instance)
+    if answer.values is not None:
         found = programme.plan(answer.values)
-        cuts = overbooked(instance, found.assignment)
-        if not cuts:
-            best = found if best is None or found.makespan < best.makespan else best
-            break
-        forbid(cuts, programme.rows, programme.y)
+        best = found if best is None or found.makespan < best.makespan else best
     yield Step(max(least, answer.whole_bound), best, "integer programme" if answer.optimal else "no time left")
 
 
@@ -139,9 +134,7 @@ class _Programme:
             if left() <= 0:
                 return False
             mine = [j for other, j in self.pairs if other == i]
-            most = max((demand[j] for j in mine), default=0) or 1
-            # (5), in units of the largest demand, as the solver's tolerances are absolute.
-            rows.row([(self.y[i, j], demand[j] / most) for j in mine], high=capacity[i] / most)
+            rows.room([(self.y[i, j], demand[j]) for j in mine], capacity[i])  # (5)
             self._one_at_a_time(i, mine)
         for (kind, i, j), columns in self.x.items():  # (6), (7)
             wanted = self.times[i][j][3 if kind else 1]
@@ -160,7 +153,7 @@ class _Programme:
 
     def plan(self, values: Floats) -> Plan:
         """The plan a solution stands for, with the ends of passes as due dates for helpers."""
-        assignment = np.array([self._helper(j, values) for j in range(len(self.instance.clients))], dtype=np.int64)
+        assignment = helpers_of(values, self.y)
         passes = [
             tuple(
                 merged([(t, t + 1) for t, column in self.x[kind, i, j].items() if values[column] > 0.5])
@@ -173,9 +166,6 @@ class _Programme:
             return Plan(self.instance, assignment, passes[0], passes[1], keys[0], keys[1], preemptive=True)
         # Earliest due date first ends no pass later than its due date.
         return by_priority(self.instance, assignment, keys[0], keys[1])
-
-    def _helper(self, j: int, values: Floats) -> int:
-        return next(i for i in self.helpers if (i, j) in self.y and values[self.y[i, j]] > 0.5)
 
     def _in_time(self, i: int, j: int) -> bool:
         return int(self.instance.path[i, j]) <= self.slots

@@ -10,6 +10,7 @@ of few kinds fill a helper almost to the end, as measured devices do, this is wo
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -30,6 +31,9 @@ KINDS = 4
 """Lengths of clients by which rows of a helper are rounded, at most."""
 MOST_UNITS = 10_000
 """Of memory on a helper: with more next to nothing is left over, and numbers become too large for the solver."""
+FINEST = 10_000
+"""Units that the largest client is told to the solver in. Of numbers that are nearer to each other it has made one and
+called memory too small that was enough."""
 MOST_TIMES = 1_000
 """Releases, and slots that follow, that are looked at together; of more every so many, and then all around the best."""
 TIMES_A_UNIT = 3
@@ -78,7 +82,7 @@ class IntervalRows:
         return iter(self._rows)
 
     def matrix(self, columns: Columns, low: int, makespan: int) -> tuple[csr_array, Floats]:
-        """Rows of memory, in parts of the helper's, and of intervals, for plans of `low` to `makespan` slots.
+        """Rows of memory, in units, and of intervals, for plans of `low` to `makespan` slots.
 
         The last columns are the makespan and slots by which the others may be more. A row whose slots a and t are more
         than `low` would hold the makespan up even if nothing runs between them, and a rounded one is no line; with
@@ -91,9 +95,11 @@ class IntervalRows:
         for i in self._scarce():
             there = np.flatnonzero(columns.place[i] >= 0)
             at.append(columns.place[i][there])
-            weight.append(self.instance.demand[there] / self.instance.capacity[i])
+            # Rounded down, all that fits does so, and a little more, which `overbooked` finds.
+            unit = max(1, ceil(int(self.instance.demand[there].max(initial=0)) / FINEST))
+            weight.append((self.instance.demand[there] // unit).astype(np.float64))
             length.append(len(there))
-            right.append(1.0)
+            right.append(float(int(self.instance.capacity[i]) // unit))
         for row in self._rows:
             mine = columns.place[row.helper][row.who]
             there = np.flatnonzero(mine >= 0)

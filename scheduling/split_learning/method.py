@@ -1,17 +1,15 @@
 """The one interface of methods: steps that each tell a better plan or a better bound."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from scheduling.budget import Left
 from scheduling.errors import SchedulingError
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.plan import Plan
-
-Left = Callable[[], float]
-"""Seconds that are left of the budget; the core has no clock of its own."""
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scheduling.budget import Left
 from scheduling.errors import InvalidField
 from scheduling.split_learning.admm import Admm
 from scheduling.split_learning.balanced_greedy import balanced_greedy
 from scheduling.split_learning.exact import exact
 from scheduling.split_learning.ilp import ilp
 from scheduling.split_learning.instance import Instance
-from scheduling.split_learning.method import Left, Method, NoPlan, Step
+from scheduling.split_learning.method import Method, NoPlan, Step
 from scheduling.split_learning.plan import Plan
 from scheduling.split_learning.random_fcfs import random_fcfs
 

@@ -7,10 +7,10 @@ from math import ceil, inf
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
+from scheduling.budget import Left
 from scheduling.split_learning.columns import Columns
 from scheduling.split_learning.instance import Flags, Instance
 from scheduling.split_learning.interval_rows import TOLERANCE
-from scheduling.split_learning.method import Left
 from scheduling.split_learning.relaxation import Relaxation, minimised
 from scheduling.split_learning.state import NOBODY
 

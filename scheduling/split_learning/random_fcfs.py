@@ -5,10 +5,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from scheduling.arrays import Ints
+from scheduling.budget import Left
 from scheduling.split_learning.balanced_greedy import no_room
 from scheduling.split_learning.first_come import first_come, told
 from scheduling.split_learning.instance import Instance
-from scheduling.split_learning.method import Left, NoPlan, Step
+from scheduling.split_learning.method import NoPlan, Step
 
 DRAWS = 100
 """How often an assignment is drawn anew that left a client without room."""

@@ -7,11 +7,11 @@ from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, linprog, mi
 from scipy.sparse import coo_array, csr_array, vstack
 
 from scheduling.arrays import Floats, Ints
+from scheduling.budget import Left
 from scheduling.split_learning.columns import Columns
 from scheduling.split_learning.cuts import Cut, overbooked
 from scheduling.split_learning.instance import Flags, Instance
 from scheduling.split_learning.interval_rows import IntervalRows
-from scheduling.split_learning.method import Left
 
 METHOD: Literal["highs-ds"] = "highs-ds"
 

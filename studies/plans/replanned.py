@@ -6,10 +6,11 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from scheduling.arrays import Json
+from scheduling.budget import Left
 from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.exact import exact
 from scheduling.split_learning.instance import Instance
-from scheduling.split_learning.method import Left, Step
+from scheduling.split_learning.method import Step
 from scheduling.split_learning.plan import Plan
 from scheduling.split_learning.replanning import Replanned, replan
 

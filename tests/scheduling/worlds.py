@@ -67,6 +67,24 @@ def world(
     return World(inventory, tuple(_bid(rng, inventory, i, sorted(architectures)) for i in range(bids)))
 
 
+def finer(inventory: Inventory, rng: np.random.Generator, unit: int = 10**8) -> Inventory:
+    """The same with so many units for one, and a few more: what fits or does not is often told by the last digit."""
+
+    def split(types: tuple[MachineType, ...]) -> tuple[MachineType, ...]:
+        return tuple(
+            replace(kind, demand=tuple(n * unit + int(rng.integers(3)) * (n > 0) for n in kind.demand))
+            for kind in types
+        )
+
+    more = rng.integers(0, 7, inventory.capacity.shape)
+    return replace(
+        inventory,
+        workers=split(inventory.workers),
+        pss=split(inventory.pss),
+        capacity=inventory.capacity * unit + more * (inventory.capacity > 0),
+    )
+
+
 def world_for(policy: Policy, seed: int) -> World:
     """A world the policy can run in.
 

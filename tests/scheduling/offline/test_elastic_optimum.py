@@ -299,7 +299,7 @@ def _keeps(question: Question, ends: dict[int, int]) -> bool:
     if any(elapsed < 1 for _, elapsed in some):
         return False
     bids = tuple(replace(bid, utility=Step(1.0, elapsed)) for bid, elapsed in some)
-    solved = elastic_programme(replace(question, bids=bids), 100_000).solve(60.0)
+    solved = elastic_programme(replace(question, bids=bids), 100_000).solve(forever)
     assert solved.optimal
     assert solved.bound is not None
     return solved.bound > len(ends) - 0.5
@@ -315,7 +315,7 @@ def test_the_optimum_is_that_of_the_whole_programme() -> None:
     for seed in (NOBODY, *range(first, first + 6)):
         made = world(seed, bids=5, servers=3, kind="apart" if seed == NOBODY or seed % 3 else "")
         question = Question(made.bids, made.inventory, 0, 6, covers=Covers.ELASTIC, open_end=bool(seed % 2))
-        whole = elastic_programme(question, 100_000).solve(60.0)
+        whole = elastic_programme(question, 100_000).solve(forever)
         assert whole.optimal
         found = elastic_optimum(question, 100_000, None, forever)
         proven += found.optimal

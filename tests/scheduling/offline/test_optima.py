@@ -1,6 +1,7 @@
 """Integer programmes find what trying everything finds, and what the shared instances expect."""
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from scheduling.offline import Answer, Covers, Kind, Question, best_bound, lagra
 from scheduling.offline.programme import Solved, TooLarge
 from scheduling.offline.queued_programme import queued_optimum
 from scheduling.policy import Objective
+from scheduling.rows import same_ceilings
 from tests.scheduling.cases import (
     CONVENTIONS,
     dps_cases,
@@ -32,7 +34,7 @@ from tests.scheduling.twins.offline_exact import most_elastic, most_rigid
 from tests.scheduling.twins.preemptive_milp import optimum
 from tests.scheduling.twins.weighted_cases import random_instance
 from tests.scheduling.twins.weighted_optimum import least_total
-from tests.scheduling.worlds import world
+from tests.scheduling.worlds import finer, world
 
 
 def proven(question: Question) -> float:
@@ -105,6 +107,8 @@ def test_nothing_that_was_tried_beats_an_optimum_of_rigid_jobs() -> None:
     first = int(np.random.default_rng().integers(2**31))
     for seed in range(first, first + 12):
         made = world(seed, bids=3, servers=2, architectures=frozenset({Architecture.RING}))
+        if seed % 2:
+            made = replace(made, inventory=finer(made.inventory, np.random.default_rng(seed)))
         bids = tuple(replace(bid, chunks=min(bid.chunks, 2)) for bid in made.bids)
         question = Question(bids, made.inventory, 0, 5, covers=Covers.RIGID, open_end=False)
         assert proven(question) == pytest.approx(most_rigid(bids, made.inventory, slots=5)), f"seed {seed}"
@@ -114,6 +118,8 @@ def test_nor_of_elastic_jobs() -> None:
     first = int(np.random.default_rng().integers(2**31))
     for seed in range(first, first + 25):
         made = world(seed, bids=2, servers=3, kind="apart")
+        if seed % 2:
+            made = replace(made, inventory=finer(made.inventory, np.random.default_rng(seed)))
         inventory = replace(made.inventory, workers=made.inventory.workers[:1], pss=made.inventory.pss[:1])
         bids = tuple(
             replace(
@@ -129,6 +135,43 @@ def test_nor_of_elastic_jobs() -> None:
             continue
         question = Question(bids, inventory, 0, 5, covers=Covers.ELASTIC, open_end=False)
         assert proven(question) == pytest.approx(most_elastic(bids, inventory, slots=5)), f"seed {seed}"
+
+
+@pytest.mark.parametrize(("covers", "seeds"), [(Covers.ELASTIC, (14, 64, 97)), (Covers.RIGID, (1, 3, 12, 36))])
+def test_no_optimum_depends_on_how_small_a_unit_is(covers: Covers, seeds: tuple[int, ...]) -> None:
+    # Optima that were wrong where the solver was told all the digits.
+    for seed in seeds:
+        made = world(seed, bids=5, servers=3)
+        found = [
+            proven(Question(made.bids, inventory, 0, 6, covers=covers, open_end=False))
+            for inventory in (finer(made.inventory, np.random.default_rng(seed), unit) for unit in (10**2, 10**8))
+        ]
+        assert found[0] == pytest.approx(found[1]), f"seed {seed}"
+
+
+@pytest.mark.parametrize("covers", [Covers.ELASTIC, Covers.RIGID])
+def test_no_optimum_takes_a_ratio_of_bandwidths_for_one_next_to_it(covers: Covers) -> None:
+    # With a thousand-millionth more than a PS serves, a worker needs another one.
+    ratio = 1 + Fraction(1, 10**9)
+    for seed in (68, *np.random.default_rng().integers(2**32, size=5).tolist()):
+        made = world(seed, bids=4, servers=3)
+        worker, ps = made.inventory.workers[0], made.inventory.pss[0]
+        bids = tuple(
+            replace(
+                bid,
+                worker_time=bid.worker_time[:1],
+                ps_time=bid.ps_time[:1],
+                transfer_time=bid.transfer_time[:1],
+            )
+            for bid in made.bids
+        )
+        most = max(bid.chunks for bid in bids)
+        found = []
+        for wide in (ratio, same_ceilings(ratio, most)):
+            types = replace(worker, bandwidth_mbps=wide), replace(ps, bandwidth_mbps=Fraction(1))
+            inventory = replace(made.inventory, workers=types[:1], pss=types[1:])
+            found.append(proven(Question(bids, inventory, 0, 6, covers=covers, open_end=False)))
+        assert found[0] == pytest.approx(found[1]), f"seed {seed}"
 
 
 @pytest.mark.parametrize("architecture", Architecture)

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scheduling.budget import unlimited
 from scheduling.rows import Rows, Solution
 from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.check import violations
@@ -135,10 +136,10 @@ def test_rows_are_solved_as_written() -> None:
     rows = Rows()
     a, b = rows.column(0, 5, cost=-1), rows.column(0, 5, cost=-1.5, whole=False)
     rows.row([(a, 1), (b, 1), (a, 1)], high=7.5)
-    answer = rows.solve(float("inf"))
+    answer = rows.solve(unlimited)
     assert answer.optimal
     assert answer.values is not None
     assert answer.values.tolist() == pytest.approx([1, 5])
     assert answer.bound == pytest.approx(-8.5)
     rows.row([(a, 1)], low=6)
-    assert rows.solve(1.0) == Solution(None, float("inf"), optimal=True)
+    assert rows.solve(unlimited) == Solution(None, float("inf"), optimal=True)
