@@ -70,12 +70,10 @@ def _source(row: Json, files: Mapping[str, Trace]) -> TraceSource:
         options["shares"] = shares_of([one for one in _records(files["quotas"]) if isinstance(one, Quota)])
     if "cluster" in row:
         cluster = _cluster(row["cluster"])
-        _no_gpus(row)
         if "machines" in files:
             raise InvalidField("machines", "expected a cluster, or machines, and not both")
         return _on_cluster(cluster, options)
     if "machines" in files:
-        _no_gpus(row)
         machines = [one for one in _records(files["machines"]) if isinstance(one, Machine)]
         return TraceSource(inventory=machine_cluster(machines), cluster=_name(files["machines"]), **options)
     return TraceSource(**options)
@@ -89,11 +87,6 @@ def _step_times(trace: Trace, batch: object) -> StepTimes:
 
 def _records(trace: Trace) -> tuple[Any, ...]:
     return read_any(trace.text, trace.kind).rows
-
-
-def _no_gpus(row: Json) -> None:
-    if "gpus" in row:
-        raise InvalidField("gpus", "expected either a number of GPUs, or a cluster, or machines")
 
 
 def _check_step_times(trace: Trace, source: TraceSource, *, given: bool) -> None:
