@@ -106,13 +106,19 @@ class _Rooms:
 
 
 def _supply(question: Question, rooms: _Rooms, hosts: Ints) -> Floats:
-    """Goods of servers that can host a machine, from when the first job may use each."""
-    slots = np.arange(question.start, question.end)[:, None]
-    there = np.zeros(question.inventory.capacity.shape[0], dtype=np.bool_)
+    """Goods of servers that can host a machine, from when the first job may use each.
+
+    PSs of chunks in queues wait for no upload: what they take is there from the first arrival on.
+    """
+    inventory, slots = question.inventory, np.arange(question.start, question.end)[:, None, None]
+    there = np.zeros(len(inventory.servers), dtype=np.bool_)
     there[hosts] = True
     ready = np.array([bid.arrival + np.array(bid.delay) for bid in question.bids]).reshape(-1, len(there))
-    first = ready.min(axis=0, initial=question.end)
-    return rooms.goods.supply(question.free() * ((slots >= first) & there)[:, :, None])
+    first = np.broadcast_to(ready.min(axis=0, initial=question.end)[:, None], inventory.capacity.shape)
+    if question.covers is Covers.ANY:
+        takes = (rooms.ps > 0) @ (inventory.ps_demand > 0)
+        first = np.where(takes, min((bid.arrival for bid in question.bids), default=question.end), first)
+    return rooms.goods.supply(question.free() * ((slots >= first) & there[:, None]))
 
 
 def _worth(question: Question, bid: Bid, modes: list[Mode], rooms: _Rooms) -> Floats:
