@@ -81,8 +81,8 @@ class IntervalRows:
     def __iter__(self) -> Iterator[Row]:
         return iter(self._rows)
 
-    def matrix(self, columns: Columns, low: int, makespan: int) -> tuple[csr_array, Floats]:
-        """Rows of memory, in units, and of intervals, for plans of `low` to `makespan` slots.
+    def matrix(self, columns: Columns, low: int, makespan: int, *, whole: bool) -> tuple[csr_array, Floats]:
+        """Rows of memory, for `whole` clients rounded, and of intervals, for plans of `low` to `makespan` slots.
 
         The last columns are the makespan and slots by which the others may be more. A row whose slots a and t are more
         than `low` would hold the makespan up even if nothing runs between them, and a rounded one is no line; with
@@ -95,11 +95,12 @@ class IntervalRows:
         for i in self._scarce():
             there = np.flatnonzero(columns.place[i] >= 0)
             at.append(columns.place[i][there])
+            demand, capacity = self.instance.demand[there], int(self.instance.capacity[i])
             # Rounded down, all that fits does so, and a little more, which `overbooked` finds.
-            unit = max(1, ceil(int(self.instance.demand[there].max(initial=0)) / FINEST))
-            weight.append((self.instance.demand[there] // unit).astype(np.float64))
+            unit = max(1, ceil(int(demand.max(initial=0)) / FINEST))
+            weight.append((demand // unit).astype(np.float64) if whole else demand / capacity)
             length.append(len(there))
-            right.append(float(int(self.instance.capacity[i]) // unit))
+            right.append(float(capacity // unit) if whole else 1.0)
         for row in self._rows:
             mine = columns.place[row.helper][row.who]
             there = np.flatnonzero(mine >= 0)

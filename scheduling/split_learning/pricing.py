@@ -88,7 +88,7 @@ class Prices:
         everything = Columns(allowed)
         chosen = allowed & self.active
         chosen |= allowed & ~chosen.any(axis=0)
-        rows, right = self.relaxation.rows.matrix(everything, low, test)
+        rows, right = self.relaxation.rows.matrix(everything, low, test, whole=False)
         columns = Columns(chosen)
         at = np.concatenate([everything.place.ravel()[columns.pairs], len(everything) + np.arange(2)])
         found = minimised(columns, rows[:, at], right, [(low, inf), (0, inf)])

@@ -53,7 +53,7 @@ class Relaxation:
         if not able.any(axis=0).all():
             return None
         columns = Columns(able)
-        rows, right = self.rows.matrix(columns, makespan, makespan)
+        rows, right = self.rows.matrix(columns, makespan, makespan, whole=True)
         if cuts:
             matrix, most = _cut_rows(cuts, columns)
             rows, right = vstack([rows, matrix], format="csr"), np.concatenate([right, most])

@@ -65,7 +65,7 @@ def test_no_plan_breaks_a_row_of_a_makespan_it_keeps(kind: str, times: int, monk
             for _ in range(4):
                 share = rng.dirichlet(np.full(2, 0.5), CLIENTS).T
                 rows.separate(share, float(longest_path(instance)), makespan)
-            matrix, right = rows.matrix(columns, longest_path(instance), makespan)
+            matrix, right = rows.matrix(columns, longest_path(instance), makespan, whole=False)
             for span, helpers in plans:
                 if span <= makespan:
                     whole = columns.place[helpers, np.arange(CLIENTS)]
@@ -96,7 +96,7 @@ def divisible(relaxation: Relaxation, makespan: int) -> bool:
     """Whether clients in parts are over by then, all columns in one program."""
     columns = Columns(relaxation.allowed(makespan))
     while columns.allowed.any(axis=0).all():
-        matrix, right = relaxation.rows.matrix(columns, 0, makespan)
+        matrix, right = relaxation.rows.matrix(columns, 0, makespan, whole=False)
         found = minimised(columns, matrix, right, [(0, makespan), (0, 0)])
         if found is None:
             return False
