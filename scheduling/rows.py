@@ -1,9 +1,10 @@
 """Integer programmes row by row, solved by HiGHS."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from itertools import product
 from math import ceil, gcd, inf, isfinite
 from typing import Any, NamedTuple, cast
 
@@ -160,15 +161,17 @@ class Rows:
     def _forbid(self, values: Floats) -> bool:
         """Rule out what takes more room than there is; whether anything does."""
         broken = [room for room in self._rooms if room.taken(values) > room.there]
+        # Once each, in order: equal rooms are often broken by the same.
+        too_much: dict[tuple[int, ...], None] = {}
         for room in broken:
             few = room.fewest(values)
             if all(self.most(column) <= 1 for column in few):
                 self._not_all(room, few)
                 continue
             size = dict(room.terms)
-            sizes = sorted((size[column] for column, count in few.items() for _ in range(count)), reverse=True)
-            for other in self._rooms:
-                self._fewer(other, sizes)
+            too_much[tuple(sorted((size[c] for c, count in few.items() for _ in range(count)), reverse=True))] = None
+        for sizes, room in product(too_much, self._rooms):
+            self._fewer(room, sizes)
         return bool(broken)
 
     def _not_all(self, room: Room, few: Collection[int]) -> None:
@@ -177,7 +180,7 @@ class Rows:
         alike = [c for c, value in room.terms if c in few or (value >= largest and self.most(c) <= 1)]
         self.row([(column, 1.0) for column in alike], high=len(few) - 1)
 
-    def _fewer(self, room: Room, sizes: list[int]) -> None:
+    def _fewer(self, room: Room, sizes: Sequence[int]) -> None:
         """Not as many of each of these sizes or larger, where that is too much and there may be so many."""
         least = {size: n for n, size in enumerate(sizes, 1)}
         larger = {size: [column for column, value in room.terms if value >= size] for size in least}
