@@ -11,7 +11,7 @@ import pytest
 from django.conf import settings
 
 from studies.work import loading
-from tests import processes
+from tests import collection, processes
 
 LONG = ("browser", "services", "slow")
 """Markers of what takes long: first the one file that takes longest, then what waits for processes of its own."""
@@ -35,6 +35,18 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
+
+
+def pytest_configure() -> None:
+    """Refuse to begin where the environment names a larger collection of test data that is not there."""
+    collection.larger()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line whether the larger collection of test data was there, and how many tests it added."""
+    reports = (report for found in terminalreporter.stats.values() for report in found)
+    marked = {report.nodeid for report in reports if collection.MARKER in getattr(report, "keywords", ())}
+    terminalreporter.write_line(collection.summary(len(marked)))
 
 
 def missing(what: str, *, install: str) -> None:
