@@ -4,6 +4,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from selenium.webdriver.common.action_chains import ActionChains
 
 from tests.e2e import pictures
 from tests.e2e.browser import Browser, browser
@@ -172,6 +173,65 @@ def test_a_rejecting_quote_is_mended_with_one_click(window: Browser) -> None:
     window.one("[data-adopt]").click()
     window.wait(lambda: window.text("#quote .state") == "Would be admitted")
     assert float(window.js("document.getElementById('id_value').value")) > 0.01
+
+
+SCHEDULE = "[data-figure*='/figures/schedule']"
+SHOWN = f'document.querySelector("{SCHEDULE}").layout.xaxis.range.map(at => new Date(at).getTime())'
+
+
+def _let_slots_pass(window: Browser, hours: int) -> list[float]:
+    """Draw the schedule as the server would send it so much later; returns the range that it would show."""
+    ranges: list[float] = window.driver.execute_async_script(
+        """
+        const [selector, hours, done] = arguments, place = document.querySelector(selector);
+        const figure = structuredClone(place.figure);
+        const later = (at) => new Date(new Date(at + "Z").getTime() + hours * 3600e3).toISOString().slice(0, 19);
+        figure.layout.xaxis.range = figure.layout.xaxis.range.map(later);
+        draw(place, figure).then(() => done(figure.layout.xaxis.range.map((at) => new Date(at).getTime())));
+        """,
+        SCHEDULE,
+        hours,
+    )
+    return ranges
+
+
+def test_zoom_stays_while_slots_pass_until_it_is_reset(window: Browser) -> None:
+    window.log_in("operator", PASSWORD)
+    window.open(HOME)
+    window.wait_drawn()
+    whole = window.js(SHOWN)
+    plot = window.one(f"{SCHEDULE} .nsewdrag")
+    window.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", plot)
+    drag = ActionChains(window.driver).move_to_element_with_offset(plot, -100, 0).click_and_hold()
+    drag.move_by_offset(120, 0).move_by_offset(40, 0).release().perform()
+    window.wait(lambda: window.js(SHOWN) != whole)
+    zoomed = window.js(SHOWN)
+    assert whole[0] < zoomed[0] < zoomed[1] < whole[1]
+    for hours in (1, 5):
+        _let_slots_pass(window, hours)
+        assert window.js(SHOWN) == zoomed
+    ActionChains(window.driver).move_to_element(plot).double_click().perform()
+    sent = window.js(f'document.querySelector("{SCHEDULE}").figure.layout.xaxis.range')
+    window.wait(lambda: window.js(SHOWN) != zoomed)
+    assert window.js(SHOWN) == window.js(f"{sent}.map(at => new Date(at).getTime())")
+    assert _let_slots_pass(window, 1) == window.js(SHOWN)
+    assert window.complaints() == []
+
+
+def test_a_quote_that_lacks_fields_names_them_and_opens_the_section_they_are_in(window: Browser) -> None:
+    window.log_in("alice", PASSWORD)
+    window.open(f"{HOME}submit/")
+    assert not window.one("[data-field=chunks]").is_displayed()
+    window.driver.execute_script(
+        "const model = document.getElementById('id_model'); model.value = '';"
+        "model.dispatchEvent(new Event('input', {bubbles: true}))"
+    )
+    window.wait(lambda: "Please correct" in window.text("#quote"))
+    assert "Chunks" in window.text("#quote")
+    assert "Minibatches" in window.text("#quote")
+    assert window.one("[data-field=chunks]").is_displayed()
+    assert "missing" in window.text("#error-chunks")
+    assert window.complaints() == []
 
 
 def test_the_theme_switch_is_remembered(window: Browser) -> None:

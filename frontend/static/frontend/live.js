@@ -27,7 +27,7 @@ function themed(figure) {
   layout.modebar = { bgcolor: "rgba(0,0,0,0)", color: colour("--muted"), activecolor: colour("--text") };
   layout.hoverlabel = { bgcolor: colour("--surface"), font: { color: colour("--text") }, bordercolor: colour("--line") };
   const data = figure.data.map((trace) => {
-    if (trace.colorbar && narrow) return { ...trace, colorbar: { ...trace.colorbar, orientation: "h", y: 1.02, yanchor: "bottom", len: 1, title: { text: "price a unit and slot", side: "top" } } };
+    if (trace.colorbar && narrow) return { ...trace, colorbar: { ...trace.colorbar, orientation: "h", y: 1.02, yanchor: "bottom", len: 1, title: { ...trace.colorbar.title, side: "top" } } };
     // The ground shows through what is hatched or pale: its words have the page's colour.
     if (trace.text && trace.marker && (trace.marker.pattern.shape || trace.marker.opacity < 1)) return { ...trace, textfont: { ...trace.textfont, color: colour("--text") } };
     return trace;
@@ -35,18 +35,44 @@ function themed(figure) {
   return [data, layout];
 }
 
-function draw(place, figure) {
+// What a reader zoomed to stays while slots pass, though the server sends another range then. `place.zoom` holds the
+// range of each axis that the reader chose, for the view that `place.view` names; another view begins without one.
+function keepZoom(place) {
+  place.on("plotly_relayout", (change) => {
+    for (const axis of ["xaxis", "yaxis"]) {
+      if (`${axis}.range[0]` in change) place.zoom[axis] = [change[`${axis}.range[0]`], change[`${axis}.range[1]`]];
+    }
+  });
+  place.on("plotly_doubleclick", () => forgetZoom(place));
+}
+
+function forgetZoom(place) {
+  place.zoom = {};
+  draw(place, place.figure);
+}
+
+async function draw(place, figure) {
   place.figure = figure;
+  if (place.view !== figure.layout.uirevision) { place.view = figure.layout.uirevision; place.zoom = {}; }
   const [data, layout] = themed(figure);
+  place.draws = (place.draws || 0) + 1;
+  for (const axis of ["xaxis", "yaxis"]) {
+    const zoom = place.zoom[axis];
+    // Another revision at every draw: Plotly's own memory of ranges would win over the range that is sent.
+    layout[axis] = { ...layout[axis], uirevision: place.draws, ...(zoom && { range: zoom, autorange: false }) };
+  }
   place.hidden = figure.data.length === 0;
   const note = place.parentElement.querySelector(".plot-note");
   if (note) note.textContent = figure.note;
-  if (place.hidden) return Promise.resolve();
-  return Plotly.react(place, data, layout, {
-    responsive: true, displaylogo: false,
+  if (place.hidden) return;
+  const listens = Boolean(place.on);
+  const resetAxes = { name: "resetAxes", title: "Reset axes", icon: Plotly.Icons.home, click: forgetZoom };
+  await Plotly.react(place, data, layout, {
+    responsive: true, displaylogo: false, doubleClick: false,
     displayModeBar: window.innerWidth < 600 ? false : "hover",
-    modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+    modeBarButtons: [["toImage", "zoom2d", "pan2d", resetAxes]],
   });
+  if (!listens) keepZoom(place);
 }
 
 const plots = () => [...document.querySelectorAll("[data-figure]")];

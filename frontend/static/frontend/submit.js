@@ -25,6 +25,18 @@ addEventListener("DOMContentLoaded", () => {
     }
   }
 
+  // Which fields a quote still needs, by their labels; a closed section that holds one of them is opened.
+  function toCorrect(errors) {
+    const labels = [];
+    for (const name of Object.keys(errors)) {
+      const field = form.querySelector(`[data-field="${name}"]`), section = field && field.closest("details");
+      if (!field) continue;
+      labels.push(field.querySelector("label").textContent.trim());
+      if (section) section.open = true;
+    }
+    return labels.length ? `Please correct: ${labels.join(", ")}.` : "No quote at present.";
+  }
+
   async function ask() {
     const mine = ++turn;
     answer.setAttribute("aria-busy", "true");
@@ -37,7 +49,7 @@ addEventListener("DOMContentLoaded", () => {
       if (quote.html) { answer.innerHTML = quote.html; await draw(plot, quote.figure); }
       else if (quote.wait) { answer.replaceChildren(Object.assign(document.createElement("p"), { className: "muted", textContent: quote.wait })); timer = setTimeout(ask, 2000); }
       else {
-        answer.innerHTML = quote.errors.__all__ ? "<p class=\"muted\">No quote at present.</p>" : "<p class=\"muted\">Mend the fields that are marked to get a quote.</p>";
+        answer.replaceChildren(Object.assign(document.createElement("p"), { className: "muted", textContent: toCorrect(quote.errors) }));
         plot.hidden = true;
       }
     } catch {
