@@ -1,4 +1,4 @@
-"""The heat map of posted prices: server and type against slots."""
+"""Heat maps of what a slot costs on each server: posted prices in money, or congestion in jobs delayed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +17,40 @@ MARGIN = 4
 DARKEST = 1e4
 """Prices so many times below the highest, and free units, share the darkest colour."""
 BOTH, BY_SERVER, BY_TYPE = "both", "server", "type"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a heat map shows, in the words of its colour bar, its tooltips, its notes and its table."""
+
+    scale: str
+    hover: str
+    """What stands around the number in a tooltip; `{}` is the number."""
+    plural: str
+    highest: str
+    """What the rows with the largest numbers are called."""
+    zero: str
+    """The note where every number is 0."""
+    column: str
+    """The table's column of numbers."""
+
+
+PRICE = Quantity(
+    scale="price per unit and slot",
+    hover="price {} per unit and slot",
+    plural="prices",
+    highest="dearest",
+    zero="Every price is 0 in these slots.",
+    column="price_per_unit_and_slot",
+)
+CONGESTION = Quantity(
+    scale="jobs delayed",
+    hover="{} jobs delayed if a worker of this type stops for this slot",
+    plural="numbers of jobs delayed",
+    highest="most congested",
+    zero="No job would be delayed if a worker stopped for one of these slots.",
+    column="jobs_delayed_per_worker_and_slot",
+)
 
 
 @dataclass(frozen=True)
@@ -64,13 +98,13 @@ def of_server(start: int, price: Floats, capacity: Ints, resources: Sequence[str
     return PriceView(start=start, rows=tuple(resources[int(r)] for r in have), price=price[:, server, have].T)
 
 
-def figure(view: PriceView, line: TimeLine, *, key: str = "prices") -> Drawing:
+def figure(view: PriceView, line: TimeLine, *, key: str = "prices", of: Quantity = PRICE) -> Drawing:
     """The heat map, cut to the dearest rows and to columns of several slots where it would not be readable."""
-    shown = _columns(_until_still(_dearest(view)))
+    shown = _columns(_until_still(_dearest(view, of), of))
     if not shown.rows or not shown.price.shape[1]:
         return Drawing([], layout(height=160, key=key), note="There is nothing for sale in these slots.")
     if not np.nan_to_num(view.price).any():
-        return Drawing([], layout(height=160, key=key), note="No price is asked here: every one of them is 0.")
+        return Drawing([], layout(height=160, key=key), note=of.zero)
     starts = [shown.start + i * shown.step for i in range(shown.price.shape[1])]
     trace = {
         "type": "heatmap",
@@ -82,8 +116,9 @@ def figure(view: PriceView, line: TimeLine, *, key: str = "prices") -> Drawing:
         "colorscale": "Cividis",
         "hoverongaps": False,
         "hovertemplate": "%{y}<br>%{x|%-d %b %H:%M} (slot %{customdata})<br>"
-        "price %{text} a unit and slot<extra></extra>",
-        **_colours(shown.price),
+        + of.hover.format("%{text}")
+        + "<extra></extra>",
+        **_colours(shown.price, of),
     }
     height = 110 + max(120, min(760, 18 * len(shown.rows)))
     axes = {
@@ -93,15 +128,15 @@ def figure(view: PriceView, line: TimeLine, *, key: str = "prices") -> Drawing:
     return Drawing([trace], layout(height=height, key=key, **axes), note=shown.note)
 
 
-def table(view: PriceView, line: TimeLine) -> Table:
-    """Every price of the view, none left out."""
+def table(view: PriceView, line: TimeLine, *, of: Quantity = PRICE) -> Table:
+    """Every number of the view, none left out."""
     rows = (
         (name, view.start + t, line.date(view.start + t), float(view.price[i, t]))
         for i, name in enumerate(view.rows)
         for t in range(view.price.shape[1])
         if not np.isnan(view.price[i, t])
     )
-    return Table(("row", "slot", "begins_utc", "price_per_unit_and_slot"), rows)
+    return Table(("row", "slot", "begins_utc", of.column), rows)
 
 
 def _mean(total: Floats, units: Ints) -> Floats:
@@ -110,16 +145,16 @@ def _mean(total: Floats, units: Ints) -> Floats:
     return mean
 
 
-def _dearest(view: PriceView) -> PriceView:
+def _dearest(view: PriceView, of: Quantity) -> PriceView:
     if len(view.rows) <= LARGEST_ROWS:
         return view
     worth = np.nan_to_num(view.price).mean(axis=1)
     kept = np.sort(np.argsort(-worth, kind="stable")[:LARGEST_ROWS])
-    note = f"{view.note} The {LARGEST_ROWS} dearest of {len(view.rows)} rows; the CSV file has all.".strip()
+    note = f"{view.note} The {LARGEST_ROWS} {of.highest} of {len(view.rows)} rows; the CSV file has all.".strip()
     return replace(view, rows=tuple(view.rows[i] for i in kept), price=view.price[kept], note=note)
 
 
-def _until_still(view: PriceView) -> PriceView:
+def _until_still(view: PriceView, of: Quantity) -> PriceView:
     """Leave out the end, where nothing is held yet and prices no longer change from slot to slot."""
     slots = view.price.shape[1]
     if not slots or not view.rows:
@@ -128,7 +163,8 @@ def _until_still(view: PriceView) -> PriceView:
     kept = max(LEAST_COLUMNS, int(moving[-1]) + 1 + MARGIN if moving.size else 0)
     if kept >= slots:
         return view
-    note = f"{view.note} Left out: {slots - kept} later slots, whose prices are those of the last column.".strip()
+    left_out = f"The last {slots - kept} slots on sale are not shown: their {of.plural} are those of the last column."
+    note = f"{view.note} {left_out}".strip()
     return replace(view, price=view.price[:, :kept], note=note)
 
 
@@ -144,9 +180,9 @@ def _columns(view: PriceView) -> PriceView:
     return replace(view, price=price, step=step, note=note)
 
 
-def _colours(price: Floats) -> Json:
+def _colours(price: Floats, of: Quantity) -> Json:
     """What is coloured, and the scale: by magnitude where prices span more than one, since they are exponential."""
-    bar: Json = {"title": {"text": "price<br>a unit, slot"}, "thickness": 12, "len": 0.9, "y": 0.45}
+    bar: Json = {"title": {"text": of.scale, "side": "right"}, "thickness": 12, "len": 0.9, "y": 0.45}
     known = price[~np.isnan(price)]
     positive = known[known > 0]
     if not positive.size or positive.max() < 10 * positive.min():

@@ -126,11 +126,12 @@ def _tabulate_prices(market: Market, viewer: User, query: QueryDict) -> Table:
 def _draw_congestion(market: Market, viewer: User, query: QueryDict) -> Drawing:
     choice = query.get("congestion", "")
     view = price_view(market, choice, priced_only=True)
-    return prices.figure(view, timeline_of(market), key=f"congestion {choice}")
+    return prices.figure(view, timeline_of(market), key=f"congestion {choice}", of=prices.CONGESTION)
 
 
 def _tabulate_congestion(market: Market, viewer: User, query: QueryDict) -> Table:
-    return prices.table(price_view(market, query.get("congestion", ""), priced_only=True), timeline_of(market))
+    view = price_view(market, query.get("congestion", ""), priced_only=True)
+    return prices.table(view, timeline_of(market), of=prices.CONGESTION)
 
 
 def _draw_schedule(market: Market, viewer: User, query: QueryDict) -> Drawing:
@@ -216,8 +217,8 @@ CHARTS: Final[Mapping[str, Chart]] = {
     "congestion": Chart(
         _draw_congestion,
         _tabulate_congestion,
-        "Congestion: how many jobs a slot's delay of a worker would delay",
-        "Heat map of the congestion price of workers by server and type against future slots",
+        "Congestion: jobs delayed if a worker stops for one slot",
+        "Heat map of the jobs that are delayed if a worker stops, by server and type against future slots",
         "Show",
         _price_choices,
     ),

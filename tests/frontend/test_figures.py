@@ -83,7 +83,7 @@ def test_the_heat_map_ends_soon_after_the_last_slot_that_anything_is_held_in() -
     drawing = prices.figure(view, LINE)
     (trace,) = drawing.data
     assert len(trace["x"]) == 44
-    assert "106 later slots" in drawing.note
+    assert "The last 106 slots on sale are not shown" in drawing.note
     assert len(list(prices.table(view, LINE).rows)) == 300
 
 
@@ -205,3 +205,19 @@ def test_times_to_completion_are_points_with_their_means() -> None:
     assert [trace["y"][-1] for trace in drawing.data] == [4999, rounded(2499.5), rounded(2999.4)]
     assert "of 5000" in drawing.note
     assert list(flow.table(course, LINE).rows) == [(7, 4, LINE.date(4), 3, 3.0, 3.0)]
+
+
+def test_congestion_is_counted_in_jobs_and_never_called_a_price() -> None:
+    view = prices.both(0, np.array([[[0.0, 2.0]], [[1.0, 30.0]]]), np.array([[1, 1]]), ("a",), ("gpu", "cpu"))
+    drawing = prices.figure(view, LINE, of=prices.CONGESTION)
+    (trace,) = drawing.data
+    assert trace["colorbar"]["title"]["text"] == "jobs delayed"
+    assert "jobs delayed" in trace["hovertemplate"]
+    assert prices.table(view, LINE, of=prices.CONGESTION).header[-1] == "jobs_delayed_per_worker_and_slot"
+    idle = prices.figure(
+        prices.both(0, np.zeros((2, 1, 1)), np.array([[1]]), ("a",), ("gpu",)), LINE, of=prices.CONGESTION
+    )
+    for text in (json.dumps(trace), drawing.note, idle.note):
+        assert "price" not in text
+    (trace,) = prices.figure(view, LINE).data
+    assert trace["colorbar"]["title"]["text"] == "price per unit and slot"
