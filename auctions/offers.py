@@ -4,7 +4,7 @@ Two steps: `resolve` checks a body and fills in the model's profile, by name; `c
 inventory, and cannot fail, so that a bid that waits stays decidable when servers or types come and go.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from functools import partial
 from math import isfinite
@@ -24,7 +24,7 @@ from cluster.models import (
 )
 from scheduling.arrays import Json
 from scheduling.bid import Architecture, Bid
-from scheduling.errors import InvalidField
+from scheduling.errors import InvalidField, OutOfRange
 from scheduling.fields import LARGEST_MONEY, check_integer, check_list, check_number, check_object
 from scheduling.policy import Objective
 from scheduling.registry import POLICIES
@@ -94,9 +94,11 @@ def resolve(body: Json, cluster: Cluster, layout: Layout, policy: type[Any] | No
     if not isinstance(label, str) or len(label) > LARGEST_LABEL:
         raise InvalidField("label", f"expected a text of at most {LARGEST_LABEL} characters")
     full = {**profile, "start_after_s": 0, "upload_delay_s": {}, **dict.fromkeys(RING_KEYS, 0), **defaults, **body}
-    for key in keys:
-        if key not in full:
-            raise InvalidField(key, "missing; give it, or a model whose profile has it")
+    missing = [
+        InvalidField(key, "missing; give it, or a model whose profile has it") for key in keys if key not in full
+    ]
+    if missing:
+        raise _one_error(missing)
     checks = _checks(full, layout)
     wanted = [*COUNTS, *(key for key in keys if key not in COUNTS), "upload_delay_s", "start_after_s", worth]
     wanted += [key for key in ("chunk_mb",) if key in body]
@@ -152,9 +154,15 @@ def _checked(checks: dict[str, Callable[[], Any]]) -> Json:
         except InvalidField as error:
             wrong.append(error)
     if wrong:
-        wrong[0].also = tuple(wrong[1:])
-        raise wrong[0]
+        raise _one_error(wrong)
     return done
+
+
+def _one_error(errors: Sequence[InvalidField]) -> InvalidField:
+    """One error that names all the fields that are wrong."""
+    first, *others = errors
+    first.also = tuple(others)
+    return first
 
 
 def check_finite(value: object, field: str) -> None:
@@ -287,7 +295,10 @@ def _check_utility(value: object, slot_s: int) -> Json:
         utility_from_json(_core_utility(checked, slot_s))
     except InvalidField as error:
         _, _, field = error.field.partition(".")
-        raise InvalidField(f"utility.{CORE_NAMES.get(field, field)}", error.problem) from None
+        problem = error.problem
+        if isinstance(error, OutOfRange):  # in units of the core, which nobody typed
+            problem = f"out of range together with the other fields of this utility and slots of {slot_s} s"
+        raise InvalidField(f"utility.{CORE_NAMES.get(field, field)}", problem) from None
     return checked
 
 

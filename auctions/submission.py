@@ -137,7 +137,7 @@ def _resolved(read: Callable[[Json], Json], body: Json, where: str) -> Json:
     try:
         return read(body)
     except InvalidField as error:
-        first, *others = (InvalidField(where + one.field, one.problem) for one in (error, *error.also))
+        first, *others = (one.at(where + one.field) for one in (error, *error.also))
         first.also = tuple(others)
         raise first from None
 

@@ -1,6 +1,7 @@
 """The form of a bid: what a person types, in hours, to the body the API takes, in seconds; and back."""
 
 import json
+import math
 from typing import Any, Final
 
 from django import forms
@@ -8,7 +9,8 @@ from django import forms
 from auctions.offers import LARGEST_LABEL, LEAST_WEIGHT, UTILITY_FIELDS, WORTH, policy_in_force
 from cluster.models import Cluster, ModelProfile
 from scheduling.arrays import Json
-from scheduling.errors import InvalidField
+from scheduling.errors import InvalidField, OutOfRange
+from scheduling.fields import plain
 from scheduling.policy import Objective
 
 HOUR_S: Final = 3600
@@ -43,6 +45,9 @@ FIELD_OF: Final = {f"utility.{key}": key.replace("_per_s", "_per_h").replace("_s
     "utility.value": "value",
     "start_after_s": "start_after_h",
 }
+"""The form's field for each field of a body that has another name there."""
+TYPED_IN: Final = {f"utility.{key}": unit for key, unit in UNITS.items()} | {"start_after_s": HOUR_S}
+"""Units of a body's fields in one unit of what is typed."""
 
 
 class BidForm(forms.Form):
@@ -186,10 +191,11 @@ class BidForm(forms.Form):
     def blame_all(self, error: InvalidField) -> None:
         """Show all that the market found wrong."""
         for one in (error, *error.also):
-            self.blame(one.field, one.problem)
+            self.blame(one)
 
-    def blame(self, field: str, problem: str) -> None:
-        """Show what the market found wrong beside the field it is about."""
+    def blame(self, error: InvalidField) -> None:
+        """Show what the market found wrong beside the field it is about, in the unit of that field."""
+        field, problem = error.field, _in_typed_unit(error)
         name = FIELD_OF.get(field, field.partition(".")[0].partition("[")[0])
         if field.startswith("utility.points"):
             name = "points"
@@ -199,6 +205,20 @@ class BidForm(forms.Form):
             self.add_error("more", f"{field}: {problem}")
         else:
             self.add_error(None, f"{field}: {problem}" if field else problem)
+
+
+def _in_typed_unit(error: InvalidField) -> str:
+    """The problem in words; a limit in seconds is given in hours where hours were typed."""
+    field = error.field
+    elapsed = field.startswith("utility.points[") and field.endswith("][0]")
+    unit = HOUR_S if elapsed else TYPED_IN.get(field)
+    if not isinstance(error, OutOfRange) or unit is None:
+        return error.problem
+    words = "hours" if unit > 1 else "per hour"
+    bound = error.limit / unit
+    if error.above:
+        return f"Expected at most {plain(math.floor(bound))} {words}."
+    return f"Expected at least {plain(float(f'{bound:.3g}'))} {words}."
 
 
 def initial_of(body: Json) -> dict[str, Any]:

@@ -17,6 +17,24 @@ class InvalidField(SchedulingError):
         self.also: tuple[InvalidField, ...] = ()
         """Other fields of the same input that are wrong, where they were looked at."""
 
+    def at(self, field: str) -> "InvalidField":
+        """The same problem, under the name that its field has in a document around it."""
+        return InvalidField(field, self.problem)
+
+
+class OutOfRange(InvalidField):
+    """A number below or above what its field allows; the limit it broke is in the field's own unit."""
+
+    def __init__(self, field: str, problem: str, *, limit: float, above: bool) -> None:
+        super().__init__(field, problem)
+        self.limit = limit
+        self.above = above
+        """True if the number was above the limit, False if it was below."""
+
+    def at(self, field: str) -> "OutOfRange":
+        """The same problem, under the name that its field has in a document around it."""
+        return OutOfRange(field, self.problem, limit=self.limit, above=self.above)
+
 
 class OverCapacity(SchedulingError):
     """A schedule asks for more than a server has left in some slot."""

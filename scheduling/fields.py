@@ -7,9 +7,11 @@ from decimal import Decimal
 from fractions import Fraction
 
 from scheduling.arrays import Json
-from scheduling.errors import InvalidField
+from scheduling.errors import InvalidField, OutOfRange
 
 LARGEST_INTEGER = 10**9
+LARGEST_EXACT = 2**53
+"""Up to this every whole number is a double."""
 LARGEST_MONEY = 1e12
 """Above this a cent is below the resolution of a double, and no counter-offer could be kept."""
 
@@ -20,6 +22,13 @@ def shown(value: object) -> str:
         return json.dumps(value)
     text = repr(str(value) if isinstance(value, (Decimal, Fraction)) else value)
     return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def plain(number: float) -> str:
+    """A limit as a person writes it: "1,000,000,000" rather than "1e+09", "0.001"."""
+    if number == int(number) and abs(number) <= LARGEST_EXACT:
+        return f"{int(number):,}"
+    return f"{number:g}"
 
 
 def check_object(field: str, value: object, *, required: Iterable[str], optional: Iterable[str] = ()) -> Json:
@@ -52,8 +61,13 @@ def check_integer(field: str, value: object, *, low: int = 0, high: int = LARGES
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidField(field, f"expected a whole number, got {shown(value)}")
     if not low <= value <= high:
-        raise InvalidField(field, f"expected {low} to {high}, got {shown(value)}")
+        raise _out_of_range(field, value, low, high, above=value > high)
     return value
+
+
+def _out_of_range(field: str, value: object, low: float, high: float, *, above: bool) -> OutOfRange:
+    problem = f"expected {plain(low)} to {plain(high)}, got {shown(value)}"
+    return OutOfRange(field, problem, limit=high if above else low, above=above)
 
 
 def check_fraction(field: str, value: object, *, low: int = 0, high: int = LARGEST_INTEGER) -> Fraction:
@@ -70,7 +84,7 @@ def check_fraction(field: str, value: object, *, low: int = 0, high: int = LARGE
     except (ValueError, ZeroDivisionError, OverflowError):
         raise InvalidField(field, f"expected a finite number, got {shown(value)}") from None
     if not low <= exact <= high:
-        raise InvalidField(field, f"expected {low} to {high}, got {shown(value)}")
+        raise _out_of_range(field, value, low, high, above=exact > high)
     return exact
 
 
@@ -93,5 +107,5 @@ def check_number(field: str, value: object, *, low: float = 0.0, high: float = L
     if not math.isfinite(number):
         raise InvalidField(field, f"expected a finite number, got {shown(value)}")
     if not low <= number <= high:
-        raise InvalidField(field, f"expected {low:g} to {high:g}, got {shown(value)}")
+        raise _out_of_range(field, value, low, high, above=number > high)
     return number

@@ -302,5 +302,5 @@ def utility_from_json(document: Json, where: str = "utility") -> Utility:
     try:
         utility: Utility = form(**{name: document[name] for name in names})
     except InvalidField as error:
-        raise InvalidField(f"{where}.{error.field}", error.problem) from None
+        raise error.at(f"{where}.{error.field}") from None
     return utility

@@ -130,10 +130,47 @@ def test_hours_become_seconds_and_come_back(
 ) -> None:
     as_alice.post(f"{HOME}submit/", {**FORM, "form": form, **typed})
     utility = Bid.objects.get().body["utility"]
-    assert {key: utility[key] for key in sent} == pytest.approx(sent) if form != "piecewise_linear" else utility
+    assert utility == {"form": form, "value": 100.0, **sent}
     again = as_alice.get(f"{HOME}submit/", {"from": "1", "value": "7.25"}).context["form"]
     assert again["value"].value() == 7.25
     assert again["form"].value() == form
+    shown = {"points": "0 1\n2 0.5"} if "points" in typed else {name: float(text) for name, text in typed.items()}
+    assert {name: again[name].value() for name in typed} == shown
+
+
+@pytest.mark.parametrize(
+    ("typed", "field", "words"),
+    [
+        ({"form": "step", "deadline_h": "1e11"}, "deadline_h", "Expected at most 277,777 hours."),
+        ({"form": "linear", "zero_at_h": "0"}, "zero_at_h", "Expected at least 2.78e-07 hours."),
+        ({"form": "sigmoid", "midpoint_h": "1", "steepness_per_h": "1e20"}, "steepness_per_h", "per hour."),
+        ({"form": "piecewise_linear", "points": "0 1\n1e9 0"}, "points", "Expected at most 277,777 hours."),
+        ({"start_after_h": "1e11"}, "start_after_h", "Expected at most 277,777 hours."),
+        ({"value": "1e308"}, "value", "expected 0 to 1,000,000,000,000, got 1e+308"),
+    ],
+)
+def test_limits_are_given_in_the_unit_that_was_typed(
+    market: Market, as_alice: Client, typed: dict[str, str], field: str, words: str
+) -> None:
+    errors = as_alice.post(f"{HOME}quote/", {**FORM, **typed}).json()["errors"]
+    assert set(errors) == {field}
+    assert words in errors[field]
+    assert "00000000000.0" not in errors[field]
+
+
+def test_a_utility_too_steep_for_its_slots_is_refused_without_a_number_that_nobody_typed(
+    market: Market, as_alice: Client
+) -> None:
+    data = {**FORM, "form": "linear", "value": "1e12", "zero_at_h": "0.000001"}
+    errors = as_alice.post(f"{HOME}quote/", data).json()["errors"]
+    assert errors == {"zero_at_h": "out of range together with the other fields of this utility and slots of 100 s"}
+
+
+def test_without_a_model_every_missing_field_is_named(market: Market, as_alice: Client) -> None:
+    errors = as_alice.post(f"{HOME}quote/", {**FORM, "model": ""}).json()["errors"]
+    assert set(errors) == {"chunks", "minibatches", "gradient_mb", "more"}
+    assert "worker_step_s" in errors["more"]
+    assert "ps_step_s" in errors["more"]
 
 
 @pytest.mark.parametrize(

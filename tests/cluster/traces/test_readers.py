@@ -48,7 +48,7 @@ def test_a_cell_of_very_many_digits_is_refused_at_once() -> None:
 @pytest.mark.parametrize("cell", ["1e300", "1e999", "-3", "0", "1.5", "x"])
 def test_a_whole_number_out_of_range_is_told_what_it_may_be(cell: str) -> None:
     (row,) = read_trace([PHILLY, f"2017-10-01 00:00:00,60.0,{cell},60.0,a"], TraceJob).malformed
-    expected = "1 to 10000" if cell not in ("1e999", "1.5", "x") else "a whole number"
+    expected = "1 to 10,000" if cell not in ("1e999", "1.5", "x") else "a whole number"
     assert row.message.startswith(f"expected {expected}, got ")
 
 
