@@ -33,6 +33,8 @@ class Baseline:
     architectures = frozenset(Architecture)
     binding = False
     queues = False
+    machines = "machines of its ideal types"
+    """What a job that is rejected could not be complete on, in words."""
     pause = 0
 
     def arrange(self, floor: Floor, cause: Cause | None) -> None:
@@ -51,11 +53,11 @@ class Baseline:
         floor = Floor(book, pause=self.pause, new=Job(bid, held=(), completion=None))
         density = consumptions([bid], book.ledger)[bid.id].densities(bid.utility.value)
         if not self.can_run(bid, floor):
-            return _impossible(bid, book, density)
+            return _impossible(bid, book, density, self.machines)
         refused = self.refuse(floor)
         if refused is not None:
             reason, explanation = refused
-            return replace(_impossible(bid, book, density), reason=reason, explanation=explanation)
+            return replace(_impossible(bid, book, density, self.machines), reason=reason, explanation=explanation)
         self.arrange(floor, None)
         schedule = floor.newcomer.schedule
         place, waiting = (0, 0) if schedule is not None else floor.place()
@@ -121,7 +123,7 @@ def _explain(schedule: Schedule | None, *, waiting: int, place: int) -> str:
     return f"Admitted: it starts now, in slot {start}, and is to be complete at slot {completion}. Nobody pays here."
 
 
-def _impossible(bid: Bid, book: Book, density: Iterable[float]) -> Decision:
+def _impossible(bid: Bid, book: Book, density: Iterable[float], machines: str) -> Decision:
     return Decision(
         bid_id=bid.id,
         slot=book.now,
@@ -132,8 +134,7 @@ def _impossible(bid: Bid, book: Book, density: Iterable[float]) -> Decision:
         schedule=None,
         reason=Reason.IMPOSSIBLE,
         explanation=(
-            "Even on the empty cluster machines of its ideal types could not complete it in "
-            f"{book.ledger.end - book.now} slots."
+            f"Even on the empty cluster {machines} could not complete it in {book.ledger.end - book.now} slots."
         ),
         counter=None,
         ceiling=0.0,

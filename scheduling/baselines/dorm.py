@@ -1,7 +1,9 @@
 """Dorm: the cluster is divided anew as jobs come and go, for the most utilisation that is fair and changes little."""
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import islice
 from math import ceil
 
 import numpy as np
@@ -33,11 +35,16 @@ class Dorm(Baseline):
     that wait and could use some server now, in order of arrival. Types are ideal (`gang.ideal_gang`); workers and PSs
     may be on any servers, b / B PSs for each worker, rounded up, also where they are side by side.
 
+    - *Counts*: a job starts, or is adjusted, only with a number of workers that completes it within the horizon on
+      different servers (`workers_in_time`). A job that no number completes is rejected; one that comes to have none,
+      as servers changed, waits.
     - *Fair share*: workers by progressive filling (`shares.fair_counts`) over these jobs, without what bound jobs hold,
-      but no fewer than complete the job within the horizon wherever they are.
+      or the next larger of these counts, or the largest.
     - *Unfairness*, the sum of the distances from the fair shares, is at most `unfairness` x 2 x number of resources.
     - *Adjustments*: at most ceil(`adjustments` x running jobs) of the jobs that run change machines. Who is adjusted
-      does nothing in the next slot. Nobody is stopped entirely; who would then be late for the horizon is not adjusted.
+      does nothing in the next slot. Nobody is stopped entirely; who would be late for the horizon with as many workers
+      as now on other machines is not adjusted, nor who holds other types or another number of PSs (another policy
+      gave it those, or servers changed).
 
     A job whose new machines, all of them, have room on one server beside the others' moves there, to the one with the
     least left (the share of the cluster, summed over resources; the first of equals). What holds machines before a
@@ -57,6 +64,7 @@ class Dorm(Baseline):
 
     name = "dorm"
     title = "Dorm: machines divided anew for the most utilisation within limits of unfairness and change, nobody pays"
+    machines = "machines of its ideal types on different servers"
     pause = 1
 
     def __post_init__(self) -> None:
@@ -74,56 +82,97 @@ class Dorm(Baseline):
             return
         if only_starts and all(task.known.uploaded < floor.now for task, _ in waiting):
             return
-        first = {task for task, _ in waiting[: self.considered]}
-        chosen = [(task, gang) for task, gang in known if task.running or task in first]
+        able = ((task, counts) for task, gang in waiting if (counts := _counts(task, gang, floor)))
+        first = dict(islice(able, self.considered))
+        chosen = [
+            (task, gang, _counts(task, gang, floor) if task.running else first[task])
+            for task, gang in known
+            if task.running or task in first
+        ]
         wishes = _wishes(chosen, floor, only_starts=only_starts)
-        movable = [task for (task, _), wish in zip(chosen, wishes, strict=True) if wish.held and not wish.fixed]
+        movable = [task for (task, _, _), wish in zip(chosen, wishes, strict=True) if wish.held and not wish.fixed]
         held = {task: floor.stop(task) for task in movable}
         free = floor.room.free(floor.slots)
         limits = Limits(
             unfairness=self.unfairness * 2 * len(floor.inventory.resources),
-            adjustments=ceil(Fraction(self.adjustments) * sum(task.running or task in held for task, _ in chosen)),
+            adjustments=ceil(Fraction(self.adjustments) * sum(task.running or task in held for task, _, _ in chosen)),
         )
         shares = divide(wishes, floor.inventory, free, limits, gap=GAP)
-        _give(floor, [(task, wish, share) for (task, _), wish, share in zip(chosen, wishes, shares, strict=True)], held)
+        _give(
+            floor, [(task, wish, share) for (task, _, _), wish, share in zip(chosen, wishes, shares, strict=True)], held
+        )
 
     def can_run(self, bid: Bid, floor: Floor) -> bool:
         """Whether the programme would run the job on the empty cluster."""
         gang = ideal_gang(bid, floor.inventory, 1)
-        least = None if gang is None else _least(gang, Fraction(bid.work), floor.slots)
-        if gang is None or least is None:
+        counts = () if gang is None else workers_in_time(gang, Fraction(bid.work), floor.slots)
+        if gang is None or not counts:
             return False
-        if _fits_simply(replace(gang, count=least), floor.inventory):
+        if any(_fits_simply(replace(gang, count=least), floor.inventory) for least in (some[0] for some in counts)):
             return True
         everywhere = np.ones(len(floor.inventory.servers), dtype=np.bool_)
-        alone = Wish(gang, least=least, target=least, usable=everywhere)
+        alone = Wish(gang, counts=counts, target=counts[0][0], usable=everywhere)
         empty = Room(floor.inventory, now=0, slots=floor.slots).free(floor.slots)
         return divide([alone], floor.inventory, empty, Limits(0.0, 0)) != [None]
 
 
-def _wishes(chosen: list[tuple[Task, Gang]], floor: Floor, *, only_starts: bool) -> list[Wish]:
-    counts = fair_counts([gang for _, gang in chosen], floor.inventory, floor.shared_out())
+def workers_in_time(gang: Gang, left: Fraction, slots: int) -> tuple[range, ...]:
+    """How many workers complete so much work in so many slots on different servers: ranges of numbers, increasing.
+
+    Notes
+    -----
+    N workers of a ring need v / N + c (N - 1) / N^2 for a mini-batch, c being what they wait for one another: that
+    falls from N = 2 on, but where c > 2 v two need longer than one. So one worker may be enough where two are not.
+    """
+
+    def in_time(count: int) -> bool:
+        return replace(gang, count=count).duration(left, spread=True) <= slots
+
+    several = range(2, gang.bid.chunks + 1)
+    several = several[bisect_left(several, True, key=in_time) :]
+    if not in_time(1):
+        return (several,) if several else ()
+    if not several:
+        return (range(1, 2),)
+    return (range(1, several.stop),) if several.start == 2 else (range(1, 2), several)
+
+
+def _counts(task: Task, gang: Gang, floor: Floor) -> tuple[range, ...]:
+    """`workers_in_time` of a task that starts or moves now."""
+    lost = floor.pause if task.first < floor.now else 0
+    return workers_in_time(gang, task.left, floor.slots - lost)
+
+
+def _wishes(chosen: list[tuple[Task, Gang, tuple[range, ...]]], floor: Floor, *, only_starts: bool) -> list[Wish]:
+    fair = fair_counts([gang for _, gang, _ in chosen], floor.inventory, floor.shared_out())
     wishes = []
-    for (task, gang), count in zip(chosen, counts, strict=True):
-        enough = _least(gang, task.left, floor.slots - (floor.pause if task.first < floor.now else 0))
+    for (task, gang, counts), share in zip(chosen, fair, strict=True):
         held = _held(task, floor) if task.running else None
         wishes.append(
             Wish(
                 gang,
-                least=enough or gang.bid.chunks,
-                target=max(count, enough or 1),
+                counts=counts,
+                target=_target(share, counts),
                 usable=task.usable,
                 held=held,
-                fixed=held is not None and (only_starts or enough is None or enough > held.count),
+                fixed=held is not None and (only_starts or not _may_move(task, gang, held, counts, floor.inventory)),
             )
         )
     return wishes
 
 
-def _least(gang: Gang, left: Fraction, slots: int) -> int | None:
-    """The fewest workers that complete so much work in so many slots on different servers; None if all cannot."""
-    counts = range(1, gang.bid.chunks + 1)
-    return next((n for n in counts if replace(gang, count=n).duration(left, spread=True) <= slots), None)
+def _may_move(task: Task, gang: Gang, held: Share, counts: tuple[range, ...], inventory: Inventory) -> bool:
+    """Whether a job holds what the programme could have given it, and could have the same elsewhere in time."""
+    types = {Role.WORKER: gang.worker, Role.PS: gang.ps}
+    ideal = all(p.type == types[p.role] for p in task.held)
+    served = int(held.pss.sum()) == pss_for(gang, held.count, inventory)
+    return ideal and served and any(held.count in some for some in counts)
+
+
+def _target(share: int, counts: tuple[range, ...]) -> int:
+    """The fair share, or the next larger number that completes the job in time, or the largest."""
+    larger = (max(share, some[0]) for some in counts if some[-1] >= share)
+    return next(larger, counts[-1][-1] if counts else max(1, share))
 
 
 def _fits_simply(gang: Gang, inventory: Inventory) -> bool:

@@ -39,8 +39,8 @@ class Wish:
 
     gang: Gang
     """Its types; the count does not matter."""
-    least: int
-    """Workers it has at least if it starts or is adjusted, 1 or more."""
+    counts: tuple[range, ...]
+    """How many workers it may have if it starts or is adjusted: ranges of numbers from 1 to D, increasing, disjoint."""
     target: int
     """Workers of its fair share."""
     usable: NDArray[np.bool_]
@@ -70,7 +70,7 @@ def divide(
     ADJUSTED for each job that is adjusted, where
 
     - on each server workers and PSs take no more than is free;
-    - a job that waits has no machines, or as one that is adjusted: at least `least` and at most D workers, and
+    - a job that waits has no machines, or as one that is adjusted: as many workers as one of `counts` says, and
       ceil(b / B x workers) PSs, none in a ring; one that is not adjusted has what it held;
     - the distances |dominant share - fair share| sum to at most `limits.unfairness` + e, e >= 0. A worker with its
       b / B of a PS has the dominant share max over resources of its units over all there is; a job's is that x workers;
@@ -194,10 +194,9 @@ class _Programme:
         rows, chunks = self.rows, float(wish.gang.bid.chunks)
         workers = [(c, 1.0) for c in columns.workers.values()]
         rows.row([*workers, (columns.runs, -chunks)], high=0.0)
-        if wish.held is None:
-            rows.row([*workers, (columns.runs, -float(wish.least))], low=0.0)
-        else:
-            rows.row([*workers, (columns.adjusted, -float(wish.least))], low=0.0)
+        changes = columns.runs if wish.held is None else columns.adjusted
+        self._write_counts(wish, workers, changes)
+        if wish.held is not None:
             _keep_unless(rows, columns.workers, wish.held.workers, columns.adjusted)
             _keep_unless(rows, columns.pss, wish.held.pss, columns.adjusted)
         if wish.gang.ps is not None:
@@ -211,6 +210,19 @@ class _Programme:
         for sign in (1.0, -1.0):
             of_workers = [(c, sign * share) for c in columns.workers.values()]
             rows.row([*of_workers, (columns.distance, -1.0)], high=sign * share * wish.target)
+
+    def _write_counts(self, wish: Wish, workers: Sequence[tuple[int, float]], changes: int) -> None:
+        """If the job starts or is adjusted, its workers are within one of the ranges."""
+        rows, kept = self.rows, 0.0 if wish.held is None else float(wish.held.count)
+        several = len(wish.counts) > 1
+        chosen = [rows.column() for _ in wish.counts] if several else [changes]
+        if several:
+            rows.row([*((c, 1.0) for c in chosen), (changes, -1.0)], low=0.0, high=0.0)
+        ranges = list(zip(chosen, wish.counts, strict=True))
+        rows.row([*workers, *((c, -float(some[0])) for c, some in ranges)], low=0.0)
+        if several or wish.counts[0][-1] < wish.gang.bid.chunks:
+            most = [(c, -float(some[-1])) for c, some in ranges]
+            rows.row([*workers, *most, (changes, kept)], high=kept)
 
     def _write_capacity(self) -> None:
         for s in range(len(self.inventory.servers)):
@@ -238,7 +250,7 @@ class _Programme:
         count, pss = share.count, int(share.pss.sum())
         if not count and not pss and wish.held is None:
             return None
-        if not wish.least <= count <= wish.gang.bid.chunks or pss != pss_for(wish.gang, count, self.inventory):
+        if not any(count in some for some in wish.counts) or pss != pss_for(wish.gang, count, self.inventory):
             raise SolverFailed(f"HiGHS gave a job {count} workers and {pss} parameter servers")
         return share
 

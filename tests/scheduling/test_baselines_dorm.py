@@ -1,19 +1,27 @@
 """Dorm: its programme against every division there is, and what it does as jobs come and go."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.arrays import Ints
-from scheduling.baselines.dorm import Dorm
+from scheduling.baselines.dorm import Dorm, workers_in_time
 from scheduling.baselines.dorm_programme import Limits, Share, Wish, divide, pss_for
+from scheduling.baselines.fifo import Fifo
 from scheduling.baselines.gang import Gang, ideal_gang
-from scheduling.bid import Architecture
+from scheduling.bid import Architecture, Bid
+from scheduling.decision import Reason
 from scheduling.inventory import Inventory
+from scheduling.ledger import Ledger
+from scheduling.policy import Cause
+from scheduling.running_book import RunningBook
 from scheduling.schedule import Role
 from scheduling.simulation import Simulation
+from scheduling.weighted_completion import WeightedCompletion
 from tests.scheduling.gpu_cluster import completions, gpu_cluster, job, run
 from tests.scheduling.twins.dorm_slow import best, worth
 from tests.scheduling.worlds import finer, world
@@ -35,7 +43,8 @@ def test_no_division_is_better(seed: int) -> None:
     drawn = world(seed, bids=int(rng.integers(1, 4)), servers=2, architectures=frozenset(Architecture))
     if rng.random() < 0.5:
         drawn = replace(drawn, inventory=finer(drawn.inventory, rng))
-    bids = [replace(bid, chunks=min(2, bid.chunks)) for bid in drawn.bids]
+    most = 4 if len(drawn.bids) == 1 else 2
+    bids = [replace(bid, chunks=min(most, bid.chunks)) for bid in drawn.bids]
     gangs = [gang for gang in (ideal_gang(bid, drawn.inventory, 1) for bid in bids) if gang is not None]
     left: Ints = drawn.inventory.capacity.copy()
     wishes = [_wish(gang, drawn.inventory, left, rng) for gang in gangs]
@@ -52,7 +61,7 @@ def _wish(gang: Gang, inventory: Inventory, left: Ints, rng: np.random.Generator
     chunks = gang.bid.chunks
     wish = Wish(
         gang,
-        least=int(rng.integers(1, chunks + 1)),
+        counts=_ranges(chunks, rng),
         target=int(rng.integers(1, chunks + 1)),
         usable=rng.random(len(inventory.servers)) < 0.8,
     )
@@ -65,6 +74,14 @@ def _wish(gang: Gang, inventory: Inventory, left: Ints, rng: np.random.Generator
         return wish
     left -= _units(held, inventory)
     return held
+
+
+def _ranges(chunks: int, rng: np.random.Generator) -> tuple[range, ...]:
+    """Numbers of workers from some on; or fewer, with a gap between two ranges where there is room for one."""
+    first = int(rng.integers(1, chunks + 1))
+    if rng.random() < 0.5:
+        return (range(first, chunks + 1),)
+    return (range(1, 2), range(3, chunks + 1)) if chunks > 2 else (range(1, first + 1),)
 
 
 def _units(wish: Wish, inventory: Inventory) -> Ints:
@@ -127,3 +144,98 @@ def test_what_cannot_be_complete_within_the_horizon_is_rejected() -> None:
 
 def test_the_division_of_an_empty_line_is_empty() -> None:
     assert divide([], gpu_cluster(2), np.array([[2]]), FREE) == []
+
+
+def ring(name: str, *, reduce: int, epochs: int, at: int = 0) -> Bid:
+    """A ring of up to 27 workers. Each takes a quarter of a slot for a mini-batch, of which an epoch has 27; with N
+    workers `reduce` x (N - 1) / N slots of waiting for one another come to that.
+    """
+    return replace(
+        job(name, 1, 1, workers=27, at=at, servers=6),
+        epochs=epochs,
+        worker_time=(Fraction(1, 4), *(Fraction(10**6),) * 3),
+        reduce_time=Fraction(reduce),
+    )
+
+
+def six_servers(bids: Sequence[Bid], *, slots: int = 40) -> Simulation:
+    going = Simulation(Dorm(), RunningBook(Ledger(gpu_cluster(2, 3, 4, 5, 2, 3), start=0, slots=slots)))
+    for bid in bids:
+        going.advance(bid.arrival)
+        going.arrive(bid)
+    going.advance(120)
+    return going
+
+
+def test_a_ring_that_only_one_worker_completes_in_time_has_one_though_its_fair_share_is_more() -> None:
+    # One worker needs 27 slots for 108 mini-batches, two would need 446.
+    going = six_servers([ring("slow", reduce=16, epochs=4)])
+    assert workers(going, "slow") == [1] * 27
+
+
+def test_a_ring_that_one_worker_or_very_many_complete_in_time_has_no_number_between() -> None:
+    # 8 slots of waiting: 22 workers or more need 40 slots at most for 108 mini-batches, and 19 are there.
+    bid = ring("slow", reduce=8, epochs=4)
+    assert workers_in_time(Gang(bid, 0, None, 1), Fraction(108), 40) == (range(1, 2), range(22, 28))
+    assert workers(six_servers([bid]), "slow") == [1] * 27
+
+
+def test_a_job_beside_a_slow_ring_is_decided_and_slots_pass() -> None:
+    jobs = [ring("quick", reduce=0, epochs=2), ring("slow", reduce=16, epochs=4, at=1)]
+    going = six_servers([*jobs, ring("last", reduce=0, epochs=1, at=3)])
+    assert not going.book.jobs
+    assert set(completions(going)) == {"quick", "slow", "last"}
+
+
+def test_a_ring_that_no_number_of_workers_completes_in_time_is_rejected_in_words() -> None:
+    decision = six_servers([ring("endless", reduce=60, epochs=100)]).decisions[0]
+    assert (decision.admitted, decision.reason) == (False, Reason.IMPOSSIBLE)
+    assert "could not complete it in 40 slots" in decision.explanation
+
+
+@given(
+    work=st.fractions(Fraction(1, 9), 500),
+    step=st.fractions(Fraction(1, 100), 3),
+    wait=st.fractions(0, 30),
+    slots=st.integers(0, 60),
+    chunks=st.integers(1, 40),
+)
+def test_workers_in_time_are_all_that_are(
+    work: Fraction, step: Fraction, wait: Fraction, slots: int, chunks: int
+) -> None:
+    bid = replace(ring("a", reduce=0, epochs=1), chunks=chunks, reduce_time=wait)
+    gang = Gang(replace(bid, worker_time=(step, *bid.worker_time[1:])), 0, None, 1)
+    found = [count for some in workers_in_time(gang, work, slots) for count in some]
+    every = [n for n in range(1, chunks + 1) if replace(gang, count=n).duration(work, spread=True) <= slots]
+    assert found == every
+
+
+def test_a_job_that_is_late_on_different_servers_waits_where_another_policy_had_put_it_in_line() -> None:
+    # Two workers on one server need 3 slots of the horizon's 5, on two servers 18; one worker needs 6.
+    blocker = job("before", 2, 4)
+    near = replace(job("near", 1, 1, workers=2), transfer_time=(Fraction(30),) * 4)
+    near = replace(near, worker_time=(Fraction(3), *near.worker_time[1:]))
+    assert workers_in_time(Gang(near, 0, None, 1), Fraction(near.work), 5) == ()
+    going = Simulation(Fifo(), RunningBook(Ledger(gpu_cluster(2), start=0, slots=5)))
+    assert all(going.arrive(bid).admitted for bid in (blocker, near))
+    going.policy = Dorm()
+    going._plan(Cause.CHANGED)
+    going.advance(20)
+    assert list(going.book.jobs) == ["near"]
+    assert going.book.jobs["near"].completion is None
+
+
+def test_a_job_that_another_policy_gave_another_type_keeps_what_it_holds() -> None:
+    # A worker of two GPUs would be faster, but one GPU is taken.
+    two = replace(job("two", 2, 4, at=1), worker_time=(Fraction(2), Fraction(1), Fraction(10**6), Fraction(10**6)))
+    going = Simulation(WeightedCompletion(), RunningBook(Ledger(gpu_cluster(2), start=0, slots=20)))
+    for bid in (job("one", 1, 9), two):
+        going.advance(bid.arrival)
+        going.arrive(bid)
+    going.advance(2)
+    going.policy = Dorm(unfairness=0.0, adjustments=1.0)
+    going._plan(Cause.CHANGED)
+    going.arrive(job("late", 1, 1, at=2))
+    assert {name: known.completion for name, known in going.book.jobs.items()} == {"one": 9, "two": 9, "late": None}
+    going.advance(20)
+    assert completions(going) == {"one": 9, "two": 9, "late": 10}

@@ -21,7 +21,7 @@ from scheduling.simulation import Simulation, simulate
 from scheduling.work import constellations, work_done
 from tests.scheduling.policy_settings import SETTINGS, each_planner, each_policy
 from tests.scheduling.queue_record import queues_from_record
-from tests.scheduling.worlds import SLOTS, World, world_for
+from tests.scheduling.worlds import SLOTS, World, rings, world_for
 
 UNTIL = 400
 """Slots after which every job must be complete, whatever the policy."""
@@ -39,6 +39,28 @@ def run(policy: Policy, seed: int, *, until: int = UNTIL) -> tuple[World, list[B
     drawn = world_for(policy, seed)
     bids = arriving(drawn, seed)
     return drawn, bids, simulate(policy, bids, Ledger(drawn.inventory, start=0, slots=SLOTS), until=until)
+
+
+RINGS = [
+    (name, one) for name, many in SETTINGS.items() if Architecture.RING in POLICIES[name].architectures for one in many
+]
+
+
+@pytest.mark.parametrize(("name", "parameters"), RINGS)
+@quick
+@given(seed=seeds)
+def test_a_ring_whose_workers_wait_for_one_another_is_scheduled_within_the_horizon(
+    name: str, parameters: Json, seed: int
+) -> None:
+    drawn = rings(seed)
+    policy, bids = make_policy(name, parameters), arriving(drawn, seed)
+    going = simulate(policy, bids, Ledger(drawn.inventory, start=0, slots=SLOTS), until=UNTIL)
+    granted = [(d.slot, d.schedule) for d in going.decisions] + [(slot, move.schedule) for slot, move in going.moves]
+    assert all(schedule.completion <= slot + SLOTS for slot, schedule in granted if schedule is not None)
+    rejected = [d.bid_id for d in going.decisions if not d.admitted]
+    assert sorted([*rejected, *going.done]) == sorted(bid.id for bid in bids)
+    for job in going.done.values():
+        assert_kept(job, drawn.inventory, pause=policy.pause)
 
 
 def held_by(jobs: Iterable[Job], inventory: Inventory) -> Ints:

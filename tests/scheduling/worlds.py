@@ -144,6 +144,17 @@ def _utility(rng: np.random.Generator) -> Utility:
     return forms[int(rng.integers(len(forms)))]
 
 
+def rings(seed: int, *, bids: int = 8) -> World:
+    """A world whose jobs are rings that wait long for one another: two workers are often slower than one."""
+    rng = np.random.default_rng(seed)
+    drawn = world(seed, bids=bids, architectures=frozenset({Architecture.RING}))
+    slow = [
+        replace(bid, chunks=int(rng.integers(1, 13)), reduce_time=Fraction(int(rng.integers(0, 900)), 100))
+        for bid in drawn.bids
+    ]
+    return replace(drawn, bids=tuple(slow))
+
+
 @dataclass
 class Run:
     """A policy deciding bids one after another, with the book as it goes."""

@@ -59,7 +59,7 @@ def _allowed(share: Share | None, wish: Wish, changed: bool, inventory: Inventor
         return wish.held is None
     if wish.held is not None and not changed:
         return True
-    return wish.least <= share.count <= wish.gang.bid.chunks
+    return any(share.count in some for some in wish.counts)
 
 
 def _same(share: Share | None, held: Share) -> bool:
