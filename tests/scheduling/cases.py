@@ -1,43 +1,58 @@
-"""Where the shared instances are: beside the repository, read and never copied."""
+"""Instances with expected answers: the project's own, and those of a larger collection where there is one."""
 
 import json
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-ROOT = Path(__file__).resolve().parents[3] / "shared" / "cases"
+import pytest
+
+from tests.collection import OWN, files, larger, larger_files, own_files
+
+if TYPE_CHECKING:
+    from _pytest.mark.structures import ParameterSet
+
 CONVENTIONS = [(window, start) for window in ("half_open", "inclusive") for start in ("ge", "strict")]
 
+dps_cases = partial(files, "cases/dps/*.json")
+"""Parameters: instances with exact answers in all four conventions."""
+dps_counterexamples = partial(files, "cases/counterexamples/dps_*.json")
+"""Parameters: instances on which the printed pseudo-code fails."""
+oasis_cases = partial(files, "cases/oasis/*.json")
+"""Parameters: instances of OASiS."""
+oasis_counterexamples = partial(files, "cases/counterexamples/oasis_*.json")
+"""Parameters: instances on which OASiS's printed recursion fails, or a ceiling in doubles would."""
+weighted_cases = partial(larger_files, "cases/weighted_completion/*.json")
+preemptive_cases = partial(larger_files, "cases/preemptive/*.json")
+ROOT = (larger() or OWN) / "cases"
 
-def dps_cases() -> list[Path]:
-    """Instances with exact answers in all four conventions."""
-    return sorted((ROOT / "dps").glob("*.json"))
-
-
-def dps_counterexamples() -> list[Path]:
-    """Instances on which the printed pseudo-code fails."""
-    return sorted((ROOT / "counterexamples").glob("dps_*.json"))
-
-
-def oasis_cases() -> list[Path]:
-    """Instances of OASiS."""
-    return sorted((ROOT / "oasis").glob("*.json"))
-
-
-def oasis_counterexamples() -> list[Path]:
-    """Instances on which OASiS's printed recursion fails, or a ceiling in doubles would."""
-    return sorted((ROOT / "counterexamples").glob("oasis_*.json"))
-
-
-def weighted_cases() -> list[Path]:
-    """Instances of the weighted-completion scheduler."""
-    return sorted((ROOT / "weighted_completion").glob("*.json"))
-
-
-def preemptive_cases() -> list[Path]:
-    """Instances of preemptive edge-cloud scheduling."""
-    return sorted((ROOT / "preemptive").glob("*.json"))
+each_convention = pytest.mark.parametrize(("window", "start"), CONVENTIONS)
 
 
 def load(path: Path) -> dict[str, Any]:
     document: dict[str, Any] = json.loads(path.read_text())
     return document
+
+
+def in_every_convention(
+    params: "Iterable[ParameterSet]", *, expected: Callable[[dict[str, Any]], bool] = bool
+) -> "list[ParameterSet]":
+    """Parameters path, window and start: each file in each convention whose expected answers are as asked for."""
+    return [
+        pytest.param(*param.values, window, start, id=f"{param.id}-{window}-{start}", marks=param.marks)
+        for param in params
+        for window, start in CONVENTIONS
+        if expected(load(Path(str(param.values[0])))["expected"][f"{window}_{start}"])
+    ]
+
+
+def expects(path: Path, *keys: str) -> bool:
+    """Whether the expected answers of an instance have these keys."""
+    return set(keys) <= set(load(path)["expected"])
+
+
+def own_case(name: str) -> Path:
+    """One of the project's own instances, such as `dps/one_server`."""
+    (path,) = own_files(f"cases/{name}.json")
+    return path

@@ -1,7 +1,8 @@
-"""The shared DPS instances, in all four conventions: every payoff, and every sequence that ties cannot change."""
+"""DPS instances in all four conventions: every payoff, and every sequence that ties cannot change."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +15,22 @@ from scheduling.dps import Dps
 from scheduling.families import decide_in_order
 from scheduling.instance import DpsInstance, parse_document, read_instance
 from scheduling.policy import Book
-from tests.scheduling.cases import CONVENTIONS, dps_cases, dps_counterexamples, load
+from tests.data.make.dps import random_instance
+from tests.scheduling.cases import CONVENTIONS, dps_cases, dps_counterexamples, in_every_convention, load
+from tests.scheduling.twins.documents import dps as twin
 
-CASES = [(path, window, start) for path in dps_cases() for window, start in CONVENTIONS]
-BY_NAME = [f"{path.stem}-{window}-{start}" for path, window, start in CASES]
-each_case = pytest.mark.parametrize(("path", "window", "start"), CASES, ids=BY_NAME)
+DRAWN = 6
+
+
+def ties_change_no_payoff(expected: dict[str, Any]) -> bool:
+    """Whether a sequence is known whose payoffs are the same whatever way ties are broken."""
+    return "online_exact" in expected and bool(expected["online_exact"]["tie_robust"]["payoffs"])
+
+
+names = ("path", "window", "start")
+each_case = pytest.mark.parametrize(names, in_every_convention(dps_cases()))
+each_sequence = pytest.mark.parametrize(names, in_every_convention(dps_cases(), expected=ties_change_no_payoff))
+each_counterexample = pytest.mark.parametrize("path", dps_counterexamples())
 
 
 def read(path: Path) -> DpsInstance:
@@ -37,11 +49,6 @@ def alone(instance: DpsInstance, policy: Dps, job: int) -> Decision:
     return policy.decide(instance.bids[job], book)
 
 
-def test_the_shared_cases_are_there() -> None:
-    assert len(dps_cases()) >= 25
-    assert len(dps_counterexamples()) >= 9
-
-
 @each_case
 def test_every_job_alone_earns_the_proven_optimum(path: Path, window: str, start: str) -> None:
     instance, expected = read(path), load(path)["expected"][f"{window}_{start}"]
@@ -52,20 +59,47 @@ def test_every_job_alone_earns_the_proven_optimum(path: Path, window: str, start
         assert alone(instance, policy, job).payoff == pytest.approx(row["payoff"], rel=1e-6, abs=1e-9)
 
 
-@each_case
+@each_sequence
 def test_a_sequence_that_ties_cannot_change_is_the_expected_one(path: Path, window: str, start: str) -> None:
-    instance, expected = read(path), load(path)["expected"][f"{window}_{start}"].get("online_exact")
-    if expected is None:
-        return
+    instance, expected = read(path), load(path)["expected"][f"{window}_{start}"]["online_exact"]
     policy = policy_for(instance, window, start)
     decisions = decide_in_order(policy, instance.bids, instance.ledger(tail=policy.tail))
     rows = to_document(instance, decisions)["jobs"]
     for row, want in zip(rows, expected["jobs"], strict=True):
-        if expected["tie_robust"]["payoffs"]:
-            assert row["accept"] == want["accept"]
-            assert row["payoff"] == pytest.approx(want["payoff"], rel=1e-6, abs=1e-9)
+        assert row["accept"] == want["accept"]
+        assert row["payoff"] == pytest.approx(want["payoff"], rel=1e-6, abs=1e-9)
         if expected["tie_robust"]["t_hat"]:
             assert row["t_hat"] == want["t_hat"]
+
+
+@pytest.mark.parametrize(("window", "start"), CONVENTIONS)
+def test_every_decision_of_a_fresh_sequence_is_the_best_that_trying_everything_finds(window: str, start: str) -> None:
+    first = int(np.random.SeedSequence().generate_state(1)[0])
+    for seed in range(first, first + DRAWN):
+        document = random_instance(seed)
+        instance = read_instance(document)
+        policy = policy_for(instance, window, start)
+        rows = to_document(instance, decide_in_order(policy, instance.bids, instance.ledger(tail=policy.tail)))["jobs"]
+        cluster = twin.Cluster(document, twin.Convention(window, start))
+        used = cluster.first_usage()
+        for job, row in zip(document["jobs"], rows, strict=True):
+            best = cluster.choices(job, used)
+            most = max(0.0, float(best[0].payoff)) if best else 0.0
+            assert row["payoff"] == pytest.approx(most, rel=1e-9, abs=1e-9), f"seed {seed}, job {job['id']}"
+            used = twin.add(used, cells_of(row["schedule"], tail=policy.tail))
+
+
+def cells_of(schedule: dict[str, Any] | None, *, tail: int) -> list[tuple[twin.Cell, int]]:
+    """What a schedule of the result format has in use."""
+    if schedule is None:
+        return []
+    slots = range(schedule["a"], schedule["a"] + schedule["d"] + tail)
+    return [
+        ((t, int(s), role, schedule[role]), n)
+        for role, counts in (("w", schedule["y"]), ("p", schedule["z"]))
+        for s, n in counts.items()
+        for t in slots
+    ]
 
 
 @each_case
@@ -94,7 +128,7 @@ def test_bounds_hold_over_the_offline_optimum_and_the_online_welfare(path: Path,
         assert bound.value == pytest.approx(sum(bound.bid_terms) + bound.capacity_term)
 
 
-@pytest.mark.parametrize("path", dps_counterexamples(), ids=lambda path: path.stem)
+@each_counterexample
 def test_where_the_printed_algorithms_fail_the_exact_response_does_not(path: Path) -> None:
     instance = read(path)
     policy = policy_for(instance, instance.conventions["window"], instance.conventions["start"])
@@ -102,7 +136,7 @@ def test_where_the_printed_algorithms_fail_the_exact_response_does_not(path: Pat
     assert alone(instance, policy, 0).payoff == pytest.approx(want, rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize("path", dps_counterexamples(), ids=lambda path: path.stem)
+@each_counterexample
 def test_the_command_takes_the_conventions_from_the_file(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["decide", str(path)]) == 0
     row = json.loads(capsys.readouterr().out)["jobs"][0]

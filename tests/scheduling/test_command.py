@@ -16,7 +16,7 @@ from scheduling import __main__ as command
 from scheduling.__main__ import main
 from scheduling.errors import InvalidField
 from scheduling.instance import parse_document, read_instance
-from tests.scheduling.cases import dps_cases, load
+from tests.scheduling.cases import load, own_case
 
 GOOD: dict[str, Any] = {
     "T": 4,
@@ -212,7 +212,7 @@ def test_a_rejection_has_no_schedule(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 
 def test_it_needs_nothing_of_the_service_around_it(tmp_path: Path) -> None:
-    path, root = dps_cases()[0], Path(__file__).resolve().parents[2]
+    path, root = own_case("dps/types_differ"), Path(__file__).resolve().parents[2]
     code = f"""
 import runpy, sys
 for name in ("django", "celery", "rest_framework", "redis", "plotly", "config", "cluster", "auctions", "frontend"):
@@ -226,7 +226,7 @@ runpy.run_module("scheduling", run_name="__main__")
 
 @pytest.mark.parametrize("price", ["printed", "learned"])
 def test_it_runs_as_a_module_without_settings_or_database(price: str, tmp_path: Path) -> None:
-    path = dps_cases()[0]
+    path = own_case("dps/types_differ")
     root = Path(__file__).resolve().parents[2]
     options = ["--policy", "dps", "--price", price, "--window", "inclusive", "--start", "strict"]
     done = subprocess.run(

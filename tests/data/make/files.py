@@ -1,0 +1,12 @@
+"""Every generated file, and what makes it."""
+
+from collections.abc import Callable
+
+from tests.data.make import counterexamples, dps, oasis
+
+MAKERS: dict[str, Callable[[], str]] = {
+    **dps.MAKERS,
+    **oasis.MAKERS,
+    **counterexamples.MAKERS,
+}
+"""The text of each file, by its path in `tests/data`."""
