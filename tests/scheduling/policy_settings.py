@@ -52,5 +52,11 @@ each_policy = _rows(*Objective)
 each_auction = _rows(Objective.WELFARE)
 each_exact_auction = _rows(Objective.WELFARE, exact=True)
 """Those whose answer is the best schedule there is. Whole chunks are not: who states other chunks is rounded better."""
+each_auction_in_money = pytest.mark.parametrize(
+    ("name", "parameters"),
+    [("dps", one) for one in SETTINGS["dps"] if one.get("price") != "printed"]
+    + [("oasis", one) for one in SETTINGS["oasis"]],
+)
+"""Those whose prices are in the currency of the bids. DPS's printed price eta^(share in use) - 1 is a bare number."""
 each_planner = _rows(Objective.WEIGHTED_COMPLETION)
 each_queuer = _rows(Objective.COMPLETION)
