@@ -12,7 +12,7 @@ VAR := $(or $(SHADOWPRICE_VAR),var)
 # Without bytecode each process compiles all sources anew, two seconds of a core: a run of the tests starts hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-reset serve test check lint kernels system bench lock
+.PHONY: help demo demo-reset serve test check lint kernels system bench mutants lock
 .DEFAULT_GOAL := help
 
 help:
@@ -23,6 +23,7 @@ help:
 	@echo "make test        everything: linters, contracts, types and every test"
 	@echo "make check       the short loop, under a minute"
 	@echo "make bench       speed of a decision"
+	@echo "make mutants     change the code in 240 places, one at a time, and count how many the tests notice (an hour)"
 	@echo "make lock        pin the requirements files again from pyproject.toml"
 
 $(VENV)/bin/python:
@@ -75,6 +76,9 @@ test:
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
+
+mutants: $(VENV)/.dev
+	$(BIN)/python -m tests.mutants $(if $(SEED),--seed $(SEED))
 
 # Kept out of .venv: the tool that pins is no dependency of the project.
 lock: $(VENV)/bin/python
