@@ -179,7 +179,14 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_TASK_PUBLISH_RETRY = False
 CELERY_BROKER_CONNECTION_TIMEOUT = 1.0
 CELERY_BROKER_TRANSPORT_OPTIONS: dict[str, Any] = (
-    {"max_retries": 1, "interval_start": 0, "interval_step": 0, "interval_max": 0, "socket_connect_timeout": 1.0}
+    {
+        "max_retries": 1,
+        "interval_start": 0,
+        "interval_step": 0,
+        "interval_max": 0,
+        "socket_connect_timeout": 1.0,
+        "socket_timeout": 1.0,  # a broker that hangs accepts connections and answers nothing
+    }
     if REDIS_URL
     else {"polling_interval": 0.02}  # the in-memory transport's default is a second
 )

@@ -157,6 +157,15 @@ class Server:
         self.end(by)
         self._process = self._start()
 
+    @contextlib.contextmanager
+    def hung(self) -> Iterator[None]:
+        """While the block runs it answers nothing, yet connections to it are accepted."""
+        self._process.popen.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.popen.send_signal(signal.SIGCONT)
+
     def end(self, by: signal.Signals) -> None:
         """End it with this signal."""
         self._process.popen.send_signal(by)

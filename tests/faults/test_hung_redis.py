@@ -1,0 +1,72 @@
+"""Redis hangs: it accepts connections and answers nothing. Whatever is submitted is stored at once and done later."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import requests
+
+from studies.experiments.api.examples import EXPERIMENTS, TRACES
+from studies.plans.api.examples import PLANS
+from tests.faults import crowd
+from tests.faults.installation import start_beat, start_worker
+from tests.faults.test_crowd_embedded import wait_for_decisions
+from tests.processes import Process, Server, answers, free_port, wait_until
+
+pytestmark = [pytest.mark.slow, pytest.mark.services]
+
+LONGEST_S: Final = 3.0
+"""A second until the broker is given up, and a busy machine."""
+WITHOUT_PAUSE: Final = 3
+"""Submissions in a row: only the first tries the broker."""
+
+
+@pytest.fixture
+def address(env: dict[str, str], tmp_path: Path) -> Iterator[str]:
+    """The web process, which has spoken to no broker yet."""
+    port = free_port()
+    command = ["python", "manage.py", "serve", "--port", str(port)]
+    web = Process(command, log=tmp_path / "web.log", env=env)
+    try:
+        wait_until(lambda: answers(port) or not web.alive, what="the web process")
+        assert web.alive, web.text()
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        web.end()
+
+
+def seconds_of(session: requests.Session, url: str, body: Any) -> float:
+    """How long an accepted submission took."""
+    began = time.monotonic()
+    answer = session.post(url, json=body, timeout=60)
+    assert answer.status_code in (201, 202), answer.text
+    return time.monotonic() - began
+
+
+def test_submissions_are_answered_while_redis_hangs_and_bids_are_decided_afterwards(
+    env: dict[str, str], address: str, tmp_path: Path, redis_server: Server
+) -> None:
+    tokens = crowd.call("prepare", "dps", env=env)
+    bids = f"{address}/api/v1/clusters/{crowd.CLUSTER}/bids"
+    with requests.Session() as session:
+        session.trust_env = False
+        session.headers["Authorization"] = f"Token {tokens[0]}"
+        seconds_of(session, bids, crowd.body_of(0, 0))  # a connection to the broker is open
+        with redis_server.hung():
+            took = {f"bid {i}": seconds_of(session, bids, crowd.body_of(0, i)) for i in range(1, 1 + WITHOUT_PAUSE)}
+            many = {"bids": [crowd.body_of(0, i) for i in range(10, 15)]}
+            took["many bids"] = seconds_of(session, f"{bids}/bulk", many)
+            plan, trace, experiment = (next(iter(bodies.values())) for bodies in (PLANS, TRACES, EXPERIMENTS))
+            took["plan"] = seconds_of(session, f"{address}/api/v1/plans", plan)
+            took["trace"] = seconds_of(session, f"{address}/api/v1/traces", trace)
+            took["experiment"] = seconds_of(session, f"{address}/api/v1/experiments", experiment)
+    assert {name: seconds for name, seconds in took.items() if seconds > LONGEST_S} == {}
+    with ExitStack() as started:
+        for process in (start_worker("worker", env, tmp_path), start_beat(env, tmp_path)):
+            started.callback(process.end)
+        wait_for_decisions(env)
+    found = crowd.verdict(env)
+    assert (found.submitted, found.decided, found.in_order, found.broken) == (9, 9, True, {})
