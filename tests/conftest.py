@@ -12,6 +12,7 @@ from django.conf import settings
 
 from studies.work import loading
 from tests import collection, processes
+from tests.traces import Traces, each
 
 LONG = ("browser", "services", "slow")
 """Markers of what takes long: first the one file that takes longest, then what waits for processes of its own."""
@@ -67,6 +68,13 @@ def _kernels_are_loaded() -> None:
 def _static_files_are_looked_up_when_asked_for() -> None:
     """Every client of a test makes the middleware anew, which otherwise begins with a look at each of them."""
     settings.WHITENOISE_AUTOREFRESH = True
+
+
+@pytest.fixture(params=each())
+def traces(request: pytest.FixtureRequest) -> Traces:
+    """The project's samples of public traces; then the published ones, where the larger collection is there."""
+    found: Traces = request.param
+    return found
 
 
 @pytest.fixture(scope="session")
