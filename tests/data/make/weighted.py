@@ -333,7 +333,7 @@ def text(name: str, note: str, sequence: bool, make: Callable[[], Document]) -> 
     return document_text({"name": name, "note": note} | document | {"expected": expected})
 
 
-RANDOM: dict[str, tuple[str, bool, Callable[[], Document]]] = {
+RANDOM = {
     f"random_{arch}_{seed}": ("drawn from its seed", True, partial(random_sequence, arch, seed))
     for arch, seeds in (("ps", PS_SEEDS), ("ring", RING_SEEDS))
     for seed in seeds
