@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from auctions import audit_history, audit_queues, audit_rows, audit_schedules, storage
+from auctions import audit_history, audit_outages, audit_queues, audit_rows, audit_schedules, storage
 from auctions.models import Market
 
 Check = Callable[[Market], list[str]]
@@ -20,6 +20,9 @@ CHECKS: dict[str, Check] = {
     "states agree with the slot": audit_rows.states_match_slot,
     "payments are between zero and value": audit_rows.payments_rational,
     "payments are charged once, as decided": audit_rows.charges_match,
+    "slots cost what was paid": audit_outages.costs_match,
+    "failed jobs are paid back what was not delivered": audit_outages.refunds_match,
+    "nobody holds a server out of service": audit_outages.nobody_is_out_of_service,
     "welfare is payoff plus revenue": audit_rows.welfare_adds_up,
     "welfare is below its certified bound": audit_rows.welfare_below_bound,
     "the certificate adds up": audit_history.certificate_adds_up,

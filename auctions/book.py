@@ -18,7 +18,7 @@ from auctions import queue_rows
 from auctions.layout import Holding, Layout, align
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market, PolicyVersion
 from auctions.offers import core_bid
-from scheduling.arrays import Ints, Json
+from scheduling.arrays import Floats, Ints, Json
 from scheduling.bid import Bid as CoreBid
 from scheduling.decision import Decision, Move, parse
 from scheduling.errors import SchedulingError
@@ -78,7 +78,7 @@ class LiveBook:
             )
             for name, job in self.running.jobs.items()
         ]
-        ledger = Ledger(layout.inventory, start=self.running.now, slots=layout.horizon)
+        ledger = layout.ledger(start=self.running.now)
         ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
         history = realigned(self.running.history, old=self.layout, new=layout)
         known = {job.bid.id: job for job in jobs}
@@ -102,13 +102,25 @@ class LiveBook:
 
         What workers do in a slot that has begun no longer changes, so of its first slot this is a fact.
         """
-        held, queues, inventory = self.ledger.used, self.running.queues, self.layout.inventory
+        held, queues, inventory = self.ledger.held, self.running.queues, self.layout.inventory
         if queues is None:
             return held
         busy = slots_of(queues.planned(), queues.ticks)
         start, end = self.ledger.start, self.ledger.end
         servers = len(inventory.servers)
         return held + units_in_use(busy, inventory.worker_demand, servers=servers, start=start, end=end)
+
+    def prices(self) -> Floats:
+        """Posted price of one unit of each resource for one slot, from now on, T x S x R, money.
+
+        A closed server, which sells nothing, is priced as if it was open: by what is held there.
+        """
+        view = self.view()
+        prices = self.policy.prices(view)
+        if not self.ledger.closed:
+            return prices
+        opened = self.policy.prices(replace(view, ledger=self.ledger.opened()))
+        return np.where(self.ledger.is_closed()[:, :, np.newaxis], opened, prices)
 
     def slots_to_keep(self, *, last: int) -> range:
         """The slots whose prices and use are kept when slots up to `last` begin."""
@@ -188,7 +200,7 @@ def rebuild(market: Market, *, now: int) -> LiveBook:
     chosen = PolicyVersion.objects.filter(market=market).latest("number")
     known = _jobs(market, layout, now=now)
     jobs = [job for job in known.values() if not job.is_over(now)]
-    ledger = Ledger(layout.inventory, start=now, slots=layout.horizon)
+    ledger = layout.ledger(start=now)
     ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
     history, offers = _recorded_history(market, layout)
     book = LiveBook(

@@ -114,7 +114,7 @@ def _look(market: Market, row: Certificate) -> _Sight:
     start = min([moment.now, *(d.slot for d in decisions)])
     # Slots that began but are not processed yet have no row, now; at price 0 until they have.
     past = kept_prices(market, book.layout, start=start, end=min(moment.now, market.slot + 1))
-    future = book.policy.prices(book.view())
+    future = book.prices()
     return _Sight(market=market, book=book, moment=moment, decisions=decisions, past=past, future=future)
 
 

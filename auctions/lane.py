@@ -100,6 +100,7 @@ def _decide(market: Market, bid: Bid, book: LiveBook, moment: Moment) -> None:
         latency_ms=latency_ms,
         ceiling=decision.ceiling,
         receipt=canonical(decision.to_json()),
+        costs=list(decision.costs) if decision.costs else None,
     )
 
 

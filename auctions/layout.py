@@ -5,19 +5,20 @@ force then. Each position carries the key of its row, so that one layout can be 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from auctions.models import Event, Market
+from auctions.models import Event, Market, Outage
 from cluster.facts import inventory_of
 from cluster.models import Cluster, MachineRole, MachineType, Resource, Server
 from scheduling.arrays import Ints, Json
 from scheduling.inventory import Inventory
 from scheduling.inventory import MachineType as CoreType
+from scheduling.ledger import Ledger
 from scheduling.schedule import Placement, Role
 
 
@@ -45,10 +46,36 @@ class Layout:
     resource_ids: tuple[int, ...]
     worker_ids: tuple[int, ...]
     ps_ids: tuple[int, ...]
+    closed: tuple[int | None, ...] = ()
+    """For each server the slot from which on it takes no new work, or None; empty if all are in service."""
+    out: tuple[tuple[int, ...] | None, ...] = ()
+    """For each server that is out of service, and has no capacity in `inventory`, what it has; None for the others.
+    Empty if all are in service."""
+
+    @property
+    def built(self) -> Ints:
+        """What servers have, in service or not, S x R, read-only."""
+        if not self.out:
+            return self.inventory.capacity
+        rows = [own if own is not None else row for own, row in zip(self.out, self.inventory.capacity, strict=True)]
+        built = np.array(rows, dtype=np.int64).reshape(self.inventory.capacity.shape)
+        built.flags.writeable = False
+        return built
+
+    @property
+    def out_ids(self) -> frozenset[int]:
+        """Keys of the servers that are out of service."""
+        return frozenset(key for key, own in zip(self.server_ids, self.out, strict=False) if own is not None)
+
+    def ledger(self, *, start: int) -> Ledger:
+        """An empty ledger of the horizon from slot `start` on."""
+        return Ledger(self.inventory, start=start, slots=self.horizon, closed=self.closed)
 
     def to_json(self) -> Json:
         """The payload of an `opened` or `inventory` event."""
         inventory = self.inventory
+        closed: Json = {"closed": list(self.closed)} if self.closed else {}
+        out: Json = {"out": [None if own is None else list(own) for own in self.out]} if self.out else {}
         return {
             "resources": list(inventory.resources),
             "servers": list(inventory.servers),
@@ -64,6 +91,8 @@ class Layout:
             "resource_ids": list(self.resource_ids),
             "worker_ids": list(self.worker_ids),
             "ps_ids": list(self.ps_ids),
+            **closed,
+            **out,
         }
 
     @classmethod
@@ -88,6 +117,8 @@ class Layout:
             resource_ids=tuple(document["resource_ids"]),
             worker_ids=tuple(document["worker_ids"]),
             ps_ids=tuple(document["ps_ids"]),
+            closed=tuple(document.get("closed", ())),
+            out=tuple(None if own is None else tuple(own) for own in document.get("out", ())),
         )
 
     def holdings(self, placements: Iterable[Placement]) -> tuple[Holding, ...]:
@@ -135,20 +166,31 @@ def align(array: NDArray[Any], *, old: Sequence[int], new: Sequence[int], axis: 
 
 
 def layout_of(cluster: Cluster, inventory: Inventory | None = None) -> Layout:
-    """The layout the cluster's rows give now."""
+    """The layout the cluster's rows give now, with the servers that are out of service."""
     inventory = inventory_of(cluster) if inventory is None else inventory
     servers = {s.name: s for s in Server.objects.filter(cluster=cluster)}
+    rows = [servers[name] for name in inventory.servers]
+    said = {row.server_id: row for row in Outage.objects.filter(server__in=rows, ended_version=None)}
+    states = [said.get(row.pk) for row in rows]
+    closed = tuple(None if row is None or row.out_slot is not None else row.from_slot for row in states)
+    gone = [row is not None and row.out_slot is not None for row in states]
+    out = tuple(tuple(own) if lost else None for own, lost in zip(inventory.capacity.tolist(), gone, strict=True))
+    if any(gone):
+        left = np.where(np.array(gone)[:, np.newaxis], 0, inventory.capacity)
+        inventory = replace(inventory, capacity=left)
     resources = {r.name: r.pk for r in Resource.objects.filter(cluster=cluster)}
     types = {(m.role, m.name): m.pk for m in MachineType.objects.filter(cluster=cluster)}
     return Layout(
         inventory=inventory,
         horizon=cluster.horizon_slots,
         slot_seconds=cluster.slot_seconds,
-        delays_s=tuple(servers[name].upload_delay_s for name in inventory.servers),
-        server_ids=tuple(servers[name].pk for name in inventory.servers),
+        delays_s=tuple(row.upload_delay_s for row in rows),
+        server_ids=tuple(row.pk for row in rows),
         resource_ids=tuple(resources[name] for name in inventory.resources),
         worker_ids=tuple(types[MachineRole.WORKER, m.name] for m in inventory.workers),
         ps_ids=tuple(types[MachineRole.PS, m.name] for m in inventory.pss),
+        closed=closed if any(slot is not None for slot in closed) else (),
+        out=out if any(gone) else (),
     )
 
 

@@ -1,24 +1,21 @@
 """A cluster's market: opened once, taking bids or not, told when the inventory changes."""
 
-from collections.abc import Sequence
-
 import numpy as np
 from django.contrib.auth.models import User
 from django.db import transaction
 from django.db.models import Q
 
-from auctions import plans, queue_rows
+from auctions import inventories
 from auctions.errors import NoMarket
 from auctions.layout import Holding, Layout, layout_of, units_held
-from auctions.lock import Happening, Moment, lock, locked_market, moment_of, record, save_counters
-from auctions.models import Bid, Certificate, Commitment, Event, EventKind, Market, PolicyVersion, SlotPrice
+from auctions.lock import lock, locked_market, moment_of, save_counters
+from auctions.models import Bid, Commitment, Event, EventKind, Market, PolicyVersion
 from auctions.policies import add_version
 from auctions.slots import caught_up
 from auctions.storage import storage_problems
 from cluster.facts import inventory_of
 from cluster.models import Cluster
 from scheduling.arrays import Json
-from scheduling.decision import Move
 from scheduling.errors import InvalidField
 from scheduling.inventory import Inventory
 from scheduling.policy import Policy
@@ -39,7 +36,7 @@ def open_market(
         if created:
             moment = moment_of(market)
             market.slot = moment.slot
-            _record_layout(market, moment, layout_of(market.cluster), kind=EventKind.OPENED)
+            inventories.record_layout(market, moment, layout_of(market.cluster), kind=EventKind.OPENED)
             add_version(market, moment, name=policy, parameters=parameters or {}, by=by)
         market.is_open = True
         save_counters(market)
@@ -101,15 +98,7 @@ def inventory_changed(cluster: Cluster) -> None:
             return
         moment = moment_of(market)
         book = caught_up(market, moment)  # slots that began had the old inventory
-        # At the very beginning of a slot it is processed, yet still traded: what was kept of it no longer holds.
-        SlotPrice.objects.filter(market=market, slot__gte=moment.now).delete()
-        # After a clock was set back it may be in the certificate's sums already: they are made anew.
-        Certificate.objects.filter(market=market, settled_through__gt=moment.now).delete()
-        new, moves = plans.laid_anew(book, layout, plans.offers_of(book))
-        if new.running.queues is not None:
-            queue_rows.lose(new.running.queues, layout, market.pk, now=moment.now)
-        event = _record_layout(market, moment, layout, kind=EventKind.INVENTORY, moves=moves)
-        plans.write(new, moves, moment, version=event.version)
+        inventories.lay(market, book, moment, layout)
         save_counters(market)
 
 
@@ -120,15 +109,6 @@ def _layout_in_force(market: Market) -> Layout:
 def _policy_in_force(market: Market) -> Policy:
     chosen = PolicyVersion.objects.filter(market=market).latest("number")
     return make_policy(chosen.name, chosen.parameters)
-
-
-def _record_layout(
-    market: Market, moment: Moment, layout: Layout, *, kind: EventKind, moves: Sequence[Move] = ()
-) -> Event:
-    payload = layout.to_json() | plans.to_payload(moves)
-    event = record(market, Happening(kind, at=moment.wall, slot=moment.now, payload=payload))
-    market.inventory_version = event.version
-    return event
 
 
 def _broken_promises(market: Market, new: Layout, old: Layout, *, now: int, all_stay: bool) -> list[str]:
@@ -145,7 +125,10 @@ def _broken_promises(market: Market, new: Layout, old: Layout, *, now: int, all_
         problems.append(f"The horizon must be at least {end - now} slots: a job holds machines until slot {end}.")
     lost = {h.server_id for h in holdings} - set(new.server_ids)
     lost_names = [name for key, name in zip(old.server_ids, old.inventory.servers, strict=True) if key in lost]
-    problems += [f"Server {name} holds machines for jobs and cannot be removed." for name in lost_names]
+    problems += [
+        f"Server {name} holds machines for jobs and cannot be removed. Take it out of service instead."
+        for name in lost_names
+    ]
     types = {h.machine_type_id for h in holdings} - set(new.worker_ids) - set(new.ps_ids)
     if types:
         problems.append("A machine type that jobs hold cannot be removed.")
@@ -153,6 +136,6 @@ def _broken_promises(market: Market, new: Layout, old: Layout, *, now: int, all_
     for s, r in np.argwhere(peak > new.inventory.capacity):
         problems.append(
             f"Server {new.inventory.servers[s]} has {peak[s, r]} {new.inventory.resources[r]} committed;"
-            f" its capacity cannot be {new.inventory.capacity[s, r]}."
+            f" its capacity cannot be {new.inventory.capacity[s, r]}. Take the server out of service instead."
         )
     return problems

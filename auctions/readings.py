@@ -67,7 +67,7 @@ def summary(market: Market) -> Summary:
     policy = PolicyVersion.objects.get(pk=book.policy_id)
     capacity = view.inventory.capacity
     used = _units(market, book.layout, start=moment.slot, end=moment.slot + 1)[0]
-    prices = book.policy.prices(view)[0]
+    prices = book.prices()[0]
     return Summary(
         version=market.version,
         ledger_version=book.version,
@@ -192,7 +192,7 @@ def prices(market: Market, *, start: int, end: int) -> Prices:
         price[: len(past)], known[: len(past)] = past, recorded
     if end > moment.now:
         first = max(start, moment.now)
-        future = book.policy.prices(view)[first - moment.now : end - moment.now]
+        future = book.prices()[first - moment.now : end - moment.now]
         price[first - start :], known[first - start :] = future, True
     return Prices(
         start=start,
@@ -332,8 +332,10 @@ def _queued_bars(market: Market, *, start: int, end: int) -> list[tuple[Any, ...
 
 def _totals(market: Market) -> tuple[float, float]:
     kept = Q(state__in=sorted(VALUE_KEPT))
-    sums = Bid.objects.filter(market=market).aggregate(welfare=Sum("value", filter=kept), revenue=Sum("payment"))
-    return sums["welfare"] or 0.0, sums["revenue"] or 0.0
+    sums = Bid.objects.filter(market=market).aggregate(
+        welfare=Sum("value", filter=kept), paid=Sum("payment"), refunds=Sum("refund")
+    )
+    return sums["welfare"] or 0.0, (sums["paid"] or 0.0) - (sums["refunds"] or 0.0)
 
 
 def _window(market: Market, start: int, end: int) -> tuple[int, int]:

@@ -12,10 +12,10 @@ from auctions.queue_rows import Runs, taken, together
 from scheduling.arrays import Json
 from scheduling.bid import Bid as CoreBid
 from scheduling.decision import Decision, Move, canonical
-from scheduling.ledger import Ledger
-from scheduling.policy import Cause, Objective
+from scheduling.policy import Cause, Job, Objective
 from scheduling.registry import make_policy
 from scheduling.running_book import RunningBook
+from scheduling.schedule import Schedule
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Step:
     version: int
     kind: EventKind
     moves: str
-    """What jobs hold instead of what they held, canonical."""
+    """What jobs hold instead of what they held, and the numbers of those that fail by it, canonical."""
     recorded_moves: str
 
 
@@ -107,7 +107,7 @@ def kept_by_replay(market: Market) -> dict[int, tuple[int, list[object], list[ob
             book = state.at(event.payload["from"])
             rows = book.slots_to_keep(last=event.payload["to"])
             if rows:
-                prices, used, start = book.policy.prices(book.view()), book.used(), book.ledger.start
+                prices, used, start = book.prices(), book.used(), book.ledger.start
                 for slot in rows:
                     kept[slot] = (inventory_version, prices[slot - start].tolist(), used[slot - start].tolist())
         elif event.kind in (EventKind.OPENED, EventKind.INVENTORY):
@@ -136,7 +136,9 @@ class Replaying:
         return book.policy.decide(core, book.view())
 
     def ended(self, book: LiveBook, bid: Bid, event: Event) -> tuple[Move, ...]:
-        """A job is taken out, and what moves then."""
+        """A job is taken out, and what moves then; nothing where an inventory took it out already."""
+        if "by" in event.payload:
+            return ()
         book.end(str(bid.sequence))
         return self.planned(book, Cause.ENDED, event)
 
@@ -146,10 +148,14 @@ class Replaying:
         cause = event.payload.get("cause")
         return () if cause is None else self.planned(book, Cause(cause), event)
 
-    def laid(self, book: LiveBook, event: Event) -> tuple[LiveBook, tuple[Move, ...]]:
-        """The book under another inventory, and what moves."""
-        ask = partial(self.planned, event=event)
-        return plans.laid_anew(book, Layout.from_json(event.payload), self._offers_of(book), ask)
+    def laid(self, book: LiveBook, event: Event) -> plans.Relaid:
+        """The book under another inventory, and what moves or fails."""
+        ask, keep = partial(self.planned, event=event), partial(self.kept, event=event)
+        return plans.laid_anew(book, Layout.from_json(event.payload), self._offers_of(book), ask, keep)
+
+    def kept(self, book: LiveBook, job: Job, event: Event) -> Schedule | None:
+        """How a promise is kept whose machines are gone; None if it is broken."""
+        return plans.keep_promise(book, job)
 
     def at(self, now: int) -> LiveBook:
         """The book as it stands at slot `now`."""
@@ -171,8 +177,9 @@ class Replaying:
             case EventKind.POLICY:
                 return self._change_policy(event)
             case EventKind.INVENTORY:
-                self._book, moves = self.laid(self.at(event.slot), event)
-                return self._step(event, moves)
+                relaid = self.laid(self.at(event.slot), event)
+                self._book = relaid.book
+                return self._step(event, relaid.moves, relaid.failed)
             case EventKind.SLOT:
                 return self._step(event, self.passed(self.at(event.payload.get("now", event.slot + 1)), event))
             case EventKind.CANCELLED | EventKind.FAILED if bid is not None:
@@ -187,7 +194,7 @@ class Replaying:
             if self._opening is None:
                 raise ValueError("a policy was chosen before the market opened")
             layout = Layout.from_json(self._opening.payload)
-            ledger = Ledger(layout.inventory, start=self._opening.slot, slots=layout.horizon)
+            ledger = layout.ledger(start=self._opening.slot)
             running = RunningBook(ledger)
             self._book = LiveBook(
                 version=0, market_id=event.market_id, layout=layout, policy=policy, policy_id=0, running=running
@@ -220,12 +227,13 @@ class Replaying:
         names = book.running.jobs.keys()
         return {name: bid.offer for bid in self.bids.values() if (name := str(bid.sequence)) in names}
 
-    def _step(self, event: Event, moves: tuple[Move, ...]) -> Step:
+    def _step(self, event: Event, moves: tuple[Move, ...], failed: tuple[str, ...] = ()) -> Step:
+        recorded = [*event.payload.get("moves", []), *event.payload.get("failed", [])]
         return Step(
             version=event.version,
             kind=EventKind(event.kind),
-            moves=canonical([move.to_json() for move in moves]),
-            recorded_moves=canonical(event.payload.get("moves", [])),
+            moves=canonical([*(move.to_json() for move in moves), *map(int, failed)]),
+            recorded_moves=canonical(recorded),
         )
 
 

@@ -1,7 +1,7 @@
 """Slots pass: jobs begin and complete, the prices of each slot are kept, and the horizon rolls."""
 
 from auctions import book as books
-from auctions import plans, queue_rows, transitions
+from auctions import outages, plans, queue_rows, transitions
 from auctions.book import LiveBook
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
 from auctions.models import Bid, BidState, Event, EventKind, Market, SlotPrice
@@ -47,6 +47,7 @@ def caught_up(market: Market, moment: Moment) -> LiveBook:
         plans.write(book, moves, moment, version=event.version)
         market.now = max(market.now, moment.now)  # planned for: a clock set back does not bring it back
         book.version = market.ledger_version
+        book = outages.take_effect(market, book, moment)
     return book
 
 
@@ -62,9 +63,8 @@ def _keep_prices(market: Market, book: LiveBook, *, last: int) -> None:
     rows = book.slots_to_keep(last=last)
     if not rows:
         return
-    view = book.view()
-    start = view.ledger.start
-    prices, used = book.policy.prices(view), book.used()
+    start = book.ledger.start
+    prices, used = book.prices(), book.used()
     SlotPrice.objects.bulk_create(
         SlotPrice(
             market=market,

@@ -69,9 +69,9 @@ def cancel(bid: Bid, *, slot: int) -> None:
     _move(bid, BidState.CANCELLED, ended_slot=slot)
 
 
-def fail(bid: Bid, *, slot: int) -> None:
-    """End a job that cannot go on."""
-    _move(bid, BidState.FAILED, ended_slot=slot)
+def fail(bid: Bid, *, slot: int, why: str, refund: float) -> None:
+    """End a job that cannot go on, and pay its owner back."""
+    _move(bid, BidState.FAILED, ended_slot=slot, ended_why=why, refund=refund)
 
 
 def begin(market: Market, slot: int) -> Begun:
@@ -94,7 +94,7 @@ def _state(start: int | None, slot: int) -> BidState:
     return BidState.RUNNING if start is not None and start <= slot else BidState.PLANNED
 
 
-def _move(bid: Bid, state: BidState, **fields: float | None) -> None:
+def _move(bid: Bid, state: BidState, **fields: float | str | None) -> None:
     origins = _origins(state)
     if not Bid.objects.filter(pk=bid.pk, state__in=origins).update(state=state, **fields):
         found = BidState(Bid.objects.values_list("state", flat=True).get(pk=bid.pk))

@@ -51,9 +51,7 @@ def _kept_worth(utility: Utility, horizon: int) -> float:
 
 def _sold(book: Book) -> float:
     """Share of the machines of a role that is sold over the whole horizon, of the role that has the larger."""
-    used = book.ledger.used
-    # Slots first: rows of all servers lie together in memory.
-    sold, capacity = used.sum(axis=0).sum(axis=0), len(used) * book.inventory.capacity.sum(axis=0)
+    sold, capacity = book.ledger.sold(len(book.ledger.used))
     shares = [0.0]
     for demand in (book.inventory.worker_demand, book.inventory.ps_demand):
         mine = demand.max(axis=0, initial=0) > 0

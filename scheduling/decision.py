@@ -86,6 +86,8 @@ class Decision:
     """The price function in force: its name and parameters."""
     moves: tuple[Move, ...] = ()
     """What other jobs hold from now on because this one came. Theirs, not this bid's: not part of the receipt."""
+    costs: tuple[float, ...] = field(default=(), compare=False)
+    """Posted cost of each slot from the schedule's start on, money; they add up to the payment. Not in the receipt."""
 
     def to_json(self) -> Json:
         """The receipt as a document of finite numbers; `from_json` reads it back, without moves."""

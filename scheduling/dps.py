@@ -19,10 +19,12 @@ from scheduling.inventory import Inventory, MachineType
 from scheduling.learned_prices import check_learning, learned_prices, past, scarcity_of_roles
 from scheduling.ledger import empty_like
 from scheduling.parameters import check_parameters, parameter, parameters_to_json
-from scheduling.policy import HISTORY, Book, Cause, Objective
+from scheduling.policy import HISTORY, Book, Cause, Job, Objective
 from scheduling.posted_price import Posted
 from scheduling.prices import PriceFunction, printed_prices
 from scheduling.rigid import RigidMarket
+from scheduling.schedule import Schedule
+from scheduling.work import rest_of
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class Dps:
     def posted(self, book: Book) -> Posted:
         """What a bid is decided against: the ledger at the prices in force, and the empty cluster at none."""
         prices = self.price_function(book)
-        free = printed_prices([1.0] * len(book.inventory.resources))
+        free = self._free(book)
         return Posted(
             ledger=book.ledger,
             prices=prices,
@@ -130,9 +132,18 @@ class Dps:
             empty=RigidMarket(empty_like(book.ledger), free, self.tail),
         )
 
+    def _free(self, book: Book) -> PriceFunction:
+        """No price at all."""
+        return printed_prices([1.0] * len(book.inventory.resources))
+
     def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
         """What is granted stays."""
         return ()
+
+    def keep_promise(self, job: Job, book: Book) -> Schedule | None:
+        """The rest of the job, with machines that stay the same again, on what is free."""
+        rest = self.waiting(rest_of(job.bid, job.held, now=book.now))
+        return posted_price.kept_promise(job, rest, RigidMarket(book.ledger, self._free(book), self.tail))
 
     def check(self, inventory: Inventory) -> None:
         """Any servers will do; printed etas need one for each machine type, and for each type a resource of its own."""

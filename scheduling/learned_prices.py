@@ -143,10 +143,7 @@ def scarcity_of_resources(book: Book) -> Floats:
 
 def _near(book: Book, part: int) -> tuple[Ints, Ints]:
     """Unit-slots of each resource that are sold and that there are in the first part of the horizon, R numbers each."""
-    soon = book.ledger.used[: max(1, len(book.ledger.used) // part)]
-    # Slots first: rows of all servers lie together in memory.
-    sold: Ints = soon.sum(axis=0).sum(axis=0)
-    return sold, len(soon) * book.inventory.capacity.sum(axis=0)
+    return book.ledger.sold(max(1, len(book.ledger.used) // part))
 
 
 def _in_steps(sold: int, capacity: int) -> float:

@@ -1,8 +1,9 @@
 """What is promised: units of every resource of every server in every future slot."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduling.arrays import Ints
 from scheduling.errors import OutsideHorizon, OverCapacity
@@ -15,19 +16,26 @@ class Ledger:
 
     The only way to move it is to commit or release a schedule or to let slots pass; a schedule that does not
     fit raises and changes nothing.
+
+    Parameters
+    ----------
+    closed
+        For each server the slot from which on it takes no new work, or None; empty if all are in service. What a
+        closed server holds already stays held. To everybody else all of it is in use, so that no kernel sells it.
     """
 
-    def __init__(self, inventory: Inventory, *, start: int, slots: int) -> None:
+    def __init__(self, inventory: Inventory, *, start: int, slots: int, closed: Sequence[int | None] = ()) -> None:
         self.inventory = inventory
         self.start = start
+        self.closed = {s: slot for s, slot in enumerate(closed) if slot is not None}
+        """Servers that take no new work, by index, and from which slot on."""
         self._rows: Ints = np.zeros((slots, *inventory.capacity.shape), dtype=np.int64)
-        """The horizon is a window of these, which moves on as slots pass; none beyond it was ever written."""
+        """What is held. The horizon is a window of these, which moves on as slots pass; none beyond it was written."""
         self._first = 0
-        self._used = self._rows
-        self.last_start = start
-        """No use begins after this slot: from there on ever less is in use."""
-        self.last_end = start
-        """Nothing is in use from this slot on."""
+        self._held = self._rows
+        self._used = self._shut()
+        """What is held, and all of the servers that are closed; the same array while none is."""
+        self._last_start = self._last_end = start
         self.version = 0
         """Goes up whenever the ledger moves."""
         self.derived: dict[str, object] = {}
@@ -40,16 +48,59 @@ class Ledger:
 
     @property
     def used(self) -> Ints:
-        """Units in use, T x S x R, read-only."""
-        view = self._used.view()
-        view.flags.writeable = False
-        return view
+        """Units that nobody else can have, T x S x R, read-only: those held, and all of a closed server's."""
+        return _read_only(self._used)
+
+    @property
+    def held(self) -> Ints:
+        """Units that schedules hold, T x S x R, read-only."""
+        return _read_only(self._held)
+
+    @property
+    def last_start(self) -> int:
+        """No use begins after this slot: from there on ever less is in use."""
+        return max((self._last_start, *self.closed.values()))
+
+    @property
+    def last_end(self) -> int:
+        """Nothing is in use from this slot on; a closed server is in use to the end of the horizon."""
+        return max(self._last_end, self.end) if self.closed else self._last_end
+
+    def is_closed(self) -> NDArray[np.bool_]:
+        """Which server takes no new work in which slot, T x S flags."""
+        flags = np.zeros(self._held.shape[:2], dtype=np.bool_)
+        for server, slot in self.closed.items():
+            flags[max(0, slot - self.start) :, server] = True
+        return flags
+
+    def sold(self, slots: int) -> tuple[Ints, Ints]:
+        """Unit-slots of each resource that are held and that can be sold in the first `slots`, R numbers each.
+
+        What is closed counts in neither: it is not demand.
+        """
+        capacity = self.inventory.capacity
+        # Slots first: rows of all servers lie together in memory.
+        held: Ints = self._used[:slots].sum(axis=0).sum(axis=0)
+        sellable: Ints = min(slots, len(self._used)) * capacity.sum(axis=0)
+        for server, slot in self.closed.items():
+            shut = max(0, min(slots, len(self._used)) - max(0, slot - self.start)) * capacity[server]
+            held, sellable = held - shut, sellable - shut
+        return held, sellable
+
+    def opened(self) -> "Ledger":
+        """An independent ledger of what schedules hold, as if no server was closed."""
+        other = self.copy()
+        other.closed = {}
+        other._used = other._held
+        return other
 
     def copy(self) -> "Ledger":
         """An independent ledger with the same contents."""
         other = Ledger(self.inventory, start=self.start, slots=0)
-        other._rows = other._used = self._used.copy()
-        other.last_start, other.last_end = self.last_start, self.last_end
+        other.closed = dict(self.closed)
+        other._rows = other._held = self._held.copy()
+        other._used = self._used.copy() if self.closed else other._held
+        other._last_start, other._last_end = self._last_start, self._last_end
         return other
 
     def without(self, placements: Iterable[Placement]) -> "Ledger":
@@ -66,8 +117,16 @@ class Ledger:
         OutsideHorizon
             If a placement uses a slot the ledger does not hold.
         OverCapacity
-            If a server would be over capacity in some slot; nothing is reserved then.
+            If a server would be over capacity in some slot, or is closed then; nothing is reserved then.
         """
+        for p in schedule.placements:
+            if p.server in self.closed and p.end > self.closed[p.server]:
+                name = self.inventory.servers[p.server]
+                raise OverCapacity(f"server {name} takes no new work from slot {self.closed[p.server]} on: {p}")
+        self._reserve(schedule)
+
+    def _reserve(self, schedule: Schedule) -> None:
+        """Reserve machines, on closed servers too."""
         for placement in schedule.placements:
             if placement.start < self.start or placement.end > self.end:
                 raise OutsideHorizon(f"{placement} is not within slots [{self.start}, {self.end})")
@@ -84,39 +143,56 @@ class Ledger:
 
     def advance(self, slot: int) -> None:
         """Let slots pass: the horizon now starts at `slot`, with as many slots as before."""
-        passed = min(max(slot - self.start, 0), len(self._used))
+        passed = min(max(slot - self.start, 0), len(self._held))
         if passed:
             self._move_window(passed)
             self.version += 1
         self.start = max(slot, self.start)
+        if passed:
+            self._used = self._shut()
 
     def restore(self, schedules: Iterable[Schedule]) -> None:
-        """Commit the parts of schedules that lie in the horizon: how a ledger is rebuilt from rows."""
+        """Reserve the parts of schedules that lie in the horizon: how a ledger is rebuilt from rows.
+
+        What was granted before a server was closed stays there.
+        """
         for schedule in schedules:
             rest = tuple(_clip(schedule.placements, self.start))
-            self.commit(Schedule(start=schedule.start, completion=schedule.completion, placements=rest))
+            self._reserve(Schedule(start=schedule.start, completion=schedule.completion, placements=rest))
 
     def _move_window(self, passed: int) -> None:
-        slots = len(self._used)
+        slots = len(self._held)
         self._first += passed
         if self._first + slots > len(self._rows):
             # With a quarter to spare, a slot that passes copies but a few.
-            rows = np.zeros((slots + slots // 4 + 1, *self._used.shape[1:]), dtype=np.int64)
-            rows[: slots - passed] = self._used[passed:]
+            rows = np.zeros((slots + slots // 4 + 1, *self._held.shape[1:]), dtype=np.int64)
+            rows[: slots - passed] = self._held[passed:]
             self._rows, self._first = rows, 0
-        self._used = self._rows[self._first : self._first + slots]
+        self._held = self._rows[self._first : self._first + slots]
+
+    def _shut(self) -> Ints:
+        """What is held, with all of a closed server in use."""
+        if not self.closed:
+            return self._held
+        used = self._held.copy()
+        for server, slot in self.closed.items():
+            used[max(0, slot - self.start) :, server] = self.inventory.capacity[server]
+        return used
 
     def _add(self, placements: tuple[Placement, ...], *, sign: int) -> None:
         self.version += 1
         if sign > 0:
-            self.last_start = max(self.last_start, *(p.start for p in placements), self.start)
-            self.last_end = max(self.last_end, *(p.end for p in placements), self.start)
+            self._last_start = max(self._last_start, *(p.start for p in placements), self.start)
+            self._last_end = max(self._last_end, *(p.end for p in placements), self.start)
         for p in placements:
-            demand = np.array(p.machine(self.inventory).demand, dtype=np.int64)
-            self._used[p.start - self.start : p.end - self.start, p.server] += sign * p.count * demand
+            units = sign * p.count * np.array(p.machine(self.inventory).demand, dtype=np.int64)
+            self._held[p.start - self.start : p.end - self.start, p.server] += units
+            if self.closed:
+                last = min(p.end, max(self.closed.get(p.server, p.end), p.start))
+                self._used[p.start - self.start : last - self.start, p.server] += units
 
     def _is_over(self, p: Placement) -> bool:
-        window = self._used[p.start - self.start : p.end - self.start, p.server]
+        window = self._held[p.start - self.start : p.end - self.start, p.server]
         return bool((window > self.inventory.capacity[p.server]).any())
 
 
@@ -128,6 +204,12 @@ def empty_like(ledger: Ledger) -> Ledger:
         ledger.derived["empty"] = empty
     empty.advance(ledger.start)
     return empty
+
+
+def _read_only(array: Ints) -> Ints:
+    view = array.view()
+    view.flags.writeable = False
+    return view
 
 
 def _clip(placements: Iterable[Placement], cut: int) -> Iterator[Placement]:

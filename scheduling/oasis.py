@@ -19,10 +19,12 @@ from scheduling.inventory import Inventory
 from scheduling.learned_prices import check_learning, learned_prices, past, scarcity_of_resources
 from scheduling.ledger import Ledger, empty_like
 from scheduling.parameters import check_parameters, parameter, parameters_to_json
-from scheduling.policy import HISTORY, Book, Cause, Objective
+from scheduling.policy import HISTORY, Book, Cause, Job, Objective
 from scheduling.posted_price import Kernel, Posted
 from scheduling.prices import LARGEST_LOG, PriceFunction, printed_prices
 from scheduling.printed_bounds import Bounds, pool_of
+from scheduling.schedule import Schedule
+from scheduling.work import rest_of
 
 SMALLEST_LOG = -1e6
 
@@ -116,13 +118,17 @@ class Oasis:
     def posted(self, book: Book) -> Posted:
         """What a bid is decided against: the ledger at the prices in force, and the empty cluster at none."""
         prices = self.price_function(book)
-        free = printed_prices([1.0] * len(book.inventory.resources))
+        free = self._free(book)
         return Posted(
             ledger=book.ledger,
             prices=prices,
             kernel=self.market(book.ledger, prices),
             empty=self.market(empty_like(book.ledger), free),
         )
+
+    def _free(self, book: Book) -> PriceFunction:
+        """No price at all."""
+        return printed_prices([1.0] * len(book.inventory.resources))
 
     def market(self, ledger: Ledger, prices: PriceFunction) -> Kernel:
         """Best responses against a ledger at these prices."""
@@ -131,6 +137,11 @@ class Oasis:
     def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
         """What is granted stays."""
         return ()
+
+    def keep_promise(self, job: Job, book: Book) -> Schedule | None:
+        """The rest of the job on what is free."""
+        rest = rest_of(job.bid, job.held, now=book.now)
+        return posted_price.kept_promise(job, rest, self.market(book.ledger, self._free(book)))
 
     def check(self, inventory: Inventory) -> None:
         """Workers and PSs live on servers of their own (Section III-A); given bounds need one for each resource."""

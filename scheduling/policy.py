@@ -12,7 +12,7 @@ from scheduling.decision import Decision, Move
 from scheduling.inventory import Inventory
 from scheduling.ledger import Ledger
 from scheduling.preemptive.queues import Queues
-from scheduling.schedule import Placement
+from scheduling.schedule import Placement, Schedule
 
 
 class Objective(StrEnum):
@@ -142,6 +142,12 @@ class Policy(Protocol):
 
     def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
         """What jobs hold from now on, for those where that changes; a binding policy moves none."""
+
+    def keep_promise(self, job: Job, book: Book) -> Schedule | None:
+        """How the rest of a job whose machines are gone is complete by the slot it was promised, at no more cost.
+
+        The job holds nothing in the book from now on. None if the promise cannot be kept, or nothing is promised here.
+        """
 
     def prices(self, book: Book) -> Floats:
         """Posted price of one unit of each resource for one slot, T x S x R, money."""

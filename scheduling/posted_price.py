@@ -11,12 +11,16 @@ from typing import Protocol
 
 import numpy as np
 
+from scheduling.arrays import Floats, Ints
 from scheduling.bid import Bid
 from scheduling.decision import CounterOffer, Decision, Reason
+from scheduling.ending import Ending
 from scheduling.fields import LARGEST_MONEY
 from scheduling.ledger import Ledger
+from scheduling.policy import Job
 from scheduling.prices import PriceFunction
 from scheduling.schedule import Schedule
+from scheduling.utility import Constant
 
 CENT = 0.01
 SMALLEST_MONEY = 1e-6
@@ -66,16 +70,25 @@ class Posted:
         Always computed from the placements themselves, never taken from a kernel's bounds or running sums: the
         same schedule against the same ledger costs the same to the last bit.
         """
+        return math.fsum(self._cells(schedule)[1])
+
+    def costs(self, schedule: Schedule) -> tuple[float, ...]:
+        """The same of each slot from its start on, money."""
+        slots, costs = self._cells(schedule)
+        return tuple(np.bincount(slots + self.ledger.start - schedule.start, weights=costs).tolist())
+
+    def _cells(self, schedule: Schedule) -> tuple[Ints, Floats]:
+        """Slot (of the ledger's, from 0) and cost of each placement in each of its slots."""
         inventory, rows = self.ledger.inventory, schedule.placements
         if not rows:
-            return 0.0
+            return np.zeros(0, dtype=np.int64), np.zeros(0)
         lengths = np.array([p.end - p.start for p in rows])
         first = np.array([p.start for p in rows]) - self.ledger.start
         units = np.array([p.count for p in rows])[:, np.newaxis] * np.array([p.machine(inventory).demand for p in rows])
         slot = np.arange(lengths.sum()) + np.repeat(first - (lengths.cumsum() - lengths), lengths)
         server = np.repeat(np.array([p.server for p in rows]), lengths)
         prices = self.prices.of(self.ledger.used[slot, server], inventory.capacity[server])
-        return math.fsum((prices * np.repeat(units, lengths, axis=0)).sum(axis=1))
+        return slot, (prices * np.repeat(units, lengths, axis=0)).sum(axis=1)
 
 
 def worth(bid: Bid, schedule: Schedule) -> float:
@@ -124,7 +137,26 @@ def decide(bid: Bid, posted: Posted, *, density: tuple[float, ...]) -> Decision:
         ceiling=ceiling,
         density=density,
         prices=posted.prices.to_json(),
+        costs=posted.costs(schedule),
     )
+
+
+def kept_promise(job: Job, rest: Bid, kernel: Kernel) -> Schedule | None:
+    """How a job whose machines are gone is complete by the slot it was promised; None if it cannot be.
+
+    Parameters
+    ----------
+    rest
+        The job with what is left to do (`work.rest_of`).
+    kernel
+        Best responses at no price, against the ledger without what the job held: its owner pays nothing more. Of
+        schedules that keep the promise it finds the one that is complete first.
+    """
+    if job.completion is None:
+        return None
+    by_then = replace(rest, utility=Ending(Constant(1.0), job.completion - rest.arrival))
+    answer = kernel.best(by_then)
+    return None if answer is None else answer.schedule
 
 
 def _reject(bid: Bid, posted: Posted, *, ceiling: float, density: tuple[float, ...]) -> Decision:

@@ -126,6 +126,17 @@ class RunningBook:
         """
         self._make(self._allowed(moves))
 
+    def lose(self, job_id: str) -> Job:
+        """Take all that a job holds from now on, promised or not; it stays in the book and holds nothing."""
+        job = self.jobs[job_id]
+        self.ledger.release(_whole(job), from_slot=self.now)
+        self._put(job.after(Move(job_id, None), now=self.now))
+        return self.jobs[job_id]
+
+    def keep(self, move: Move) -> None:
+        """Give a promised job that lost its machines others; raises, and changes nothing, if they do not fit."""
+        self._make((move,))
+
     def end(self, job_id: str) -> Job:
         """Take a job out of the book; what it held from now on is free again, and its chunks leave their queues."""
         job = self._take_out(job_id)

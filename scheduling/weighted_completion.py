@@ -126,6 +126,9 @@ class WeightedCompletion:
         known = consumptions((job.bid for job in book.jobs), book.ledger)
         return _moves(jobs, self._pack(jobs, book, known, self._price(book.jobs, known, book.inventory)))
 
+    def keep_promise(self, job: Job, book: Book) -> None:
+        """Nothing is promised here."""
+
     def prices(self, book: Book) -> Floats:
         """The price (11) of one unit of each resource for one slot, T x S x R, weight; 0 at lambda 1."""
         known = consumptions((job.bid for job in book.jobs), book.ledger)

@@ -1,7 +1,7 @@
 """How far machines bring a job: exact progress of any schedule, rigid, ring or elastic."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
@@ -87,6 +87,18 @@ def work_done(bid: Bid, placements: Iterable[Placement], *, until: int, pause: i
         costs to stop, move and resume.
     """
     return done_in(bid, stretches(bid, placements, pause=pause), until=until)
+
+
+def rest_of(bid: Bid, placements: Iterable[Placement], *, now: int) -> Bid:
+    """The bid with what is left to do at slot `now`: as many mini-batches, each as much shorter, which is exact."""
+    left = 1 - work_done(bid, placements, until=now) / bid.work
+    return replace(
+        bid,
+        worker_time=tuple(left * time for time in bid.worker_time),
+        ps_time=tuple(left * time for time in bid.ps_time),
+        transfer_time=tuple(left * time for time in bid.transfer_time),
+        reduce_time=left * bid.reduce_time,
+    )
 
 
 def done_in(bid: Bid, times: Iterable[Stretch], *, until: int) -> Fraction:

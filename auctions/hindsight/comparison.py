@@ -48,6 +48,8 @@ class Side:
     payoff: float
     reason: str
     explanation: str
+    refund: float = 0.0
+    """Paid back when it failed."""
 
     @classmethod
     def of(cls, outcome: Outcome, core: CoreBid, *, slot: int) -> "Side":
@@ -60,9 +62,10 @@ class Side:
             completion=outcome.completion,
             payment=outcome.payment,
             worth=worth,
-            payoff=worth - outcome.payment,
+            payoff=worth - outcome.payment + outcome.refund,
             reason=outcome.reason,
             explanation=outcome.explanation,
+            refund=outcome.refund,
         )
 
     @property
@@ -125,7 +128,7 @@ class Totals:
     welfare: float
     """Worth of what is complete or still to be, money."""
     revenue: float
-    """Payments, also of jobs that were cancelled or failed later."""
+    """Payments, also of jobs that were cancelled or failed later, less what was paid back."""
     payoff: float
     """Welfare - revenue."""
     admitted: int
@@ -274,7 +277,7 @@ def _row(bid: Bid, told: Retelling, other: Retelling, *, slot: int) -> Row:
 
 def _totals(submitted: int, sides: Sequence[Side], rows: Sequence[Row]) -> Totals:
     groups = Counter(GROUPS[side.state] for side in sides)
-    welfare, revenue = sum(side.worth for side in sides), sum(side.payment for side in sides)
+    welfare, revenue = sum(side.worth for side in sides), sum(side.payment - side.refund for side in sides)
     decided = [side.admitted for side in sides if side.admitted is not None]
     both = [all(_has_end(side) for side in (row.recorded, row.other)) for row in rows]
     pairs = list(zip(rows, sides, strict=True))

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from auctions.models import BidState
+from auctions.refunds import Refund, undelivered
 from scheduling.decision import Decision
 from scheduling.policy import Job
 from scheduling.utility import Utility
@@ -30,6 +31,14 @@ class Outcome:
     explanation: str = ""
     receipt_value: float = 0.0
     """Worth as the decision said."""
+    refund: float = 0.0
+    """Paid back when it failed, money."""
+    costs: tuple[float, ...] = ()
+    """Posted cost of each slot of the schedule that was granted; empty where nobody pays, or not known."""
+    granted: tuple[int, int] | None = None
+    """First slot and completion of that."""
+    kept_from: int | None = None
+    """Slot from which on other machines keep the promise."""
 
     @classmethod
     def of(cls, decision: Decision) -> "Outcome":
@@ -40,6 +49,8 @@ class Outcome:
             reason="" if decision.reason is None else str(decision.reason),
             explanation=decision.explanation,
             receipt_value=decision.value,
+            costs=decision.costs,
+            granted=None if decision.schedule is None else (decision.schedule.start, decision.schedule.completion),
         )
 
     def plan(self, job: Job) -> None:
@@ -49,6 +60,17 @@ class Outcome:
     def end(self, state: BidState, slot: int) -> None:
         """Withdrawn, cancelled or failed in this slot."""
         self.ended, self.ended_slot = state, slot
+
+    def pay_back(self, how: Refund, slot: int) -> None:
+        """What a job that fails in this slot is paid back, as `auctions.refunds` says."""
+        if how is Refund.UNDELIVERED and self.granted is not None:
+            start, completion = self.granted
+            cut = slot if self.kept_from is None else min(slot, self.kept_from)
+            # Where no costs were kept all slots count the same.
+            costs = [*self.costs] or [self.payment / (completion - start)] * (completion - start)
+            self.refund = undelivered(costs, paid=self.payment, start=start, cut=cut)
+        else:
+            self.refund = self.payment if how is Refund.FULL else 0.0
 
     def state(self, slot: int) -> BidState:
         """Once slot `slot` has begun, by the rules of `auctions.transitions`."""

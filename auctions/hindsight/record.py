@@ -13,7 +13,6 @@ from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, Mar
 from auctions.offers import core_bid
 from scheduling.bid import Bid as CoreBid
 from scheduling.decision import Decision, parse
-from scheduling.ledger import Ledger
 from scheduling.policy import HISTORY, Job
 from scheduling.registry import POLICIES, make_policy
 from scheduling.running_book import RunningBook
@@ -101,7 +100,9 @@ class Record:
         receipts = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lte=self.version)
         if binding:
             receipts = receipts.filter(Q(version__gte=version) | Q(bid__in=going))
-        telling = Retelling(known, dict(receipts.values_list("bid_id", "receipt")))
+        rows = list(receipts.values_list("bid_id", "receipt", "costs"))
+        costs = {pk: tuple(found) for pk, _, found in rows if found}
+        telling = Retelling(known, {pk: receipt for pk, receipt, _ in rows}, costs)
         if binding:
             self._stand(telling, version, {pk: known[pk] for pk in going})
             return telling
@@ -116,7 +117,8 @@ class Record:
         """Whether nothing that was granted before this version could move, so that rows say where it stood."""
         chosen = self.rows().filter(kind=EventKind.POLICY, version__lt=version)
         names = [payload["name"] for payload in chosen.values_list("payload", flat=True)]
-        return bool(names) and all(POLICIES[name].binding for name in names)
+        laid = self.rows().filter(kind=EventKind.INVENTORY, version__lt=version, payload__has_key="moves")
+        return bool(names) and all(POLICIES[name].binding for name in names) and not laid.exists()
 
     def _sequence_at(self, version: int) -> int:
         """The first bid that was not decided before this version."""
@@ -153,7 +155,7 @@ class Record:
             for pk, (_, granted) in self._going(version).items()
         ]
         jobs = [job for job in jobs if not job.is_over(now)]
-        ledger = Ledger(layout.inventory, start=now, slots=layout.horizon)
+        ledger = layout.ledger(start=now)
         ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
         chosen = earlier.filter(kind=EventKind.POLICY).last()
         slots = earlier.filter(kind=EventKind.SLOT).last()

@@ -6,7 +6,7 @@ that is said in docs/hindsight.md.
 """
 
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import replace
 from typing import Final, cast
 
 from auctions import plans
@@ -16,11 +16,11 @@ from auctions.layout import Layout
 from auctions.models import Bid, BidState, Event, EventKind
 from auctions.offers import LEAST_WEIGHT
 from auctions.policies import check_line
+from auctions.refunds import Refund
 from auctions.replay import Replaying, Step
 from scheduling.bid import Bid as CoreBid
 from scheduling.decision import Decision, Move, parse
 from scheduling.errors import OutsideHorizon, OverCapacity
-from scheduling.ledger import Ledger
 from scheduling.policy import Cause, Job, Objective, Policy
 from scheduling.schedule import Schedule
 
@@ -38,11 +38,16 @@ class Retelling(Replaying):
         By key; with `core` in the positions of the inventory it was decided under.
     receipts
         By the bid's key: canonical text.
+    costs
+        By the bid's key: posted cost of each slot of the schedule that was granted, where it is known.
     """
 
-    def __init__(self, bids: Mapping[int, Bid], receipts: Mapping[int, str]) -> None:
+    def __init__(
+        self, bids: Mapping[int, Bid], receipts: Mapping[int, str], costs: Mapping[int, tuple[float, ...]] | None = None
+    ) -> None:
         super().__init__(bids, priced=False)
         self._receipts = receipts
+        self._costs = costs or {}
         self.other: Policy | None = None
         """Asked instead of the record; None: told as it was."""
         self.outcomes: dict[str, Outcome] = {str(bid.sequence): Outcome() for bid in bids.values()}
@@ -74,7 +79,7 @@ class Retelling(Replaying):
 
     def fork(self) -> "Retelling":
         """Another telling that goes on from here on its own."""
-        other = Retelling(self.bids, self._receipts)
+        other = Retelling(self.bids, self._receipts, self._costs)
         other._opening, other.other, other.slot, other._since = self._opening, self.other, self.slot, self._since
         other._book = None if self._book is None else self._book.copy()
         other.outcomes = {name: Outcome(**vars(outcome)) for name, outcome in self.outcomes.items()}
@@ -113,7 +118,9 @@ class Retelling(Replaying):
         if self.other is not None:
             moves = plans.plan(book, cause)
         else:
-            moves = tuple(Move.from_json(move) for move in event.payload.get("moves", ()))
+            recorded = (Move.from_json(move) for move in event.payload.get("moves", ()))
+            # Promises that are kept with other machines were moved already.
+            moves = tuple(move for move in recorded if not book.running.jobs[move.job].bound)
             book.running.apply(moves)
         self._note(book, moves)
         return moves
@@ -125,7 +132,7 @@ class Retelling(Replaying):
         receipt = parse(self._receipts[cast(int, event.bid_id)])
         moves = tuple(Move.from_json(move) for move in event.payload.get("moves", ()))
         decision = Decision.from_json(receipt)
-        return Decision(**{**vars(decision), "moves": moves})
+        return replace(decision, moves=moves, costs=self._costs.get(cast(int, event.bid_id), ()))
 
     def settled(self, event: Event, bid: Bid) -> Step:
         """A bid is decided; one that the other policy's market would not have taken teaches nothing."""
@@ -144,11 +151,19 @@ class Retelling(Replaying):
         return self._step(event, decision.moves)
 
     def ended(self, book: LiveBook, bid: Bid, event: Event) -> tuple[Move, ...]:
-        """A job is taken out if it is still under way here, too."""
+        """A job is taken out if it is still under way here, too; whom an inventory took out was told with it."""
         name = str(bid.sequence)
-        if name not in self._going:
+        outcome = self.outcomes[name]
+        if self.other is None:
+            outcome.refund = event.payload.get("refund", 0.0)
+        if "by" in event.payload or name not in self._going:
             return ()
-        self._end(book, name, BidState(event.kind), event.slot)
+        outcome.end(BidState(event.kind), event.slot)
+        if event.kind == EventKind.FAILED and self.other is not None:
+            # Events recorded before jobs were paid back say nothing.
+            outcome.pay_back(Refund(event.payload.get("how", Refund.NONE)), event.slot)
+        self._going.discard(name)
+        book.end(name)
         return self.planned(book, Cause.ENDED, event)
 
     def passed(self, book: LiveBook, event: Event) -> tuple[Move, ...]:
@@ -160,27 +175,41 @@ class Retelling(Replaying):
         self._going = {name for name in self._going if self.outcomes[name].state(event.slot) in GOING}
         return self.planned(book, cause, event)
 
-    def laid(self, book: LiveBook, event: Event) -> tuple[LiveBook, tuple[Move, ...]]:
-        """The book under another inventory; jobs that hold what is gone have failed."""
+    def laid(self, book: LiveBook, event: Event) -> plans.Relaid:
+        """The book under another inventory; jobs that hold what is gone and have no other place have failed."""
         layout = Layout.from_json(event.payload)
         if self.other is not None:
             self.other.check(layout.inventory)
             for name in without_room(book, layout):
-                self._end(book, name, BidState.FAILED, event.slot)
-        new, moves = plans.laid_anew(book, layout, self._offers_of(book), partial(self.planned, event=event))
-        self._note(new, moves)
-        return new, moves
+                self._fail(name, event.slot)
+                book.end(name)
+        relaid = super().laid(book, event)
+        for name in relaid.failed:
+            self._fail(name, event.slot)
+        self._note(relaid.book, relaid.moves)
+        return relaid
+
+    def kept(self, book: LiveBook, job: Job, event: Event) -> Schedule | None:
+        """What the other policy answers, or what the event recorded."""
+        if self.other is not None:
+            return super().kept(book, job, event)
+        moves = (Move.from_json(move) for move in event.payload.get("moves", ()))
+        return next((move.schedule for move in moves if move.job == job.bid.id), None)
 
     def _outcome(self, bid_id: int) -> Outcome:
         return self.outcomes[str(self.bids[bid_id].sequence)]
 
-    def _end(self, book: LiveBook, name: str, state: BidState, slot: int) -> None:
-        book.end(name)
-        self.outcomes[name].end(state, slot)
+    def _fail(self, name: str, slot: int) -> None:
+        """A promise was broken: what was not delivered is paid back."""
+        self.outcomes[name].end(BidState.FAILED, slot)
+        self.outcomes[name].pay_back(Refund.UNDELIVERED, slot)
         self._going.discard(name)
 
     def _note(self, book: LiveBook, moves: tuple[Move, ...]) -> None:
         for move in moves:
+            placed = move.schedule is not None and move.schedule.placements
+            if placed and book.running.jobs[move.job].bound and self.outcomes[move.job].kept_from is None:
+                self.outcomes[move.job].kept_from = book.running.now
             self.outcomes[move.job].plan(book.running.jobs[move.job])
 
 
@@ -196,9 +225,10 @@ def refusal(bid: CoreBid, policy: Policy) -> str:
 def without_room(book: LiveBook, layout: Layout) -> list[str]:
     """Jobs that hold what another layout no longer has, those admitted first being given room first."""
     now, gone = book.running.now, []
-    ledger = Ledger(layout.inventory, start=now, slots=layout.horizon)
+    ledger = layout.ledger(start=now)
+    moved = plans.hit(book, layout)  # these are looked after when the layout changes
     for name, job in book.running.jobs.items():
-        if not _stays(job, now=now, binding=book.policy.binding):
+        if name in moved or not _stays(job, now=now, binding=book.policy.binding):
             continue
         held = [p.since(now) for p in job.held if p.end > now]
         placements = layout.placements(book.layout.holdings(held))

@@ -4,7 +4,17 @@ Constraints stand first: what the database refuses, no code can store.
 """
 
 from auctions.models.figures import BoundKind, Certificate, Quotients, SlotPrice
-from auctions.models.machines import Commitment, PlanChange, Preemption, PsHost, QueuedChunks, Segment, Tenure
+from auctions.models.machines import (
+    Commitment,
+    Outage,
+    OutageKind,
+    PlanChange,
+    Preemption,
+    PsHost,
+    QueuedChunks,
+    Segment,
+    Tenure,
+)
 from auctions.models.market import (
     ADMITTED,
     TERMINAL,
@@ -30,6 +40,8 @@ __all__ = [
     "Event",
     "EventKind",
     "Market",
+    "Outage",
+    "OutageKind",
     "Payment",
     "PlanChange",
     "PolicyVersion",

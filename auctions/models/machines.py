@@ -1,5 +1,6 @@
 """What jobs hold, have in queues and are planned to do."""
 
+from django.conf import settings
 from django.db import models
 from django.db.models import CheckConstraint, F, Index, Q, UniqueConstraint
 
@@ -27,6 +28,54 @@ class Commitment(models.Model):
 
     def __str__(self) -> str:
         return f"{self.count} x {self.machine_type} on {self.server} in [{self.start}, {self.end})"
+
+
+class OutageKind(models.TextChoices):
+    """How a server is taken out of service."""
+
+    DRAIN = "drain", "Drain"
+    LOST = "lost", "Lost"
+
+
+class Outage(models.Model):
+    """What an operator said of a server: from when on it takes no new work, or that it is lost.
+
+    One row for each time it was said; the one without an end is in force.
+    """
+
+    server = models.ForeignKey(Server, models.CASCADE, related_name="outages")
+    kind = models.CharField(max_length=5, choices=OutageKind)
+    from_slot = models.BigIntegerField(help_text="Slot from which on it takes no new work.")
+    deadline = models.BigIntegerField(
+        null=True, help_text="Slot in which jobs that still hold it are moved or fail; null: they may finish."
+    )
+    out_slot = models.BigIntegerField(
+        null=True, help_text="Slot from which on nobody holds it: it was lost, or its deadline came."
+    )
+    why = models.CharField(max_length=200, blank=True)
+    said_at = models.DateTimeField()
+    said_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
+    version = models.PositiveBigIntegerField(help_text="Version of the market's event that recorded it.")
+    ended_slot = models.BigIntegerField(null=True, help_text="Slot from which on something else was in force.")
+    ended_version = models.PositiveBigIntegerField(null=True)
+
+    class Meta:
+        ordering = ["-version"]
+        constraints = [
+            UniqueConstraint(fields=["server"], condition=Q(ended_version__isnull=True), name="outage_in_force_once"),
+            CheckConstraint(condition=Q(kind__in=OutageKind.values), name="outage_kind_known"),
+            CheckConstraint(
+                condition=Q(deadline__isnull=True) | Q(deadline__gte=F("from_slot")), name="outage_deadline_after_start"
+            ),
+            CheckConstraint(
+                condition=Q(ended_slot__isnull=True, ended_version__isnull=True)
+                | Q(ended_slot__isnull=False, ended_version__isnull=False),
+                name="outage_ended_wholly",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} of {self.server} from slot {self.from_slot}"
 
 
 class QueuedChunks(models.Model):

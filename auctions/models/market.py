@@ -98,6 +98,11 @@ class Bid(models.Model):
     start_slot = models.BigIntegerField(null=True, help_text="None while the job waits in line without a start.")
     completion_slot = models.BigIntegerField(null=True, help_text="None while nothing is planned.")
     ended_slot = models.BigIntegerField(null=True, help_text="Slot in which it was cancelled or failed.")
+    ended_why = models.CharField(max_length=400, blank=True, help_text="Why it failed, in words.")
+    refund = models.FloatField(default=0.0, help_text="What a failed job's owner was paid back.")
+    kept_from = models.BigIntegerField(
+        null=True, help_text="Slot from which on a promise is kept by other machines than its receipt names."
+    )
 
     class Meta:
         ordering = ["-sequence"]
@@ -132,6 +137,10 @@ class Bid(models.Model):
                 name="bid_pays_at_most_its_value",
             ),
             CheckConstraint(
+                condition=Q(refund=0) | (Q(state=BidState.FAILED) & Q(refund__gt=0) & Q(refund__lte=F("payment"))),
+                name="bid_refund_within_payment",
+            ),
+            CheckConstraint(
                 condition=Q(start_slot__isnull=True)
                 | (
                     Q(start_slot__gte=F("arrival_slot"))
@@ -163,13 +172,21 @@ class DecisionRecord(models.Model):
     latency_ms = models.FloatField(help_text="Time the policy took.")
     ceiling = models.FloatField(help_text="Its term in the zero-price bound, as in the receipt.")
     receipt = models.TextField()
+    costs = models.JSONField(
+        null=True,
+        help_text="Posted cost of each slot from the schedule's start on; null where nobody pays, or decided before"
+        " this was kept.",
+    )
 
     def __str__(self) -> str:
         return f"decision on {self.bid}"
 
 
 class Payment(models.Model):
-    """What an admitted bid pays: the posted cost of its schedule when it was decided. Not refunded on cancellation."""
+    """What an admitted bid pays: the posted cost of its schedule when it was decided.
+
+    Not paid back on cancellation; what a failed job is paid back is in `Bid.refund`.
+    """
 
     bid = models.OneToOneField(Bid, models.PROTECT, related_name="charge")
     amount = models.FloatField()
@@ -201,7 +218,9 @@ class Event(models.Model):
     """One step of a market; the steps in order of version are all that a replay needs.
 
     `payload` by kind: `opened` and `inventory` hold the layout (inventory, horizon and the keys of the rows behind
-    its positions), `policy` the policy's name and parameters, `slot` the sequence numbers that began and completed.
+    its positions); where an operator took a server out of service or back, `service` says so, and `failed` names the
+    jobs whose promise was broken by it, each of which has a `failed` event of its own that follows, with `by`, its
+    version. `policy` holds the policy's name and parameters, `slot` the sequence numbers that began and completed.
     Under a policy that plans, `moves` holds what jobs hold from then on instead of what they held, in positions of the
     inventory then in force.
     `slot` is the first slot that could still be traded; of a `slot` event, the last slot that began.

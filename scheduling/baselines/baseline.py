@@ -86,6 +86,9 @@ class Baseline:
         self.arrange(floor, cause)
         return floor.moves()
 
+    def keep_promise(self, job: Job, book: Book) -> None:
+        """Nothing is promised here."""
+
     def prices(self, book: Book) -> Floats:
         """Nothing has a price, T x S x R zeros."""
         return np.zeros(book.ledger.used.shape)

@@ -41,6 +41,7 @@ class Dorm(Baseline):
     - *Fair share*: workers by progressive filling (`shares.fair_counts`) over these jobs, without what bound jobs hold,
       or the next larger of these counts, or the largest.
     - *Unfairness*, the sum of the distances from the fair shares, is at most `unfairness` x 2 x number of resources.
+    - Who holds a server that takes no new work stays there.
     - *Adjustments*: at most ceil(`adjustments` x running jobs) of the jobs that run change machines. Who is adjusted
       does nothing in the next slot. Nobody is stopped entirely; who would be late for the horizon with as many workers
       as now on other machines is not adjusted, nor who holds other types or another number of PSs (another policy
@@ -155,7 +156,12 @@ def _wishes(chosen: list[tuple[Task, Gang, tuple[range, ...]]], floor: Floor, *,
                 target=_target(share, counts),
                 usable=task.usable,
                 held=held,
-                fixed=held is not None and (only_starts or not _may_move(task, gang, held, counts, floor.inventory)),
+                fixed=held is not None
+                and (
+                    only_starts
+                    or floor.room.is_closed_to(task.hold)
+                    or not _may_move(task, gang, held, counts, floor.inventory)
+                ),
             )
         )
     return wishes

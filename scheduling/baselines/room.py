@@ -1,5 +1,7 @@
 """What is free from now on, while a plan is made."""
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from scheduling.arrays import Ints
@@ -12,10 +14,19 @@ class Room:
     """A scratch copy of a ledger's future, only as long as something is in use there."""
 
     def __init__(
-        self, inventory: Inventory, *, now: int, slots: int, used: Ints | None = None, falling: bool = False
+        self,
+        inventory: Inventory,
+        *,
+        now: int,
+        slots: int,
+        used: Ints | None = None,
+        falling: bool = False,
+        closed: Mapping[int, int] | None = None,
     ) -> None:
         self.inventory = inventory
         self.now = now
+        self.closed = closed or {}
+        """Servers all of which is in use from a slot on, whatever is given back there (`Ledger.closed`)."""
         self.slots = slots
         """Of the horizon, from now on."""
         self.falling = falling
@@ -31,7 +42,8 @@ class Room:
         falling = ledger.last_start <= ledger.start < ledger.end
         last = 1 if falling else max(0, ledger.last_end - ledger.start)
         slots = ledger.end - ledger.start
-        return cls(ledger.inventory, now=ledger.start, slots=slots, used=ledger.used[:last], falling=falling)
+        used, closed = ledger.used[:last], ledger.closed
+        return cls(ledger.inventory, now=ledger.start, slots=slots, used=used, falling=falling, closed=closed)
 
     @property
     def idle(self) -> list[int]:
@@ -47,6 +59,10 @@ class Room:
         least: Ints = self.inventory.capacity - self._peak[min(slots, len(self._peak)) - 1]
         return least
 
+    def is_closed_to(self, hold: Hold) -> bool:
+        """Whether a part of these machines, once given back, could not be had again: their server is closed."""
+        return any(p.end > max(self.now, self.closed.get(p.server, p.end)) for p in hold.placements)
+
     def take(self, hold: Hold) -> None:
         """Use machines, from now on."""
         self._add(hold, 1)
@@ -58,7 +74,11 @@ class Room:
     def _add(self, hold: Hold, sign: int) -> None:
         self._idle = None
         if self.falling:
-            self._used[0] += sign * hold.units(self.inventory, self.now)
+            units = hold.units(self.inventory, self.now)
+            if self.closed:
+                units = units.copy()
+                units[[s for s, slot in self.closed.items() if slot <= self.now]] = 0
+            self._used[0] += sign * units
             return
         placements = hold.since(self.now)
         longest = max((p.end - self.now for p in placements), default=0)
@@ -68,6 +88,7 @@ class Room:
             self._peak = np.pad(self._peak, more, mode="edge") if len(self._peak) else np.zeros_like(self._used)
         for p in placements:
             demand = np.array(p.machine(self.inventory).demand, dtype=np.int64)
-            self._used[p.start - self.now : p.end - self.now, p.server] += sign * p.count * demand
+            last = min(p.end, max(self.closed.get(p.server, p.end), p.start))
+            self._used[p.start - self.now : last - self.now, p.server] += sign * p.count * demand
         for server in {p.server for p in placements}:
             self._peak[:, server] = np.maximum.accumulate(self._used[:, server])

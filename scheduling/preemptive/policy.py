@@ -103,6 +103,9 @@ class Preemptive:
             return ()
         return _moves(book.jobs, self._dispatch(waiting, queues))
 
+    def keep_promise(self, job: Job, book: Book) -> None:
+        """Nothing is promised here."""
+
     def prices(self, book: Book) -> Floats:
         """Congestion of each server's workers, T x S x R: what a slot's delay of all chunks waiting there costs.
 

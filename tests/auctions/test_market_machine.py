@@ -19,9 +19,12 @@ from auctions import book, certificates, lane
 from auctions.audit import audit_market
 from auctions.errors import WrongState
 from auctions.jobs import cancel_job, fail_job, withdraw_bid
+from auctions.lock import moment_of
 from auctions.models import Bid, DecisionRecord, Market
 from auctions.offers import policy_in_force
 from auctions.policies import change_policy
+from auctions.refunds import Refund
+from auctions.servers import drain_server, lose_server, restore_server
 from auctions.slots import pass_slots
 from auctions.submission import quote, submit_bid
 from cluster.guards import ChangeRefused, checked_change
@@ -125,7 +128,7 @@ class MarketMachine(RuleBasedStateMachine):
             elif deed == "cancel":
                 cancel_job(bid)
             else:
-                fail_job(bid, "a disk broke")
+                fail_job(bid, "a disk broke", refund=data.draw(st.sampled_from(Refund)))
         except WrongState:
             assert Bid.objects.get(pk=bid.pk).state == bid.state
 
@@ -159,6 +162,21 @@ class MarketMachine(RuleBasedStateMachine):
             change_policy(self.market, name=name, parameters=parameters, by=None)
             return
         assert going.exists()
+
+    @rule(data=st.data(), deed=st.sampled_from(["lost", "drain", "return", "return"]), slots=st.integers(0, 4))
+    def take_a_server_out_of_service(self, data: st.DataObject, deed: str, slots: int) -> None:
+        """An operator says that a server is lost, or drained with or without a deadline, or returns it."""
+        server = data.draw(st.sampled_from(list(Server.objects.filter(cluster=self.market.cluster))))
+        if deed == "lost":
+            lose_server(server, why="a fan broke", by=None)
+        elif deed == "return":
+            restore_server(server, why="", by=None)
+        else:
+            pass_slots(self.market.pk)
+            self.market.refresh_from_db()
+            first = moment_of(self.market).now + data.draw(st.integers(0, 2))
+            with suppress(WrongState):
+                drain_server(server, from_slot=first, deadline=first + slots if slots else None, why="", by=None)
 
     @rule(amount=st.integers(0, 4), data=st.data())
     def change_capacity(self, amount: int, data: st.DataObject) -> None:

@@ -12,7 +12,7 @@ from scheduling.decision import Decision, Move
 from scheduling.errors import OverCapacity
 from scheduling.inventory import Inventory, MachineType
 from scheduling.ledger import Ledger
-from scheduling.policy import Book, Cause, Objective, Terms
+from scheduling.policy import Book, Cause, Job, Objective, Terms
 from scheduling.running_book import RunningBook
 from scheduling.schedule import Placement, Role, Schedule
 from scheduling.simulation import Simulation, simulate
@@ -73,6 +73,9 @@ class LastComeFirst:
             return ()
         last = book.jobs[-1].bid
         return (Move(last.id, alone(book.now, last.work)),)
+
+    def keep_promise(self, job: Job, book: Book) -> None:
+        return None
 
     def prices(self, book: Book) -> Floats:
         return np.zeros(book.ledger.used.shape)

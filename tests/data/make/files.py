@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 
-from tests.data.make import counterexamples, dps, oasis, weighted
+from tests.data.make import counterexamples, dps, oasis
 
 MAKERS: dict[str, Callable[[], str]] = {
     **dps.MAKERS,
     **oasis.MAKERS,
     **counterexamples.MAKERS,
-    **weighted.MAKERS,
 }
 """The text of each file, by its path in `tests/data`."""
