@@ -14,6 +14,7 @@ from auctions.lock import moment_of
 from auctions.models import Bid, Market, Preemption, QueuedChunks, Segment, Tenure
 from auctions.queue_rows import joined, taken
 from cluster.models import Server, ServerKind
+from cluster.operators import is_operator
 from scheduling.arrays import Ints
 from scheduling.preemptive.crew import TICKS
 from scheduling.preemptive.record import Ran
@@ -146,8 +147,9 @@ def tenures(market: Market, *, start: int, end: int) -> tuple[Stretch, ...]:
 def displacements(bid: Bid, viewer: User) -> tuple[Displacement, ...]:
     """When workers left chunks of the bid in the middle for others', in order of time; only operators see whose."""
     rows = Preemption.objects.filter(queued__bid=bid).order_by("at", "pk")
+    sees_all = is_operator(viewer)
     columns = ("at", "by__bid__sequence", "by__bid__owner_id", "queued__server__name", "queued__worker")
     return tuple(
-        Displacement(at / TICKS, by if viewer.is_staff or owner == viewer.pk else None, server, worker)
+        Displacement(at / TICKS, by if sees_all or owner == viewer.pk else None, server, worker)
         for at, by, owner, server, worker in rows.values_list(*columns)
     )

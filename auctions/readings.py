@@ -28,6 +28,7 @@ from auctions.models import (
 )
 from auctions.reading_types import Bar, Bools, BoundReading, Flow, Machines, Prices, Summary, Utilisation, Welfare
 from cluster.models import MachineRole, MachineType, Server
+from cluster.operators import is_operator
 from scheduling.arrays import Floats, Ints
 from scheduling.policy import Objective
 from scheduling.registry import POLICIES
@@ -282,7 +283,7 @@ def bars(market: Market, *, start: int, end: int, viewer: User | None) -> tuple[
             "end",
         )
     )
-    sees_all = bool(getattr(viewer, "is_staff", False))
+    sees_all = viewer is not None and is_operator(viewer)
     viewer_id = None if viewer is None else viewer.pk
     found = [*rows, *_queued_bars(market, start=start, end=end)]
     return tuple(

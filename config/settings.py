@@ -42,7 +42,7 @@ if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     }
 
 INSTALLED_APPS = [
-    "django.contrib.admin",
+    "cluster.apps.OperatorAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.humanize",
@@ -54,7 +54,7 @@ INSTALLED_APPS = [
     "rest_framework.authtoken",
     "drf_spectacular",
     "drf_spectacular_sidecar",
-    "cluster",
+    "cluster.apps.ClusterConfig",
     "auctions",
     "studies",
     "frontend",

@@ -12,8 +12,6 @@ handler403 = "auctions.api.problems.handler403"
 handler404 = "auctions.api.problems.handler404"
 handler500 = "auctions.api.problems.handler500"
 
-admin.site.site_header = admin.site.site_title = "Shadowprice: administration"
-
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("admin/", admin.site.urls),

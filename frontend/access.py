@@ -6,6 +6,7 @@ from django.http import Http404, HttpRequest
 from django.shortcuts import get_object_or_404
 
 from auctions.models import Bid, Market
+from cluster.operators import is_operator
 from frontend.figures.timeline import TimeLine
 
 
@@ -25,7 +26,7 @@ def market_named(name: str) -> Market:
 def visible_bids(market: Market, viewer: User) -> QuerySet[Bid]:
     """An operator's bids are all of the market's, anyone else's their own."""
     bids = Bid.objects.filter(market=market).select_related("owner")
-    return bids if viewer.is_staff else bids.filter(owner=viewer)
+    return bids if is_operator(viewer) else bids.filter(owner=viewer)
 
 
 def timeline_of(market: Market) -> TimeLine:

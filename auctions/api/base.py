@@ -11,6 +11,7 @@ from auctions.api.problems import BodyTooLarge
 from auctions.markets import market_of
 from auctions.models import Bid, Market
 from cluster.models import Cluster
+from cluster.operators import is_operator
 
 LARGEST_KEY = 2**63 - 1
 
@@ -50,7 +51,7 @@ def market_named(name: str) -> Market:
 def bid_of(request: Request, market: Market, sequence: int) -> Bid:
     """The bid, if its owner or an operator asks; else it is not there."""
     bids = Bid.objects.filter(market=market, sequence=min(sequence, LARGEST_KEY)).select_related("owner", "market")
-    if not request.user.is_staff:
+    if not is_operator(request.user):
         bids = bids.filter(owner=request.user.pk)
     bid = bids.first()
     if bid is None:

@@ -46,6 +46,7 @@ from auctions.api.serializers import (
 from auctions.jobs import cancel_job, withdraw_bid
 from auctions.models import Bid, BidState
 from cluster.models import Cluster
+from cluster.operators import is_operator
 from scheduling.fields import check_object
 
 FIRST_PAUSE_S: Final = 0.01
@@ -113,7 +114,7 @@ class Bids(ApiView):
         """Your bids, or all of them for an operator, newest first."""
         market = market_named(cluster)
         bids = Bid.objects.filter(market=market).select_related("owner")
-        if not request.user.is_staff:
+        if not is_operator(request.user):
             bids = bids.filter(owner=request.user.pk)
         pages = BidPages()
         page = pages.paginate_queryset(filtered(request, bids), request, view=self) or []

@@ -12,6 +12,7 @@ from rest_framework.request import Request
 
 from auctions.api.problems import refuse
 from auctions.models import ADMITTED, Bid, BidState
+from cluster.operators import is_operator
 
 LARGEST_SLOT: Final = 10**9
 _SLOT: Final = re.compile(r"-?[0-9]{1,10}")
@@ -66,7 +67,7 @@ def filtered(request: Request, bids: "QuerySet[Bid]") -> "QuerySet[Bid]":
     known_parameters(request, *BidFilter.base_filters, "cursor", "page_size", repeatable=("state",))
     for name in ("from_slot", "before_slot"):
         slot_number(request, name)
-    if "owner" in request.query_params and not request.user.is_staff:
+    if "owner" in request.query_params and not is_operator(request.user):
         raise refuse("owner", "only operators may filter by owner")
     chosen = BidFilter(request.query_params, queryset=bids, request=request)
     if not chosen.is_valid():

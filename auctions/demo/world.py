@@ -50,16 +50,14 @@ def forget(var: Path, database: Path) -> None:
 
 
 def people(known: dict[str, str]) -> None:
-    """The three users, with their passwords; the operator runs the admin."""
+    """The three users, with their passwords; the operator is in the group that operates."""
     group = ensure_operator_group()
     for name in LOGINS:
         user, _ = User.objects.get_or_create(username=name)
         if not user.check_password(known[name]):
             user.set_password(known[name])
-        user.is_staff = name == "operator"
         user.save()
-        if user.is_staff:
-            user.groups.add(group)
+    User.objects.get(username="operator").groups.add(group)
 
 
 def market_of(scenario: Scenario, *, seed: int) -> Market:

@@ -3,8 +3,10 @@
 import re
 
 from django import template
+from django.contrib.auth.models import AnonymousUser, User
 
 from auctions.models import Bid, BidState
+from cluster import operators
 from frontend.figures.timeline import TimeLine
 from frontend.states import HINDSIGHT_LOOKS, LOOKS, PLAN_LOOKS, RUN_LOOKS, Look, look_of
 from scheduling.registry import POLICIES
@@ -12,6 +14,12 @@ from studies.models import Hindsight, Plan
 from studies.work.rows import WorkState
 
 register = template.Library()
+
+
+@register.filter
+def is_operator(user: User | AnonymousUser) -> bool:
+    """Whether a page may show what is for operators."""
+    return operators.is_operator(user)
 
 
 @register.filter

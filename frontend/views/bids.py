@@ -17,6 +17,7 @@ from auctions.jobs import cancel_job, withdraw_bid
 from auctions.lock import moment_of
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Market
 from auctions.offers import policy_in_force
+from cluster.operators import is_operator
 from frontend import plans, queues
 from frontend.access import market_named, timeline_of, viewer_of, visible_bids
 from frontend.figures import gantt
@@ -41,7 +42,7 @@ def bid_list(request: HttpRequest, name: str) -> HttpResponse:
     market, viewer = market_named(name), viewer_of(request)
     everything = visible_bids(market, viewer)
     state, text = request.GET.get("state", ""), request.GET.get("label", "").strip()
-    mine = viewer.is_staff and "mine" in request.GET
+    mine = is_operator(viewer) and "mine" in request.GET
     found = everything.order_by("-sequence")
     if state in BidState.values:
         found = found.filter(state=state)

@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from auctions.errors import AuctionError
 from auctions.hindsight.comparison import SIDES
 from auctions.models import Market, PolicyVersion
+from cluster.operators import is_operator
 from frontend.access import market_named, timeline_of, viewer_of
 from frontend.figures import hindsight as sums_of
 from frontend.figures.base import Table
@@ -186,7 +187,7 @@ def _do(request: HttpRequest, name: str, number: int, act: Callable[[Hindsight],
 
 def _market(request: HttpRequest, name: str) -> Market:
     """The market, for an operator; for anyone else there is nothing here."""
-    if not viewer_of(request).is_staff:
+    if not is_operator(viewer_of(request)):
         raise Http404
     return market_named(name)
 

@@ -8,6 +8,7 @@ from django.utils.cache import patch_cache_control
 
 from auctions.lock import moment_of
 from auctions.models import Certificate, Market, Quotients
+from cluster.operators import is_operator
 from frontend.access import viewer_of
 
 
@@ -17,7 +18,7 @@ def tag_of(request: HttpRequest, market: Market) -> str:
     measured = Quotients.objects.filter(market=market).values_list("computed_at", flat=True).first()
     viewer = viewer_of(request)
     of_market = (market.version, certificate, measured, moment_of(market).now)
-    parts = (*of_market, viewer.pk, viewer.is_staff, request.get_full_path())
+    parts = (*of_market, viewer.pk, is_operator(viewer), request.get_full_path())
     return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'
 
 

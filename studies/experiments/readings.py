@@ -4,32 +4,28 @@ import hashlib
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
-from django.db.models import Count, Max, Q, QuerySet, Sum
+from django.contrib.auth.models import User
+from django.db.models import Count, Max, QuerySet, Sum
 
+from cluster.operators import is_operator
 from scheduling.arrays import Json
 from scheduling.decision import canonical
 from studies.experiments.metrics import METRICS, Interval, Ran, interval
 from studies.models import Experiment, Run, Trace
 from studies.work.rows import Stage, WorkState
 
-Viewer = User | AbstractBaseUser | AnonymousUser
-COUNTS: Final = {state.value: Count("runs", filter=Q(runs__state=state)) for state in WorkState}
-"""Of the runs in each state, as annotations."""
 
-
-def visible_traces(viewer: Viewer) -> "QuerySet[Trace]":
+def visible_traces(viewer: User) -> "QuerySet[Trace]":
     """An operator's traces are all, anyone else's their own; without their texts and throughputs."""
     traces = Trace.objects.select_related("owner").defer("text", "throughputs")
-    return traces if getattr(viewer, "is_staff", False) else traces.filter(owner=viewer.pk)
+    return traces if is_operator(viewer) else traces.filter(owner=viewer.pk)
 
 
-def visible_experiments(viewer: Viewer) -> "QuerySet[Experiment]":
+def visible_experiments(viewer: User) -> "QuerySet[Experiment]":
     """An operator's experiments are all, anyone else's their own."""
     experiments = Experiment.objects.select_related("owner", "again_of")
-    return experiments if getattr(viewer, "is_staff", False) else experiments.filter(owner=viewer.pk)
+    return experiments if is_operator(viewer) else experiments.filter(owner=viewer.pk)
 
 
 @dataclass(frozen=True)

@@ -3,21 +3,22 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
 from auctions.hindsight.comparison import SIDES, Row
 from auctions.models import Market
+from cluster.operators import is_operator
 from scheduling.arrays import Json
 from studies.models import Hindsight
 
 COLUMNS = ("admitted", "state", "start", "completion", "payment", "worth", "payoff", "reason")
 
 
-def visible(viewer: User | AbstractBaseUser | AnonymousUser, market: Market) -> "QuerySet[Hindsight]":
+def visible(viewer: User, market: Market) -> "QuerySet[Hindsight]":
     """A market's, for an operator; none for anyone else."""
     found = Hindsight.objects.filter(market=market).select_related("owner", "market__cluster")
-    return found if getattr(viewer, "is_staff", False) else found.none()
+    return found if is_operator(viewer) else found.none()
 
 
 def rows_of(hindsight: Hindsight, *, changed: bool = False) -> list[Row]:

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
-from django.contrib.auth.models import AbstractBaseUser, AnonymousUser, User
+from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
+from cluster.operators import is_operator
 from scheduling.arrays import Json
 from studies.models import Plan
 
@@ -14,10 +15,10 @@ LARGE = ("instance", "steps", "result")
 """Columns that lists do without."""
 
 
-def visible_plans(viewer: User | AbstractBaseUser | AnonymousUser) -> "QuerySet[Plan]":
+def visible_plans(viewer: User) -> "QuerySet[Plan]":
     """An operator's plans are all, anyone else's their own."""
     plans = Plan.objects.select_related("owner", "cluster")
-    return plans if getattr(viewer, "is_staff", False) else plans.filter(owner=viewer.pk)
+    return plans if is_operator(viewer) else plans.filter(owner=viewer.pk)
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from cluster.demo import two_pools_document
 from cluster.documents import import_cluster
 from scheduling.dps import Dps
 from scheduling.registry import POLICIES
-from tests.auctions.worlds import body, make_cluster, make_user, submit
+from tests.auctions.worlds import body, make_cluster, make_operator, submit
 
 
 @pytest.fixture
 def operator(client: Client, db: None) -> Client:
     """A superuser, logged in."""
-    client.force_login(make_user("olga", is_staff=True, is_superuser=True))
+    client.force_login(make_operator())
     return client
 
 

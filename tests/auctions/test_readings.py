@@ -10,7 +10,7 @@ from auctions import certificates, lane, readings
 from auctions.jobs import cancel_job
 from auctions.models import Bid, BidState, Certificate, Market
 from auctions.slots import pass_slots
-from tests.auctions.worlds import make_user, set_time, submit
+from tests.auctions.worlds import make_operator, make_user, set_time, submit
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_the_welfare_series_ends_where_the_summary_stands(busy: Market) -> None:
 def test_bars_name_only_the_viewers_own_jobs(busy: Market, alice: User) -> None:
     mine = readings.bars(busy, start=0, end=1000, viewer=alice)
     others = readings.bars(busy, start=0, end=1000, viewer=make_user("charlie"))
-    operator = readings.bars(busy, start=0, end=1000, viewer=make_user("olga", is_staff=True))
+    operator = readings.bars(busy, start=0, end=1000, viewer=make_operator())
     assert len(mine) == len(others) == len(operator) > 0
     assert all(bar.mine and bar.sequence is not None for bar in mine)
     assert all(not bar.mine and bar.sequence is None and bar.label == "" for bar in others)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
 from auctions.markets import open_market
@@ -22,6 +22,7 @@ from cluster.models import (
     ServerKind,
     StepTime,
 )
+from cluster.operators import OPERATORS
 
 SLOT_S = 100
 
@@ -77,6 +78,13 @@ def make_market(cluster: Cluster | None = None, **parameters: Any) -> Market:
 def make_user(name: str = "alice", **fields: Any) -> User:
     """A user, who cannot log in by password."""
     return User.objects.create(username=name, **fields)
+
+
+def make_operator(name: str = "olga") -> User:
+    """A member of the group of operators; without staff status, which nothing asks for."""
+    user = make_user(name)
+    user.groups.add(Group.objects.get(name=OPERATORS))
+    return user
 
 
 def body(value: float = 100.0, *, epochs: int = 1, **changes: Any) -> dict[str, Any]:

@@ -14,17 +14,15 @@ from cluster import guards
 from cluster.demo import edge_cloud_document
 from cluster.documents import document_text, export_cluster, import_cluster
 from cluster.models import Capacity, Cluster, Demand, MachineType, Resource, Server
-from cluster.operators import ensure_operator_group
 from scheduling.inventory import Inventory
+from tests.auctions.worlds import make_operator
 
 pytestmark = pytest.mark.django_db
 
 
 @pytest.fixture
 def operator(client: Client) -> Client:
-    user = User.objects.create(username="olga", is_staff=True)
-    user.groups.add(ensure_operator_group())
-    client.force_login(user)
+    client.force_login(make_operator())
     return client
 
 
@@ -267,7 +265,8 @@ def test_a_wrong_document_is_a_form_error(operator: Client, content: bytes, word
 
 def test_strangers_do_not_enter(client: Client, lab: Cluster) -> None:
     client.force_login(User.objects.create(username="bob", is_staff=True))
-    assert client.get(url("cluster", "import")).status_code == 403
-    assert client.get(url("server", "changelist")).status_code == 403
-    assert client.post(url("server", "delete", lab.servers.all()[0].pk), {"post": "yes"}).status_code == 403
+    assert client.get(url("cluster", "import"), follow=True).status_code == 403
+    assert client.get(url("server", "changelist"), follow=True).status_code == 403
+    deletion = client.post(url("server", "delete", lab.servers.all()[0].pk), {"post": "yes"}, follow=True)
+    assert deletion.status_code == 403
     assert Capacity.objects.count() == 6

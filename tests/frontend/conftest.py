@@ -6,7 +6,7 @@ from django.test import Client
 
 from auctions import book
 from auctions.models import Market
-from tests.auctions.worlds import make_market, make_user
+from tests.auctions.worlds import make_market, make_operator, make_user
 
 
 @pytest.fixture(autouse=True)
@@ -40,5 +40,5 @@ def as_bob(db: None) -> Client:
 @pytest.fixture
 def as_operator(db: None) -> Client:
     client = Client()
-    client.force_login(make_user("olga", is_staff=True))
+    client.force_login(make_operator())
     return client

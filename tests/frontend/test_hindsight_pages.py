@@ -19,7 +19,7 @@ from studies.hindsight.asking import Question, ask
 from studies.hindsight.computing import compute_next
 from studies.models import Hindsight
 from studies.work.rows import WorkState
-from tests.auctions.worlds import make_user, submit
+from tests.auctions.worlds import make_operator, submit
 
 PARTS = ("", "part", "version", "sums.json", "bids.csv", "bids.json")
 BASE = "/markets/lab/hindsights/"
@@ -37,7 +37,7 @@ def decided(market: Market, alice: User) -> Market:
 
 @pytest.fixture
 def done(decided: Market) -> Hindsight:
-    found = ask(make_user("oscar", is_staff=True), decided, Question(make_policy("fifo", {})))
+    found = ask(make_operator("oscar"), decided, Question(make_policy("fifo", {})))
     assert compute_next()
     found.refresh_from_db()
     return found
@@ -134,7 +134,7 @@ def test_rows_are_filtered_in_the_address_and_downloads_follow(done: Hindsight, 
 
 
 def test_one_that_waits_is_cancelled_and_deleted(decided: Market, as_operator: Client) -> None:
-    found = ask(make_user("oscar", is_staff=True), decided, Question(make_policy("fifo", {})))
+    found = ask(make_operator("oscar"), decided, Question(make_policy("fifo", {})))
     path = f"{BASE}{found.pk}/"
     assert as_operator.get(f"{path}bids.csv").status_code == 404
     assert as_operator.post(f"{path}cancel/").status_code == 302
@@ -185,7 +185,7 @@ def test_where_nobody_pays_the_curve_is_of_time_against_weight(market: Market, a
 
 
 def test_the_admins_preview_leads_to_the_form_filled_in(decided: Market, client: Client) -> None:
-    client.force_login(make_user("root", is_staff=True, is_superuser=True))
+    client.force_login(make_operator("root"))
     address = f"/admin/auctions/market/{decided.pk}/policy/?policy=fifo"
     page = client.post(address, {**as_offered(client.get(address)), "preview": "1"})
     more = page.context["more"]

@@ -22,6 +22,7 @@ from auctions.api.headers import idempotency_key
 from auctions.api.problems import refuse
 from auctions.hindsight.single import alternatives
 from auctions.models import Market
+from cluster.operators import is_operator
 from cluster.spreadsheets import inert
 from scheduling.fields import check_object
 from studies.hindsight import readings
@@ -222,7 +223,7 @@ class BidAlternatives(ApiView):
 def _market(request: Request, cluster: str) -> Market:
     """The market, for an operator."""
     market = market_named(cluster)
-    if not request.user.is_staff:
+    if not is_operator(request.user):
         raise PermissionDenied("Hindsights show everybody's bids: they are for operators.")
     return market
 

@@ -11,7 +11,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from auctions.models import Market
-from tests.auctions.worlds import make_user
+from tests.auctions.worlds import make_operator
 from tests.rest import charlie, client_of, nobody_asked_before
 
 __all__ = ["charlie", "client_of", "nobody_asked_before"]  # fixtures of all who speak REST
@@ -48,4 +48,4 @@ def api(client_of: Callable[[User], APIClient], alice: User, market: Market) -> 
 @pytest.fixture
 def olga(client_of: Callable[[User], APIClient], db: None) -> APIClient:
     """The operator's client."""
-    return client_of(make_user("olga", is_staff=True))
+    return client_of(make_operator())

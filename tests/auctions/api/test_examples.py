@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Group, User
 from rest_framework.test import APIClient
 
 from auctions import lane
@@ -11,6 +11,7 @@ from auctions.api.examples import TOKEN
 from auctions.demo.scenarios import DPS, WEIGHTED
 from auctions.demo.world import market_of
 from auctions.models import Market
+from cluster.operators import OPERATORS
 from studies.plans.api.examples import TINY
 from studies.plans.asking import ask
 from studies.plans.wish import Wish
@@ -20,7 +21,8 @@ from tests.studies.plans.here import compute_here
 
 @pytest.fixture
 def demo(db: None) -> Market:
-    User.objects.create_user(TOKEN["username"], password=TOKEN["password"], is_staff=True)
+    user = User.objects.create_user(TOKEN["username"], password=TOKEN["password"])
+    user.groups.add(Group.objects.get(name=OPERATORS))
     market_of(WEIGHTED, seed=7)
     return market_of(DPS, seed=7)
 

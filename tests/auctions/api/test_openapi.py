@@ -36,7 +36,7 @@ from studies.plans.api.examples import CSV, DESCRIBED, TINY
 from studies.plans.asking import ask
 from studies.plans.wish import Wish
 from studies.traces.upload import keep
-from tests.auctions.worlds import body, make_user, submit
+from tests.auctions.worlds import body, make_operator, submit
 from tests.studies.experiments.here import compute_here as compute_runs_here
 from tests.studies.plans.here import compute_here
 
@@ -228,7 +228,7 @@ def test_the_document_is_valid_and_raises_no_warning(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("who", ["operator", "bidder"])
 def test_what_is_often_right_is_answered_as_documented(document: Any, alice: User, who: str) -> None:
-    headers = headers_of(alice if who == "bidder" else make_user("olga", is_staff=True))
+    headers = headers_of(alice if who == "bidder" else make_operator())
     seen = asked(knowing(document), headers, examples=60, mode=GenerationMode.POSITIVE, checks=ALWAYS)
     few = {name: counts for name, counts in seen.items() if sum(counts[code] for code in (200, 201, 202)) < AT_LEAST}
     closed = {name for name in seen if name.startswith("hindsights")} if who == "bidder" else set()

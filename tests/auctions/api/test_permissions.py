@@ -23,7 +23,7 @@ from studies.plans.asking import ask
 from studies.plans.wish import Wish
 from studies.traces.upload import keep
 from tests.auctions.api.conftest import operations
-from tests.auctions.worlds import body, make_user, submit
+from tests.auctions.worlds import body, make_operator, make_user, submit
 from tests.studies.plans.here import compute_here
 
 ACTORS = ("alice", "olga", "charlie", "anonymous")
@@ -107,7 +107,7 @@ ROWS = (Bid.objects, Plan.objects, Trace.objects, Experiment.objects, Run.object
 @pytest.fixture
 def clients(client_of: Callable[[User], APIClient], alice: User) -> dict[str, APIClient]:
     """A client for every actor."""
-    users = {"alice": alice, "olga": make_user("olga", is_staff=True), "charlie": make_user("charlie")}
+    users = {"alice": alice, "olga": make_operator(), "charlie": make_user("charlie")}
     return {**{name: client_of(user) for name, user in users.items()}, "anonymous": APIClient()}
 
 

@@ -15,7 +15,7 @@ from auctions.models import Market, PolicyVersion
 from auctions.submission import submit_bid
 from scheduling.dps import Dps
 from scheduling.registry import make_policy
-from tests.auctions.worlds import make_cluster, make_user, submit
+from tests.auctions.worlds import make_cluster, make_operator, submit
 
 FIFO = make_policy("fifo", {})
 
@@ -63,7 +63,7 @@ def test_it_starts_from_plans_that_were_no_promises(alice: User) -> None:
 
 
 def test_an_operator_sees_it_before_the_change_is_saved(client: Client, busy: Market) -> None:
-    client.force_login(make_user("olga", is_staff=True, is_superuser=True))
+    client.force_login(make_operator())
     address = f"/admin/auctions/market/{busy.pk}/policy/?policy=fifo"
     form = client.get(address).context["form"]
     sent = {field.html_name: form.fields[field.html_name].prepare_value(field.value()) for field in form}

@@ -9,7 +9,7 @@ from rest_framework.test import APIClient
 
 from auctions import book, lane
 from auctions.models import Market
-from tests.auctions.worlds import make_market, make_user, submit
+from tests.auctions.worlds import make_market, make_operator, make_user, submit
 
 URL = "/api/v1/clusters/lab/hindsights"
 
@@ -26,7 +26,7 @@ def _fresh() -> Iterator[None]:
 @pytest.fixture
 def olga(db: None) -> User:
     """An operator."""
-    return make_user("olga", is_staff=True)
+    return make_operator()
 
 
 @pytest.fixture

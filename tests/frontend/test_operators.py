@@ -1,0 +1,149 @@
+"""One rule says who is an operator, for REST, pages, studies and the admin alike."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import AnonymousUser, User
+from django.test import Client
+
+from auctions import lane, readings
+from auctions.models import Bid, BidState, Market
+from auctions.queue_readings import displacements
+from cluster.operators import is_operator
+from studies.models import Plan
+from studies.plans.api.examples import TINY
+from studies.plans.asking import ask
+from studies.plans.wish import Wish
+from studies.work.rows import WorkState
+from tests.auctions.worlds import make_operator, make_user, submit
+
+PEOPLE = ("alice", "bob", "anonymous", "olga", "sam", "root")
+"""The owner, another bidder, a visitor, a member of the group, staff outside it, a superuser who is not staff."""
+OPERATING = ("olga", "root")
+API = "/api/v1/clusters/lab"
+PAGES = "/markets/lab"
+JSON: Any = {"content_type": "application/json"}
+Deed = Callable[[Client, Bid, Plan], Any]
+
+DEEDS: dict[str, tuple[Deed, tuple[int, int, int, int, int, int]]] = {
+    "read a bid by REST": (lambda c, b, p: c.get(f"{API}/bids/1"), (200, 404, 401, 200, 404, 200)),
+    "read a schedule by REST": (lambda c, b, p: c.get(f"{API}/bids/1/schedule"), (200, 404, 401, 200, 404, 200)),
+    "cancel a job by REST": (lambda c, b, p: c.post(f"{API}/bids/1/cancel", **JSON), (200, 404, 401, 200, 404, 200)),
+    "filter bids by owner": (lambda c, b, p: c.get(f"{API}/bids?owner=alice"), (400, 400, 401, 200, 400, 200)),
+    "list hindsights by REST": (lambda c, b, p: c.get(f"{API}/hindsights"), (403, 403, 401, 200, 403, 200)),
+    "ask for a hindsight by REST": (
+        lambda c, b, p: c.post(f"{API}/hindsights", {"policy": "fifo"}, content_type="application/json"),
+        (403, 403, 401, 202, 403, 202),
+    ),
+    "read a plan by REST": (lambda c, b, p: c.get(f"/api/v1/plans/{p.pk}"), (200, 404, 401, 200, 404, 200)),
+    "cancel a plan by REST": (
+        lambda c, b, p: c.post(f"/api/v1/plans/{p.pk}/cancel", **JSON),
+        (200, 404, 401, 200, 404, 200),
+    ),
+    "open a bid's page": (lambda c, b, p: c.get(f"{PAGES}/bids/1/"), (200, 404, 302, 200, 404, 200)),
+    "cancel a job on its page": (lambda c, b, p: c.post(f"{PAGES}/bids/1/cancel/"), (302, 404, 302, 302, 404, 302)),
+    "open a plan's page": (lambda c, b, p: c.get(f"/plans/{p.pk}/"), (200, 404, 302, 200, 404, 200)),
+    "cancel a plan on its page": (lambda c, b, p: c.post(f"/plans/{p.pk}/cancel/"), (302, 404, 302, 302, 404, 302)),
+    "open hindsights": (lambda c, b, p: c.get(f"{PAGES}/hindsights/"), (404, 404, 302, 200, 404, 200)),
+    "open the admin": (lambda c, b, p: c.get("/admin/", follow=True), (403, 403, 200, 200, 403, 200)),
+    "open bids in the admin": (
+        lambda c, b, p: c.get("/admin/auctions/bid/", follow=True),
+        (403, 403, 200, 200, 403, 200),
+    ),
+    "open the policy's page in the admin": (
+        lambda c, b, p: c.get(f"/admin/auctions/market/{b.market_id}/policy/", follow=True),
+        (403, 403, 200, 200, 403, 200),
+    ),
+    "cancel a plan in the admin": (
+        lambda c, b, p: c.post("/admin/studies/plan/", {"action": "cancel", "_selected_action": [p.pk]}, follow=True),
+        (403, 403, 200, 200, 403, 200),
+    ),
+}
+"""What is done to Alice's bid and plan, and what each of the people is answered; 200 to a visitor is the login page."""
+
+
+@pytest.fixture
+def people(alice: User) -> dict[str, User | None]:
+    return {
+        "alice": alice,
+        "bob": make_user("bob"),
+        "anonymous": None,
+        "olga": make_operator("olga"),
+        "sam": make_user("sam", is_staff=True),
+        "root": make_user("root", is_superuser=True),
+    }
+
+
+@pytest.fixture
+def bid(market: Market, alice: User) -> Bid:
+    """A planned job of Alice."""
+    bid = submit(market, alice, label="secret of alice", epochs=2)
+    lane.drain(market.pk)
+    return bid
+
+
+@pytest.fixture
+def plan(alice: User) -> Plan:
+    return ask(alice, Wish.from_json({"instance": TINY, "label": "secret of alice"}))
+
+
+def client_of(user: User | None) -> Client:
+    client = Client()
+    if user is not None:
+        client.force_login(user)
+    return client
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+@pytest.mark.parametrize("name", DEEDS)
+def test_each_person_is_answered_by_the_one_rule(
+    bid: Bid, plan: Plan, people: dict[str, User | None], name: str, person: str
+) -> None:
+    deed, answers = DEEDS[name]
+    answer = deed(client_of(people[person]), bid, plan)
+    assert answer.status_code == answers[PEOPLE.index(person)], answer.content[:300]
+    bid.refresh_from_db()
+    plan.refresh_from_db()
+    may = (person == "alice" and "admin" not in name) or person in OPERATING
+    assert (bid.state == BidState.CANCELLED) == (may and name.startswith("cancel a job"))
+    assert (plan.state == WorkState.CANCELLED) == (may and name.startswith("cancel a plan"))
+    if not may:
+        assert "secret of alice" not in answer.content.decode()
+
+
+@pytest.mark.parametrize("person", PEOPLE)
+def test_pages_offer_the_admin_and_everybodys_rows_to_operators_alone(
+    market: Market, bid: Bid, plan: Plan, people: dict[str, User | None], person: str
+) -> None:
+    user = people[person]
+    client = client_of(user)
+    operates = person in OPERATING
+    assert is_operator(AnonymousUser() if user is None else user) == operates
+    if user is None:
+        return
+    page = client.get(f"{PAGES}/").text
+    assert ('href="/admin/"' in page) == (f'href="{PAGES}/hindsights/"' in page) == operates
+    sees = operates or person == "alice"
+    assert ("secret of alice" in client.get(f"{PAGES}/bids/").text) == sees
+    assert ("secret of alice" in client.get("/plans/").text) == sees
+    bars = readings.bars(market, start=0, end=100, viewer=user)
+    assert bars
+    assert all((bar.sequence == bid.sequence) == (bar.label == "secret of alice") == sees for bar in bars)
+    assert displacements(bid, user) == ()
+
+
+def test_whoever_leaves_the_group_is_no_operator_from_then_on(market: Market, bid: Bid) -> None:
+    olga = make_operator()
+    client = client_of(olga)
+    assert client.get(f"{API}/bids/1").status_code == 200
+    olga.groups.clear()
+    assert client.get(f"{API}/bids/1").status_code == 404
+    assert client.get("/admin/", follow=True).status_code == 403
+
+
+def test_an_operator_who_is_not_active_is_none(market: Market) -> None:
+    for user in (make_operator(), make_user("root", is_superuser=True)):
+        assert is_operator(user)
+        user.is_active = False
+        assert not is_operator(user)
