@@ -45,8 +45,8 @@ def pytest_configure() -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say in one line whether the larger collection of test data was there, and how many tests it added."""
-    reports = (report for found in terminalreporter.stats.values() for report in found)
-    marked = {report.nodeid for report in reports if collection.MARKER in getattr(report, "keywords", ())}
+    reports = (row for rows in terminalreporter.stats.values() for row in rows if isinstance(row, pytest.TestReport))
+    marked = {report.nodeid for report in reports if collection.MARKER in report.keywords}
     terminalreporter.write_line(collection.summary(len(marked)))
 
 

@@ -10,11 +10,12 @@ import pytest
 from tests.collection import ROOT, VARIABLE, files, larger, own_files
 
 FILE = "tests/architecture/test_collection.py"
+TEST = "test_a_collection_says_what_it_is"
 
 
-def run(collection: Path | str) -> subprocess.CompletedProcess[str]:
+def run(collection: Path | str, *options: str) -> subprocess.CompletedProcess[str]:
     """Run one test of this file on two workers, with this as the larger collection."""
-    command = [sys.executable, "-m", "pytest", "-n", "2", f"{FILE}::test_a_collection_says_what_it_is"]
+    command = [sys.executable, "-m", "pytest", "-n", "2", f"{FILE}::{TEST}", *options]
     env = os.environ | {VARIABLE: str(collection)}
     return subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, check=False)
 
@@ -60,9 +61,10 @@ def test_the_end_of_a_run_says_once_that_there_was_no_larger_collection() -> Non
 def test_the_end_of_a_run_counts_the_tests_on_the_larger_collection(tmp_path: Path) -> None:
     (tmp_path / "cases").mkdir()
     (tmp_path / "README.md").write_text("# More\n")
-    done = run(tmp_path)
-    assert done.stdout.count(f"the larger collection in {tmp_path} (tests added: 1)") == 1
-    assert done.returncode == 0
+    for options, added in (((), 1), (("--deselect", f"{FILE}::{TEST}[collection-README]"), 0)):
+        done = run(tmp_path, *options)
+        assert done.stdout.count(f"the larger collection in {tmp_path} (tests added: {added})") == 1
+        assert done.returncode == 0
 
 
 def test_the_same_test_fails_on_a_file_of_the_larger_collection(tmp_path: Path) -> None:

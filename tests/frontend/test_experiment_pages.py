@@ -18,9 +18,9 @@ from studies.experiments.metrics import METRICS
 from studies.models import Experiment, Trace
 from studies.work.rows import WorkState
 from studies.workloads.generators import GENERATORS
-from tests import traces
 from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
 from tests.studies.experiments.here import compute_here
+from tests.traces import Traces
 
 
 def ticked(name: str) -> dict[str, str]:
@@ -191,15 +191,15 @@ def test_a_trace_is_uploaded_looked_at_and_deleted(as_alice: Client) -> None:
     assert "is deleted" in as_alice.post(f"/traces/{trace.pk}/delete/", follow=True).text
 
 
-def test_gavels_throughputs_are_uploaded_with_its_trace(as_alice: Client) -> None:
+def test_gavels_throughputs_are_uploaded_with_its_trace(as_alice: Client, traces: Traces) -> None:
     def files(table: bytes) -> dict[str, SimpleUploadedFile]:
-        lines = traces.gavel("artifact_evaluation").read_bytes()
+        lines = traces.gavel_few.read_bytes()
         return {"file": SimpleUploadedFile("few.trace", lines), "throughputs": SimpleUploadedFile("t.json", table)}
 
     wrong = as_alice.post("/traces/", files(b"[]"))
     assert (wrong.status_code, wrong.context["form"].errors) == (422, {"throughputs": ["expected an object"]})
     assert as_alice.post("/traces/", files(b"\xff")).context["form"].errors == {"throughputs": ["not UTF-8 in line 1"]}
-    assert "k80, p100, v100" in as_alice.post("/traces/", files(traces.THROUGHPUTS.read_bytes()), follow=True).text
+    assert "k80, p100, v100" in as_alice.post("/traces/", files(traces.throughputs.read_bytes()), follow=True).text
     workload, trace = {"jobs": "3", "gpus": "8", "setting": ""}, Trace.objects.get()
     refused = sent(as_alice, workload=f"trace-{trace.pk}", reference="a100", **workload)
     assert "expected one of k80, k80_unconsolidated" in refused.text

@@ -23,7 +23,8 @@ oasis_cases = partial(files, "cases/oasis/*.json")
 """Parameters: instances of OASiS."""
 oasis_counterexamples = partial(files, "cases/counterexamples/oasis_*.json")
 """Parameters: instances on which OASiS's printed recursion fails, or a ceiling in doubles would."""
-weighted_cases = partial(larger_files, "cases/weighted_completion/*.json")
+weighted_cases = partial(files, "cases/weighted_completion/*.json")
+"""Parameters: instances of the weighted-completion scheduler."""
 preemptive_cases = partial(larger_files, "cases/preemptive/*.json")
 ROOT = (larger() or OWN) / "cases"
 
@@ -50,6 +51,11 @@ def in_every_convention(
 def expects(path: Path, *keys: str) -> bool:
     """Whether the expected answers of an instance have these keys."""
     return set(keys) <= set(load(path)["expected"])
+
+
+def is_sequence(path: Path) -> bool:
+    """Whether a weighted-completion instance has expected completions and their optimum."""
+    return expects(path, "opt_twct")
 
 
 def own_case(name: str) -> Path:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scheduling.answer_weighted import Row, answer, to_document
@@ -11,17 +12,21 @@ from scheduling.families import Options
 from scheduling.instance import parse_document
 from scheduling.instance_weighted import read_weighted
 from scheduling.schedule import Placement, Role, Schedule
-from tests.scheduling.cases import load, weighted_cases
+from tests.data.make.weighted import random_busy
+from tests.scheduling.cases import is_sequence, load, weighted_cases
 from tests.scheduling.test_weighted_instance import PS
+from tests.scheduling.twins.documents.numbers import exact
+from tests.scheduling.twins.documents.weighted import Cluster, in_use
 
-SEQUENCES = [path for path in weighted_cases() if "opt_twct" in load(path)["expected"]]
+DRAWN = 20
+SEQUENCES = weighted_cases(keep=is_sequence)
 
 
 def decide(path: Path, **options: str) -> dict[str, Any]:
     return answer(parse_document(path.read_text()), Options(**options))
 
 
-@pytest.mark.parametrize("path", weighted_cases(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", weighted_cases())
 def test_every_job_alone_costs_the_proven_minimum_and_ties_are_broken_as_the_format_says(path: Path) -> None:
     document, expected = load(path), load(path)["expected"]["mincost"]
     idle = [[[0] * document["tau"] for _ in row] for row in document["servers"]]
@@ -33,12 +38,28 @@ def test_every_job_alone_costs_the_proven_minimum_and_ties_are_broken_as_the_for
         assert (row["cost"] or 0.0) == pytest.approx(want["cost"] or 0.0, rel=1e-6, abs=1e-9)
 
 
+def test_every_job_of_a_fresh_instance_alone_costs_what_trying_everything_finds() -> None:
+    first = int(np.random.SeedSequence().generate_state(1)[0])
+    for seed in range(first, first + DRAWN):
+        document = random_busy(seed)
+        cluster = Cluster(document)
+        for row in answer(document, Options())["jobs"]:
+            best = cluster.best(
+                row["id"], in_use(document), first=1, last=document["tau"], base=exact(document["lambda"])
+            )
+            where = f"seed {seed}, job {row['id']}"
+            assert (row["cost"] is None) == (best is None), where
+            if best is not None:
+                assert row["cost"] == pytest.approx(float(best.cost), rel=1e-6, abs=1e-9), where
+                assert row["schedule"] == best.way.document(best.start), where
+
+
 def test_a_job_that_has_no_room_by_tau_has_no_schedule() -> None:
     (row,) = answer(PS | {"tau": 2, "beta": [[[1], [0]], [[0], [5]]]}, Options())["jobs"]
     assert row == {"id": "a", "completion": None, "cost": None, "schedule": None}
 
 
-@pytest.mark.parametrize("path", SEQUENCES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SEQUENCES)
 @pytest.mark.parametrize(("mode", "key"), [("rolling", "rolling_density"), ("interval", "online_commit_alpha4")])
 def test_every_sequence_has_the_expected_total(path: Path, mode: str, key: str) -> None:
     result, want = decide(path, mode=mode), load(path)["expected"][key]

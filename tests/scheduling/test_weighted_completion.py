@@ -1,9 +1,10 @@
-"""The weighted-completion policy, rolling and by intervals: every shared case, and what its plans promise."""
+"""The weighted-completion policy, rolling and by intervals: every case, and what its plans promise."""
 
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scheduling.bid import Bid
@@ -20,15 +21,18 @@ from scheduling.running_book import RunningBook
 from scheduling.simulation import Simulation, simulate
 from scheduling.utility import Constant
 from scheduling.weighted_completion import WeightedCompletion, in_order
-from tests.scheduling.cases import load, weighted_cases
+from tests.data.make.weighted import random_sequence
+from tests.scheduling.cases import expects, is_sequence, load, weighted_cases
+from tests.scheduling.twins.documents.weighted import Cluster, by_intervals, rolling
 
+DRAWN = 8
 ROLLING = WeightedCompletion()
 LITERAL = WeightedCompletion(mode="interval")
 CHAINED = WeightedCompletion(mode="interval", batches="chained")
-SEQUENCES = [p for p in weighted_cases() if "opt_twct" in load(p)["expected"]]
-BATCHES = [p for p in weighted_cases() if "maxweight_opt" in load(p)["expected"]]
+SEQUENCES = weighted_cases(keep=is_sequence)
+BATCHES = weighted_cases(keep=lambda path: expects(path, "maxweight_exact_density"))
 LONG = 400
-"""Slots enough for any printed interval of a shared case."""
+"""Slots enough for any printed interval of a case."""
 
 
 def read(path: Path) -> WeightedInstance:
@@ -44,18 +48,30 @@ def completions(going: Simulation) -> dict[str, int]:
     return {name: job.completion for name, job in going.done.items() if job.completion is not None}
 
 
-@pytest.mark.parametrize("path", SEQUENCES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SEQUENCES)
 @pytest.mark.parametrize(
     ("key", "policy"), [("rolling_density", ROLLING), ("online_commit_alpha4", LITERAL), ("online_chain", CHAINED)]
 )
-def test_every_shared_sequence_completes_as_expected(path: Path, key: str, policy: WeightedCompletion) -> None:
+def test_every_sequence_completes_as_expected(path: Path, key: str, policy: WeightedCompletion) -> None:
     instance, want = read(path), load(path)["expected"][key]
     done = completions(run(instance, policy))
     assert done == want["completion"]
     assert sum(bid.utility.value * done[bid.id] for bid in instance.bids) == want["twct"]
 
 
-@pytest.mark.parametrize("path", SEQUENCES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("arch", ["ps", "ring"])
+def test_fresh_sequences_complete_as_planning_them_job_by_job_does(arch: str) -> None:
+    first = int(np.random.SeedSequence().generate_state(1)[0])
+    for seed in range(first, first + DRAWN):
+        document = random_sequence(arch, seed)
+        instance, cluster = read_weighted(document), Cluster(document)
+        assert completions(run(instance, ROLLING)) == rolling(cluster), f"seed {seed}"
+        for policy, chained in ((LITERAL, False), (CHAINED, True)):
+            found = completions(run(instance, policy))
+            assert found == by_intervals(cluster, alpha=policy.alpha, chained=chained), f"seed {seed}, {policy.batches}"
+
+
+@pytest.mark.parametrize("path", SEQUENCES)
 def test_the_horizon_of_the_file_is_long_enough_for_rolling(path: Path) -> None:
     instance = read(path)
     assert (
@@ -63,9 +79,9 @@ def test_the_horizon_of_the_file_is_long_enough_for_rolling(path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("path", BATCHES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", BATCHES)
 @pytest.mark.parametrize(("order", "key"), [("density", "density"), ("weight", "weight"), ("arrival", "index")])
-def test_every_shared_batch_has_the_expected_weight(path: Path, order: str, key: str) -> None:
+def test_every_batch_has_the_expected_weight(path: Path, order: str, key: str) -> None:
     instance, want = read(path), load(path)["expected"][f"maxweight_exact_{key}"]["weight"]
     assert instance.tau is not None
     jobs = [Job(replace(bid, arrival=1), held=(), completion=None) for bid in instance.bids]

@@ -11,11 +11,11 @@ from scheduling.instance_weighted import WeightedInstance, read_weighted
 from scheduling.ledger import Ledger
 from scheduling.simulation import simulate
 from scheduling.weighted_completion import WeightedCompletion
-from tests.scheduling.cases import load, weighted_cases
+from tests.scheduling.cases import is_sequence, load, weighted_cases
 from tests.scheduling.twins.weighted_cases import random_instance
 from tests.scheduling.twins.weighted_optimum import least_total
 
-SEQUENCES = [path for path in weighted_cases() if "opt_twct" in load(path)["expected"]]
+SEQUENCES = weighted_cases(keep=is_sequence)
 DRAWN = 150
 
 
@@ -26,7 +26,7 @@ def total(instance: WeightedInstance, policy: WeightedCompletion) -> float:
     return sum(bid.utility.value * (done[bid.id].completion or 0) for bid in bids)
 
 
-@pytest.mark.parametrize("path", SEQUENCES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", SEQUENCES)
 def test_the_twin_proves_the_expected_optimum(path: Path) -> None:
     instance, expected = read_weighted(parse_document(path.read_text())), load(path)["expected"]
     least = least_total(instance.bids, instance.inventory, at_most=expected["rolling_density"]["twct"])

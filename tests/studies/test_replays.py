@@ -31,7 +31,7 @@ from studies.replays.reach import Reach
 from studies.replays.replay import LONGEST_HORIZON, Plan, Replayed, horizon_for, replay
 from studies.traces.machines import gpu_cluster
 from studies.traces.mapping import Rules, TracedBids, to_bids
-from tests import traces
+from tests.traces import OWN, Traces
 
 SLOT_S = 600
 
@@ -98,8 +98,8 @@ def test_a_chunk_left_in_the_middle_is_a_preemption() -> None:
     assert 0.9 < outcome.utilisation["gpu"] <= 1
 
 
-def test_bidders_keep_what_they_do_not_pay() -> None:
-    rows = open_trace(traces.PHILLY_DAY, TraceJob).rows[:150]
+def test_bidders_keep_what_they_do_not_pay(traces: Traces) -> None:
+    rows = open_trace(traces.philly_day, TraceJob).rows[:150]
     outcome = replayed(rows, Dps(), gpus=4).outcome
     assert outcome.revenue > 0
     assert outcome.utility == pytest.approx(outcome.welfare - outcome.revenue)
@@ -107,8 +107,8 @@ def test_bidders_keep_what_they_do_not_pay() -> None:
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_the_same_run_gives_the_same_outcome(name: str) -> None:
-    rows = open_trace(traces.PHILLY_DAY, TraceJob).rows[:40]
+def test_the_same_run_gives_the_same_outcome(name: str, traces: Traces) -> None:
+    rows = open_trace(traces.philly_day, TraceJob).rows[:40]
     first, second = (replayed(rows, make_policy(name, {}), gpus=8, apart=name == "oasis").outcome for _ in range(2))
     assert canonical(first.to_json()) == canonical(second.to_json())
 
@@ -165,29 +165,27 @@ def test_progress_is_told_for_each_bid() -> None:
     assert told == [(1, 2), (2, 2)]
 
 
-HELIOS = traces.ROOT / "helios" / "Earth_gpu_number.csv"
-
-
 def command(*arguments: str) -> tuple[str, str]:
     out, err = StringIO(), StringIO()
     call_command("replay", *arguments, stdout=out, stderr=err)
     return out.getvalue(), err.getvalue()
 
 
-def test_the_command_prints_a_table_that_says_what_is_synthetic() -> None:
-    out, err = command(str(traces.PHILLY_DAY), "--gpus", "16", "--jobs", "30")
+def test_the_command_prints_a_table_that_says_what_is_synthetic(traces: Traces) -> None:
+    out, err = command(str(traces.philly_day), "--gpus", "16", "--jobs", "30")
     assert "30 = 30 done + 0 rejected + 0 running + 0 waiting" in out
-    assert "; 0 of 2 tenants have no job done" in out
+    tenants = {line.rpartition(",")[2] for line in traces.philly_day.read_text().splitlines()[1:31]}
+    assert f"; 0 of {len(tenants)} tenants have no job done" in out
     assert "values synthetic, arrivals/sizes real (seed 1)" in out
     assert err == ""
 
 
-def test_the_document_is_the_same_but_for_the_timing() -> None:
-    arguments = (str(traces.PHILLY_DAY), "--gpus", "16", "--jobs", "30", "--policy", "dps", "--json")
+def test_the_document_is_the_same_but_for_the_timing(traces: Traces) -> None:
+    arguments = (str(traces.philly_day), "--gpus", "16", "--jobs", "30", "--policy", "dps", "--json")
     first, second = (json.loads(command(*arguments)[0]) for _ in range(2))
     assert first.pop("timing").keys() == second.pop("timing").keys()
     assert first == second
-    assert first["trace"]["sha256"] == open_trace(traces.PHILLY_DAY, TraceJob).sha256
+    assert first["trace"]["sha256"] == open_trace(traces.philly_day, TraceJob).sha256
     assert first["policy"]["name"] == "dps"
     assert first["synthetic"] == ["value", "decay", "target"]
 
@@ -223,8 +221,8 @@ def test_slots_too_short_for_the_longest_run_are_told_with_slots_that_are_not() 
     assert Reach.of(longer, Plan(4, horizon_for(longer, slot_s=4))).warning == ""
 
 
-def test_the_command_warns_of_a_horizon_that_is_too_short() -> None:
-    arguments = (str(traces.PHILLY_DAY), "--gpus", "16", "--jobs", "30", "--horizon", "1")
+def test_the_command_warns_of_a_horizon_that_is_too_short(traces: Traces) -> None:
+    arguments = (str(traces.philly_day), "--gpus", "16", "--jobs", "30", "--horizon", "1")
     out, err = command(*arguments)
     assert "WARNING" in out
     assert "jobs take longer even alone and are rejected" in err
@@ -232,8 +230,8 @@ def test_the_command_warns_of_a_horizon_that_is_too_short() -> None:
     assert document["outcome"]["jobs"]["rejected"] >= document["reach"]["beyond"] > 20
 
 
-def test_gavels_trace_needs_its_throughputs() -> None:
-    path, table = traces.gavel("artifact_evaluation"), traces.THROUGHPUTS
+def test_gavels_trace_needs_its_throughputs(traces: Traces) -> None:
+    path, table = traces.gavel_few, traces.throughputs
     told = StringIO()
     with pytest.raises(CommandError, match="no line of it can become a job; line 1: model: no measured") as caught:
         call_command("replay", str(path), "--gpus", "16", "--json", stderr=told)
@@ -244,58 +242,60 @@ def test_gavels_trace_needs_its_throughputs() -> None:
     assert err == ""
 
 
-def test_throughputs_that_are_no_text_are_refused_by_their_file(tmp_path: Path) -> None:
+def test_throughputs_that_are_no_text_are_refused_by_their_file(tmp_path: Path, traces: Traces) -> None:
     table = tmp_path / "table.json"
     table.write_bytes(b"\xff")
     with pytest.raises(CommandError, match=r"table\.json: the first line is no UTF-8 text"):
-        command(str(traces.PHILLY_DAY), "--gpus", "1", "--throughputs", str(table))
+        command(str(traces.philly_day), "--gpus", "1", "--throughputs", str(table))
 
 
-def test_the_machines_that_a_trace_lists_are_servers(tmp_path: Path) -> None:
+def test_the_machines_that_a_trace_lists_are_servers(tmp_path: Path, traces: Traces) -> None:
     machines = tmp_path / "machines.csv"
     machines.write_text("m1,V100,96,512,8\nm2,V100,96,lots,8\nm3,CPU,64,512,0\nm4,T4,96,512,2\n")
-    arguments = (str(traces.PHILLY_DAY), "--jobs", "20", "--json")
+    arguments = (str(traces.philly_day), "--jobs", "20", "--json")
     out, err = command(*arguments, "--machines", str(machines))
     assert err.startswith("machines.csv line 2: cap_mem: expected a whole number, got 'lots'")
     document = json.loads(out)
     assert document["cluster"] == "machines.csv"
     assert document["outcome"]["jobs"]["done"] == 20
     assert set(document["outcome"]["utilisation"]) == {"gpu-V100", "gpu-T4", "vcpu", "memory_gb"}
-    own = traces.ROOT / "tiresias"
-    out, _ = command(str(own / "60_job.csv"), "--machines", str(own / "n32g4.csv"), "--policy", "tiresias_l")
+    out, _ = command(str(traces.tiresias), "--machines", str(traces.nodes), "--policy", "tiresias_l")
     assert "60 = 60 done" in out
 
 
-def test_quotas_draw_tenants_and_step_times_of_one_model_stand_for_what_no_line_says() -> None:
-    jobs = str(traces.ROOT / "tiresias" / "60_job.csv")
-    out, _ = command(jobs, "--gpus", "64", "--quotas", str(HELIOS))
+def test_quotas_draw_tenants_and_step_times_of_one_model_stand_for_what_no_line_says(traces: Traces) -> None:
+    jobs = str(traces.tiresias)
+    out, _ = command(jobs, "--gpus", "64", "--quotas", str(traces.quotas))
     assert "values and tenants synthetic, arrivals/sizes real (seed 1)" in out
     assert "(tenants synthetic)" in out
-    steps = str(traces.ROOT / "sia" / "step_times" / "bert" / "scalability-aws.csv")
-    few = (str(traces.PHILLY_DAY), "--gpus", "16", "--jobs", "30", "--json")
+    steps = str(traces.scalability)
+    few = (str(traces.philly_day), "--gpus", "16", "--jobs", "30", "--json")
     plain, measured = (json.loads(command(*few, *more)[0]) for more in ((), ("--step-times", steps)))
     assert plain["declared"] == measured["declared"] == ["epochs", "step time"]
     assert plain["outcome"]["jobs"] == measured["outcome"]["jobs"]
     assert plain["outcome"]["welfare"] != measured["outcome"]["welfare"], "whole mini-batches of another length"
 
 
-def test_a_plan_that_no_memory_holds_is_refused_with_slots_that_would_do() -> None:
+def test_a_plan_that_no_memory_holds_is_refused_with_slots_that_would_do(traces: Traces) -> None:
     words = "horizon: 20,000 slots of 1,250 servers with 2 resources .* Take slots of at least 1,500 s, or a shorter"
     with pytest.raises(CommandError, match=words) as caught:
-        command(str(traces.PHILLY_DAY), "--gpus", "10000", "--horizon", "20000")
+        command(str(traces.philly_day), "--gpus", "10000", "--horizon", "20000")
     assert caught.value.returncode == 2
 
 
 @pytest.mark.django_db
-def test_a_cluster_of_the_installation_gives_servers_slots_and_horizon() -> None:
+def test_a_cluster_of_the_installation_gives_servers_slots_and_horizon(traces: Traces) -> None:
     import_cluster(gpu_servers_document(np.random.default_rng(1), name="lab"))
-    out, _ = command(str(traces.PHILLY_DAY), "--cluster", "lab", "--jobs", "30", "--json")
+    out, _ = command(str(traces.philly_day), "--cluster", "lab", "--jobs", "30", "--json")
     document = json.loads(out)
     assert document["plan"]["slot_s"] == 3600
     assert document["outcome"]["jobs"]["submitted"] == 30
     assert set(document["outcome"]["utilisation"]) == {"gpu", "vcpu", "bandwidth"}
     with pytest.raises(CommandError, match="apart: the servers of a cluster are what they are"):
-        command(str(traces.PHILLY_DAY), "--cluster", "lab", "--apart")
+        command(str(traces.philly_day), "--cluster", "lab", "--apart")
+
+
+DAY = str(OWN.philly_day)
 
 
 @pytest.mark.django_db
@@ -303,24 +303,24 @@ def test_a_cluster_of_the_installation_gives_servers_slots_and_horizon() -> None
     ("arguments", "word"),
     [
         (("nowhere.csv", "--gpus", "1"), "nowhere.csv"),
-        ((str(traces.ROOT / "README.md"), "--gpus", "1"), "no known format"),
-        ((str(traces.PHILLY_DAY), "--gpus", "0"), "gpus"),
-        ((str(traces.PHILLY_DAY), "--gpus", "1", "--policy", "best"), "unknown policy"),
-        ((str(traces.PHILLY_DAY), "--gpus", "1", "--set", "blocking"), "NAME=VALUE"),
-        ((str(traces.PHILLY_DAY), "--gpus", "1", "--set", "blocking=maybe"), "blocking"),
-        ((str(traces.PHILLY_DAY), "--gpus", "1", "--set", "seed=1", "--set", "seed=2"), "seed is said twice"),
-        ((str(traces.PHILLY_DAY), "--gpus", "1", "--throughputs", str(traces.ROOT)), "directory"),
-        ((str(traces.PHILLY_DAY), "--gpus", "1", "--slot", "0"), "slot_s"),
-        ((str(traces.PHILLY_DAY), "--gpus", "1", "--policy", "oasis"), "apart"),
-        ((str(traces.PHILLY_DAY), "--gpus", "1", "--seed", "-1"), "seed"),
-        ((str(traces.PHILLY_DAY), "--cluster", "nowhere"), "nowhere"),
-        ((str(traces.PHILLY_DAY), "--machines", str(traces.PHILLY_DAY)), "expected machines, the file holds jobs"),
-        ((str(traces.PHILLY_DAY), "--machines", "nowhere.csv"), "nowhere.csv"),
-        ((str(traces.PHILLY_DAY), "--gpus", "1", "--step-times", str(traces.THROUGHPUTS)), "names one of the models"),
-        ((str(traces.PHILLY_DAY), "--gpus", "1", "--step-times", str(traces.PHILLY_DAY)), "step_times or throughputs"),
-        ((str(traces.PHILLY_DAY), "--gpus", "1", "--batch", "8"), "expected --step-times"),
-        ((str(traces.PHILLY_DAY), "--gpus", "1", "--quotas", str(HELIOS)), "quotas: tenants are drawn by them where"),
-        ((str(traces.PHILLY_DAY), "--gpus", "1", "--quotas", str(traces.PHILLY_DAY)), "expected quotas"),
+        ((str(OWN.root / "README.md"), "--gpus", "1"), "no known format"),
+        ((DAY, "--gpus", "0"), "gpus"),
+        ((DAY, "--gpus", "1", "--policy", "best"), "unknown policy"),
+        ((DAY, "--gpus", "1", "--set", "blocking"), "NAME=VALUE"),
+        ((DAY, "--gpus", "1", "--set", "blocking=maybe"), "blocking"),
+        ((DAY, "--gpus", "1", "--set", "seed=1", "--set", "seed=2"), "seed is said twice"),
+        ((DAY, "--gpus", "1", "--throughputs", str(OWN.root)), "directory"),
+        ((DAY, "--gpus", "1", "--slot", "0"), "slot_s"),
+        ((DAY, "--gpus", "1", "--policy", "oasis"), "apart"),
+        ((DAY, "--gpus", "1", "--seed", "-1"), "seed"),
+        ((DAY, "--cluster", "nowhere"), "nowhere"),
+        ((DAY, "--machines", DAY), "expected machines, the file holds jobs"),
+        ((DAY, "--machines", "nowhere.csv"), "nowhere.csv"),
+        ((DAY, "--gpus", "1", "--step-times", str(OWN.throughputs)), "names one of the models"),
+        ((DAY, "--gpus", "1", "--step-times", DAY), "step_times or throughputs"),
+        ((DAY, "--gpus", "1", "--batch", "8"), "expected --step-times"),
+        ((DAY, "--gpus", "1", "--quotas", str(OWN.quotas)), "quotas: tenants are drawn by them where"),
+        ((DAY, "--gpus", "1", "--quotas", DAY), "expected quotas"),
     ],
 )
 def test_wrong_input_is_told_in_one_line(arguments: tuple[Any, ...], word: str) -> None:

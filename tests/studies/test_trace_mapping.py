@@ -22,7 +22,7 @@ from studies.traces.machines import PSS, gpu_cluster, machine_cluster
 from studies.traces.mapping import SYNTHETIC, Rules, TracedBids, Values, to_bids
 from studies.traces.profiles import DECLARED, Profile, StepTimes, measured_profiles, nearest
 from studies.traces.tenants import shares_of
-from tests import traces
+from tests.traces import Traces, files_of
 
 INVENTORY = gpu_cluster(16)
 MINUTE = Rules(slot_s=60)
@@ -114,12 +114,12 @@ def test_a_refused_row_does_not_change_what_is_drawn_for_the_next() -> None:
     assert mapped(bad, job).bids[-1] == mapped(good, job).bids[-1]
 
 
-def test_gavels_jobs_take_their_measured_throughput_on_each_gpu_type() -> None:
-    table = gavel.throughputs(traces.THROUGHPUTS.read_text())
+def test_gavels_jobs_take_their_measured_throughput_on_each_gpu_type(traces: Traces) -> None:
+    table = gavel.throughputs(traces.throughputs.read_text())
     profiles = measured_profiles(table, reference="v100")
-    jobs = open_trace(traces.gavel("max_min_fairness"), TraceJob).rows
+    jobs = open_trace(traces.gavel_steady, TraceJob).rows
     found = mapped(*jobs, rules=replace(MINUTE, profiles=profiles, profile=None))
-    assert len(found.bids) == traces.GAVEL["max_min_fairness"]
+    assert len(found.bids) == traces.of(traces.gavel_steady)["records"]
     assert found.declared == ("epochs",)
     job, bid = jobs[0], found.bids[0]
     assert job.steps is not None
@@ -129,9 +129,10 @@ def test_gavels_jobs_take_their_measured_throughput_on_each_gpu_type() -> None:
         measured_profiles(table, reference="a100")
 
 
-@pytest.mark.parametrize("path", traces.SHOCKWAVE, ids=lambda path: path.name[:3])
-def test_shockwaves_jobs_take_their_measured_time(path: Path) -> None:
+@pytest.mark.parametrize(("traces", "path"), files_of(lambda traces: traces.shockwave))
+def test_shockwaves_jobs_take_their_measured_time(traces: Traces, path: Path) -> None:
     jobs = open_trace(path, TraceJob).rows
+    assert len(jobs) == traces.of(path)["records"]
     found = mapped(*jobs)
     assert len(found.bids) == len(jobs)
     assert found.declared == ("epochs",)
@@ -157,8 +158,8 @@ def test_the_nearest_measurement_is_by_gpus_then_batch() -> None:
     assert StepTimes.of(measured).by_gpus()[4] == Profile(Fraction(1), Fraction(1, 2))
 
 
-def test_step_times_of_one_model_stand_for_jobs_of_none_at_the_nearest_number_of_gpus() -> None:
-    rows = open_trace(traces.ROOT / "sia" / "step_times" / "bert" / "placements-aws.csv", StepTime).rows
+def test_step_times_of_one_model_stand_for_jobs_of_none_at_the_nearest_number_of_gpus(traces: Traces) -> None:
+    rows = open_trace(traces.placements, StepTime).rows
     table = StepTimes.of(rows)
     assert StepTimes.from_json(json.loads(json.dumps(table.to_json()))) == table
     by_gpus = table.by_gpus()
@@ -172,8 +173,8 @@ def test_step_times_of_one_model_stand_for_jobs_of_none_at_the_nearest_number_of
     assert "step time" in found.declared, "which model stands for them is the study's choice"
 
 
-def test_tenants_are_drawn_by_quotas_and_nothing_else_changes() -> None:
-    quotas = open_trace(traces.ROOT / "helios" / "Earth_gpu_number.csv", Quota).rows
+def test_tenants_are_drawn_by_quotas_and_nothing_else_changes(traces: Traces) -> None:
+    quotas = open_trace(traces.quotas, Quota).rows
     shares = shares_of(quotas)
     assert sum(shares.values()) == sum(row.gpus for row in quotas)
     assert 0 not in shares.values()
@@ -207,22 +208,24 @@ def test_a_cluster_has_as_many_gpus_as_asked_for(gpus: int) -> None:
     Oasis().check(gpu_cluster(gpus, apart=True))
 
 
-def test_the_machines_of_pai_host_a_worker_for_each_gpu() -> None:
-    machines = open_trace(traces.ROOT / "pai2020" / "pai_machine_spec.csv", Machine).rows
+def test_the_machines_of_pai_host_a_worker_for_each_gpu(traces: Traces) -> None:
+    machines = open_trace(traces.machines, Machine).rows
     inventory = machine_cluster(machines)
-    assert len(inventory.servers) == 1897
+    facts = traces.of(traces.machines)
+    assert len(inventory.servers) == facts["machines"]
     assert [machine.name for machine in inventory.workers] == ["MISC", "P100", "T4", "V100", "V100M32"]
-    assert inventory.capacity[:, :5].sum() == 6742
+    assert inventory.capacity[:, :5].sum() == facts["gpus"]
     for k, worker in enumerate(inventory.workers):
         having = inventory.capacity[inventory.capacity[:, k] > 0]
         assert (having >= having[:, k, None] * np.array(worker.demand)).all()
 
 
-def test_servers_of_a_tiresias_cluster_are_so_many() -> None:
-    machines = open_trace(traces.ROOT / "tiresias" / "n32g4.csv", Machine).rows
+def test_servers_of_a_tiresias_cluster_are_so_many(traces: Traces) -> None:
+    machines = open_trace(traces.nodes, Machine).rows
     inventory = machine_cluster(machines)
-    assert inventory.capacity[:, 0].tolist() == [4] * 32
-    assert len(set(inventory.servers)) == 32
+    nodes = traces.of(traces.nodes)["machines"]
+    assert inventory.capacity[:, 0].tolist() == [4] * nodes
+    assert len(set(inventory.servers)) == nodes
 
 
 @pytest.mark.parametrize("field", ["slot_s", "epochs", "rate", "stretch", "gpus", "step_s", "machines"])
@@ -253,9 +256,9 @@ def test_more_types_and_counts_than_may_be_are_refused_before_they_fill_the_memo
         StepTimes.of([StepTime(2 + i, (1 + i,), 32, 0.5, 0.1) for i in range(201)])
 
 
-def test_the_whole_philly_day_becomes_bids() -> None:
-    rows = open_trace(traces.PHILLY_DAY, TraceJob).rows
+def test_the_whole_philly_day_becomes_bids(traces: Traces) -> None:
+    rows = open_trace(traces.philly_day, TraceJob).rows
     found = mapped(*rows, rules=Rules(slot_s=600))
-    assert len(found.bids) == len(rows) == len({bid.id for bid in found.bids})
+    assert len(found.bids) == traces.of(traces.philly_day)["records"] == len({bid.id for bid in found.bids})
     assert not found.refused
     assert all(before.arrival <= after.arrival for before, after in pairwise(found.bids))

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable
 
-from tests.data.make import counterexamples, dps, oasis
+from tests.data.make import counterexamples, dps, oasis, weighted
 
 MAKERS: dict[str, Callable[[], str]] = {
     **dps.MAKERS,
     **oasis.MAKERS,
     **counterexamples.MAKERS,
+    **weighted.MAKERS,
 }
 """The text of each file, by its path in `tests/data`."""

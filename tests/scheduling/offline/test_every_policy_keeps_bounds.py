@@ -1,7 +1,5 @@
 """No policy is better than a bound, whatever the objective and wherever the bound stops to look slot by slot."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -21,8 +19,8 @@ from studies.workloads import dps, oasis, preemptive, weighted_completion
 from tests.scheduling.offline.outcomes import ends_of, finished, forever, holds, outcomes
 from tests.scheduling.policy_settings import each_auction, each_policy
 from tests.scheduling.test_every_policy import run
+from tests.traces import Traces
 
-PHILLY = Path(__file__).resolve().parents[4] / "shared" / "traces" / "philly" / "philly_day_2017-10-12.csv"
 seeds = st.integers(0, 2**32 - 1)
 
 
@@ -92,8 +90,8 @@ def test_nor_on_workloads_of_the_papers(kind: str, policy: str) -> None:
 
 
 @pytest.mark.parametrize("policy", ["fifo", "dps", "drf", "tiresias", "weighted_completion"])
-def test_nor_on_a_slice_of_a_trace(policy: str) -> None:
-    rows = [job for job in open_trace(PHILLY, TraceJob).rows if (job.duration_s or 0) < 6 * 3600][:60]
+def test_nor_on_a_slice_of_a_trace(policy: str, traces: Traces) -> None:
+    rows = [job for job in open_trace(traces.philly_day, TraceJob).rows if (job.duration_s or 0) < 6 * 3600][:60]
     inventory = gpu_cluster(16)
     bids = to_bids(rows, inventory, Rules(slot_s=1800), np.random.default_rng(1)).bids
     done = finished(make_policy(policy, {}), bids, inventory, slots=60)

@@ -103,8 +103,8 @@ def _counts(free: Ints, demand: Ints, most: int) -> Iterator[tuple[int, ...]]:
 
 
 def _served(y: tuple[int, ...], s: tuple[int, ...], ratio: Fraction) -> bool:
-    """(2i): the PSs carry the workers that are not on a server, for every server that hosts PSs."""
-    return all((sum(y) - y[h]) * ratio <= sum(s) for h in range(len(s)) if s[h])
+    """(2i): the PSs of every server that hosts some carry all workers that are on other servers."""
+    return all((sum(y) - y[h]) * ratio <= s[h] for h in range(len(s)) if s[h])
 
 
 def _ps_slots(bid: Bid, w: int, p: int, y: tuple[int, ...], s: tuple[int, ...]) -> int:

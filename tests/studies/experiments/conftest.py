@@ -9,13 +9,13 @@ from studies.experiments.asking import ask
 from studies.experiments.wish import TraceFinder, Wish
 from studies.models import Experiment, Trace
 from studies.traces.upload import keep
-from tests import traces
 from tests.rest import alice, api, charlie, client_of, nobody_asked_before
+from tests.traces import OWN
 
 __all__ = ["alice", "api", "charlie", "client_of", "nobody_asked_before"]  # fixtures of all who speak REST
 TINY = {"generator": "dps", "setting": {"servers": 3, "slots": 30, "jobs": 6, "types": 2, "chunks": [2, 6]}}
-PHILLY_HEAD = "".join(traces.PHILLY_DAY.read_text().splitlines(keepends=True)[:41])
-"""Forty jobs of the shared day."""
+PHILLY_HEAD = "".join(OWN.philly_day.read_text().splitlines(keepends=True)[:41])
+"""Forty jobs of the sample of a day."""
 
 
 def matrix(**more: Any) -> Any:

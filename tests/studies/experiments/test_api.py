@@ -15,10 +15,10 @@ from studies.experiments.asking import ask_again
 from studies.experiments.metrics import METRICS
 from studies.models import Run
 from studies.work.rows import WorkState
-from tests import traces
-from tests.auctions.worlds import make_operator
+from tests.auctions.worlds import make_user
 from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
 from tests.studies.experiments.here import compute_here
+from tests.traces import Traces
 
 TRACES, EXPERIMENTS = "/api/v1/traces", "/api/v1/experiments"
 
@@ -64,14 +64,14 @@ def test_throughputs_come_with_a_trace_and_make_it_another(api: APIClient) -> No
     assert plain.json()["id"] != first.json()["id"] == again.json()["id"]
 
 
-def test_machines_and_throughputs_are_uploaded_by_themselves_and_named(api: APIClient) -> None:
+def test_machines_and_throughputs_are_uploaded_by_themselves_and_named(api: APIClient, traces: Traces) -> None:
     def sent(text: str) -> Any:
         answer = api.post(TRACES, text, content_type="text/csv")
         assert answer.status_code == 201, answer.content
         return answer.json()
 
-    jobs = sent(traces.gavel("artifact_evaluation").read_text())
-    table, machines = sent(traces.THROUGHPUTS.read_text()), sent("m1,V100,96,512,8\nm2,P100,64,512,2\n")
+    jobs = sent(traces.gavel_few.read_text())
+    table, machines = sent(traces.throughputs.read_text()), sent("m1,V100,96,512,8\nm2,P100,64,512,2\n")
     assert [(row["kind"], row["format"]) for row in (jobs, table, machines)] == [
         ("jobs", "gavel"), ("throughputs", "gavel_throughputs"), ("machines", "pai")
     ]  # fmt: skip
@@ -185,7 +185,7 @@ def test_an_operator_sees_all_and_a_stranger_nothing(
     api: APIClient, charlie: APIClient, client_of: Callable[[User], APIClient], alice: User
 ) -> None:
     experiment = asked(alice)
-    olga = client_of(make_operator())
+    olga = client_of(make_user("olga", is_staff=True))
     assert [len(who.get(EXPERIMENTS).json()["results"]) for who in (api, olga, charlie)] == [1, 1, 0]
     where = f"{EXPERIMENTS}/{experiment.pk}"
     assert [who.post(f"{where}/cancel").status_code for who in (charlie, olga)] == [404, 200]

@@ -18,9 +18,9 @@ from studies.traces import upload
 from studies.traces.source import TraceSource
 from studies.workloads.generators import GeneratorSource
 from studies.workloads.workload import Workload
-from tests import traces
 from tests.auctions.worlds import make_user
 from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
+from tests.traces import OWN
 
 MANY = [{"name": "dps", "parameters": {"refit_every": n}} for n in range(1, 21)]
 
@@ -114,7 +114,7 @@ def test_what_is_wrong_with_a_trace_is_named(alice: User, wrong: Any, field: str
 
 
 def test_what_is_wrong_with_step_times_is_named(alice: User) -> None:
-    text = traces.gavel("artifact_evaluation").read_text()
+    text = OWN.gavel_few.read_text()
     without = {"trace": uploaded(alice, text).pk, "gpus": 8}
     measured, _ = upload.keep(alice, text, label="", source="", throughputs='{"k80": {"(\'M\', 1)": {"null": 2}}}')
     assert measured.pk != without["trace"], "it is another trace"

@@ -26,9 +26,9 @@ from studies.traces.upload import keep
 from studies.work import states
 from studies.work.rows import Stage, WorkState
 from studies.workloads.workload import run as run_here
-from tests import traces
 from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
 from tests.studies.experiments.here import compute_here
+from tests.traces import Traces
 
 
 def test_an_experiment_is_computed_compared_and_gives_the_same_bytes_again(alice: User) -> None:
@@ -94,8 +94,8 @@ def test_a_run_that_cannot_be_says_why_and_the_others_go_on(alice: User) -> None
     assert Run.objects.filter(state=WorkState.FAILED).exclude(error="").count() == 2
 
 
-def test_a_trace_of_which_no_line_can_become_a_job_fails_in_words(alice: User) -> None:
-    text, table = traces.gavel("artifact_evaluation").read_text(), '{"v100": {"(\'M\', 1)": {"null": 2}}}'
+def test_a_trace_of_which_no_line_can_become_a_job_fails_in_words(alice: User, traces: Traces) -> None:
+    text, table = traces.gavel_few.read_text(), '{"v100": {"(\'M\', 1)": {"null": 2}}}'
     trace, _ = keep(alice, text, label="", source="", throughputs=table)
     experiment = asked(alice, matrix(workloads=[{"trace": trace.pk, "gpus": 8}], seeds=[1]))
     assert compute_here() == 3
@@ -104,13 +104,13 @@ def test_a_trace_of_which_no_line_can_become_a_job_fails_in_words(alice: User) -
     assert error.startswith("trace: no line of it can become a job; line 1: model: no measured step time")
 
 
-def test_a_gavel_trace_with_its_throughputs_runs_as_the_command_runs_it(alice: User) -> None:
-    path = traces.gavel("artifact_evaluation")
-    trace, _ = keep(alice, path.read_text(), label="", source="", throughputs=traces.THROUGHPUTS.read_text())
+def test_a_gavel_trace_with_its_throughputs_runs_as_the_command_runs_it(alice: User, traces: Traces) -> None:
+    path = traces.gavel_few
+    trace, _ = keep(alice, path.read_text(), label="", source="", throughputs=traces.throughputs.read_text())
     experiment = asked(alice, matrix(workloads=[{"trace": trace.pk, "gpus": 16, "reference": "p100"}],
                                      policies=[{"name": "fifo"}], seeds=[3], bound=False))  # fmt: skip
     assert compute_here() == 1
-    told, table = StringIO(), str(traces.THROUGHPUTS)
+    told, table = StringIO(), str(traces.throughputs)
     call_command("replay", str(path), "--gpus=16", "--throughputs", table, "--reference=p100", "--seed=3", "--json",
                  stdout=told)  # fmt: skip
     (cell,) = readings.results_of(experiment).cells
@@ -120,14 +120,11 @@ def test_a_gavel_trace_with_its_throughputs_runs_as_the_command_runs_it(alice: U
     assert whole["outcome"]["jobs"]["done"] == 15
 
 
-def test_files_beside_a_trace_make_it_what_the_command_makes_of_them(alice: User) -> None:
-    root = traces.ROOT
-    gavel, tiresias = traces.gavel("artifact_evaluation"), root / "tiresias"
-    sia, quotas = root / "sia/step_times/bert/placements-aws.csv", root / "helios/Earth_gpu_number.csv"
+def test_files_beside_a_trace_make_it_what_the_command_makes_of_them(alice: User, traces: Traces) -> None:
     cases: list[tuple[Path, dict[str, Any], str]] = [
-        (tiresias / "60_job.csv", {"machines": tiresias / "n32g4.csv", "quotas": quotas}, "tenant"),
-        (gavel, {"gpus": 16, "step_times": traces.THROUGHPUTS, "reference": "p100"}, "value"),
-        (traces.PHILLY_DAY, {"gpus": 16, "step_times": sia, "batch": 8, "jobs": 40}, "value"),
+        (traces.tiresias, {"machines": traces.nodes, "quotas": traces.quotas}, "tenant"),
+        (traces.gavel_few, {"gpus": 16, "step_times": traces.throughputs, "reference": "p100"}, "value"),
+        (traces.philly_day, {"gpus": 16, "step_times": traces.placements, "batch": 8, "jobs": 40}, "value"),
     ]
     for path, options, drawn in cases:
         told = StringIO()
