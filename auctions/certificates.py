@@ -17,15 +17,14 @@ import numpy as np
 from django.db import IntegrityError, transaction
 from django.db.models import Sum
 
-from auctions import book as books
-from auctions.book import LiveBook
 from auctions.layout import Layout, layouts
-from auctions.lock import Moment, moment_of
+from auctions.lock import Moment
 from auctions.models import BoundKind, Certificate, DecisionRecord, Market, SlotPrice
 from auctions.readings import VALUE_KEPT, kept_prices
+from auctions.snapshot import Snapshot, one_version, snapshot
 from scheduling.arrays import Floats
 from scheduling.bid import Bid as CoreBid
-from scheduling.policy import Objective, Terms
+from scheduling.policy import Objective, Policy, Terms
 
 BUDGET_S = 0.5
 """Processor time one renewal may take for the terms; bids beyond it count with their ceilings."""
@@ -36,14 +35,19 @@ class _Sight:
     """What one renewal looks at: all as of one version of the market."""
 
     market: Market
-    book: LiveBook
     moment: Moment
+    layout: Layout
+    policy: Policy
     decisions: list[DecisionRecord]
     """Those whose terms may still change, in order."""
+    welfare: float
+    """Of all that was decided."""
     past: dict[int, Floats]
     """What was kept of slots that are gone, S x R each."""
     future: Floats
     """Prices posted from the moment's first slot to the end of the horizon, T x S x R."""
+    worth_of_past: float
+    """Sum of price x capacity over slots that are gone and in no certificate yet; the capacity is what it was then."""
 
     def prices(self, start: int, end: int) -> Floats:
         """Prices of slots [start, end), T x S x R; 0 where nothing was kept or is posted."""
@@ -75,17 +79,16 @@ def renew(market_id: int, *, budget_s: float = BUDGET_S) -> Certificate | None:
     None before the first decision, and where the policy in force has another objective than welfare.
     """
     began = perf_counter()
-    market = Market.objects.select_related("cluster").get(pk=market_id)
-    row = Certificate.objects.filter(market=market).first() or Certificate(market=market, version=0)
-    if row.version == market.version:
-        return row if row.pk else None
-    sight = _look(market, row)
-    if sight.book.policy.objective is not Objective.WELFARE:
-        return None
-    if not sight.decisions and not row.settled_bids:
+    with one_version():
+        market = Market.objects.get(pk=market_id)
+        row = Certificate.objects.filter(market=market).first() or Certificate(market=market, version=0)
+        if row.version == market.version:
+            return row if row.pk else None
+        sight = _look(snapshot(market), row)
+    if sight is None or (not sight.decisions and not row.settled_bids):
         return None
     terms = _terms(sight, deadline=thread_time() + budget_s)
-    row.version = market.version
+    row.version = sight.market.version
     row.zero_price = row.settled_ceilings + sum(d.ceiling for d in sight.decisions)
     row.posted_price = row.settled_terms + sum(terms.values) + _capacity_term(row, sight)
     row.loose = row.settled_loose + sum(terms.loose)
@@ -93,7 +96,7 @@ def renew(market_id: int, *, budget_s: float = BUDGET_S) -> Certificate | None:
     row.kind, row.value = min(
         (BoundKind.POSTED_PRICE, row.posted_price), (BoundKind.ZERO_PRICE, row.zero_price), key=lambda bound: bound[1]
     )
-    row.welfare = _welfare(sight)
+    row.welfare = sight.welfare
     row.gap = (row.value - row.welfare) / row.value if row.value > 0 else 0.0
     _settle(row, sight, terms)
     row.computed_at = sight.moment.wall
@@ -106,20 +109,44 @@ def renew(market_id: int, *, budget_s: float = BUDGET_S) -> Certificate | None:
     return row
 
 
-def _look(market: Market, row: Certificate) -> _Sight:
-    moment = moment_of(market)
-    book = books.peek(market, now=moment.now)  # re-reads the market where it has moved on
-    records = DecisionRecord.objects.filter(bid__market=market, version__lte=book.version)
+def _look(seen: Snapshot, row: Certificate) -> _Sight | None:
+    """What a renewal looks at; None where the policy in force has another objective than welfare."""
+    market, moment, book = seen.market, seen.moment, seen.book
+    if book.policy.objective is not Objective.WELFARE:
+        return None
+    records = DecisionRecord.objects.filter(bid__market=market)
     decisions = list(records.order_by("version").select_related("bid")[row.settled_bids :])
     start = min([moment.now, *(d.slot for d in decisions)])
-    # Slots that began but are not processed yet have no row, now; at price 0 until they have.
-    past = kept_prices(market, book.layout, start=start, end=min(moment.now, market.slot + 1))
-    future = book.prices()
-    return _Sight(market=market, book=book, moment=moment, decisions=decisions, past=past, future=future)
+    gone = min(moment.now, market.slot + 1)
+    kept = records.filter(bid__state__in=sorted(VALUE_KEPT))
+    return _Sight(
+        market=market,
+        moment=moment,
+        layout=book.layout,
+        policy=book.policy,
+        decisions=decisions,
+        welfare=float(kept.aggregate(total=Sum("bid__value"))["total"] or 0.0),
+        # Slots that began but are not processed yet have no row, now; at price 0 until they have.
+        past=kept_prices(market, book.layout, start=start, end=gone),
+        future=book.prices(),
+        worth_of_past=_worth_of_past(market, book.layout, since=row.settled_through, end=gone),
+    )
+
+
+def _worth_of_past(market: Market, layout: Layout, *, since: int | None, end: int) -> float:
+    fresh = SlotPrice.objects.filter(market=market, slot__lt=end)
+    if since is not None:
+        fresh = fresh.filter(slot__gte=since)
+    known, total = {market.inventory_version: layout}, 0.0
+    for version, prices in fresh.values_list("inventory_version", "prices"):
+        if version not in known:
+            known |= layouts(market, {version})
+        total += float((np.array(prices) * known[version].inventory.capacity).sum())
+    return total
 
 
 def _terms(sight: _Sight, *, deadline: float) -> _Terms:
-    layout, policy = sight.book.layout, sight.book.policy
+    layout, policy = sight.layout, sight.policy
     horizon, values, loose = layout.horizon, [], []
     posted: Terms | None = None
     end = 0
@@ -142,31 +169,18 @@ def _terms(sight: _Sight, *, deadline: float) -> _Terms:
 def _capacity_term(row: Certificate, sight: _Sight) -> float:
     """Sum of price x capacity over all slots from the first recorded one to the end of the horizon.
 
-    The capacity of a past slot is what it was when the slot began. Sums of processed slots are kept in the row.
+    Sums of processed slots are kept in the row.
     """
-    market, book = sight.market, sight.book
-    fresh = SlotPrice.objects.filter(market=market, slot__lt=sight.gone)
-    if row.settled_through is not None:
-        fresh = fresh.filter(slot__gte=row.settled_through)
-    known: dict[int, Layout] = {market.inventory_version: book.layout}
-    for version, prices in fresh.values_list("inventory_version", "prices"):
-        if version not in known:
-            known |= layouts(market, {version})
-        row.settled_capacity += float((np.array(prices) * known[version].inventory.capacity).sum())
+    row.settled_capacity += sight.worth_of_past
     # A clock that was set back does not bring back a slot that is in the sum already.
     row.settled_through = max(sight.gone, row.settled_through or sight.gone)
-    return row.settled_capacity + float((sight.future * book.layout.inventory.capacity).sum())
-
-
-def _welfare(sight: _Sight) -> float:
-    records = DecisionRecord.objects.filter(bid__market=sight.market, version__lte=sight.book.version)
-    return float(records.filter(bid__state__in=sorted(VALUE_KEPT)).aggregate(total=Sum("bid__value"))["total"] or 0.0)
+    return row.settled_capacity + float((sight.future * sight.layout.inventory.capacity).sum())
 
 
 def _settle(row: Certificate, sight: _Sight, terms: _Terms) -> None:
     """Keep, as sums, the terms of the leading bids whose whole window lies in processed slots."""
     for decision, term, loose in zip(sight.decisions, terms.values, terms.loose, strict=True):
-        if decision.slot + sight.book.layout.horizon > sight.gone:
+        if decision.slot + sight.layout.horizon > sight.gone:
             return
         row.settled_bids += 1
         row.settled_terms += term

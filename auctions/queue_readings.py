@@ -8,16 +8,14 @@ from math import ceil, floor
 import numpy as np
 from django.contrib.auth.models import User
 
-from auctions import book as books
 from auctions.layout import Layout
-from auctions.lock import moment_of
 from auctions.models import Bid, Market, Preemption, QueuedChunks, Segment, Tenure
-from auctions.queue_rows import joined, taken
+from auctions.queue_rows import joined
+from auctions.snapshot import one_version, snapshot
 from cluster.models import Server, ServerKind
 from cluster.operators import is_operator
 from scheduling.arrays import Ints
 from scheduling.preemptive.crew import TICKS
-from scheduling.preemptive.record import Ran
 from scheduling.preemptive.use import units_in_use
 
 
@@ -52,6 +50,7 @@ class Displacement:
     worker: int
 
 
+@one_version()
 def stretches(market: Market, *, start: int, end: int) -> tuple[Stretch, ...]:
     """What workers do for any bid in slots [start, end), sorted by bid and place; empty where nobody queues."""
     if not QueuedChunks.objects.filter(bid__market=market).exists():
@@ -59,11 +58,7 @@ def stretches(market: Market, *, start: int, end: int) -> tuple[Stretch, ...]:
     past = Segment.objects.filter(queued__bid__market=market, start__lt=end * TICKS, end__gt=start * TICKS)
     where = ("queued__server_id", "queued__machine_type_id", "queued__worker")
     rows = [tuple(row) for row in past.values_list("queued__bid__sequence", *where, "start", "end", "count")]
-    book = books.peek(market, now=moment_of(market).now)
-    unwritten = list(book.running.ran)
-    if book.running.queues is not None:
-        unwritten.append(Ran(book.running.queues.planned(), (), {}))
-    rows += taken(unwritten, book.layout).segments
+    rows += snapshot(market).book.runs().segments
     return tuple(
         Stretch(bid, server, machine, worker, count, first / TICKS, last / TICKS)
         for bid, server, machine, worker, first, last, count in joined(rows)
@@ -71,6 +66,7 @@ def stretches(market: Market, *, start: int, end: int) -> tuple[Stretch, ...]:
     )
 
 
+@one_version()
 def stretches_of(bid: Bid) -> tuple[Stretch, ...]:
     """What workers did and will do for one bid."""
     if bid.start_slot is None or not bid.queued.exists():

@@ -11,11 +11,10 @@ from typing import Any, Final
 
 from django.db.models import Max
 
-from auctions import book as books
 from auctions.book import core_in_force
 from auctions.layout import Layout
-from auctions.lock import moment_of
 from auctions.models import Bid, BidState, Market, Quotients, Segment
+from auctions.snapshot import one_version, snapshot
 from scheduling.bid import Bid as CoreBid
 from scheduling.errors import SchedulingError
 from scheduling.preemptive.bounds import Least, NotSolved, TooLarge, least
@@ -84,22 +83,24 @@ def found(market: Market) -> Findings:
 def renew(market_id: int) -> Quotients | None:
     """Compute a market's quotients again if jobs were completed since; None where its policy does not queue."""
     began = perf_counter()
-    market = Market.objects.select_related("cluster").get(pk=market_id)
-    moment = moment_of(market)
-    book = books.peek(market, now=moment.now)
-    policy = book.policy
-    if not isinstance(policy, Preemptive):
-        return None
-    of_these_servers = Bid.objects.filter(decision__inventory_version=market.inventory_version, queued__isnull=False)
-    complete = of_these_servers.filter(market=market, state=BidState.COMPLETED).distinct()
-    basis = f"{complete.count()} {market.inventory_version} {book.policy_id}"
-    row = Quotients.objects.filter(market=market).first() or Quotients(market=market, basis="")
-    if row.basis == basis:
-        return row
-    latest = list(complete.order_by("-completion_slot", "-sequence")[:MOST_JOBS])
+    with one_version():
+        seen = snapshot(Market.objects.get(pk=market_id))
+        market, book = seen.market, seen.book
+        if not isinstance(book.policy, Preemptive):
+            return None
+        of_these_servers = Bid.objects.filter(
+            decision__inventory_version=market.inventory_version, queued__isnull=False
+        )
+        done = of_these_servers.filter(market=market, state=BidState.COMPLETED).distinct()
+        complete = done.count()
+        basis = f"{complete} {market.inventory_version} {book.policy_id}"
+        row = Quotients.objects.filter(market=market).first() or Quotients(market=market, basis="")
+        if row.basis == basis:
+            return row
+        latest = list(done.order_by("-completion_slot", "-sequence")[:MOST_JOBS])
     bids = sorted(latest, key=lambda bid: bid.sequence)
-    findings = _measured(bids, complete.count(), market, book.layout, policy)
-    row.basis, row.findings, row.computed_at = basis, asdict(findings), moment.wall
+    findings = _measured(bids, complete, market, book.layout, book.policy)  # rows of complete jobs never change
+    row.basis, row.findings, row.computed_at = basis, asdict(findings), seen.moment.wall
     row.took_ms = (perf_counter() - began) * 1000
     row.save()
     return row

@@ -10,10 +10,8 @@ import numpy as np
 from django.contrib.auth.models import User
 from django.db.models import Avg, Count, F, Q, Sum
 
-from auctions import book as books
 from auctions import queue_readings
 from auctions.layout import Holding, Layout, align, layouts, units_held
-from auctions.lock import moment_of
 from auctions.models import (
     ADMITTED,
     Bid,
@@ -27,6 +25,7 @@ from auctions.models import (
     SlotPrice,
 )
 from auctions.reading_types import Bar, Bools, BoundReading, Flow, Machines, Prices, Summary, Utilisation, Welfare
+from auctions.snapshot import one_version, snapshot
 from cluster.models import MachineRole, MachineType, Server
 from cluster.operators import is_operator
 from scheduling.arrays import Floats, Ints
@@ -56,17 +55,17 @@ __all__ = [
 ]
 
 
+@one_version()
 def summary(market: Market) -> Summary:
     """The market at a glance."""
-    market.refresh_from_db()
-    moment = moment_of(market)
-    view = (book := books.peek(market, now=moment.now)).view()
+    seen = snapshot(market)
+    market, moment, book = seen.market, seen.moment, seen.book
     counts = dict(Bid.objects.filter(market=market).order_by().values_list("state").annotate(n=Count("pk")))
     admitted = sum(counts.get(state, 0) for state in ADMITTED)
     decided = admitted + counts.get(BidState.REJECTED, 0)
     welfare, revenue = _totals(market)
     policy = PolicyVersion.objects.get(pk=book.policy_id)
-    capacity = view.inventory.capacity
+    capacity = book.layout.inventory.capacity
     used = _units(market, book.layout, start=moment.slot, end=moment.slot + 1)[0]
     prices = book.prices()[0]
     return Summary(
@@ -74,7 +73,7 @@ def summary(market: Market) -> Summary:
         ledger_version=book.version,
         slot=moment.slot,
         now=moment.now,
-        end=view.ledger.end,
+        end=book.end,
         read_at=moment.wall,
         is_open=market.is_open,
         policy=policy.name,
@@ -117,6 +116,7 @@ def _times(market: Market) -> dict[str, float | None]:
     }
 
 
+@one_version()
 def flow(market: Market) -> Flow:
     """Time from arrival to completion of every completed job, and its mean so far."""
     rows = Bid.objects.filter(market=market, state=BidState.COMPLETED).order_by("completion_slot", "sequence")
@@ -134,6 +134,7 @@ def flow(market: Market) -> Flow:
     )
 
 
+@one_version()
 def machines(bid: Bid) -> Machines:
     """How many workers and parameter servers a job holds in each slot from its first to its last.
 
@@ -156,6 +157,7 @@ def machines(bid: Bid) -> Machines:
     return Machines(start=start, workers=counts[MachineRole.WORKER], pss=counts[MachineRole.PS])
 
 
+@one_version()
 def bound(market: Market) -> BoundReading | None:
     """The latest certificate; None before the first, and where the policy in force has another objective."""
     chosen = PolicyVersion.objects.filter(market=market).latest("number")
@@ -179,14 +181,14 @@ def bound(market: Market) -> BoundReading | None:
     )
 
 
+@one_version()
 def prices(market: Market, *, start: int, end: int) -> Prices:
     """Posted prices of slots [start, end)."""
-    market.refresh_from_db()
-    moment = moment_of(market)
-    book = books.peek(market, now=moment.now)
-    view = book.view()
-    start, end = _window(market, start, min(end, view.ledger.end))
-    shape = (end - start, *view.inventory.capacity.shape)
+    seen = snapshot(market)
+    market, moment, book = seen.market, seen.moment, seen.book
+    inventory = book.layout.inventory
+    start, end = _window(market, start, min(end, book.end))
+    shape = (end - start, *inventory.capacity.shape)
     price, known = np.zeros(shape), np.zeros(end - start, dtype=np.bool_)
     if start < moment.now:
         past, recorded = past_prices(market, book.layout, start=start, end=min(end, moment.now))
@@ -198,8 +200,8 @@ def prices(market: Market, *, start: int, end: int) -> Prices:
     return Prices(
         start=start,
         now=moment.now,
-        servers=view.inventory.servers,
-        resources=view.inventory.resources,
+        servers=inventory.servers,
+        resources=inventory.resources,
         price=price,
         known=known,
     )
@@ -229,11 +231,11 @@ def kept_prices(market: Market, layout: Layout, *, start: int, end: int) -> dict
     return found
 
 
+@one_version()
 def utilisation(market: Market, *, start: int, end: int) -> Utilisation:
     """Units held in slots [start, end), past and promised."""
-    market.refresh_from_db()
-    moment = moment_of(market)
-    layout = books.peek(market, now=moment.now).layout
+    seen = snapshot(market)
+    market, moment, layout = seen.market, seen.moment, seen.book.layout
     start, end = _window(market, start, min(end, moment.now + layout.horizon))
     return Utilisation(
         start=start,
@@ -245,6 +247,7 @@ def utilisation(market: Market, *, start: int, end: int) -> Utilisation:
     )
 
 
+@one_version()
 def welfare(market: Market) -> Welfare:
     """Cumulative welfare, revenue and zero-price bound, in order of decision."""
     rows = DecisionRecord.objects.filter(bid__market=market).order_by("version")
@@ -263,6 +266,7 @@ def welfare(market: Market) -> Welfare:
     )
 
 
+@one_version()
 def bars(market: Market, *, start: int, end: int, viewer: User | None) -> tuple[Bar, ...]:
     """What is held in slots [start, end), by server; other people's jobs are nameless unless an operator looks."""
     # Columns, not objects: a busy cluster has thousands of rows, and pages ask after every decision.

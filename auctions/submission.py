@@ -7,7 +7,6 @@ from hashlib import sha256
 
 from django.contrib.auth.models import User
 
-from auctions import book as books
 from auctions import lane, warming
 from auctions.errors import KeyReused, MarketClosed, NotReady
 from auctions.layout import Layout
@@ -15,10 +14,13 @@ from auctions.lock import Happening, Moment, locked_market, moment_of, record, s
 from auctions.markets import market_of
 from auctions.models import Bid, Event, EventKind, Market
 from auctions.offers import check_finite, core_bid, policy_in_force, resolve
+from auctions.snapshot import one_version, snapshot
 from cluster.models import Cluster
 from scheduling.arrays import Json
+from scheduling.bid import Bid as CoreBid
 from scheduling.decision import Decision, canonical
 from scheduling.errors import InvalidField
+from scheduling.policy import Policy
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,12 @@ class Quote:
     ledger_version: int
     slot: int
     """First slot that could still be traded."""
+    core: CoreBid
+    """The bid that was decided, in the layout's positions."""
     layout: Layout
     """What the positions in its schedule mean."""
+    policy: Policy
+    """That decided it."""
 
 
 @dataclass(frozen=True)
@@ -87,13 +93,17 @@ def quote(*, cluster: Cluster, body: Json) -> Quote:
         raise MarketClosed(f"The market of {cluster.name} takes no bids.")
     if warming.is_under_way():
         raise NotReady("The server has just started and still compiles the algorithm; ask again in a few seconds.")
-    moment = moment_of(market)
-    book = books.peek(market, now=moment.now)
-    resolved = resolve(body, cluster, book.layout)
+    with one_version():
+        seen = snapshot(market)
+        book = seen.book.copy()  # kernels keep what they found of a bid beside the ledger, by the bid's number
+        resolved = resolve(body, cluster, book.layout)
+    now = seen.moment.now
     # Under the number it would have: some policies draw by it.
-    core = core_bid(resolved, book.layout, bid_id=str(market.submitted + 1), arrival=moment.now)
+    core = core_bid(resolved, book.layout, bid_id=str(seen.market.submitted + 1), arrival=now)
     decision = replace(book.policy.decide(core, book.view()), bid_id="quote")
-    return Quote(decision=decision, ledger_version=book.version, slot=moment.now, layout=book.layout)
+    return Quote(
+        decision=decision, ledger_version=book.version, slot=now, core=core, layout=book.layout, policy=book.policy
+    )
 
 
 def _submit(

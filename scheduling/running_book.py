@@ -147,7 +147,7 @@ class RunningBook:
 
     def copy(self) -> "RunningBook":
         """An independent book with the same contents."""
-        return RunningBook(
+        other = RunningBook(
             ledger=self.ledger.copy(),
             history=deque(self.history, maxlen=HISTORY),
             decided=self.decided,
@@ -156,6 +156,8 @@ class RunningBook:
             ran=list(self.ran),
             offers=deque(self.offers, maxlen=HISTORY),
         )
+        other._kept = other.jobs, self._standing.copy()
+        return other
 
     def _allowed(self, moves: Iterable[Move]) -> tuple[Move, ...]:
         moves = tuple(moves)

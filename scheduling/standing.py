@@ -28,6 +28,14 @@ class Standing:
         for job in jobs:
             self.put(job)
 
+    def copy(self) -> "Standing":
+        """The same of a copy of the book."""
+        other = Standing(())
+        other._rank, other._admitted, other._last = dict(self._rank), self._admitted, self._last
+        other._line, other._uploading, other._planned = dict(self._line), dict(self._uploading), dict(self._planned)
+        other._delayed, other._odd = set(self._delayed), set(self._odd)
+        return other
+
     def put(self, job: Job) -> None:
         """A job as it stands now: a new one, or instead of what it was."""
         name = job.bid.id

@@ -45,6 +45,7 @@ from auctions.api.serializers import (
 )
 from auctions.jobs import cancel_job, withdraw_bid
 from auctions.models import Bid, BidState
+from auctions.snapshot import one_version
 from cluster.models import Cluster
 from cluster.operators import is_operator
 from scheduling.fields import check_object
@@ -110,6 +111,7 @@ class Bids(ApiView):
     """The bids of a cluster."""
 
     @describe("List bids", {200: BidPage}, READ, parameters=[CLUSTER, *FILTERS], operation_id="bids_list")
+    @one_version()
     def get(self, request: Request, cluster: str) -> Response:
         """Your bids, or all of them for an operator, newest first."""
         market = market_named(cluster)
@@ -200,6 +202,7 @@ class OneBid(ApiView):
     """One bid."""
 
     @describe("Read a bid", {200: BidOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_read")
+    @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """The bid with its receipt."""
         known_parameters(request)
@@ -211,6 +214,7 @@ class BidSchedule(ApiView):
     """The schedule of one bid."""
 
     @describe("Read a schedule", {200: ScheduleOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_schedule")
+    @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """What is held for the job as it stands; 404 if nothing was granted."""
         known_parameters(request)
@@ -227,6 +231,7 @@ class BidChanges(ApiView):
     @describe(
         "Read how a plan changed", {200: ChangesOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_changes"
     )
+    @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """Each start and completion that was planned for the job, and from when on."""
         known_parameters(request)
@@ -240,6 +245,7 @@ class BidMachines(ApiView):
     @describe(
         "Read machines by slot", {200: MachinesOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_machines"
     )
+    @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """Workers and parameter servers in each slot, past and planned."""
         known_parameters(request)
@@ -251,6 +257,7 @@ class BidSegments(ApiView):
     """When workers process chunks of one bid."""
 
     @describe("Read segments", {200: SegmentsOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_segments")
+    @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """What workers took from their queues, and will take as forecast; empty where jobs book slots."""
         known_parameters(request)
@@ -264,6 +271,7 @@ class BidPreemptions(ApiView):
     @describe(
         "Read preemptions", {200: PreemptionsOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_preemptions"
     )
+    @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
         """Each time a worker left a chunk in the middle for another job's."""
         known_parameters(request)

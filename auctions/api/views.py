@@ -33,9 +33,9 @@ from auctions.api.serializers import (
     WelfareOut,
 )
 from auctions.api.throttles import TokenThrottle
-from auctions.lock import moment_of
 from auctions.models import Market
 from auctions.offers import WORTH, policy_in_force
+from auctions.snapshot import one_version, snapshot
 from cluster.models import Cluster, MachineType, ModelProfile, Resource, Server
 from scheduling.arrays import Json
 from scheduling.fields import check_object
@@ -89,6 +89,7 @@ class Clusters(ApiView):
     """All clusters."""
 
     @describe("List clusters", {200: ClusterPage}, READ, operation_id="clusters_list")
+    @one_version()
     def get(self, request: Request) -> Response:
         """Every cluster, by name."""
         known_parameters(request)
@@ -99,6 +100,7 @@ class OneCluster(ApiView):
     """One cluster."""
 
     @describe("Read a cluster", {200: ClusterOut}, READ, parameters=[CLUSTER], operation_id="clusters_read")
+    @one_version()
     def get(self, request: Request, cluster: str) -> Response:
         """Its servers, machine types and models: the names a bid may use."""
         known_parameters(request)
@@ -127,6 +129,7 @@ class MarketReading(ApiView):
 
     parameters: tuple[str, ...] = ()
 
+    @one_version()
     def get(self, request: Request, cluster: str) -> HttpResponse:
         """What is read, or 304."""
         known_parameters(request, *self.parameters)
@@ -240,7 +243,7 @@ def _asked(cluster: Cluster) -> Json:
 
 def _tag(market: Market, request: Request) -> str:
     bound = readings.bound(market)
-    parts = (market.version, moment_of(market).now, market.is_open, bound and bound.computed_at.timestamp())
+    parts = (market.version, snapshot(market).moment.now, market.is_open, bound and bound.computed_at.timestamp())
     return 'W/"' + "-".join(str(part) for part in parts) + '"'
 
 
@@ -260,7 +263,7 @@ def _window(market: Market, request: Request) -> tuple[int, int, bool, list[int]
     chosen = list(range(len(servers))) if wanted is None else [servers.index(wanted)]
     resources = Resource.objects.filter(cluster=market.cluster).count()
     fits = max(1, MOST_NUMBERS // max(1, len(chosen) * resources))
-    now = moment_of(market).now
+    now = snapshot(market).moment.now
     start, end = slot_number(request, "from_slot"), slot_number(request, "to_slot")
     start = now if start is None else start
     if end is not None and end < start:

@@ -14,9 +14,9 @@ from django.views.decorators.http import require_POST, require_safe
 from auctions import queue_readings, readings
 from auctions.errors import WrongState
 from auctions.jobs import cancel_job, withdraw_bid
-from auctions.lock import moment_of
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Market
 from auctions.offers import policy_in_force
+from auctions.snapshot import one_version, snapshot
 from cluster.operators import is_operator
 from frontend import plans, queues
 from frontend.access import market_named, timeline_of, viewer_of, visible_bids
@@ -37,6 +37,7 @@ MARGIN_SLOTS = 3
 
 @login_required
 @require_safe
+@one_version()
 def bid_list(request: HttpRequest, name: str) -> HttpResponse:
     """Bids the visitor may see, newest first; the filters are in the address."""
     market, viewer = market_named(name), viewer_of(request)
@@ -66,6 +67,7 @@ def bid_list(request: HttpRequest, name: str) -> HttpResponse:
 
 @login_required
 @require_safe
+@one_version()
 def bid_page(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """One bid with its receipt."""
     return render(request, "frontend/bid.html", _context(request, name, number))
@@ -73,6 +75,7 @@ def bid_page(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 @login_required
 @require_safe
+@one_version()
 def receipt(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """The part of a bid's page that changes, for pages that are open."""
     market, _ = _own(request, name, number)
@@ -83,6 +86,7 @@ def receipt(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 @login_required
 @require_safe
+@one_version()
 def schedule(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """The bid's own Gantt chart."""
     market, bid = _own(request, name, number)
@@ -94,7 +98,7 @@ def schedule(request: HttpRequest, name: str, number: int) -> HttpResponse:
             window = (first - MARGIN_SLOTS, last + MARGIN_SLOTS)
         else:
             window = (bid.arrival_slot, bid.arrival_slot + 24)
-        now = moment_of(market).now
+        now = snapshot(market).moment.now
         drawing = gantt.figure(spans, timeline_of(market), now=now, window=window)
         return JsonResponse(drawing.to_json())
 
@@ -103,6 +107,7 @@ def schedule(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 @login_required
 @require_safe
+@one_version()
 def schedule_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """What the bid's chart shows, as a table."""
     market, bid = _own(request, name, number)
@@ -111,12 +116,13 @@ def schedule_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 @login_required
 @require_safe
+@one_version()
 def machines(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """How many machines the bid's job holds in each slot."""
     market, bid = _own(request, name, number)
 
     def build() -> HttpResponse:
-        drawing = counts.figure(_counts(bid), timeline_of(market), now=moment_of(market).now)
+        drawing = counts.figure(_counts(bid), timeline_of(market), now=snapshot(market).moment.now)
         return JsonResponse(drawing.to_json())
 
     return unless_known(request, market, build)
@@ -124,6 +130,7 @@ def machines(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 @login_required
 @require_safe
+@one_version()
 def machines_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """The same as a table."""
     market, bid = _own(request, name, number)
@@ -132,6 +139,7 @@ def machines_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 @login_required
 @require_safe
+@one_version()
 def changes_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """How the plan of the bid's job changed, oldest first."""
     market, bid = _own(request, name, number)
@@ -141,6 +149,7 @@ def changes_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 @login_required
 @require_safe
+@one_version()
 def segments_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """When workers process chunks of the bid's job, past and as forecast."""
     market, bid = _own(request, name, number)
@@ -151,6 +160,7 @@ def segments_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 @login_required
 @require_safe
+@one_version()
 def preemptions_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """When workers left chunks of the bid's job in the middle for another's."""
     market, bid = _own(request, name, number)
@@ -218,7 +228,7 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "steps": steps,
         # Only a job that may move has steps.
         "is_plan": bid.state == BidState.PLANNED and bool(steps),
-        "place": plans.place_of(bid, now=moment_of(market).now) if steps else None,
+        "place": plans.place_of(bid, now=snapshot(market).moment.now) if steps else None,
         "runs": counts.runs(held),
         "seen": look_of(bid, may_move=bool(steps)),
         "window": windows.pop() if len(windows) == 1 else None,

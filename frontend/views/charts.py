@@ -11,6 +11,7 @@ from django.http import Http404, QueryDict
 from auctions import readings
 from auctions.models import BoundKind, Market
 from auctions.quotients import found
+from auctions.snapshot import snapshot
 from frontend.access import timeline_of
 from frontend.figures import flow, gantt, prices, quotients, welfare
 from frontend.figures.base import Drawing, Table
@@ -43,9 +44,9 @@ def price_view(market: Market, choice: str, *, priced_only: bool = False) -> pri
 
     `priced_only`: without what has no price in any slot, if anything has one.
     """
-    window = readings.utilisation(market, start=market.slot, end=market.slot + 1)
-    read = readings.prices(market, start=window.now, end=window.now + market.cluster.horizon_slots)
-    capacity = window.capacity
+    seen = snapshot(market)
+    read = readings.prices(market, start=seen.book.now, end=seen.book.end)
+    capacity = seen.book.layout.inventory.capacity
     if priced_only and read.price.any():
         capacity = capacity * (read.price.max(axis=0) > 0)
     choice = choice or prices.default_view(capacity)
@@ -63,10 +64,10 @@ def price_view(market: Market, choice: str, *, priced_only: bool = False) -> pri
 
 def spans(market: Market, viewer: User, choice: str) -> tuple[list[gantt.Span], int, tuple[int, int]]:
     """What is held, the first tradable slot, and the window; `choice` is `server:NAME` or empty for all."""
-    window = readings.utilisation(market, start=market.slot, end=market.slot + 1)
-    start, end = window.now - PAST_SLOTS, window.now + market.cluster.horizon_slots
+    book = snapshot(market).book
+    start, end = book.now - PAST_SLOTS, book.end
     only = choice.removeprefix("server:") if choice.startswith("server:") else ""
-    if only and only not in window.servers:
+    if only and only not in book.layout.inventory.servers:
         raise Http404
     held = [
         bar_span(bar, group=f"{bar.server} · {bar.machine_type}" if only else bar.server)
@@ -74,7 +75,7 @@ def spans(market: Market, viewer: User, choice: str) -> tuple[list[gantt.Span], 
         if not only or bar.server == only
     ]
     last = max((ceil(span.end) for span in held), default=end)
-    return held, window.now, (max(0, start), min(end, max(last, window.now + 12) + 1))
+    return held, book.now, (max(0, start), min(end, max(last, book.now + 12) + 1))
 
 
 def bar_span(bar: readings.Bar, *, group: str) -> gantt.Span:

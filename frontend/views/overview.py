@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 
 from auctions import readings
 from auctions.models import Market
+from auctions.snapshot import one_version
 from cluster.models import Server
 from cluster.spreadsheets import inert
 from frontend.access import market_named, timeline_of, viewer_of
@@ -20,6 +21,7 @@ from frontend.views.versions import unless_known
 
 @login_required
 @require_safe
+@one_version()
 def market_list(request: HttpRequest) -> HttpResponse:
     """Every market there is."""
     markets = Market.objects.select_related("cluster").order_by("cluster__name")
@@ -30,6 +32,7 @@ def market_list(request: HttpRequest) -> HttpResponse:
 
 @login_required
 @require_safe
+@one_version()
 def overview(request: HttpRequest, name: str) -> HttpResponse:
     """Tiles and charts of one market; the charts fetch themselves."""
     market = market_named(name)
@@ -55,6 +58,7 @@ def now_words(market: Market, reading: readings.Summary) -> str:
 
 @login_required
 @require_safe
+@one_version()
 def tiles(request: HttpRequest, name: str) -> HttpResponse:
     """The tiles as JSON, for pages that are open."""
     market = market_named(name)
@@ -74,6 +78,7 @@ def tiles(request: HttpRequest, name: str) -> HttpResponse:
 
 @login_required
 @require_safe
+@one_version()
 def chart(request: HttpRequest, name: str, chart_name: str) -> HttpResponse:
     """One chart as Plotly's JSON."""
     market = market_named(name)
@@ -86,17 +91,23 @@ def chart(request: HttpRequest, name: str, chart_name: str) -> HttpResponse:
 
 @login_required
 @require_safe
+@one_version()
 def chart_csv(request: HttpRequest, name: str, chart_name: str) -> HttpResponse:
     """The same reading as the chart's, unabridged."""
     market = market_named(name)
     if chart_name not in CHARTS:
         raise Http404
-    table = CHARTS[chart_name].tabulate(market, viewer_of(request), request.GET)
-    return unless_known(request, market, lambda: csv_response(table, f"{name}-{chart_name}.csv"))
+    kind, viewer = CHARTS[chart_name], viewer_of(request)
+
+    def build() -> HttpResponse:
+        return csv_response(kind.tabulate(market, viewer, request.GET), f"{name}-{chart_name}.csv")
+
+    return unless_known(request, market, build)
 
 
 @login_required
 @require_safe
+@one_version()
 def version(request: HttpRequest, name: str) -> HttpResponse:
     """The market's version, for pages that cannot hold a stream open."""
     market = market_named(name)

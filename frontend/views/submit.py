@@ -10,10 +10,8 @@ from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_http_methods, require_POST
 
-from auctions import book as books
 from auctions.errors import AuctionError, NotReady
 from auctions.models import Market
-from auctions.offers import core_bid, resolve
 from auctions.submission import quote, submit_bid
 from frontend.access import market_named, timeline_of, viewer_of, visible_bids
 from frontend.figures import value
@@ -75,18 +73,15 @@ def _quoted(market: Market, body: Json) -> dict[str, Any]:
     decision = answer.decision
     # As text: a number in a template would be written with the language's own separators.
     adopted = None if decision.counter is None else f"{decision.counter.least_value + CENT:.2f}"
-    book = books.peek(market, now=answer.slot)
-    layout, policy = book.layout, book.policy
-    pays = policy.objective is Objective.WELFARE
+    pays = answer.policy.objective is Objective.WELFARE
     context = {"decision": decision, "quote": answer, "line": line, "adopted": adopted}
-    html = render_to_string("frontend/_quote.html", {**context, "pays": pays, "is_plan": not policy.binding})
+    html = render_to_string("frontend/_quote.html", {**context, "pays": pays, "is_plan": not answer.policy.binding})
     if not pays:
         return {"html": html, "figure": Drawing([], {}).to_json(), "version": answer.ledger_version}
-    core = core_bid(resolve(body, market.cluster, layout), layout, bid_id="curve", arrival=answer.slot)
     schedule = decision.schedule
     offer = value.Offer(
         arrival=answer.slot,
-        curve=core.utility.curve(layout.horizon + 1),
+        curve=answer.core.utility.curve(answer.layout.horizon + 1),
         completion=None if schedule is None else schedule.completion,
         payment=None if schedule is None else decision.payment,
     )

@@ -6,8 +6,8 @@ from hashlib import sha256
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.cache import patch_cache_control
 
-from auctions.lock import moment_of
 from auctions.models import Certificate, Market, Quotients
+from auctions.snapshot import snapshot
 from cluster.operators import is_operator
 from frontend.access import viewer_of
 
@@ -16,14 +16,14 @@ def tag_of(request: HttpRequest, market: Market) -> str:
     """What an answer about a market depends on: its version, what was computed of it, the slot, who asks for what."""
     certificate = Certificate.objects.filter(market=market).values_list("version", flat=True).first()
     measured = Quotients.objects.filter(market=market).values_list("computed_at", flat=True).first()
-    viewer = viewer_of(request)
-    of_market = (market.version, certificate, measured, moment_of(market).now)
+    viewer, seen = viewer_of(request), snapshot(market)
+    of_market = (seen.market.version, certificate, measured, seen.moment.now)
     parts = (*of_market, viewer.pk, is_operator(viewer), request.get_full_path())
     return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'
 
 
 def unless_known(request: HttpRequest, market: Market, build: Callable[[], HttpResponse]) -> HttpResponse:
-    """304 if the visitor has this version, else the answer with its ETag."""
+    """304 if the visitor has this version, else the answer with its ETag; within `one_version()`, so both agree."""
     return unless_tagged(request, tag_of(request, market), build)
 
 

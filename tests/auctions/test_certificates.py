@@ -178,14 +178,14 @@ def test_two_workers_may_compute_the_first_certificate_at_once(
 ) -> None:
     submit(market, alice)
     lane.drain(market.pk)
-    look = certificates._look
+    compute = certificates._terms
 
-    def while_another_is_faster(market: Market, row: Certificate) -> Any:
-        monkeypatch.setattr(certificates, "_look", look)
+    def while_another_is_faster(*arguments: Any, **keywords: Any) -> Any:
+        monkeypatch.setattr(certificates, "_terms", compute)
         certificates.renew(market.pk)
-        return look(market, row)
+        return compute(*arguments, **keywords)
 
-    monkeypatch.setattr(certificates, "_look", while_another_is_faster)
+    monkeypatch.setattr(certificates, "_terms", while_another_is_faster)
     kept = certificates.renew(market.pk)
     assert kept == Certificate.objects.get()
 

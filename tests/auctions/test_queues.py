@@ -221,6 +221,7 @@ def test_ageing_outlives_a_restart_and_a_change_of_policy(db: None, alice: User)
 def test_another_process_catches_up_with_queues(queued: Market, alice: User) -> None:
     set_time(queued, 10.0)
     send(queued, alice, epochs=20)
+    queued.refresh_from_db()
     here = book.peek(queued, now=1)
     book.forget()
     send(queued, alice, epochs=3)
