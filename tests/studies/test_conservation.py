@@ -1,9 +1,16 @@
-"""No job is lost: every policy on every paper's workload, and on a slice of every shared trace of jobs.
+"""No job is lost: every policy on every paper's workload, on the first jobs of every trace, on whole traces in turn.
 
 `replay` itself raises NotConserved where a job is not exactly one of done, rejected, running and waiting.
+
+In each run every policy meets one whole trace, and another one on the next day: in as many days as there are traces
+every policy meets every trace. `SHADOWPRICE_TURN` sets the turn instead of the day: a whole number, or `all`.
 """
 
-from functools import cache
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +29,7 @@ from studies.traces.mapping import Rules, to_bids
 from studies.traces.profiles import measured_profiles
 from studies.workloads.generators import GENERATORS, read_generator
 from studies.workloads.workload import run
-from tests import traces
+from tests.traces import LARGER, OWN, Traces, each
 
 SETTINGS = {
     "dps": {"jobs": 8, "servers": 4, "types": 2, "chunks": [2, 30]},
@@ -38,16 +45,14 @@ REFUSED = {
     ("preemptive", "weighted_completion"): "shared by several machine types",
 }
 """Policies whose servers another paper's are not, and what they say of it."""
-JOBS = (
-    traces.PHILLY_DAY,
-    traces.PHILLY_WEEK,
-    traces.PHILLY_VC,
-    *(traces.gavel(name) for name in traces.GAVEL),
-    *traces.SHOCKWAVE,
-    traces.ROOT / "tiresias" / "60_job.csv",
-)
-SLICE = 8
-SLOT_S = 3600
+FEW = 8
+"""Jobs of each trace that every policy meets in every run."""
+TURN = "SHADOWPRICE_TURN"
+MOST_SLOTS = 600
+"""Of the horizon: slots are as long as it takes."""
+MOST = {"dorm": 300, "drf": 3100, "rrh": 3100, "batch_sche": 3100, "weighted_completion": 3100}
+"""Jobs of a published trace in one turn, for policies that look at all jobs at every event; the next turns of the same
+trace have the jobs that follow. Every policy meets the samples whole."""
 
 
 def assert_conserved(jobs: Conservation, submitted: int) -> None:
@@ -75,33 +80,93 @@ def test_every_policy_conserves_the_jobs_of_every_generator(name: str, generator
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_every_policy_conserves_the_jobs_of_every_trace(name: str) -> None:
-    for path in JOBS:
-        assert_slice_conserved(path, name, Architecture.PS)
+def test_every_policy_conserves_the_first_jobs_of_every_trace(name: str, traces: Traces) -> None:
+    for path in traces.jobs:
+        rows = open_trace(path, TraceJob).rows[:FEW]
+        assert len(rows) == FEW
+        assert_rows_conserved(rows, traces, name, Architecture.PS)
 
 
 @pytest.mark.parametrize("name", POLICIES)
-def test_every_policy_conserves_rings_or_refuses_them_in_words(name: str) -> None:
-    if Architecture.RING in POLICIES[name].architectures:
-        assert_slice_conserved(traces.PHILLY_DAY, name, Architecture.RING)
-        return
-    with pytest.raises(InvalidField, match=f"architecture: {name} runs no jobs of kind ring"):
-        assert_slice_conserved(traces.PHILLY_DAY, name, Architecture.RING)
+def test_every_policy_conserves_the_jobs_of_a_whole_trace_in_turn(name: str, traces: Traces) -> None:
+    for turn in turns(traces):
+        assert_conserved_in_turn(traces, name, turn, Architecture.PS)
 
 
-@cache
-def first_rows(path: Path) -> tuple[TraceJob, ...]:
-    return open_trace(path, TraceJob).rows[:SLICE]
+@pytest.mark.parametrize("name", POLICIES)
+def test_every_policy_conserves_rings_of_a_whole_trace_in_turn_or_refuses_them_in_words(name: str) -> None:
+    for turn in turns(OWN):
+        if Architecture.RING in POLICIES[name].architectures:
+            assert_conserved_in_turn(OWN, name, turn + 3, Architecture.RING)
+            continue
+        with pytest.raises(InvalidField, match=f"architecture: {name} runs no jobs of kind ring"):
+            assert_conserved_in_turn(OWN, name, turn, Architecture.RING)
 
 
-def assert_slice_conserved(path: Path, name: str, architecture: Architecture) -> None:
-    inventory = gpu_cluster(8, apart=name == "oasis")
-    table = gavel.throughputs(traces.THROUGHPUTS.read_text())
-    rules = Rules(slot_s=SLOT_S, architecture=architecture, profiles=measured_profiles(table, reference="v100"))
-    traced = to_bids(first_rows(path), inventory, rules, np.random.default_rng(1))
-    assert len(traced.bids) + len(traced.refused) == SLICE
-    plan = Plan(SLOT_S, horizon_for(traced, slot_s=SLOT_S))
+@pytest.mark.parametrize("traces", each())
+def test_each_turn_has_every_trace_and_together_they_have_every_pair(traces: Traces) -> None:
+    pairs = {turn: {(name, in_turn(traces, name, turn)) for name in POLICIES} for turn in range(len(traces.jobs))}
+    assert all({path for _, path in met} == set(traces.jobs) for met in pairs.values())
+    assert set().union(*pairs.values()) == {(name, path) for name in POLICIES for path in traces.jobs}
+
+
+def test_a_turn_is_of_the_day_or_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(TURN, raising=False)
+    assert len(turns(OWN)) == 1
+    monkeypatch.setenv(TURN, "5")
+    assert list(turns(OWN)) == [5]
+    monkeypatch.setenv(TURN, "all")
+    assert len(turns(OWN)) == len(OWN.jobs)
+
+
+def test_rows_that_follow_one_another_are_all_met_in_enough_turns() -> None:
+    rows = [TraceJob(i, float(i), 1, duration_s=60.0) for i in range(1000)]
+    assert {row.line for turn in range(4) for row in portion(rows, 300, turn)} == set(range(1000))
+    assert portion(rows, 1000, 7) == rows
+
+
+def turns(traces: Traces) -> Sequence[int]:
+    """Turns of this run."""
+    said = os.environ.get(TURN) or str(datetime.now(UTC).toordinal())
+    return range(len(traces.jobs)) if said == "all" else [int(said)]
+
+
+def in_turn(traces: Traces, name: str, turn: int) -> Path:
+    """Whose turn it is: the policies' traces lie one behind the other."""
+    return traces.jobs[(turn + list(POLICIES).index(name)) % len(traces.jobs)]
+
+
+def portion(rows: Sequence[TraceJob], most: int, turn: int) -> Sequence[TraceJob]:
+    """At most so many rows, in another place at each turn."""
+    begin = turn % ceil(len(rows) / most) * most
+    return rows[begin : begin + most]
+
+
+def assert_conserved_in_turn(traces: Traces, name: str, turn: int, architecture: Architecture) -> None:
+    path = in_turn(traces, name, turn)
+    rows: Sequence[TraceJob] = open_trace(path, TraceJob).rows
+    if traces is LARGER:
+        rows = portion(rows, MOST.get(name, len(rows)), turn // len(traces.jobs))
+    try:
+        assert_rows_conserved(rows, traces, name, architecture, gpus=32 if traces is OWN else 320)
+    except Exception as error:
+        error.add_note(f"{name} on {path.name}: {TURN}={turn}")
+        raise
+
+
+def assert_rows_conserved(
+    rows: Sequence[TraceJob], traces: Traces, name: str, architecture: Architecture, *, gpus: int = 8
+) -> None:
+    inventory = gpu_cluster(gpus, apart=name == "oasis")
+    table = gavel.throughputs(traces.throughputs.read_text())
+    rules = Rules(slot_s=3600, architecture=architecture, profiles=measured_profiles(table, reference="v100"))
+    longest_s = max(to_bids(rows, inventory, rules, np.random.default_rng(1)).runs_s.values())
+    rules = replace(rules, slot_s=rules.slot_s * ceil(2 * longest_s / rules.slot_s / MOST_SLOTS))
+    traced = to_bids(rows, inventory, rules, np.random.default_rng(1))
+    assert not traced.refused
+    assert len(traced.bids) == len(rows)
+    plan = Plan(rules.slot_s, horizon_for(traced, slot_s=rules.slot_s))
     outcome = replay(traced, make_policy(name, {}), inventory, plan).outcome
-    assert_conserved(outcome.jobs, len(traced.bids))
-    assert sum(row.submitted for row in outcome.tenants.values()) == len(traced.bids)
+    assert_conserved(outcome.jobs, len(rows))
+    assert sum(row.submitted for row in outcome.tenants.values()) == len(rows)
     assert all(0 <= share <= 1 for share in outcome.utilisation.values())
