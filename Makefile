@@ -1,7 +1,9 @@
 # Two commands matter: `make demo` and `make test`. `make help` lists the rest.
 
-# PYTHON chooses the interpreter that makes the virtual environment; 3.11 or newer.
-PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3)
+# PYTHON chooses the interpreter that makes the virtual environment: the first of these that runs, unless it is named.
+# Tested with 3.11, 3.12 and 3.13.
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done || echo python3)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -27,6 +29,7 @@ help:
 	@echo "make lock        pin the requirements files again from pyproject.toml"
 
 $(VENV)/bin/python:
+	@command -v $(PYTHON) >/dev/null || { echo "Python 3.11 or newer is needed: apt-get install python3 python3-venv"; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed; this is " + sys.version.split()[0] + ". Choose one with make PYTHON=...") if sys.version_info < (3, 11) else None'
 	@echo "Making the virtual environment $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { echo "python3-venv is needed: apt-get install python3-venv"; rm -rf $(VENV); exit 1; }
@@ -82,8 +85,8 @@ mutants: $(VENV)/.dev
 
 # Kept out of .venv: the tool that pins is no dependency of the project.
 lock: $(VENV)/bin/python
-	@$(PYTHON) -m venv $(VAR)/lock && $(VAR)/lock/bin/python -m pip install --quiet --disable-pip-version-check uv
-	@$(VAR)/lock/bin/uv pip compile --quiet --python-version 3.11 --no-emit-index-url --no-header --no-annotate \
+	@$(PYTHON) -m venv "$(VAR)/lock" && "$(VAR)/lock/bin/python" -m pip install --quiet --disable-pip-version-check uv
+	@"$(VAR)/lock/bin/uv" pip compile --quiet --python-version 3.11 --no-emit-index-url --no-header --no-annotate \
 		pyproject.toml -o requirements.txt
-	@$(VAR)/lock/bin/uv pip compile --quiet --python-version 3.11 --no-emit-index-url --no-header --no-annotate \
+	@"$(VAR)/lock/bin/uv" pip compile --quiet --python-version 3.11 --no-emit-index-url --no-header --no-annotate \
 		--extra dev -c requirements.txt pyproject.toml -o requirements-dev.txt

@@ -44,15 +44,18 @@ def pytest_configure() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say in one line whether the larger collection of test data was there, and how many tests it added."""
-    reports = (row for rows in terminalreporter.stats.values() for row in rows if isinstance(row, pytest.TestReport))
+    """Say whether the larger collection of test data was there, and which tests this machine could not run."""
+    reports = [row for rows in terminalreporter.stats.values() for row in rows if isinstance(row, pytest.TestReport)]
     marked = {report.nodeid for report in reports if collection.MARKER in report.keywords}
     terminalreporter.write_line(collection.summary(len(marked)))
+    skipped = [report.longrepr[2] for report in reports if report.skipped and isinstance(report.longrepr, tuple)]
+    for reason, count in sorted(Counter(skipped).items()):
+        terminalreporter.write_line(f"Left out: {count} tests. {reason.removeprefix('Skipped: ')}")
 
 
 def missing(what: str, *, install: str) -> None:
     """Skip this test, or fail it where a skip would hide that nothing was tested."""
-    message = f"needs {what}: {install}"
+    message = f"This machine has no {what}; install it with: {install}"
     if os.environ.get("CI") == "true":
         pytest.fail(message, pytrace=False)
     pytest.skip(message)

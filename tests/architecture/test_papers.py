@@ -1,8 +1,10 @@
 """What the repository says about itself: commands that exist, pins without addresses, words that stay out."""
 
+import os
 import re
 import subprocess
 import tomllib
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -15,9 +17,30 @@ PIN = re.compile(r"^[a-z0-9][a-z0-9.-]*==[0-9][0-9a-z.]*$")
 
 
 def tracked() -> list[Path]:
-    """Every file of the project, as git knows it."""
+    """Every file of the project: as git knows it, or without a repository all that git would not ignore."""
+    if not (ROOT / ".git").exists():
+        return unpacked(ROOT)
     names = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     return [ROOT / name for name in names.split("\0") if name and (ROOT / name).is_file()]
+
+
+def unpacked(root: Path) -> list[Path]:
+    """Every file below `root` but those that its `.gitignore` names."""
+    ignored = [line.rstrip("/") for line in (root / ".gitignore").read_text().splitlines()]
+    found: list[Path] = []
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if not any(fnmatch(name, pattern) for pattern in ignored))
+        found += [
+            Path(folder) / name for name in sorted(files) if not any(fnmatch(name, pattern) for pattern in ignored)
+        ]
+    return found
+
+
+@pytest.mark.skipif(
+    not (ROOT / ".git").exists(), reason="An unpacked archive has no list of its files to compare with."
+)
+def test_without_a_repository_the_same_files_are_found() -> None:
+    assert set(tracked()) <= set(unpacked(ROOT))
 
 
 def canonical(requirement: str) -> str:
