@@ -15,6 +15,7 @@ from auctions.offers import core_bid
 from auctions.readings import VALUE_KEPT
 from auctions.replay import kept_by_replay
 from auctions.transitions import Window
+from cluster.database.paging import in_pages
 from scheduling.bid import Bid as CoreBid
 
 GOING = (BidState.PLANNED, BidState.RUNNING)
@@ -26,7 +27,7 @@ def bids_as_sent(market: Market) -> list[str]:
     known = layouts(market, set(bids.order_by().values_list("inventory_version", flat=True)))
     decided = dict(DecisionRecord.objects.filter(bid__market=market).values_list("bid_id", "inventory_version"))
     problems = []
-    for bid in bids.iterator(chunk_size=500):
+    for bid in in_pages(bids, by="sequence"):
         changed = [
             key
             for key, sent in bid.body.items()

@@ -9,6 +9,7 @@ from auctions.book import LiveBook
 from auctions.layout import Layout
 from auctions.models import Bid, DecisionRecord, Event, EventKind, Market
 from auctions.queue_rows import Runs, taken, together
+from cluster.database.paging import in_pages
 from scheduling.arrays import Json
 from scheduling.bid import Bid as CoreBid
 from scheduling.decision import Decision, Move, canonical
@@ -81,7 +82,7 @@ def replayed(market: Market, *, priced: bool = False) -> Iterator[Step]:
     """
     bids = {b.pk: b for b in Bid.objects.filter(market=market).only("pk", "sequence", "core", "offer", "arrival_slot")}
     state = Replaying(bids, priced=priced)
-    for event in Event.objects.filter(market=market).order_by("version").iterator(chunk_size=500):
+    for event in in_pages(Event.objects.filter(market=market), by="version"):
         step = state.apply(event)
         if step is not None:
             yield step
@@ -91,7 +92,7 @@ def runs_by_replay(market: Market) -> Runs:
     """What workers took from queues, as a replay finds it."""
     bids = {b.pk: b for b in Bid.objects.filter(market=market).only("pk", "sequence", "core", "offer", "arrival_slot")}
     state = Replaying(bids, priced=False)
-    for event in Event.objects.filter(market=market).order_by("version").iterator(chunk_size=500):
+    for event in in_pages(Event.objects.filter(market=market), by="version"):
         state.apply(event)
     return together(state.runs)
 
@@ -102,7 +103,7 @@ def kept_by_replay(market: Market) -> dict[int, tuple[int, list[object], list[ob
     inventory_version = 0
     bids = {b.pk: b for b in Bid.objects.filter(market=market).only("pk", "sequence", "core", "offer", "arrival_slot")}
     state = Replaying(bids, priced=False)
-    for event in Event.objects.filter(market=market).order_by("version").iterator(chunk_size=500):
+    for event in in_pages(Event.objects.filter(market=market), by="version"):
         if event.kind == EventKind.SLOT:
             book = state.at(event.payload["from"])
             rows = book.slots_to_keep(last=event.payload["to"])

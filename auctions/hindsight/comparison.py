@@ -244,10 +244,9 @@ def _tell_both(
     """Tell events from version `start` on, as they were and under the policy; the version of the last one told."""
     told, other = tellings
     other.switch(policy)
-    events = record.rows(since=start)
-    total, version = events.count(), start - 1
+    total, version = record.rows(since=start).count(), start - 1
     try:
-        for done, event in enumerate(events.iterator(chunk_size=500)):
+        for done, event in enumerate(record.events(since=start)):
             tell(done, total)
             told.apply(event)
             other.apply(event)

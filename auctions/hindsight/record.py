@@ -11,6 +11,7 @@ from auctions.hindsight.retelling import Retelling
 from auctions.layout import Layout
 from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, Market
 from auctions.offers import core_bid
+from cluster.database.paging import in_pages
 from scheduling.bid import Bid as CoreBid
 from scheduling.decision import Decision, parse
 from scheduling.policy import HISTORY, Job
@@ -58,8 +59,8 @@ class Record:
         return cls(*row)
 
     def events(self, *, since: int = 0) -> Iterator[Event]:
-        """From version `since` on, in order."""
-        return self.rows(since=since).iterator(chunk_size=500)
+        """From version `since` on, in order; whoever takes them may write between any two."""
+        return in_pages(self.rows(since=since), by="version")
 
     def rows(self, *, since: int = 0) -> "QuerySet[Event]":
         """The query behind them."""
@@ -87,7 +88,7 @@ class Record:
         laid = self.rows().filter(kind__in=(EventKind.OPENED, EventKind.INVENTORY))
         last = laid.filter(version__lt=version).aggregate(last=Max("version"))["last"]
         found = laid if last is None else laid.filter(version__gte=last)
-        return (Layout.from_json(event.payload) for event in found.iterator(chunk_size=50))
+        return (Layout.from_json(event.payload) for event in in_pages(found, by="version", size=50))
 
     def before(self, version: int, *, tell: Tell = quiet) -> Retelling:
         """A telling that has taken every event before this one, and can take the others."""

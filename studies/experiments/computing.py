@@ -76,6 +76,9 @@ def _compute_one(attempt: Attempt[Run], process: Process, stopping: Stopping, st
     except NoAnswer as error:
         states.fail(attempt, str(error))
         return False
+    except Exception as error:  # whatever it was, the row says so in the end
+        states.interrupt(attempt, error)
+        return False
     conclude(attempt, course)
     return course.over
 

@@ -8,6 +8,7 @@ from functools import cached_property
 from django.contrib.auth.models import User
 from django.db.models import Count, Max, QuerySet, Sum
 
+from cluster.database.paging import in_pages
 from cluster.operators import is_operator
 from scheduling.arrays import Json
 from scheduling.decision import canonical
@@ -236,9 +237,9 @@ class Results:
 
 def results_of(experiment: Experiment) -> Results:
     """All runs in order."""
-    texts = experiment.runs.order_by().exclude(outcome="").values_list("pk", "outcome")
+    texts = experiment.runs.exclude(outcome="").values_list("pk", "outcome", named=True)
     # A few at a time: 400 outcomes that list every malformed line are 75 MB, and ten times that once they are read.
-    told = {pk: _brief(json.loads(text)) for pk, text in texts.iterator(chunk_size=10)}
+    told = {row.pk: _brief(json.loads(row.outcome)) for row in in_pages(texts, by="pk", size=10)}
     runs = experiment.runs.order_by("number").defer("outcome")
     return Results(experiment, tuple(Cell(run, told.get(run.pk)) for run in runs))
 

@@ -52,14 +52,22 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
     if asked is None:
         return True
     try:
+        _compute(attempt, asked, stopping)
+    except Gone:
+        pass
+    except Exception as error:  # whatever it was, the row says so in the end
+        states.interrupt(attempt, error)
+    return True
+
+
+def _compute(attempt: Attempt[Hindsight], asked: Hindsight, stopping: Stopping) -> None:
+    try:
         load_kernels(attempt, stopping)
         if stopping():
             raise Stopped
         found = _told(asked, _Watch(attempt, stopping))
     except Stopped:
         states.give_back(attempt)
-    except Gone:
-        return True
     except NoAnswer as error:
         states.fail(attempt, str(error))
     except InvalidField as error:
@@ -69,7 +77,6 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
     else:
         counted = {"decided": found.decided, "changed": found.changed}
         states.finish(attempt, result=found.to_json(), **counted)
-    return True
 
 
 def _told(asked: Hindsight, watch: _Watch) -> Comparison:

@@ -86,6 +86,9 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
         states.progress(attempt, **course.left())
         states.fail(attempt, str(error))
         return True
+    except Exception as error:  # whatever it was, the row says so in the end
+        states.interrupt(attempt, error)
+        return True
     conclude(attempt, course)
     return True
 

@@ -7,7 +7,7 @@ from django.conf import settings
 from scheduling.arrays import Json
 from studies.models import Plan
 from studies.work import states
-from studies.work.states import MOST_ATTEMPTS, STALE_S, fail, give_back, progress
+from studies.work.states import MOST_ATTEMPTS, STALE_S, fail, give_back, interrupt, progress
 
 __all__ = [
     "MOST_ATTEMPTS",
@@ -20,6 +20,7 @@ __all__ = [
     "fail",
     "finish",
     "give_back",
+    "interrupt",
     "progress",
 ]
 

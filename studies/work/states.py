@@ -2,27 +2,36 @@
 
     waiting -> running | cancelled      running -> done | failed | cancelled | waiting
 
-Running work goes back to waiting when its worker stops. Whoever computes a row holds its number of attempts: what an
-earlier attempt would write no longer finds its row.
+Running work goes back to waiting when its worker stops, or when an attempt ends with an error that nobody foresaw and
+others may follow. Whoever computes a row holds its number of attempts: what an
+earlier attempt would write no longer finds its row. While the database is busy, progress is left out and results wait.
 """
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from time import monotonic, sleep
 from typing import Any, Final, Generic, TypeVar
 
-from django.db import transaction
+from django.db import DatabaseError, close_old_connections, transaction
 from django.db.models import Q, QuerySet
 
 from auctions.errors import WrongState
 from cluster.clock import now
+from cluster.database.busy import is_busy
 from scheduling.arrays import Json
 from studies.work.rows import OPEN, Stage, Work, WorkState
 
 STALE_S: Final = 20.0
 """Work whose worker was not heard of for so long is begun again."""
 MOST_ATTEMPTS: Final = 3
+LONGEST_WRITE_S: Final = 60.0
+"""How long a result is offered to a busy database: it may have taken an hour to compute."""
+WRITE_PAUSE_S: Final = 0.5
 
+log = logging.getLogger(__name__)
+T = TypeVar("T")
 Row = TypeVar("Row", bound=Work)
 
 
@@ -74,7 +83,7 @@ def claim_next(kind: Kind[Row]) -> Attempt[Row] | None:
             if row.cancel_asked:
                 _write(row, WorkState.CANCELLED, ended_at=moment)
             elif row.state == WorkState.RUNNING and row.attempts >= MOST_ATTEMPTS:
-                error = f"The worker that computed it died, {MOST_ATTEMPTS} times."
+                error = f"The worker that computed it died or lost the database, {MOST_ATTEMPTS} times."
                 _write(row, WorkState.FAILED, ended_at=moment, error=error)
             else:
                 begun = {"started_at": moment, "beat_at": moment, "attempts": row.attempts + 1}
@@ -84,12 +93,26 @@ def claim_next(kind: Kind[Row]) -> Attempt[Row] | None:
 
 
 def progress(attempt: Attempt[Row], **fields: Any) -> bool:
-    """Write what is known by now and that the worker lives; False if the attempt no longer counts."""
-    return attempt.row.update(beat_at=now(), **fields) == 1
+    """Write what is known by now and that the worker lives; False if the attempt no longer counts.
+
+    Nothing is written while the database is busy: the next progress says more.
+    """
+    try:
+        return attempt.row.update(beat_at=now(), **fields) == 1
+    except DatabaseError as error:
+        if not is_busy(error):
+            raise
+        close_old_connections()  # a connection that was lost would fail for ever
+        log.warning("progress of %s %d was not written: %s", attempt.kind.word, attempt.pk, error)
+        return True
 
 
 def finish(attempt: Attempt[Row], **fields: Any) -> bool:
     """The result is there; that of a cancelled attempt is the best that was found until then."""
+    return _written(lambda: _finish(attempt, fields))
+
+
+def _finish(attempt: Attempt[Row], fields: Json) -> bool:
     cancelled = attempt.row.filter(cancel_asked=True)
     ended = {"ended_at": now(), "stage": Stage.BEGUN}
     if cancelled.update(state=WorkState.CANCELLED, **ended, **fields):
@@ -99,6 +122,10 @@ def finish(attempt: Attempt[Row], **fields: Any) -> bool:
 
 def fail(attempt: Attempt[Row], error: str) -> bool:
     """There will be no result, and why; of a cancelled attempt nothing else is said."""
+    return _written(lambda: _fail(attempt, error))
+
+
+def _fail(attempt: Attempt[Row], error: str) -> bool:
     ended = {"ended_at": now(), "stage": Stage.BEGUN}
     if attempt.row.filter(cancel_asked=True).update(state=WorkState.CANCELLED, **ended):
         return True
@@ -107,7 +134,17 @@ def fail(attempt: Attempt[Row], error: str) -> bool:
 
 def give_back(attempt: Attempt[Row]) -> None:
     """The worker stops: another one begins anew, however often that happens."""
-    attempt.row.update(state=WorkState.WAITING, stage=Stage.BEGUN, started_at=None, beat_at=None)
+    _written(lambda: attempt.row.update(state=WorkState.WAITING, stage=Stage.BEGUN, started_at=None, beat_at=None))
+
+
+def interrupt(attempt: Attempt[Row], error: Exception) -> None:
+    """An attempt ended with an error that nobody foresaw: another one begins, and the last one fails with it."""
+    log.error("attempt %d of %s %d failed", attempt.number, attempt.kind.word, attempt.pk, exc_info=error)
+    close_old_connections()
+    if attempt.number < MOST_ATTEMPTS:
+        give_back(attempt)
+    else:
+        fail(attempt, f"{type(error).__name__}: {error}")
 
 
 def cancel(kind: Kind[Row], pk: int) -> Row:
@@ -139,6 +176,19 @@ def cancel_open(kind: Kind[Row], rows: "QuerySet[Row]") -> int:
 def anything_to_do(kind: Kind[Row]) -> bool:
     """Whether a row waits, or its worker is dead."""
     return _to_do(kind, now()).exists()
+
+
+def _written(write: Callable[[], T]) -> T:
+    """Write it as soon as the database takes it; raises if that is not for a long time."""
+    until = monotonic() + LONGEST_WRITE_S
+    while True:
+        try:
+            return write()
+        except DatabaseError as error:
+            if not is_busy(error) or monotonic() > until:
+                raise
+            close_old_connections()
+        sleep(WRITE_PAUSE_S)
 
 
 def _to_do(kind: Kind[Row], moment: datetime) -> "QuerySet[Row]":

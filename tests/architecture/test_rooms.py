@@ -45,6 +45,11 @@ def test_only_the_clock_reads_wall_time() -> None:
     assert readers <= READERS
 
 
+def test_no_loop_keeps_a_cursor_open() -> None:
+    """`QuerySet.iterator` does: a write within such a loop fails on SQLite; `in_pages` reads pages instead."""
+    assert not [path for path, tree in modules(*ROOMS) for name, _ in calls(tree) if name.endswith(".iterator")]
+
+
 def test_no_field_reads_wall_time_by_itself() -> None:
     words = {"auto_now", "auto_now_add"}
     found = [path for path, tree in modules(*ROOMS) for _, call in calls(tree) for k in call.keywords if k.arg in words]

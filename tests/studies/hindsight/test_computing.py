@@ -1,16 +1,19 @@
 """Telling records in a worker: to their ends, once, cancelled, and after a worker died."""
 
+import sqlite3
 from datetime import timedelta
 from pathlib import Path
 from time import monotonic
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import OperationalError
 from django.db.models import F
 
 from auctions import lane
 from auctions.models import Bid, Market
 from scheduling import kernels
+from scheduling.arrays import Json
 from scheduling.errors import InvalidField
 from scheduling.registry import make_policy
 from studies.hindsight import computing
@@ -154,3 +157,62 @@ def test_one_that_is_cancelled_while_kernels_are_compiled_ends_at_once(
     assert compute_next(somebody_cancels)
     assert (after(hindsight).state, hindsight.stage) == (WorkState.CANCELLED, Stage.BEGUN)
     assert monotonic() - began < 30
+
+
+def test_an_error_that_nobody_foresaw_is_tried_again_and_then_shown(
+    market: Market, olga: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hindsight = asked(market, olga)
+
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("nothing is divided by zero")
+
+    monkeypatch.setattr(computing, "_told", fail)
+    for _ in range(states.MOST_ATTEMPTS - 1):
+        assert compute_next()
+        assert after(hindsight).state == WorkState.WAITING
+    assert compute_next()
+    assert (after(hindsight).state, hindsight.error) == (
+        WorkState.FAILED,
+        "ZeroDivisionError: nothing is divided by zero",
+    )
+    assert len(caplog.messages) == states.MOST_ATTEMPTS
+
+
+def locked() -> OperationalError:
+    error = OperationalError("database is locked")
+    error.__cause__ = cause = sqlite3.OperationalError("database is locked")
+    cause.sqlite_errorcode = sqlite3.SQLITE_BUSY
+    return error
+
+
+def test_progress_is_left_out_while_the_database_is_busy(
+    market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked(market, olga)
+    attempt = states.claim_next(HINDSIGHTS)
+    assert attempt is not None
+    with monkeypatch.context() as patched:
+
+        def fail(*_: object, **__: object) -> int:
+            raise locked()
+
+        patched.setattr("django.db.models.query.QuerySet.update", fail)
+        assert states.progress(attempt, told=1)
+    assert states.progress(attempt, told=2)
+    assert Hindsight.objects.get().told == 2
+
+
+def test_a_result_waits_for_a_busy_database(market: Market, olga: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    hindsight = asked(market, olga)
+    monkeypatch.setattr(states, "WRITE_PAUSE_S", 0.0)
+    finish, refused = states._finish, [locked(), locked()]
+
+    def finish_at_last(attempt: states.Attempt[Hindsight], fields: Json) -> bool:
+        if refused:
+            raise refused.pop()
+        return finish(attempt, fields)
+
+    monkeypatch.setattr(states, "_finish", finish_at_last)
+    assert compute_next()
+    assert (after(hindsight).state, refused) == (WorkState.DONE, [])

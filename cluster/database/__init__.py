@@ -1,0 +1,1 @@
+"""How this project uses its database: what a busy one is, who holds its lock, and how rows are read in pages."""

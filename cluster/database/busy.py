@@ -1,0 +1,39 @@
+"""Errors of a database that is busy, full or out of reach: the same request may succeed a little later."""
+
+import sqlite3
+from typing import Final
+
+from django.db import DatabaseError, InterfaceError, OperationalError
+
+SQLITE_CODES: Final = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
+PRIMARY: Final = 0xFF
+"""Extended codes of SQLite have the primary code in their lowest byte."""
+
+POSTGRES_CLASSES: Final = frozenset({"08", "40", "53", "55", "57", "58"})
+"""Connections, rollbacks that may be retried, resources, locks, interventions and timeouts, input and output."""
+POSTGRES_CODES: Final = frozenset({"25P03"})
+"""A transaction that was idle for too long was ended."""
+
+
+def is_busy(error: BaseException) -> bool:
+    """Whether the database could not do now what it may do later; never true of a mistake in a statement."""
+    if not isinstance(error, DatabaseError | InterfaceError):
+        return False
+    cause = error.__cause__
+    if isinstance(cause, sqlite3.Error):
+        code = getattr(cause, "sqlite_errorcode", None)
+        return code is not None and code & PRIMARY in SQLITE_CODES
+    state: str | None = getattr(cause, "pgcode", None)
+    if state is not None:
+        return state[:2] in POSTGRES_CLASSES or state in POSTGRES_CODES
+    # psycopg2 knows no code where there is no connection.
+    return isinstance(error, OperationalError | InterfaceError) and cause is not None

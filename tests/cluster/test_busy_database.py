@@ -1,0 +1,87 @@
+"""Which errors of a database may pass by themselves, and how rows are read without an open cursor."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import psycopg2
+import pytest
+from django.db import InterfaceError, OperationalError, ProgrammingError
+from psycopg2 import errorcodes, errors
+
+from cluster.database.busy import is_busy
+from cluster.database.paging import in_pages
+from cluster.models import Cluster
+from tests.auctions.worlds import make_cluster
+
+
+def raised(kind: type[Exception], cause: Exception | None) -> Exception:
+    error = kind("as Django tells it")
+    error.__cause__ = cause
+    return error
+
+
+def test_a_locked_sqlite_file_is_busy_and_a_missing_table_is_a_mistake(tmp_path: Path) -> None:
+    def error_of(database: sqlite3.Connection, statement: str) -> Exception:
+        with pytest.raises(sqlite3.OperationalError) as caught:
+            database.execute(statement)
+        return raised(OperationalError, caught.value)
+
+    path = tmp_path / "file"
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as one,
+        closing(sqlite3.connect(path, timeout=0)) as other,
+    ):
+        one.execute("CREATE TABLE t (a)")
+        assert not is_busy(error_of(one, "SELECT * FROM nothing"))
+        one.execute("BEGIN IMMEDIATE")
+        assert is_busy(error_of(other, "BEGIN IMMEDIATE"))
+
+
+def test_a_full_disk_and_a_file_that_cannot_be_opened_are_busy(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "file")) as database:
+        database.execute("PRAGMA max_page_count = 2")
+        with pytest.raises(sqlite3.OperationalError, match="full") as full:
+            database.executescript("CREATE TABLE t (a); CREATE TABLE u (a);")
+    assert is_busy(raised(OperationalError, full.value))
+    with pytest.raises(sqlite3.OperationalError, match="unable to open") as gone:
+        sqlite3.connect(tmp_path / "nowhere" / "file")
+    assert is_busy(raised(OperationalError, gone.value))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        errorcodes.LOCK_NOT_AVAILABLE,
+        errorcodes.QUERY_CANCELED,
+        errorcodes.TOO_MANY_CONNECTIONS,
+        errorcodes.DISK_FULL,
+        errorcodes.ADMIN_SHUTDOWN,
+        errorcodes.DEADLOCK_DETECTED,
+    ],
+)
+def test_timeouts_and_limits_of_postgres_are_busy(code: str) -> None:
+    cause = errors.lookup(code)
+    assert is_busy(raised(OperationalError, type("Told", (cause,), {"pgcode": code})()))
+
+
+def test_a_connection_that_is_refused_or_lost_is_busy() -> None:
+    with pytest.raises(psycopg2.OperationalError) as refused:
+        psycopg2.connect("postgres://127.0.0.1:1/none")
+    assert is_busy(raised(OperationalError, refused.value))
+    assert is_busy(raised(InterfaceError, psycopg2.InterfaceError("connection already closed")))
+
+
+def test_mistakes_are_not_busy() -> None:
+    column = type("Told", (errors.UndefinedColumn,), {"pgcode": errorcodes.UNDEFINED_COLUMN})()
+    assert not is_busy(raised(ProgrammingError, column))
+    assert not is_busy(raised(InterfaceError, sqlite3.InterfaceError("bad parameter")))
+    assert not is_busy(ValueError("database is locked"))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 6])
+def test_pages_hold_every_row_once_and_in_order(db: None, size: int) -> None:
+    for name in "bdace":
+        make_cluster(name)
+    names = [cluster.name for cluster in in_pages(Cluster.objects.order_by("-pk"), by="name", size=size)]
+    assert names == list("abcde")
