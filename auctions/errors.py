@@ -21,5 +21,9 @@ class NotReady(AuctionError):
     """The server has just started and cannot answer yet."""
 
 
+class QuotaReached(AuctionError):
+    """The owner has as much under way as anybody may."""
+
+
 class WrongState(AuctionError):
     """What was asked is not possible in the bid's present state."""

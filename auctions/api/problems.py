@@ -13,7 +13,7 @@ from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as rest_exception_handler
 
-from auctions.errors import AuctionError, NoMarket, NotReady
+from auctions.errors import AuctionError, NoMarket, NotReady, QuotaReached
 from scheduling.errors import InvalidField
 
 CONTENT_TYPE = "application/problem+json"
@@ -30,6 +30,14 @@ class Conflict(APIException):
     """What was asked cannot be done in the present state."""
 
     status_code = status.HTTP_409_CONFLICT
+
+
+class TooMuchWork(APIException):
+    """The caller has as much work under way as anybody may."""
+
+    status_code = status.HTTP_429_TOO_MANY_REQUESTS
+    wait = 60
+    """Seconds, told as Retry-After: work may end by then."""
 
 
 class Unavailable(APIException):
@@ -108,6 +116,8 @@ def _translated(error: Exception) -> Exception:
             return Http404(str(error))
         case NotReady():
             return Unavailable(str(error))
+        case QuotaReached():
+            return TooMuchWork(str(error))
         case AuctionError():
             return Conflict(str(error))
         case RequestDataTooBig():

@@ -207,7 +207,8 @@ def _chosen(request: HttpRequest, experiment: Experiment) -> tuple[str, int]:
 def _tag(request: HttpRequest, experiment: Experiment) -> str:
     """What everything told of an experiment depends on."""
     other = () if experiment.again_of is None else readings.tag_of(experiment.again_of)
-    parts = (readings.tag_of(experiment), other, viewer_of(request).pk, request.get_full_path())
+    own = (readings.tag_of(experiment), readings.place_of(experiment))
+    parts = (own, other, viewer_of(request).pk, request.get_full_path())
     return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'
 
 
@@ -217,6 +218,7 @@ def _context(request: HttpRequest, found: Experiment) -> dict[str, Any]:
     return {
         "experiment": found,
         "progress": progress,
+        "place": readings.place_of(found),
         "percent": round(100 * progress.share),
         "blocks": blocks(results),
         "notes": results.notes,

@@ -206,7 +206,7 @@ def _done(request: HttpRequest, name: str, number: int) -> Hindsight:
 
 def _tag(request: HttpRequest, found: Hindsight) -> str:
     own = (found.pk, found.state, found.stage, found.told, found.events, found.cancel_asked, found.error)
-    parts = (*own, viewer_of(request).pk, request.get_full_path())
+    parts = (*own, readings.place_of(found), viewer_of(request).pk, request.get_full_path())
     return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'
 
 
@@ -221,6 +221,7 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, Any]:
         "market": found.market,
         "line": timeline_of(found.market),
         "hindsight": found,
+        "place": readings.place_of(found),
         "share": None if not found.events else found.told / found.events,
         "earlier": 0 if found.result is None else found.result["earlier_changed"],
         "totals": [] if totals is None else [(text, kind, _pair(totals, key)) for key, text, kind in TOTALS],

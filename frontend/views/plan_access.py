@@ -7,7 +7,7 @@ from django.shortcuts import get_object_or_404
 
 from frontend.access import viewer_of
 from studies.models import Plan
-from studies.plans import readings
+from studies.plans import readings, states
 
 
 def own_plan(request: HttpRequest, number: int, *, without: tuple[str, ...] = ()) -> Plan:
@@ -19,6 +19,6 @@ def own_plan(request: HttpRequest, number: int, *, without: tuple[str, ...] = ()
 def tag_of_plan(request: HttpRequest, plan: Plan) -> str:
     """What everything told of a plan depends on."""
     columns = ("pk", "state", "stage", "lower_bound", "makespan", "cancel_asked")
-    own = (*(getattr(plan, name) for name in columns), len(plan.steps), plan.steps[-1:])
+    own = (*(getattr(plan, name) for name in columns), len(plan.steps), plan.steps[-1:], states.place_of(plan))
     parts = (own, list(plan.others.values_list(*columns)), viewer_of(request).pk, request.get_full_path())
     return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'

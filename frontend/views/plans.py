@@ -226,6 +226,7 @@ def _context(request: HttpRequest, number: int) -> dict[str, Any]:
         "spreads": spread_choices(request),
         "seconds_of_makespan": None if plan.makespan is None else plan.makespan * plan.slot_ms / 1000,
         "took_s": plan.took_s(),
+        "place": states.place_of(plan),
         **_tables_context(plan),
         "gantts": gantt_choices(request, plan),
         "rivals": beside.rivals(plan, methods),

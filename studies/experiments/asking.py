@@ -5,7 +5,7 @@ from typing import Final
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from auctions.errors import AuctionError, WrongState
+from auctions.errors import QuotaReached, WrongState
 from cluster.clock import now
 from scheduling.errors import InvalidField
 from studies.experiments.runs import QUEUE, RUNS, TASK
@@ -19,7 +19,7 @@ MOST_OPEN: Final = 1000
 """Runs of one owner that have not ended."""
 
 
-class TooManyRuns(AuctionError):
+class TooManyRuns(QuotaReached):
     """The owner has as many runs under way as anybody may."""
 
 

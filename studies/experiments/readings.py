@@ -13,7 +13,9 @@ from cluster.operators import is_operator
 from scheduling.arrays import Json
 from scheduling.decision import canonical
 from studies.experiments.metrics import METRICS, Interval, Ran, interval
+from studies.experiments.runs import RUNS
 from studies.models import Experiment, Run, Trace
+from studies.work import states
 from studies.work.rows import Stage, WorkState
 
 
@@ -74,6 +76,11 @@ def progress_of(experiment: Experiment) -> Progress:
     total = sum(counts.values())
     ended = total - counts[WorkState.WAITING] - counts[WorkState.RUNNING]
     return Progress(**counts, share=(ended + inside) / total if total else 1.0, stage=_common(stages))
+
+
+def place_of(experiment: Experiment) -> int | None:
+    """Place in the queue, from 1, of the first of its runs that waits; None if none does."""
+    return states.place_of(RUNS, experiment.runs.all())
 
 
 def _common(stages: list[Stage]) -> Stage:

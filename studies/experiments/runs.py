@@ -13,6 +13,7 @@ RUNS: Final = Kind(
     large=("outcome", "timing"),
     anew=lambda: {"decided": 0, "jobs": None},
     at_once=lambda: settings.RUNS_AT_ONCE,
+    owner="experiment__owner",
 )
 TASK: Final = "studies.tasks.compute_runs"
 QUEUE: Final = "runs"

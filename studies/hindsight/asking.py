@@ -6,7 +6,7 @@ from typing import Final
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from auctions.errors import AuctionError
+from auctions.errors import QuotaReached
 from auctions.hindsight.record import Record
 from auctions.models import Market
 from cluster.clock import now
@@ -24,7 +24,7 @@ MOST_OPEN: Final = 20
 """Hindsights of one owner that have not ended."""
 
 
-class TooManyWait(AuctionError):
+class TooManyWait(QuotaReached):
     """The owner has as many under way as anybody may."""
 
 

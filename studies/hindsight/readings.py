@@ -10,7 +10,9 @@ from auctions.hindsight.comparison import SIDES, Row
 from auctions.models import Market
 from cluster.operators import is_operator
 from scheduling.arrays import Json
+from studies.hindsight.work import HINDSIGHTS
 from studies.models import Hindsight
+from studies.work import states
 
 COLUMNS = ("admitted", "state", "start", "completion", "payment", "worth", "payoff", "reason")
 
@@ -19,6 +21,11 @@ def visible(viewer: User, market: Market) -> "QuerySet[Hindsight]":
     """A market's, for an operator; none for anyone else."""
     found = Hindsight.objects.filter(market=market).select_related("owner", "market__cluster")
     return found if is_operator(viewer) else found.none()
+
+
+def place_of(hindsight: Hindsight) -> int | None:
+    """Its place in the queue, from 1; None unless it waits."""
+    return states.place_of(HINDSIGHTS, Hindsight.objects.filter(pk=hindsight.pk))
 
 
 def rows_of(hindsight: Hindsight, *, changed: bool = False) -> list[Row]:

@@ -8,7 +8,7 @@ from typing import Final
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from auctions.errors import AuctionError, WrongState
+from auctions.errors import QuotaReached, WrongState
 from cluster.clock import now
 from scheduling.arrays import Json
 from scheduling.errors import InvalidField
@@ -31,7 +31,7 @@ SLOT_FACTORS: Final = (0.125, 0.25, 0.5, 2.0, 4.0)
 """Lengths of slots that are compared, as parts or multiples of the plan's own."""
 
 
-class TooManyWait(AuctionError):
+class TooManyWait(QuotaReached):
     """The owner has as many plans under way as anybody may."""
 
 

@@ -21,6 +21,7 @@ __all__ = [
     "finish",
     "give_back",
     "interrupt",
+    "place_of",
     "progress",
 ]
 
@@ -48,6 +49,11 @@ def finish(attempt: Attempt, result: Json, **fields: Any) -> bool:
 def cancel(plan: Plan) -> Plan:
     """End a plan that waits, or ask the worker of a running one to; raises WrongState if it has ended."""
     return states.cancel(PLANS, plan.pk)
+
+
+def place_of(plan: Plan) -> int | None:
+    """Its place in the queue, from 1; None unless it waits."""
+    return states.place_of(PLANS, Plan.objects.filter(pk=plan.pk))
 
 
 def anything_to_do() -> bool:

@@ -12,3 +12,10 @@ def stage_field() -> serializers.ChoiceField:
         allow_blank=True,
         help_text="What it does before it can begin; empty once it has. Kernels that must be compiled take a minute.",
     )
+
+
+def place_field() -> serializers.IntegerField:
+    """Where waiting work stands."""
+    return serializers.IntegerField(
+        allow_null=True, help_text="Place in the queue, from 1, in which owners take turns; null: nothing of it waits."
+    )

@@ -15,7 +15,7 @@ from time import monotonic, sleep
 from typing import Any, Final, Generic, TypeVar
 
 from django.db import DatabaseError, close_old_connections, transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Count, Max, Min, Q, QuerySet
 
 from auctions.errors import WrongState
 from cluster.clock import now
@@ -48,6 +48,8 @@ class Kind(Generic[Row]):
     """What an earlier attempt may have written, empty."""
     at_once: Callable[[], int | None]
     """How many rows may be computed at a time; None: as many as there are workers."""
+    owner: str = "owner"
+    """Field path from a row to its owner: owners take turns."""
 
     @property
     def rows(self) -> "QuerySet[Row]":
@@ -71,25 +73,58 @@ class Attempt(Generic[Row]):
 
 
 def claim_next(kind: Kind[Row]) -> Attempt[Row] | None:
-    """Begin the next row that waits or whose worker is dead; None if there is none, or enough are being computed."""
+    """Begin the next row that waits or whose worker is dead, of the owner whose turn it is.
+
+    None if there is none, or enough are being computed.
+    """
     if not anything_to_do(kind):  # a look takes no lock
         return None
     with transaction.atomic():
         moment, most = now(), kind.at_once()
-        alive = kind.rows.filter(state=WorkState.RUNNING, beat_at__gte=_stale(moment)).count()
+        alive = kind.rows.filter(_alive(moment)).count()
         if most is not None and alive >= most:
             return None
-        for row in _to_do(kind, moment).select_for_update(skip_locked=True).order_by("pk"):
-            if row.cancel_asked:
-                _write(row, WorkState.CANCELLED, ended_at=moment)
-            elif row.state == WorkState.RUNNING and row.attempts >= MOST_ATTEMPTS:
-                error = f"The worker that computed it died or lost the database, {MOST_ATTEMPTS} times."
-                _write(row, WorkState.FAILED, ended_at=moment, error=error)
-            else:
-                begun = {"started_at": moment, "beat_at": moment, "attempts": row.attempts + 1}
-                _write(row, WorkState.RUNNING, **begun, **kind.anew())
-                return Attempt(kind, row.pk, row.attempts)
+        for owner in _owners_in_turn(kind, moment):
+            attempt = _begin_first(kind, _to_do(kind, moment).filter(**{kind.owner: owner}), moment)
+            if attempt is not None:
+                return attempt
     return None
+
+
+def _begin_first(kind: Kind[Row], rows: "QuerySet[Row]", moment: datetime) -> Attempt[Row] | None:
+    """Begin the first of these that can be begun; those before it end, as they were cancelled or failed too often."""
+    for row in rows.select_for_update(skip_locked=True, of=("self",)).order_by("pk"):
+        if row.cancel_asked:
+            _write(row, WorkState.CANCELLED, ended_at=moment)
+        elif row.state == WorkState.RUNNING and row.attempts >= MOST_ATTEMPTS:
+            error = f"The worker that computed it died or lost the database, {MOST_ATTEMPTS} times."
+            _write(row, WorkState.FAILED, ended_at=moment, error=error)
+        else:
+            begun = {"started_at": moment, "beat_at": moment, "attempts": row.attempts + 1}
+            _write(row, WorkState.RUNNING, **begun, **kind.anew())
+            return Attempt(kind, row.pk, row.attempts)
+    return None
+
+
+def place_of(kind: Kind[Row], rows: "QuerySet[Row]") -> int | None:
+    """Place in the queue, from 1, of the first of these rows of one owner that waits; None if none of them does.
+
+    Counted as if one worker began all that wait now, an owner's row in each round.
+    """
+    first = rows.filter(state=WorkState.WAITING).order_by("pk").values_list("pk", kind.owner).first()
+    if first is None:
+        return None
+    pk, owner = first
+    moment = now()
+    waiting = _to_do(kind, moment)
+    turns = {owner: i for i, owner in enumerate(_owners_in_turn(kind, moment))}
+    before = waiting.filter(**{kind.owner: owner}, pk__lt=pk).count()
+    place = before + 1
+    for other, count in waiting.order_by().values_list(kind.owner).annotate(n=Count("pk")):
+        if other != owner:
+            is_earlier = turns.get(other, len(turns)) < turns.get(owner, len(turns))
+            place += min(count, before + is_earlier)
+    return place
 
 
 def progress(attempt: Attempt[Row], **fields: Any) -> bool:
@@ -194,6 +229,21 @@ def _written(write: Callable[[], T]) -> T:
 def _to_do(kind: Kind[Row], moment: datetime) -> "QuerySet[Row]":
     dead = Q(state=WorkState.RUNNING, beat_at__lt=_stale(moment))
     return kind.rows.filter(Q(state=WorkState.WAITING) | dead).defer(*kind.large)
+
+
+def _owners_in_turn(kind: Kind[Row], moment: datetime) -> list[int]:
+    """Owners of rows to begin: who has fewest running comes first, of these who was served longest ago."""
+    asking = dict(_to_do(kind, moment).order_by().values_list(kind.owner).annotate(first=Min("pk")))
+    served = kind.rows.filter(**{f"{kind.owner}__in": list(asking)}).order_by().values_list(kind.owner)
+    keys = {
+        owner: (running, last is not None, last, asking[owner])
+        for owner, running, last in served.annotate(running=Count("pk", filter=_alive(moment)), last=Max("started_at"))
+    }
+    return sorted(asking, key=lambda owner: keys[owner])
+
+
+def _alive(moment: datetime) -> Q:
+    return Q(state=WorkState.RUNNING, beat_at__gte=_stale(moment))
 
 
 def _stale(moment: datetime) -> datetime:

@@ -44,6 +44,7 @@ def full(experiment: Experiment) -> Json:
     names = ("same", "differ", "open", "same_sources")
     return {
         **brief(experiment),
+        "place": readings.place_of(experiment),
         **experiment.matrix,
         "comparison": None if compared is None else {name: getattr(compared, name) for name in names},
     }

@@ -14,7 +14,7 @@ from studies.experiments.wish import LARGEST_SEED, LONGEST_LABEL, MOST_POLICIES,
 from studies.replays.replay import LONGEST_HORIZON
 from studies.traces.source import MOST_GPUS
 from studies.work.rows import WorkState
-from studies.work.shapes import stage_field
+from studies.work.shapes import place_field, stage_field
 from studies.workloads.generators import GENERATORS
 
 LONGEST_SOURCE: Final = 200
@@ -183,6 +183,7 @@ class ComparisonOut(Document):
 
 
 class ExperimentOut(ExperimentRow):
+    place = place_field()
     workloads = WorkloadOut(many=True, help_text="What policies are run on.")
     policies = PolicyOut(many=True, help_text="What is compared, with all parameters.")
     seeds = serializers.ListField(child=serializers.IntegerField(), help_text="Of everything that is drawn.")

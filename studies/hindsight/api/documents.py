@@ -40,7 +40,13 @@ def full(hindsight: Hindsight) -> Json:
     result = hindsight.result
     earlier = None if result is None else result["earlier_changed"]
     note = hindsight.market.cluster.note
-    return {**brief(hindsight), "note": note, "earlier_changed": earlier, "totals": readings.totals_of(hindsight)}
+    return {
+        **brief(hindsight),
+        "place": readings.place_of(hindsight),
+        "note": note,
+        "earlier_changed": earlier,
+        "totals": readings.totals_of(hindsight),
+    }
 
 
 def alternatives(found: Alternatives, *, slot_s: int) -> Json:

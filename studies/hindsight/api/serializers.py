@@ -8,7 +8,7 @@ from auctions.models import BidState
 from scheduling.fields import LARGEST_INTEGER
 from scheduling.registry import POLICIES
 from studies.work.rows import WorkState
-from studies.work.shapes import stage_field
+from studies.work.shapes import place_field, stage_field
 
 
 def _count(text: str, *, null: bool = False) -> serializers.IntegerField:
@@ -77,6 +77,7 @@ class HindsightRow(Document):
 
 
 class HindsightOut(HindsightRow):
+    place = place_field()
     note = named(serializers.CharField(allow_blank=True, help_text="The cluster's; says when values are synthetic."))
     earlier_changed = _count("Jobs decided before `since` that would have run otherwise.", null=True)
     totals = HindsightBothOut(allow_null=True, help_text="Both tellings; null before it is done.")

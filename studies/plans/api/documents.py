@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from scheduling.arrays import Json
 from studies.models import Plan
-from studies.plans import readings
+from studies.plans import readings, states
 
 
 def brief(plan: Plan) -> Json:
@@ -31,6 +31,7 @@ def full(plan: Plan) -> Json:
     result = plan.result
     return {
         **brief(plan),
+        "place": states.place_of(plan),
         "instance": plan.instance,
         "steps": readings.steps_of(plan),
         "result": None

@@ -15,7 +15,7 @@ from studies.plans.wish import LEAST_SECONDS, LONGEST_LABEL, SECONDS
 from studies.split_learning.described import LARGEST_MBPS, LEAST_MBPS
 from studies.split_learning.scenarios import SLOT_MS
 from studies.work.rows import WorkState
-from studies.work.shapes import stage_field
+from studies.work.shapes import place_field, stage_field
 
 _SLOTS: Final = {"type": "integer", "minimum": 0, "maximum": LARGEST_SLOTS}
 _TABLE: Final = {"type": "array", "minItems": 1, "items": {"type": "array", "minItems": 1, "items": _SLOTS}}
@@ -334,6 +334,7 @@ class PlanRow(Document):
 
 
 class PlanOut(PlanRow):
+    place = place_field()
     instance = serializers.DictField(help_text="As it is planned, with all names, in the format of requests.")
     steps = StepOut(many=True, help_text="What was known when, oldest first; of many only some.")
     result = ResultOut(allow_null=True, help_text="The plan; null while there is none.")

@@ -205,7 +205,10 @@ def test_lists_are_filtered_and_paged(api: APIClient, alice: User) -> None:
 def test_nobody_has_more_than_so_many_under_way(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(asking, "MOST_WAITING", 1)
     assert api.post(URL, tiny(), format="json").status_code == 202
-    assert api.post(URL, tiny(), format="json").status_code == 409
+    refusal = api.post(URL, tiny(), format="json")
+    assert (refusal.status_code, refusal["Retry-After"]) == (429, "60")
+    assert "1 plans of yours wait" in refusal.json()["detail"]
+    assert Plan.objects.count() == 1
 
 
 def test_a_stranger_sees_nothing(charlie: APIClient, alice: User) -> None:

@@ -1,0 +1,213 @@
+"""Owners take turns at the workers of plans, experiments and counterfactuals."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+from rest_framework.test import APIClient
+
+from auctions.models import Market
+from scheduling.registry import make_policy
+from studies.experiments.asking import ask as ask_experiment
+from studies.experiments.runs import RUNS
+from studies.experiments.wish import TraceFinder
+from studies.experiments.wish import Wish as ExperimentWish
+from studies.hindsight.asking import Question
+from studies.hindsight.asking import ask as ask_hindsight
+from studies.hindsight.work import HINDSIGHTS
+from studies.models import Hindsight, Plan, Run, Trace
+from studies.plans.asking import MOST_WAITING
+from studies.plans.states import PLANS
+from studies.work import states
+from studies.work.states import Attempt, Kind
+from tests.auctions.worlds import make_market, make_operator, make_user
+from tests.rest import client_of, nobody_asked_before
+from tests.studies.plans.conftest import asked as ask_plan
+from tests.studies.plans.conftest import tiny
+
+__all__ = ["client_of", "nobody_asked_before"]
+KINDS: tuple[Kind[Any], ...] = (PLANS, HINDSIGHTS, RUNS)
+NAMES = [kind.word for kind in KINDS]
+
+
+@pytest.fixture(autouse=True)
+def _any_number_at_once(settings: Any) -> None:
+    settings.PLANS_AT_ONCE = settings.RUNS_AT_ONCE = None
+
+
+@pytest.fixture
+def market(db: None) -> Market:
+    return make_market()
+
+
+def ask(kind: Kind[Any], owner: User, count: int) -> None:
+    """Make `count` rows of work that wait."""
+    if kind is RUNS:
+        body = {
+            "workloads": [{"generator": "dps", "setting": {"jobs": 5, "servers": 2}}],
+            "policies": [{"name": "fifo"}],
+            "seeds": list(range(count)),
+            "bound": False,
+        }
+        ask_experiment(owner, ExperimentWish.from_json(body, TraceFinder(Trace.objects.none())))
+        return
+    for _ in range(count):
+        if kind is PLANS:
+            ask_plan(owner)
+        else:
+            ask_hindsight(owner, Market.objects.get(), Question(make_policy("fifo", {})))
+
+
+def owner_of(attempt: Attempt[Any] | None) -> str:
+    assert attempt is not None
+    row = attempt.row.get()
+    return str((row.experiment if isinstance(row, Run) else row).owner.username)
+
+
+def serve(kind: Kind[Any]) -> str:
+    """Begin the next row and end it; who its owner is."""
+    attempt = states.claim_next(kind)
+    owner = owner_of(attempt)
+    assert attempt is not None
+    assert states.fail(attempt, "a test ended it")
+    return owner
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
+def test_after_twenty_of_one_owner_another_owners_work_is_next(market: Market, kind: Kind[Any]) -> None:
+    alice, bob = make_operator("alice"), make_operator("bob")
+    ask(kind, alice, 20)
+    assert serve(kind) == "alice"
+    ask(kind, bob, 1)
+    assert [serve(kind) for _ in range(3)] == ["bob", "alice", "alice"]
+
+
+def test_after_fifty_plans_of_one_owner_another_owners_plan_is_next(db: None) -> None:
+    alice, bob = make_user("alice"), make_user("bob")
+    ask(PLANS, alice, MOST_WAITING)
+    assert serve(PLANS) == "alice"
+    ask(PLANS, bob, 1)
+    assert serve(PLANS) == "bob"
+    assert serve(PLANS) == "alice"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
+def test_a_second_worker_takes_the_work_of_who_has_none_running(market: Market, kind: Kind[Any]) -> None:
+    alice, bob = make_operator("alice"), make_operator("bob")
+    ask(kind, alice, 3)
+    ask(kind, bob, 3)
+    running = [states.claim_next(kind) for _ in range(4)]
+    assert [owner_of(attempt) for attempt in running] == ["alice", "bob", "alice", "bob"]
+    for attempt in running[1:]:
+        assert attempt is not None
+        states.fail(attempt, "a test ended it")
+    assert serve(kind) == "bob", "alice has one running"
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
+def test_three_owners_are_served_in_rounds_each_in_order_of_asking(market: Market, kind: Kind[Any]) -> None:
+    owners = [make_operator(name) for name in ("alice", "bob", "carol")]
+    for owner, count in zip(owners, (4, 2, 3), strict=True):
+        ask(kind, owner, count)
+    served = [serve(kind) for _ in range(9)]
+    assert served == ["alice", "bob", "carol", "alice", "bob", "carol", "alice", "carol", "alice"]
+    order = list(kind.rows.order_by("started_at").values_list(kind.owner, "pk"))
+    for owner in owners:
+        mine = [pk for key, pk in order if key == owner.pk]
+        assert mine == sorted(mine)
+
+
+def test_work_whose_worker_died_does_not_count_as_running(db: None) -> None:
+    alice, bob = make_user("alice"), make_user("bob")
+    ask(PLANS, alice, 1)
+    ask(PLANS, bob, 2)
+    long_ago = timezone.now() - timedelta(seconds=states.STALE_S + 60)
+    assert [owner_of(states.claim_next(PLANS)) for _ in range(2)] == ["alice", "bob"]
+    Plan.objects.filter(owner=alice).update(beat_at=long_ago, started_at=long_ago)
+    assert owner_of(states.claim_next(PLANS)) == "alice"
+    assert owner_of(states.claim_next(PLANS)) == "bob"
+    assert states.claim_next(PLANS) is None
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=NAMES)
+def test_the_place_that_is_told_is_when_it_is_served(market: Market, kind: Kind[Any]) -> None:
+    owners = [make_operator(name) for name in ("alice", "bob", "carol")]
+    for owner, count in zip(owners, (5, 2, 3), strict=True):
+        ask(kind, owner, count)
+    serve(kind)
+    waiting = kind.rows.filter(state="waiting")
+    told = {pk: states.place_of(kind, kind.rows.filter(pk=pk)) for pk in waiting.values_list("pk", flat=True)}
+    assert sorted(place for place in told.values() if place is not None) == list(range(1, 10))
+    for place in range(1, 10):
+        attempt = states.claim_next(kind)
+        assert attempt is not None
+        assert told[attempt.pk] == place
+        states.fail(attempt, "a test ended it")
+    assert states.place_of(kind, kind.rows.all()) is None
+
+
+def test_rest_and_pages_tell_the_place_in_the_queue(
+    market: Market, client: Client, client_of: Callable[[User], APIClient]
+) -> None:
+    alice, bob = make_operator("alice"), make_operator("bob")
+    for kind in KINDS:
+        ask(kind, alice, 3)
+        ask(kind, bob, 2)
+    client.force_login(bob)
+    api = client_of(bob)
+    plan, hindsight = (model.objects.filter(owner=bob).latest("pk") for model in (Plan, Hindsight))
+    experiment = bob.experiments.get()
+    assert api.get(f"/api/v1/plans/{plan.pk}").json()["place"] == 4
+    assert api.get(f"/api/v1/clusters/lab/hindsights/{hindsight.pk}").json()["place"] == 4
+    assert api.get(f"/api/v1/experiments/{experiment.pk}").json()["place"] == 2
+    part = f"/plans/{plan.pk}/part"
+    page = client.get(part)
+    assert "Number 4 in the queue" in page.text
+    assert "Number 4 in the queue" in client.get(f"/markets/lab/hindsights/{hindsight.pk}/").text
+    assert "number 2 in the queue" in client.get(f"/experiments/{experiment.pk}/").text
+    serve(PLANS)
+    moved = client.get(part, headers={"If-None-Match": page["ETag"]})
+    assert "Number 3 in the queue" in moved.text, "a place that moved is news"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "quota", "word"),
+    [
+        ("/api/v1/plans", tiny(), "studies.plans.asking.MOST_WAITING", "plans"),
+        (
+            "/api/v1/clusters/lab/hindsights",
+            {"policy": "fifo"},
+            "studies.hindsight.asking.MOST_OPEN",
+            "hindsights",
+        ),
+        (
+            "/api/v1/experiments",
+            {"workloads": [{"generator": "dps"}], "policies": [{"name": "fifo"}], "bound": False},
+            "studies.experiments.asking.MOST_OPEN",
+            "runs",
+        ),
+    ],
+    ids=NAMES,
+)
+def test_too_much_waiting_work_of_one_owner_is_refused_with_429(
+    market: Market,
+    client_of: Callable[[User], APIClient],
+    monkeypatch: pytest.MonkeyPatch,
+    path: str,
+    body: Any,
+    quota: str,
+    word: str,
+) -> None:
+    monkeypatch.setattr(quota, 1)
+    api, other = client_of(make_operator("alice")), client_of(make_operator("bob"))
+    assert api.post(path, body, format="json").status_code == 202
+    refusal = api.post(path, body, format="json")
+    assert refusal.status_code == 429
+    assert int(refusal["Retry-After"]) > 0
+    assert refusal["Content-Type"] == "application/problem+json"
+    assert f"1 {word} of yours wait" in refusal.json()["detail"]
+    assert other.post(path, body, format="json").status_code == 202, "the quota is each owner's own"
