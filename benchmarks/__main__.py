@@ -4,6 +4,7 @@ import argparse
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
@@ -27,6 +28,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a few seconds, smaller samples")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--day", type=Path, metavar="FILE", help="a trace of jobs to replay instead of a drawn day")
+    parser.add_argument("--week", type=Path, metavar="FILE", help="a trace of jobs to replay instead of a drawn week")
     arguments = parser.parse_args()
     began = time.perf_counter()
     warm_up()
@@ -56,7 +59,8 @@ def main() -> None:
     for line in offline.tables(quick=arguments.quick, seed=arguments.seed):
         print(line, flush=True)
     print()
-    for line in philly.table(folder=philly.TRACES, quick=arguments.quick, seed=arguments.seed):
+    files = {"day": arguments.day, "week": arguments.week}
+    for line in philly.table(files=files, quick=arguments.quick, seed=arguments.seed):
         print(line, flush=True)
 
 

@@ -1,7 +1,8 @@
-"""Bounds and optima: `python -m benchmarks.offline [--quick] [--seconds N] [--traces DIR]`.
+"""Bounds and optima: `python -m benchmarks.offline [--quick] [--seconds N] [--day FILE]`.
 
 Small instances of 10 jobs and 10 slots by the papers' ranges, jobs that could be complete alone; mid-size ones of 100
-jobs and 100 slots; and a day of Philly with what policies come to. Seconds are of the processor.
+jobs and 100 slots; and a day like one of Philly (`benchmarks/philly.py`) with what policies come to. Seconds are of the
+processor.
 """
 
 import argparse
@@ -14,9 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.philly import DAY, SLOT_S, TRACES
-from cluster.traces.formats import open_trace
-from cluster.traces.records import TraceJob
+from benchmarks.philly import DAY, SLOT_S, jobs_of, source_of
 from scheduling.bid import Bid
 from scheduling.instance_preemptive import read_preemptive
 from scheduling.inventory import Inventory
@@ -196,15 +195,12 @@ def tables(*, quick: bool, seed: int) -> Iterator[str]:
     yield from table(SMALL, instances=instances, seconds=seconds, seed=seed)
 
 
-def philly(*, folder: Path, seed: int, seconds: float, policies: Sequence[str]) -> Iterator[str]:
+def philly(*, day: Path | None, seed: int, seconds: float, policies: Sequence[str]) -> Iterator[str]:
     """Bounds of a day, and what policies come to."""
-    if not folder.is_dir():
-        yield f"not measured: no traces in {folder.name}; --traces says where they are"
-        return
     inventory = gpu_cluster(DAY.gpus)
-    rows = open_trace(folder / DAY.file, TraceJob).rows
-    bids = to_bids(rows, inventory, Rules(slot_s=SLOT_S), np.random.default_rng(seed)).bids
-    yield f"{len(bids):,} jobs, {DAY.gpus} GPUs, slots of 10 minutes; values synthetic, arrivals and sizes real"
+    bids = to_bids(jobs_of(DAY, day), inventory, Rules(slot_s=SLOT_S), np.random.default_rng(seed)).bids
+    yield source_of(DAY, day)
+    yield f"{len(bids):,} jobs, {DAY.gpus} GPUs, slots of 10 minutes"
     yield f"{'policy':>20} {'objective':>20} {'came to':>14} {'bound':>14} {'gap':>7} {'CPU-s':>6}"
     for name in policies:
         policy = make_policy(name, {})
@@ -227,11 +223,11 @@ def philly(*, folder: Path, seed: int, seconds: float, policies: Sequence[str]) 
 def main() -> None:
     """Print three tables."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.offline", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a few instances, no trace")
+    parser.add_argument("--quick", action="store_true", help="a few instances, no day")
     parser.add_argument("--seconds", type=float, default=60.0, help="on the wall, for each instance")
     parser.add_argument("--instances", type=int, default=10)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--traces", type=Path, default=TRACES)
+    parser.add_argument("--day", type=Path, metavar="FILE", help="a trace of jobs instead of a drawn day")
     arguments = parser.parse_args()
     warm_up()
     instances, seconds = (2, 10.0) if arguments.quick else (arguments.instances, arguments.seconds)
@@ -244,7 +240,7 @@ def main() -> None:
     if not arguments.quick:
         print()
         policies = ("fifo", "drf", "tiresias", "dps")
-        for line in philly(folder=arguments.traces, seed=arguments.seed, seconds=seconds, policies=policies):
+        for line in philly(day=arguments.day, seed=arguments.seed, seconds=seconds, policies=policies):
             print(line, flush=True)
 
 

@@ -1,17 +1,19 @@
-"""Replays of a day and a week of Microsoft's Philly: `python -m benchmarks.philly [--traces DIR]`.
+"""Replays of a day and a week in the format of Philly: `python -m benchmarks.philly [--day FILE] [--week FILE]`.
 
-The day has 3,022 jobs for 160 GPUs, the week 12,751 for 320, in slots of 10 minutes; values are drawn from a seed. The
-traces are not part of the project: by default they are looked for beside it.
+The day has 3,022 jobs for 160 GPUs, the week 12,751 for 320, in slots of 10 minutes; values are drawn from a seed. By
+default their rows are synthetic (`benchmarks/philly_rows.py`). FILE is another trace of jobs, such as the published
+day of 2017-10-12 and the week from 2017-10-09 on: docs/studies.md says how to get them.
 """
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from cluster.traces.formats import open_trace
+from benchmarks import philly_rows
+from cluster.traces.formats import open_trace, read_trace
 from cluster.traces.records import TraceJob
 from scheduling.kernels import warm_up
 from scheduling.registry import make_policy
@@ -19,7 +21,6 @@ from studies.replays.replay import Plan, Replayed, horizon_for, replay
 from studies.traces.machines import gpu_cluster
 from studies.traces.mapping import Rules, to_bids
 
-TRACES = Path(__file__).resolve().parents[2] / "shared" / "traces" / "philly"
 SLOT_S = 600
 P50_MS, P95_MS = 5.0, 20.0
 """What a decision may take."""
@@ -27,16 +28,19 @@ P50_MS, P95_MS = 5.0, 20.0
 
 @dataclass(frozen=True)
 class Slice:
-    """A file, the GPUs it is replayed on, and what FIFO is to decide of it in a second of the processor."""
+    """What is replayed, on how many GPUs, and what FIFO is to decide of it in a second of the processor."""
 
     name: str
-    file: str
+    drawn: philly_rows.Slice
+    """What its rows are drawn from if no file is named."""
     gpus: int
     fifo: float
 
 
-DAY = Slice("day", "philly_day_2017-10-12.csv", 160, 2000.0)
-WEEK = Slice("week", "philly_week_2017-10-09_15.csv", 320, 1500.0)
+DAY = Slice("day", philly_rows.DAY, 160, 2000.0)
+WEEK = Slice("week", philly_rows.WEEK, 320, 1500.0)
+Files = Mapping[str, Path | None]
+"""The file of each slice by its name; None or nothing for rows that are drawn."""
 PRICING = 300.0
 """What any pricing policy is to decide in a second of the processor."""
 BASELINE = 300.0
@@ -59,24 +63,41 @@ def wanted_of(cut: Slice, policy: str) -> float:
     return PRICING if policy in PRICED else BASELINE
 
 
-def measure(cut: Slice, policy: str, *, folder: Path, seed: int) -> Replayed:
+def jobs_of(cut: Slice, path: Path | None) -> tuple[TraceJob, ...]:
+    """The jobs of a file, or drawn ones, which are read as a file would be."""
+    if path is not None:
+        return open_trace(path, TraceJob).rows
+    drawn = philly_rows.draw_jobs(cut.drawn, np.random.default_rng(cut.drawn.seed))
+    return read_trace(philly_rows.text_of(drawn).splitlines(), TraceJob).rows
+
+
+def source_of(cut: Slice, path: Path | None) -> str:
+    """What a slice is, and what of its figures is real."""
+    if path is not None:
+        return f"{cut.name}: {path.name}, arrivals and sizes as there, values synthetic"
+    return f"{cut.name}: synthetic rows in the format of Philly, values synthetic, too"
+
+
+def measure(cut: Slice, policy: str, *, jobs: Sequence[TraceJob], seed: int) -> Replayed:
     """Replay a slice under a policy with its defaults."""
-    trace = open_trace(folder / cut.file, TraceJob)
     inventory = gpu_cluster(cut.gpus, apart=policy == "oasis")
-    traced = to_bids(trace.rows, inventory, Rules(slot_s=SLOT_S), np.random.default_rng(seed))
+    traced = to_bids(jobs, inventory, Rules(slot_s=SLOT_S), np.random.default_rng(seed))
     return replay(traced, make_policy(policy, {}), inventory, Plan(SLOT_S, horizon_for(traced, slot_s=SLOT_S)))
 
 
-def table(*, folder: Path, quick: bool, seed: int) -> Iterator[str]:
+def table(*, files: Files, quick: bool, seed: int) -> Iterator[str]:
     """One line a run: what was decided in a second of the processor, and how long decisions took by the clock."""
-    yield "replays of Philly, slots of 10 minutes; values synthetic, arrivals/sizes real"
+    runs = QUICK if quick else RUNS
+    yield "replays of a trace, slots of 10 minutes"
+    rows: dict[str, Sequence[TraceJob]] = {}
+    for cut, _ in runs:
+        if cut.name not in rows:
+            rows[cut.name] = jobs_of(cut, files.get(cut.name))
+            yield source_of(cut, files.get(cut.name))
     quantiles = f"{'p50 ms':>7} {'p95 ms':>7} {'p99 ms':>7}"
     yield f"{'slice':>5} {'jobs':>6} {'GPUs':>5} {'policy':>10} {'jobs/CPU-s':>11} {quantiles}"
-    if not folder.is_dir():
-        yield f"not measured: no traces in {folder.name}; --traces says where they are"
-        return
-    for cut, policy in QUICK if quick else RUNS:
-        found = measure(cut, policy, folder=folder, seed=seed)
+    for cut, policy in runs:
+        found = measure(cut, policy, jobs=rows[cut.name], seed=seed)
         jobs, timing = found.outcome.jobs, found.timing
         p50, p95, p99 = (float("nan") if ms is None else ms for ms in timing.decisions_ms)
         rate, wanted = timing.jobs_per_cpu_s or 0.0, wanted_of(cut, policy)
@@ -89,13 +110,15 @@ def table(*, folder: Path, quick: bool, seed: int) -> Iterator[str]:
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--traces", type=Path, default=TRACES, help="the folder with Philly's slices")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.philly", description=__doc__)
+    parser.add_argument("--day", type=Path, metavar="FILE", help="a trace of jobs to replay as the day")
+    parser.add_argument("--week", type=Path, metavar="FILE", help="a trace of jobs to replay as the week")
     parser.add_argument("--quick", action="store_true", help="only the day under FIFO")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     warm_up()
-    for line in table(folder=options.traces, quick=options.quick, seed=options.seed):
+    files = {"day": options.day, "week": options.week}
+    for line in table(files=files, quick=options.quick, seed=options.seed):
         print(line, flush=True)
 
 

@@ -1,9 +1,11 @@
-"""How long the experiments page takes from a cold start: `python -m tests.e2e.experiment_page TRACE [FOLDER]`.
+"""How long the experiments page takes from a cold start: `python -m tests.e2e.experiment_page [--trace FILE]`.
 
 Starts a server on an empty database, uploads the trace in a browser, asks for four policies with the bound
-and three seeds on 160 GPUs, and waits for the last run. Says how long each took; pictures go to FOLDER if it is given.
+and three seeds on 160 GPUs, and waits for the last run. Says how long each took. Where no trace is named the rows of a
+day are drawn, as for `python -m benchmarks.philly`. `--pictures FOLDER` takes pictures of the pages, too.
 """
 
+import argparse
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -11,6 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic, sleep
 
+import numpy as np
+
+from benchmarks.philly_rows import DAY, draw_jobs, text_of
 from tests import processes
 from tests.e2e.browser import Browser, browser
 from tests.e2e.filled import PASSWORD
@@ -84,10 +89,21 @@ def take(window: Browser, folder: Path) -> None:
     print("other hosts:", window.strangers() or "none", "console:", window.complaints() or "nothing")
 
 
+def drawn_day(folder: Path) -> Path:
+    """A file of synthetic rows in the format of Philly."""
+    path = folder / "day.csv"
+    path.write_text(text_of(draw_jobs(DAY, np.random.default_rng(DAY.seed))))
+    return path
+
+
 def main() -> None:
     """Measure, and say it."""
-    trace, *folder = map(Path, sys.argv[1:])
+    parser = argparse.ArgumentParser(prog="python -m tests.e2e.experiment_page", description=__doc__)
+    parser.add_argument("--trace", type=Path, metavar="FILE", help="a trace of jobs")
+    parser.add_argument("--pictures", type=Path, metavar="FOLDER")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="shadowprice-page-") as var:
+        trace = options.trace or drawn_day(Path(var))
         began = monotonic()
         with server(Path(var)) as base, browser(base) as window:
             up = monotonic()
@@ -98,8 +114,8 @@ def main() -> None:
             print(f"up {up - began:.1f} s, uploaded and asked {asked - up:.1f} s, computed {done - asked:.1f} s,")
             print(f"from a cold start to the last figure {done - began:.1f} s")
             print(window.text("#experiment table"))
-            if folder:
-                take(window, folder[0])
+            if options.pictures:
+                take(window, options.pictures)
 
 
 if __name__ == "__main__":

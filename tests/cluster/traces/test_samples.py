@@ -12,7 +12,7 @@ import pytest
 from cluster.traces import gavel
 from cluster.traces.formats import FORMATS, KINDS, Trace, UnknownFormat, open_trace, recognise
 from cluster.traces.records import Machine, Quota, StepTime, Throughput, TraceJob
-from tests.trace_samples.__main__ import RECORD, contents
+from tests.data.make.traces.files import RECORD, contents
 from tests.traces import LARGER, OWN, Traces, files_of
 
 SAMPLES = tuple(OWN.facts)
@@ -27,7 +27,7 @@ def test_the_samples_are_made_again_byte_for_byte() -> None:
     there = {path.relative_to(OWN.root).as_posix() for path in OWN.root.rglob("*") if path.is_file()}
     assert there == set(made), "no sample is left from an earlier script, and none is missing"
     for path, content in made.items():
-        assert (OWN.root / path).read_bytes() == content, f"{path}: python -m tests.trace_samples writes it again"
+        assert (OWN.root / path).read_bytes() == content, f"{path}: python -m tests.data.make writes it again"
 
 
 def test_every_format_has_a_sample_without_and_one_with_a_line_that_is_no_record() -> None:

@@ -5,6 +5,7 @@ from fnmatch import fnmatch
 
 from tests.collection import OWN
 from tests.data.make.files import MAKERS
+from tests.data.make.traces.files import contents
 
 
 def main(pattern: str = "*") -> None:
@@ -17,6 +18,12 @@ def main(pattern: str = "*") -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             sys.stdout.write(f"{name}\n")
+    for name, content in contents().items():
+        path = OWN / "traces" / name
+        if fnmatch(f"traces/{name}", pattern) and not (path.exists() and path.read_bytes() == content):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            sys.stdout.write(f"traces/{name}\n")
 
 
 if __name__ == "__main__":

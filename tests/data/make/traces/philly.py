@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 
 from benchmarks.philly_rows import DAY, HEADING, WEEK, Job, Slice, Tenant, draw_jobs, text_of
-from tests.trace_samples.sample import Line, Sample, odd, rng_of
+from tests.data.make.traces.sample import Line, Sample, odd, rng_of
 
 IMITATES = "Microsoft Philly, CSV slice (timestamp, duration, num_gpus, gpu_time, cluster)"
 SET_BACK = datetime.fromisoformat("2017-11-05 02:00:00")

@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 
 import numpy as np
 
-from tests.trace_samples.sample import Line, Sample, lines_of, odd, rng_of
+from tests.data.make.traces.sample import Line, Sample, lines_of, odd, rng_of
 
 JOBS = "Tiresias, jobs (job_id, num_gpu, submit_time, iterations, model_name, duration, interval)"
 CLUSTER = "Tiresias, cluster (num_switch, num_node_p_switch, num_gpu_p_node, num_cpu_p_node, mem_p_node)"

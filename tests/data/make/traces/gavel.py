@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tests.trace_samples.sample import Line, Sample, lines_of, odd, rng_of
+from tests.data.make.traces.sample import Line, Sample, lines_of, odd, rng_of
 
 PHYSICAL = "Gavel, jobs of the physical cluster (10 cells, tabs)"
 DRAWN = "Gavel, jobs with arrivals and sizes of Philly (7 cells, tabs)"

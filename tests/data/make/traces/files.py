@@ -1,20 +1,17 @@
-"""Write every sample, its note and the record of what is in it: `python -m tests.trace_samples [FOLDER]`."""
+"""Every sample, its note, and the record of what is in it."""
 
 import json
-import sys
 import textwrap
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
-from tests.collection import OWN
-from tests.trace_samples import clusters, gavel, philly
-from tests.trace_samples.sample import Sample
+from tests.data.make.traces import clusters, gavel, philly
+from tests.data.make.traces.sample import Sample
 
 RECORD = "record.json"
 README = "README.md"
 NOTE = """# Samples of public trace formats
 
-Every row of every file here is **synthetic**: in the publisher's format, made by `python -m tests.trace_samples`, none
+Every row of every file here is **synthetic**: in the publisher's format, made by `python -m tests.data.make`, none
 taken from a published trace. The same command writes each file again, byte for byte, and a test says so
 (`tests/cluster/traces/test_samples.py`). `record.json` says what is in each file as the script counted it while
 it wrote the rows: tests compare what the readers find with it. Where the published traces are, and under which
@@ -44,22 +41,10 @@ def note(samples: Mapping[str, Sample]) -> str:
 
 
 def contents() -> dict[str, bytes]:
-    """The content of each file by its path."""
+    """The content of each file by its path in `tests/data/traces`."""
     samples = {sample.path: sample for sample in all_samples()}
     record = {path: sample.record() for path, sample in samples.items()}
     return {path: sample.content for path, sample in samples.items()} | {
         RECORD: (json.dumps(record, indent=1) + "\n").encode(),
         README: note(samples).encode(),
     }
-
-
-def main() -> None:
-    """Write them."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else OWN / "traces"
-    for path, content in contents().items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_bytes(content)
-
-
-if __name__ == "__main__":
-    main()
