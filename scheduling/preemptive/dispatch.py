@@ -13,6 +13,9 @@ from scheduling.preemptive.storage import PLENTY
 from scheduling.schedule import CLOUD, Chunks
 
 RULES = ("jobmax", "paper", "cloud", "edge")
+GRAIN = 2.0**-26
+"""Ticks to which D x Q is rounded: sums of 1 / D that are equal in fractions are then equal in doubles, and ties are
+ties."""
 NOBODY: Ints = np.zeros(0, dtype=np.int64)
 
 
@@ -143,8 +146,7 @@ def dispatch(
 
 
 def _rounded(ticks: Floats) -> Floats:
-    """To 2^-26 ticks: sums of 1 / D that are equal in fractions are then equal in doubles, and ties are ties."""
-    near: Floats = np.round(ticks * 2.0**26) / 2.0**26
+    near: Floats = np.round(ticks / GRAIN) * GRAIN
     return near
 
 

@@ -10,7 +10,7 @@ from scheduling.bid import Bid
 from scheduling.errors import SchedulingError
 from scheduling.inventory import Inventory
 from scheduling.preemptive.crew import TICKS, Crew, Task
-from scheduling.preemptive.dispatch import Dispatch, dispatch
+from scheduling.preemptive.dispatch import GRAIN, Dispatch, dispatch
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Segment
 from scheduling.schedule import CLOUD
@@ -18,7 +18,7 @@ from scheduling.schedule import CLOUD
 Place = tuple[int, int, int]
 """Server, type and index of a worker; index CLOUD: of the cloud."""
 SLACK = 1e-9
-"""By how much alpha may be above its limit, slots: it is a double."""
+"""By how much alpha may be above its limit, slots: it is a double, and its D-fold is rounded to a grain of a tick."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ def duals(played: Played) -> Duals:
             for at, beta in _since(betas[w], first):
                 limit = Fraction(at - bid.arrival * ticks, bid.chunks * ticks) + task.each * beta / ticks
                 most.append(limit)
-                if alpha[bid.id] > limit + SLACK:
+                if alpha[bid.id] > limit + SLACK + GRAIN / ticks:
                     broken.append(Broken(bid.id, w, Fraction(at, ticks), alpha[bid.id], limit))
         total += bid.chunks * min(most)
     return Duals(alpha, tuple(sorted(broken)), total)

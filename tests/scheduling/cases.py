@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.collection import OWN, files, larger, larger_files, own_files
+from tests.collection import OWN, files, larger, own_files
 
 if TYPE_CHECKING:
     from _pytest.mark.structures import ParameterSet
@@ -25,7 +25,8 @@ oasis_counterexamples = partial(files, "cases/counterexamples/oasis_*.json")
 """Parameters: instances on which OASiS's printed recursion fails, or a ceiling in doubles would."""
 weighted_cases = partial(files, "cases/weighted_completion/*.json")
 """Parameters: instances of the weighted-completion scheduler."""
-preemptive_cases = partial(larger_files, "cases/preemptive/*.json")
+preemptive_cases = partial(files, "cases/preemptive/*.json")
+"""Parameters: instances of preemptive edge-cloud scheduling."""
 ROOT = (larger() or OWN) / "cases"
 
 each_convention = pytest.mark.parametrize(("window", "start"), CONVENTIONS)
@@ -56,6 +57,11 @@ def expects(path: Path, *keys: str) -> bool:
 def is_sequence(path: Path) -> bool:
     """Whether a weighted-completion instance has expected completions and their optimum."""
     return expects(path, "opt_twct")
+
+
+def has_optimum(path: Path) -> bool:
+    """Whether the least total time of a preemptive instance without migration is known."""
+    return load(path)["expected"].get("opt_no_migration") is not None
 
 
 def own_case(name: str) -> Path:

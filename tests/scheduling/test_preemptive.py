@@ -1,4 +1,4 @@
-"""Queues and dispatch against a slow twin in exact fractions, and on every shared instance."""
+"""Queues and dispatch against a slow twin in exact fractions, and on every instance."""
 
 from collections import Counter
 from fractions import Fraction
@@ -8,16 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.preemptive_quality import DRAWS, ratios
+from benchmarks.preemptive_quality import DRAWS, LIMITS, draw_near, total
 from scheduling.answer_preemptive import run, to_document
 from scheduling.instance_preemptive import read_preemptive
 from scheduling.preemptive.parameter_servers import Host, assign, runs
-from tests.scheduling.cases import load, preemptive_cases
+from tests.collection import own_files
+from tests.scheduling.cases import expects, has_optimum, load, preemptive_cases
+from tests.scheduling.twins.documents.preemptive import NoMigration
 from tests.scheduling.twins.preemptive_exact import simulate
 from tests.scheduling.twins.preemptive_milp import optimum
 
 EXAMPLES = 1000
+QUALITY = 200
+"""Instances of which the mean is taken."""
+MOST_JOBS = 3
+"""More of them take too long where everything is tried."""
 STORED = "event_paper_storage"
+OWN = own_files("cases/preemptive/*.json")
 
 
 def draw(rng: np.random.Generator) -> dict[str, Any]:
@@ -82,14 +89,24 @@ def test_blocks_and_heaps_are_the_exact_twin(rule: str) -> None:
         assert fast["preemptions"] == twin.preemptions, where
 
 
-@pytest.mark.parametrize("path", preemptive_cases(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", preemptive_cases())
 @pytest.mark.parametrize("rule", ["jobmax", "paper"])
-def test_every_shared_instance_is_answered_as_expected(path: Path, rule: str) -> None:
+def test_every_instance_is_answered_as_expected(path: Path, rule: str) -> None:
     document = load(path)
-    agrees(outcome(document, rule), document["expected"][f"event_{rule}"])
+    found, expected = outcome(document, rule), document["expected"][f"event_{rule}"]
+    agrees(found, expected)
+    assert found["preemptions"] == simulate(document, rule).preemptions
+    # Not every file says how many there are.
+    if "preemptions" in expected:
+        assert found["preemptions"] == expected["preemptions"]
 
 
-@pytest.mark.parametrize("path", [path for path in preemptive_cases() if STORED in load(path)["expected"]])
+def test_jobs_are_preempted_in_some_instances_and_files_of_the_project_say_so() -> None:
+    said = [load(path)["expected"][rule]["preemptions"] for path in OWN for rule in ("event_paper", "event_jobmax")]
+    assert sum(number > 0 for number in said) >= 10
+
+
+@pytest.mark.parametrize("path", preemptive_cases(keep=lambda path: expects(path, STORED)))
 def test_storage_is_kept_until_the_job_is_complete(path: Path) -> None:
     document = load(path)
     agrees(outcome(document, "paper", limited=True), document["expected"][STORED])
@@ -100,10 +117,9 @@ def agrees(found: dict[str, Any], expected: dict[str, Any]) -> None:
     assert ends == {name: Fraction(end) for name, end in expected["completion"].items()}
     assert {str(row["id"]): row["dispatch"] for row in found["jobs"]} == expected["dispatch"]
     assert Fraction(found["total_jct"]) == Fraction(expected["total_jct"])
-    assert found["preemptions"] == expected.get("preemptions", found["preemptions"])
 
 
-@pytest.mark.parametrize("path", preemptive_cases(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", preemptive_cases())
 def test_alpha_is_the_least_q_of_each_chunk(path: Path) -> None:
     document = load(path)
     instance = read_preemptive(document)
@@ -114,8 +130,8 @@ def test_alpha_is_the_least_q_of_each_chunk(path: Path) -> None:
         assert sorted(a / instance.scale for a in dispatched.alpha) == pytest.approx(sorted(expected))
 
 
-@pytest.mark.parametrize("path", preemptive_cases(), ids=lambda path: path.stem)
-def test_no_parameter_server_is_shared_in_the_shared_instances(path: Path) -> None:
+@pytest.mark.parametrize("path", preemptive_cases())
+def test_every_job_has_the_parameter_servers_that_are_expected(path: Path) -> None:
     document = load(path)
     instance = read_preemptive(document)
     segments = [segment for ran in run(instance, "paper").ran for segment in ran.segments]
@@ -148,20 +164,39 @@ def test_a_parameter_server_serves_one_job_at_a_time() -> None:
         }
 
 
-@pytest.mark.parametrize("path", preemptive_cases(), ids=lambda path: path.stem)
-def test_the_optimum_is_that_of_the_shared_instances(path: Path) -> None:
+@pytest.mark.parametrize("path", preemptive_cases(keep=has_optimum))
+def test_the_integer_programme_proves_the_expected_optimum(path: Path) -> None:
     document = load(path)
-    expected = document["expected"].get("opt_no_migration")
-    if expected is not None:
-        assert optimum(document, 40) == pytest.approx(expected)
+    assert optimum(document, 40) == pytest.approx(document["expected"]["opt_no_migration"])
 
 
 @pytest.mark.parametrize("draw", DRAWS)
 def test_nothing_beats_the_optimum_and_jobmax_is_near_it(draw: str) -> None:
     seed = fresh_seed()
-    found = ratios(np.random.default_rng(seed), 10, DRAWS[draw])
-    assert min(min(values) for values in found.values()) > 1 - 1e-6, seed
-    assert np.mean(found["jobmax"]) < 1.2, seed
+    rng = np.random.default_rng(seed)
+    ratios: dict[str, list[float]] = {rule: [] for rule in LIMITS}
+    while len(ratios["jobmax"]) < QUALITY:
+        document = DRAWS[draw](rng)
+        if len(document["jobs"]) > MOST_JOBS:
+            continue
+        totals = {rule: total(document, rule) for rule in LIMITS}
+        best = NoMigration(document, at_most=min(totals.values()) + 1).total()
+        for rule, found in totals.items():
+            ratios[rule].append(float(found / best))
+    means = {rule: float(np.mean(values)) for rule, values in ratios.items()}
+    assert min(map(min, ratios.values())) >= 1, seed
+    # A mean of so many is within 0.004 of 1.013 to 1.016 for jobmax, and within 0.008 of 1.07 for the paper's rule.
+    assert means["jobmax"] < 1.035, f"seed {seed}: {means}"
+    assert means["jobmax"] < means["paper"] - 0.02, f"seed {seed}: {means}"
+    assert means["paper"] < 1.12, f"seed {seed}: {means}"
+
+
+def test_trying_everything_and_the_integer_programme_find_the_same_optimum() -> None:
+    seed = fresh_seed()
+    rng = np.random.default_rng(seed)
+    for _ in range(5):
+        document = draw_near(rng)
+        assert optimum(document, 24) == pytest.approx(float(NoMigration(document).total())), seed
 
 
 @pytest.mark.parametrize("ageing", [0, 1])

@@ -1,4 +1,4 @@
-"""`python -m scheduling decide` for preemptive instances: every shared one as expected, bad input in one line."""
+"""`python -m scheduling decide` for preemptive instances: every one as expected, bad input in one line."""
 
 import copy
 import json
@@ -63,11 +63,9 @@ def changed(document: dict[str, Any], path: list[str | int], value: object) -> d
     return document
 
 
-@pytest.mark.parametrize("path", preemptive_cases(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", preemptive_cases())
 @pytest.mark.parametrize("rule", [None, "jobmax", "paper"])
-def test_it_prints_what_the_shared_instances_expect(
-    path: Path, rule: str | None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_it_prints_what_is_expected(path: Path, rule: str | None, capsys: pytest.CaptureFixture[str]) -> None:
     expected = load(path)["expected"][f"event_{rule or 'jobmax'}"]
     found = decide(path, capsys, *(() if rule is None else ("--cloud", rule)))
     assert {str(row["id"]): str(row["completion"]) for row in found["jobs"]} == expected["completion"]
@@ -75,8 +73,8 @@ def test_it_prints_what_the_shared_instances_expect(
     assert str(found["total_jct"]) == expected["total_jct"]
 
 
-@pytest.mark.parametrize("path", preemptive_cases(), ids=lambda path: path.stem)
-def test_it_stores_what_the_shared_instances_expect(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("path", preemptive_cases())
+def test_it_stores_what_is_expected(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected = load(path)["expected"]
     stored = expected.get("event_paper_storage", expected["event_paper"])
     found = decide(path, capsys, "--cloud", "paper", "--storage", "limited")

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 
-from tests.data.make import counterexamples, dps, oasis, weighted
+from tests.data.make import counterexamples, dps, oasis, preemptive, weighted
 
 MAKERS: dict[str, Callable[[], str]] = {
     **dps.MAKERS,
     **oasis.MAKERS,
     **counterexamples.MAKERS,
     **weighted.MAKERS,
+    **preemptive.MAKERS,
 }
 """The text of each file, by its path in `tests/data`."""

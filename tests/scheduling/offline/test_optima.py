@@ -1,4 +1,4 @@
-"""Integer programmes find what trying everything finds, and what the shared instances expect."""
+"""Integer programmes find what trying everything finds, and what instances expect."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -23,6 +23,7 @@ from scheduling.policy import Objective
 from scheduling.rows import same_ceilings
 from tests.scheduling.cases import (
     dps_cases,
+    has_optimum,
     in_every_convention,
     is_sequence,
     load,
@@ -39,7 +40,7 @@ from tests.scheduling.twins.weighted_optimum import least_total
 from tests.scheduling.worlds import finer, world
 
 
-def has_optimum(expected: dict[str, Any]) -> bool:
+def is_proven(expected: dict[str, Any]) -> bool:
     """Whether the greatest welfare in hindsight is known."""
     return expected.get("offline_optimum") is not None
 
@@ -65,7 +66,7 @@ def test_welfare_of_elastic_jobs_is_the_expected_optimum(path: Path) -> None:
     assert holds(lagrangian(replace(question, covers=Covers.ANY), forever, steps=50).answer, question, found)
 
 
-@pytest.mark.parametrize(("path", "window", "start"), in_every_convention(dps_cases(), expected=has_optimum))
+@pytest.mark.parametrize(("path", "window", "start"), in_every_convention(dps_cases(), expected=is_proven))
 def test_welfare_of_rigid_jobs_is_the_expected_optimum(path: Path, window: str, start: str) -> None:
     instance, expected = read_instance(parse_document(path.read_text())), load(path)["expected"][f"{window}_{start}"]
     policy = Dps(window=window, start=start)
@@ -94,11 +95,9 @@ def test_weighted_completion_is_the_expected_optimum(path: Path) -> None:
     assert proven(question) == expected["opt_twct"]
 
 
-@pytest.mark.parametrize("path", preemptive_cases(), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", preemptive_cases(keep=has_optimum))
 def test_total_time_without_migration_is_the_expected_optimum(path: Path) -> None:
     instance, expected = read_preemptive(parse_document(path.read_text())), load(path)["expected"]
-    if expected.get("opt_no_migration") is None:
-        return
     question = Question(
         instance.bids, instance.inventory, 0, 24 * instance.scale, objective=Objective.COMPLETION, covers=Covers.QUEUED
     )

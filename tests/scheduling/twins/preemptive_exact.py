@@ -20,15 +20,32 @@ class Chunk:
     done: Fraction | None = None
 
 
+@dataclass(frozen=True)
+class Piece:
+    """A stretch in which a worker (-1: the cloud) processes a chunk."""
+
+    job: Any
+    worker: int
+    chunk: int
+    start: Fraction
+    end: Fraction
+
+
 @dataclass
 class Outcome:
     completion: dict[Any, Fraction]
     dispatch: dict[Any, list[int]]
     preemptions: int
     alpha: dict[Any, list[Fraction]]
+    pieces: list[Piece]
 
 
-def work(chunks: list[Chunk], start: Fraction, end: Fraction, last: Chunk | None = None) -> tuple[Chunk | None, int]:
+Log = list[tuple[Chunk, Fraction, Fraction]]
+
+
+def work(
+    chunks: list[Chunk], start: Fraction, end: Fraction, last: Chunk | None = None, log: Log | None = None
+) -> tuple[Chunk | None, int]:
     """One worker from start to end: always the first in rank of what is uploaded; who ran last, and preemptions."""
     now, preemptions = start, 0
     while now < end:
@@ -44,6 +61,8 @@ def work(chunks: list[Chunk], start: Fraction, end: Fraction, last: Chunk | None
         last = first
         until = min(now + first.left, end, soon)
         first.left -= until - now
+        if log is not None:
+            log.append((first, now, until))
         now = until
         if first.left == 0:
             first.done = now
@@ -61,11 +80,14 @@ class Cluster:
         self.last: list[Chunk | None] = [None] * len(self.workers)
         self.now, self.number, self.preemptions = Fraction(0), 0, 0
         self.cloud: dict[Any, Fraction] = {}
+        self.pieces: list[Piece] = []
 
     def advance(self, to: Fraction) -> None:
         for w, chunks in enumerate(self.chunks):
-            self.last[w], more = work(chunks, self.now, to, self.last[w])
+            log: Log = []
+            self.last[w], more = work(chunks, self.now, to, self.last[w], log)
             self.preemptions += more
+            self.pieces += [Piece(c.job, w, c.number, start, end) for c, start, end in log]
         self.now = to
 
     def completion(self, name: Any) -> Fraction | None:
@@ -109,15 +131,18 @@ def simulate(document: dict[str, Any], rule: str, *, limited: bool = False, agei
         p0, p1 = number(job["p0"]), number(job["p1"])
         for w in places:
             if w < 0:
-                cluster.cloud[job["id"]] = cluster.now + number(job["delta_cloud"]) + (p1 if alone else p0)
+                begin = cluster.now + number(job["delta_cloud"])
+                end = cluster.cloud[job["id"]] = begin + (p1 if alone else p0)
+                cluster.pieces.append(Piece(job["id"], -1, cluster.number, begin, end))
+                cluster.number += 1
             else:
                 release = cluster.now + number(job["delta"][cluster.workers[w][0]])
                 rank = cluster.rank(job)
                 cluster.chunks[w].append(Chunk(job["id"], p0, p0, release, rank, cluster.number))
                 cluster.number += 1
     cluster.advance(END)
-    ends = {name: end for name in sent if (end := cluster.completion(name)) is not None}
-    return Outcome(ends, sent, cluster.preemptions, alpha)
+    ends = {name: done for name in sent if (done := cluster.completion(name)) is not None}
+    return Outcome(ends, sent, cluster.preemptions, alpha, cluster.pieces)
 
 
 def choose(cluster: Cluster, job: dict[str, Any], rule: str, *, limited: bool) -> Plan:
