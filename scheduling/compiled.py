@@ -5,10 +5,16 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from numba import njit
+from numba import njit, typeof
 
 F = TypeVar("F", bound=Callable[..., Any])
 NO_DOOR: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+def compile_for(function: Callable[..., Any], *arguments: object) -> None:
+    """Compile a kernel for arguments of these types, or load it, without calling it."""
+    type_of = cast(Any, typeof)
+    cast(Any, function).compile(tuple(type_of(argument) for argument in arguments))
 
 
 class Compiler:

@@ -71,5 +71,5 @@ def _relaxed(curves: Curves, base: Base, slack: int, best: int, counts: Counts) 
         slack = total - base.run
         if distance[reach + base.rest] > slack:
             return best
-    distance, last = distances(prices, 2 * reach, FAR, slack)
+    distance, last = distances(prices, 2 * reach, 2 * reach + 1, slack)
     return solve_core(curves, base, distance, slack, best, counts)

@@ -31,8 +31,8 @@ def solve_core(curves: Curves, base: Base, distance: Ints, slack: int, best: int
     `distance` is the least price, each step any number of times, of every sum up to twice the greatest step.
     """
     core = _list_core(curves, base, distance, slack)
-    low, cost, last = 0, np.zeros(1, np.int64), 0
     lows, choices = np.zeros(len(core.slot) + 1, np.int64), [np.zeros(1, np.int32)]
+    low, cost, last = lows[0], np.zeros(1, np.int64), 0
     for i in range(len(core.slot)):
         steps, prices = _options(curves, base, distance, core.slot[i], slack)
         new_low = max(low + steps[0], base.rest - core.up[i + 1])

@@ -37,21 +37,21 @@ def search(curves: Curves, row: Counts, job: Job, first: int, mode: int, above: 
     Completion is -1 when none scores above the threshold. `curves` has a row for each slot (T) as of `make_curves`.
     """
     counts = np.zeros(len(row), np.int32)
-    if mode != LATEST:
-        best = _shortened(curves, row, job, first, mode, above, False, counts)
+    latest = mode == LATEST
+    # Not constants: a constant would be a type of its own, and the whole search compiled for it once more.
+    sought, any_will_do = PAYOFF if latest else mode, latest
+    best = _shortened(curves, row, job, first, sought, above, any_will_do, counts)
+    if not latest or best.completion < 0:
         return best.score, best.completion, counts
-    best = _shortened(curves, row, job, first, PAYOFF, above, True, counts)
-    if best.completion < 0:
-        return best.score, -1, counts
     # With a later start there is less to choose from, so the starts with payoff above the threshold are the first ones.
     low, high = first, len(row) - 1
     while low < high:
         middle = (low + high + 1) // 2
-        if _shortened(curves, row, job, middle, PAYOFF, above, True, counts).completion >= 0:
+        if _shortened(curves, row, job, middle, sought, above, any_will_do, counts).completion >= 0:
             low = middle
         else:
             high = middle - 1
-    best = _shortened(curves, row, job, low, PAYOFF, above, False, counts)
+    best = _shortened(curves, row, job, low, sought, above, not any_will_do, counts)
     return float(low), best.completion, counts
 
 

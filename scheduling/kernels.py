@@ -1,15 +1,75 @@
-"""All kernels that are compiled."""
+"""Kernels by what needs them: each group is compiled when a market, a study or a bound first asks for it.
+
+A group has parts that processes can compile side by side; all of it is then loaded in less than a second.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
 
 from scheduling import elastic, fluid_prices, planner, rigid
+from scheduling.dps import Dps
+from scheduling.oasis import Oasis
 from scheduling.offline import duality
-from scheduling.preemptive import warming
+from scheduling.policy import Policy
+from scheduling.preemptive import warming as queues
+from scheduling.preemptive.policy import Preemptive
+from scheduling.split_learning import warming as split_learning
+from scheduling.weighted_completion import WeightedCompletion
 
 
-def warm_up() -> None:
-    """Compile, or load from disk, every kernel, so that no request pays for it."""
-    rigid.warm_up()
-    planner.warm_up()
-    elastic.warm_up()
-    fluid_prices.warm_up()
-    warming.warm_up()
-    duality.warm_up()
+@dataclass(frozen=True)
+class Group:
+    """Kernels that are needed together."""
+
+    name: str
+    warm_up: Callable[[], None]
+    """Compile all of them, or load them from disk."""
+    halves: tuple[tuple[str, Callable[[], None]], ...] = ()
+    """Parts that may be compiled at the same time, each with a name; none: all at once."""
+
+    @property
+    def parts(self) -> Mapping[str, Callable[[], None]]:
+        """What compiles it, by name."""
+        return {f"{self.name}.{half}": compile_half for half, compile_half in self.halves} or {self.name: self.warm_up}
+
+
+RIGID: Final = Group(
+    "rigid",
+    rigid.warm_up,
+    (("placement", rigid.compile_placement), ("search", rigid.compile_search), ("tables", rigid.compile_tables)),
+)
+ELASTIC: Final = Group("elastic", elastic.warm_up)
+PLANNER: Final = Group("planner", planner.warm_up)
+QUEUES: Final = Group("queues", queues.warm_up)
+FLUID: Final = Group("fluid", fluid_prices.warm_up)
+BOUNDS: Final = Group("bounds", duality.warm_up)
+SPLIT_LEARNING: Final = Group("split-learning", split_learning.warm_up)
+GROUPS: Final = {group.name: group for group in (RIGID, ELASTIC, PLANNER, QUEUES, FLUID, BOUNDS, SPLIT_LEARNING)}
+
+
+def needed_by(policy: Policy) -> tuple[Group, ...]:
+    """The kernels that a policy calls; none for policies that call no kernel."""
+    match policy:
+        case Dps(price=price):
+            return (RIGID, FLUID) if price == "fluid" else (RIGID,)
+        case Oasis(price=price):
+            return (ELASTIC, FLUID) if price == "fluid" else (ELASTIC,)
+        case WeightedCompletion(lambda_=base):
+            return (PLANNER, RIGID) if base > 1 else (PLANNER,)
+        case Preemptive():
+            return (QUEUES,)
+    return ()
+
+
+def parts_of(groups: Iterable[Group]) -> dict[str, Callable[[], None]]:
+    """The parts of these groups in order."""
+    return {name: compile_part for group in groups for name, compile_part in group.parts.items()}
+
+
+@cache
+def warm_up(*groups: Group) -> None:
+    """Compile these groups, or load them from disk, so that no decision pays for it; all of them if none is named."""
+    for group in groups or GROUPS.values():
+        group.warm_up()

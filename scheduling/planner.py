@@ -168,7 +168,7 @@ def _batch(bids: Sequence[Bid], options: Sequence[Options], start: int) -> Batch
     joined = [np.concatenate(part) for part in parts]
     first = np.concatenate([*(o.first[:-1] + way for o, way in zip(options, ways, strict=False)), ways[-1:]])
     return Batch(
-        options=Options(*joined)._replace(first=first.astype(np.int32)),
+        options=Options(*joined)._replace(first=first.astype(np.int64)),
         begin=groups.astype(np.int64),
         usable=usable,
         earliest=np.maximum(np.maximum(usable.min(axis=1), arrival), 0),

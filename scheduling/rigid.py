@@ -12,6 +12,7 @@ from scheduling.bid import Architecture, Bid
 from scheduling.inventory import Inventory, MachineType
 from scheduling.ledger import Ledger
 from scheduling.response import Response
+from scheduling.rigid_durations import durations
 from scheduling.rigid_index import PriceOf, RigidIndex
 from scheduling.rigid_job import LATEST, PAYOFF, RATIO
 from scheduling.schedule import Placement, Role, Schedule
@@ -208,15 +209,33 @@ def _costs(index: RigidIndex, schedule: Schedule, inventory: Inventory, start: i
 
 def warm_up() -> None:
     """Compile, or load from disk, every kernel, so that no request pays for it."""
+    compile_tables()
+    compile_search()
+
+
+def compile_tables() -> None:
+    """Compile what makes the tables of a search and keeps them up to date."""
     ledger, bid = smallest_problem()
-    market = RigidMarket(ledger, _NoPrice())
-    response = market.best(bid)
-    if response is not None:
-        # Few of the servers change: what refreshes tables is not what builds them.
-        ledger.commit(response.schedule)
-    market.least_ratio(bid)
-    market.latest(bid)
-    market.best(replace(bid, architecture=Architecture.RING))
+    index = RigidIndex(ledger.inventory, ledger.end - ledger.start)
+    index.refresh(ledger.used, _NoPrice())
+    # Few of the servers change: what refreshes tables is not what builds them.
+    used = ledger.used.copy()
+    used[0, 0] = 1
+    index.refresh(used, _NoPrice())
+    durations(bid, most=1, slots=1)
+    durations(replace(bid, architecture=Architecture.RING), most=1, slots=1)
+
+
+def compile_search() -> None:
+    """Compile the search over the tables."""
+    ledger, bid = smallest_problem()
+    RigidIndex(ledger.inventory, ledger.end - ledger.start).compile_search(bid, start=ledger.start)
+
+
+def compile_placement() -> None:
+    """Compile the half of the search that places one candidate, as `compile_search` does too if nobody else has."""
+    ledger, bid = smallest_problem()
+    RigidIndex(ledger.inventory, ledger.end - ledger.start).compile_placement(bid, start=ledger.start)
 
 
 def smallest_problem() -> tuple[Ledger, Bid]:

@@ -67,7 +67,7 @@ def _place(rooms: Rooms, batch: Batch, j: int, start: int, end: int, out: Plan) 
         complete[i] = max(complete[i], earliest + duration[i])
         now = min(now, complete[i])
     while now <= end:
-        build_until(rooms, now)
+        build_until(rooms, int(now))  # as a number like any other: the constant would be compiled once more
         later = FAR
         for i in range(low, high):
             if complete[i] == now:

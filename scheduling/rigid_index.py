@@ -8,11 +8,12 @@ import numpy as np
 
 from scheduling.arrays import Floats, Ints
 from scheduling.bid import Architecture, Bid
+from scheduling.compiled import compile_for
 from scheduling.inventory import Inventory
 from scheduling.rigid_compiled import MACHINES, Counts, Flags
 from scheduling.rigid_durations import durations, ps_counts
-from scheduling.rigid_job import Job
-from scheduling.rigid_search import search
+from scheduling.rigid_job import PAYOFF, Job
+from scheduling.rigid_search import compile_improve, search
 from scheduling.rigid_tables import (
     Tables,
     build_servers,
@@ -210,11 +211,23 @@ class RigidIndex:
         self, bid: Bid, *, start: int, first_start: int | None, tail: int, mode: int, above: float
     ) -> tuple[Ints, Ints]:
         """Search the tables as refreshed for one bid; slots in the answer count from `start`."""
+        return search(self._tables, self._job(bid, start, first_start, tail, mode, above))
+
+    def compile_search(self, bid: Bid, *, start: int) -> None:
+        """Compile the search without running it; tables may be empty."""
+        compile_for(search, self._tables, self._job(bid, start, None, 0, PAYOFF, 0.0))
+
+    def compile_placement(self, bid: Bid, *, start: int) -> None:
+        """Compile the half of the search that places one candidate: two processes have both halves sooner."""
+        compile_improve(self._tables, self._job(bid, start, None, 0, PAYOFF, 0.0))
+
+    def _job(self, bid: Bid, start: int, first_start: int | None, tail: int, mode: int, above: float) -> Job:
+        """The bid in slots that count from `start`."""
         most = min(bid.chunks, self._total)
         usable = np.array(bid.delay, np.int64) + (bid.arrival - start)
         earliest = start if first_start is None else first_start
         first = max(int(usable.min(initial=0)), bid.arrival - start, 0, earliest - start)
-        job = Job(
+        return Job(
             usable=usable,
             worth=worth_by_slot(bid, start, self.slots),
             durations=durations(bid, most=most, slots=self.slots),
@@ -224,7 +237,6 @@ class RigidIndex:
             mode=mode,
             above=above,
         )
-        return search(self._tables, job)
 
     def resolves(self, bid: Bid, limit: float, *, tail: int) -> bool:
         """Is rounding lost beside `limit`, more than which the bid cannot spend? If not, tables up to it are finer."""

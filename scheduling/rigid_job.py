@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Floats, Ints
-from scheduling.rigid_compiled import Counts, inner
+from scheduling.rigid_compiled import Counts, greatest, inner
 from scheduling.rigid_tables import Tables
 
 PAYOFF, RATIO, LATEST = 0, 1, 2
@@ -36,11 +36,11 @@ class Job(NamedTuple):
 class Rows(NamedTuple):
     """The counts worth looking at: the fewest workers for each duration."""
 
-    spread: Counts
-    worker: Counts
-    ps: Counts
-    number: Counts
-    duration: Counts
+    spread: Ints
+    worker: Ints
+    ps: Ints
+    number: Ints
+    duration: Ints
 
 
 @inner
@@ -67,16 +67,16 @@ def list_rows(tables: Tables, job: Job) -> Rows:
     slots = tables.room.shape[2]
     size = 2 * workers * pss * min(width, slots + 1)
     rows = Rows(
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
     )
     i = 0
     for spread in range(2):
         for w in range(workers):
-            largest = tables.most[w].max()
+            largest = greatest(tables.most[w])
             for p in range(pss):
                 shortest = slots - job.tail - job.first + 1
                 # A ring of one worker is never spread.

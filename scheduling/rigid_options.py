@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Ints
-from scheduling.rigid_compiled import Counts, Flags, inner, kernel
+from scheduling.rigid_compiled import Counts, Flags, greatest, inner, kernel
 
 
 class Kinds(NamedTuple):
@@ -47,32 +47,38 @@ class Options(NamedTuple):
     what fits the empty cluster.
     """
 
-    duration: Counts
+    duration: Ints
     """G."""
-    number: Counts
+    number: Ints
     """Workers, G."""
-    worker: Counts
+    worker: Ints
     """Worker type, G."""
     apart: Flags
     """Is any of the group's ways spread? G."""
-    first: Counts
+    first: Ints
     """Where the ways of each group begin, G + 1."""
-    ps: Counts
+    ps: Ints
     """F ways in all."""
-    spread: Counts
+    spread: Ints
     """0 or 1, F."""
-    least: Counts
+    least: Ints
     """The fewest PSs a host must have room for, F."""
 
 
-@kernel
 def list_options(kinds: Kinds, lengths: Counts, longest: int, ring: bool) -> Options:
     """List the options of a job that needs `lengths` slots, 2 x W x P x (N + 1); `longest`, T + 1, is hopeless."""
+    # Sorted here: numba would compile a sort of its own, for a second.
+    return _grouped(np.sort(_keys(kinds, lengths, longest, ring)), kinds, lengths, longest, ring)
+
+
+@kernel
+def _keys(kinds: Kinds, lengths: Counts, longest: int, ring: bool) -> Ints:
+    """(duration, workers, worker type, PS type, spread) of each option as one number in the order of options."""
     _, workers, pss, width = lengths.shape
     keys, size = np.empty(2 * workers * pss * min(width, longest), np.int64), 0
     for w in range(workers):
         rooms = kinds.rooms[w]
-        largest = rooms.max()
+        largest = greatest(rooms)
         for p in range(pss):
             beside = largest if ring else kinds.beside[w, p]
             for spread in range(2):
@@ -88,10 +94,10 @@ def list_options(kinds: Kinds, lengths: Counts, longest: int, ring: bool) -> Opt
                     if fits:
                         keys[size] = ((((longest - d) * width + n) * workers + w) * pss + p) * 2 + spread
                         size += 1
-    return _grouped(np.sort(keys[:size]), kinds, lengths, longest, ring)
+    return keys[:size]
 
 
-@inner
+@kernel
 def _grouped(keys: Ints, kinds: Kinds, lengths: Counts, longest: int, ring: bool) -> Options:
     _, workers, pss, width = lengths.shape
     size = len(keys)
@@ -100,18 +106,18 @@ def _grouped(keys: Ints, kinds: Kinds, lengths: Counts, longest: int, ring: bool
         if i == 0 or keys[i] // (2 * pss) != keys[i - 1] // (2 * pss):
             groups += 1
     o = Options(
-        np.empty(groups, np.int32),
-        np.empty(groups, np.int32),
-        np.empty(groups, np.int32),
+        np.empty(groups, np.int64),
+        np.empty(groups, np.int64),
+        np.empty(groups, np.int64),
         np.zeros(groups, np.bool_),
-        np.empty(groups + 1, np.int32),
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),
-        np.empty(size, np.int32),
+        np.empty(groups + 1, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
     )
     most = np.empty(workers, np.int64)
     for w in range(workers):
-        most[w] = kinds.rooms[w].max()
+        most[w] = greatest(kinds.rooms[w])
     g = -1
     for i in range(size):
         group = keys[i] // (2 * pss)

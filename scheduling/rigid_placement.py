@@ -55,14 +55,14 @@ def evaluate_together(
     """Best (score, host, workers on it) with everything on one server; only scores of at least `least` matter."""
     w, n, d = rows.worker[i], rows.number[i], rows.duration[i]
     quantum, ps_quantum = tables.quantum[w], tables.quantum[tables.cheap.shape[0] + rows.ps[i]]
-    best, host = WORST, -1
+    best, host, ps = WORST, -1, tables.pss[w, rows.ps[i], 0]
     load_window(tables, job, rows, i, a, scratch)
     for h in range(len(job.usable)):
         if scratch.room[h] < n or scratch.ps_room[h] < 1:
             continue
         cost = quantum * (n * scratch.cost[h]) + ps_quantum * scratch.ps_cost[h]
         got = score(job, a, a + d, cost)
-        if got > best and got >= least and fits_together(tables, rows, i, a, d + job.tail, h, n, 1):
+        if got > best and got >= least and fits_together(tables, rows, i, a, d + job.tail, h, n, ps):
             best, host = got, h
     return best, host, n
 

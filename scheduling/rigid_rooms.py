@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.arrays import Ints
-from scheduling.rigid_compiled import Counts, inner, kernel
+from scheduling.rigid_compiled import Counts, copy, inner, kernel
 from scheduling.rigid_options import Kinds, fit
 
 FAR = 1 << 30
@@ -172,7 +172,7 @@ def _is_old(rooms: Rooms, m: int, start: int, end: int) -> bool:
 def look(rooms: Rooms, m: int, start: int, end: int) -> None:
     """Make `sums` and `tops` of one machine type anew for windows that start in slot `start` and end by `end`."""
     window = rooms.window
-    window[:] = rooms.room[m, start]
+    copy(rooms.room[m, start], window)
     n_sum = n_top = rooms.sums.shape[1] - 1
     # Further than asked, so that a job's longer options seldom look again.
     until = min(rooms.clock[1], end + (end - start))
@@ -206,7 +206,7 @@ def narrow(window: Counts, room: Counts) -> tuple[int, int]:
 @inner
 def load(rooms: Rooms, m: int, start: int, end: int, usable: Ints, out: Counts) -> int:
     """How many machines fit each server throughout [start, end), into `out` (S); returns their sum."""
-    out[:] = rooms.room[m, start]
+    copy(rooms.room[m, start], out)
     for s in range(len(out)):
         if usable[s] > start:
             out[s] = 0

@@ -4,37 +4,23 @@ Run as `python -m tests.kernels`. Where they are compiled already, it takes a fe
 """
 
 import os
-from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
-from scheduling import elastic, fluid_prices, planner, rigid
-from scheduling.offline import Covers, Question, best_bound
-from scheduling.preemptive import warming as queues
-from scheduling.split_learning import warming as split_learning
+from scheduling import kernels
 
-
-def bounds() -> None:
-    """What upper bounds need."""
-    ledger, bid = rigid.smallest_problem()
-    best_bound(Question((bid,), ledger.inventory, 0, ledger.end, covers=Covers.RIGID), lambda: 60.0)
-
-
-KERNELS: tuple[Callable[[], None], ...] = (
-    elastic.warm_up,
-    split_learning.warm_up,
-    rigid.warm_up,
-    planner.warm_up,
-    queues.warm_up,
-    fluid_prices.warm_up,
-    bounds,
-)
+GROUPS = (kernels.SPLIT_LEARNING, kernels.ELASTIC, kernels.RIGID, kernels.PLANNER, kernels.QUEUES, kernels.BOUNDS)
 """Those that take longest come first."""
+
+
+def compile_part(name: str) -> None:
+    """One part of a group."""
+    kernels.parts_of(kernels.GROUPS.values())[name]()
 
 
 def main() -> None:
     """Compile them all; an error in one is raised once the others are through."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for begun in [pool.submit(warm_up) for warm_up in KERNELS]:
+        for begun in [pool.submit(compile_part, name) for name in kernels.parts_of((*GROUPS, kernels.FLUID))]:
             begun.result()
 
 

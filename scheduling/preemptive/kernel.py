@@ -33,17 +33,18 @@ FAR = 1 << 62
 """Later than every tick."""
 
 
-compiled = Compiler(Path(__file__).parent, "kernel.py").kernel
+_COMPILER = Compiler(Path(__file__).parent, "kernel.py")
+kernel, inner = _COMPILER.kernel, _COMPILER.inner
 
 
-@compiled
+@inner
 def left_of(block: Ints) -> int:
     """Ticks of work left in a block; `LEFT` is that of its first chunk."""
     work: int = block[LEFT] + (block[COUNT] - 1) * block[EACH]
     return work
 
 
-@compiled
+@inner
 def insert(worker: int, k: int, workers: Ints, blocks: Ints) -> None:
     """Put block k into the queue of a worker, after those of the same rank and order."""
     rank, order = blocks[k, RANK], blocks[k, ORDER]
@@ -57,7 +58,7 @@ def insert(worker: int, k: int, workers: Ints, blocks: Ints) -> None:
         blocks[before, NEXT] = k
 
 
-@compiled
+@kernel
 def join(first: int, joining: Ints, block: Ints, workers: Ints, blocks: Ints, free: Mark) -> int:
     """Put a block into the queue of each worker, rows `first` on of `joining` (worker, chunks, release).
 
@@ -68,13 +69,14 @@ def join(first: int, joining: Ints, block: Ints, workers: Ints, blocks: Ints, fr
         if k == NONE:
             return i
         free[0] = blocks[k, NEXT]
-        blocks[k] = block
+        for column in range(BLOCK_COLUMNS):  # one by one: a row at once would compile the words of an error
+            blocks[k, column] = block[column]
         blocks[k, COUNT], blocks[k, RELEASE] = joining[i, 1], joining[i, 2]
         insert(joining[i, 0], k, workers, blocks)
     return len(joining)
 
 
-@compiled
+@inner
 def _unlink(worker: int, before: int, k: int, workers: Ints, blocks: Ints, free: Mark) -> None:
     if before == NONE:
         workers[worker, HEAD] = blocks[k, NEXT]
@@ -86,7 +88,7 @@ def _unlink(worker: int, before: int, k: int, workers: Ints, blocks: Ints, free:
         workers[worker, AT] = NONE
 
 
-@compiled
+@kernel
 def remove(job: int, workers: Ints, blocks: Ints, free: Mark, taken: Ints) -> int:
     """Take every block of a job out; rows of `taken` (worker, chunks left) say what they were, returns how many."""
     found = 0
@@ -104,7 +106,7 @@ def remove(job: int, workers: Ints, blocks: Ints, free: Mark, taken: Ints) -> in
     return found
 
 
-@compiled
+@inner
 def _work_on(block: Ints, job: Ints, start: int, end: int) -> bool:
     """Work on a block from tick `start` to `end`; True if all its chunks are complete then."""
     spent = end - start
@@ -124,7 +126,7 @@ def _work_on(block: Ints, job: Ints, start: int, end: int) -> bool:
     return False
 
 
-@compiled
+@kernel
 def advance(
     first: int,
     to: int,
@@ -175,7 +177,7 @@ def advance(
     return len(workers)
 
 
-@compiled
+@inner
 def _gather(w: int, workers: Ints, blocks: Ints, rows: Ints, work: Ints) -> int:
     """Numbers of a worker's blocks, in order, and the ticks left of each; returns how many there are."""
     n, k = 0, workers[w, HEAD]
@@ -185,7 +187,7 @@ def _gather(w: int, workers: Ints, blocks: Ints, rows: Ints, work: Ints) -> int:
     return n
 
 
-@compiled
+@inner
 def _pass(t: int, to: int, n: int, blocks: Ints, rows: Ints, work: Ints) -> None:
     """Let the worker of these n blocks work from tick t to `to`: takes it from `work`."""
     while t < to:
@@ -202,7 +204,7 @@ def _pass(t: int, to: int, n: int, blocks: Ints, rows: Ints, work: Ints) -> None
             t = soon
 
 
-@compiled
+@inner
 def _waiting(n: int, blocks: Ints, rows: Ints, work: Ints, above: int) -> float:
     """Sum of 1 / D over the chunks with work left whose rank is greater than `above`."""
     total = 0.0
@@ -213,7 +215,7 @@ def _waiting(n: int, blocks: Ints, rows: Ints, work: Ints, above: int) -> float:
     return total
 
 
-@compiled
+@inner
 def outlook(w: int, at: int, rank: int, workers: Ints, blocks: Ints, rows: Ints, work: Ints) -> tuple[int, float]:
     """What a newcomer of this rank finds at a worker at tick `at`, if nobody else comes.
 
@@ -229,7 +231,7 @@ def outlook(w: int, at: int, rank: int, workers: Ints, blocks: Ints, rows: Ints,
     return ahead, _waiting(n, blocks, rows, work, rank)
 
 
-@compiled
+@kernel
 def outlooks(candidates: Ints, at: Ints, rank: int, workers: Ints, blocks: Ints, ahead: Ints, harm: Floats) -> None:
     """`outlook` of every candidate, each at its own tick."""
     rows, work = np.empty(len(blocks), dtype=np.int64), np.empty(len(blocks), dtype=np.int64)
@@ -237,7 +239,7 @@ def outlooks(candidates: Ints, at: Ints, rank: int, workers: Ints, blocks: Ints,
         ahead[i], harm[i] = outlook(candidates[i], at[i], rank, workers, blocks, rows, work)
 
 
-@compiled
+@inner
 def _sift(heap: Ints, n: int, at: int, key: Floats) -> None:
     x = heap[at]
     while True:
@@ -256,7 +258,7 @@ def _sift(heap: Ints, n: int, at: int, key: Floats) -> None:
     heap[at] = x
 
 
-@compiled
+@kernel
 def place(
     key: Floats, each: int, server: Ints, room: Ints, cloud: float, chosen: Ints, keys: Floats, counts: Ints
 ) -> int:
@@ -304,7 +306,7 @@ def place(
     return 0
 
 
-@compiled
+@kernel
 def backlog(w: int, workers: Ints, blocks: Ints, at: Ints, sums: Floats) -> None:
     """Column w of `sums` becomes the sum of 1 / D over chunks that are not complete at each of the ticks `at`."""
     rows, work = np.empty(len(blocks), dtype=np.int64), np.empty(len(blocks), dtype=np.int64)

@@ -1,5 +1,7 @@
 """Local search over assignments: moves, swaps, and two clients for one, for helpers that end too late."""
 
+from typing import Any, Final
+
 import numpy as np
 
 from scheduling.arrays import Ints
@@ -14,11 +16,13 @@ HARDLY = -1e-9
 """A change of the excess that is one."""
 CLOSE = 4
 """A helper that is over the target by at most this part of it gets a look at other orders,"""
-GLANCE = 12
+GLANCE: Final[Any] = np.int64(12)
 """at so many of them."""
 Pair = tuple[int, int]
-"""Clients, -1 for none."""
-NONE = (-1, -1)
+"""Clients, ABSENT for none."""
+ABSENT: Final[Any] = np.int64(-1)
+"""A number of numpy's: -1 itself would be a type of its own, and all that is called with it compiled once more."""
+NONE: Final[Pair] = (ABSENT, ABSENT)
 KNOWN = 7
 """What is known of a helper, to pass over changes: its work, three clients of least release, three of least tail."""
 BEST = 6
@@ -79,7 +83,7 @@ def _with(state: State, i: int, out: Pair, added: Pair, target: int, room: Ints)
             room[n] = j
             n += 1
     release, forward, gap, backward, tail = state.times
-    found = span(room, n, release[i], forward[i], gap[i], backward[i], tail[i])
+    found = span(room, int(n), release[i], forward[i], gap[i], backward[i], tail[i])
     # The largest path first is not always the best order; where it nearly reaches the target another one may.
     if target < found <= target + target // CLOSE and can_be(i, room[:n], state.times, target, GLANCE) == YES:
         return target
@@ -149,13 +153,13 @@ def _better_move(
             continue
         if state.load[k] + state.demand[j] > state.capacity[k] or low + _excess(_path(state, k, j), target) >= found:
             continue
-        if low + _excess(_least(state, k, known[1], NONE, (j, -1)), target) >= found:
+        if low + _excess(_least(state, k, known[1], NONE, (j, ABSENT)), target) >= found:
             continue
-        then = _with(state, k, NONE, (j, -1), target, room)
+        then = _with(state, k, NONE, (j, ABSENT), target, room)
         work -= 1
         if low + _excess(then, target) < found:
             found = low + _excess(then, target)
-            _write(best, (j, -1), NONE, without[x], then)
+            _write(best, (j, ABSENT), NONE, without[x], then)
     return found < HARDLY, work
 
 
@@ -178,19 +182,19 @@ def _better_swap(
             back = state.members[k, y]
             if not _can_change(state, j, back):
                 continue
-            left = _excess(max(_path(state, i, back), _least(state, i, known[0], (j, -1), (back, -1))), target)
-            right = _excess(_least(state, k, known[1], (back, -1), (j, -1)), target)
+            left = _excess(max(_path(state, i, back), _least(state, i, known[0], (j, ABSENT), (back, ABSENT))), target)
+            right = _excess(_least(state, k, known[1], (back, ABSENT), (j, ABSENT)), target)
             if left + right - both >= found:
                 continue
-            mine = _with(state, i, (j, -1), (back, -1), target, room)
+            mine = _with(state, i, (j, ABSENT), (back, ABSENT), target, room)
             work -= 1
             if _excess(mine, target) + right - both >= found:
                 continue
-            other = _with(state, k, (back, -1), (j, -1), target, room)
+            other = _with(state, k, (back, ABSENT), (j, ABSENT), target, room)
             work -= 1
             if _excess(mine, target) + _excess(other, target) - both < found:
                 found = _excess(mine, target) + _excess(other, target) - both
-                _write(best, (j, -1), (back, -1), mine, other)
+                _write(best, (j, ABSENT), (back, ABSENT), mine, other)
         if found < HARDLY:
             return True, work
     return False, work
@@ -216,7 +220,9 @@ def _better_two(
             for z in range(state.size[k]):
                 if not _two_fit(state, two, state.members[k, z]):
                     continue
-                found, work = _less(state, i, k, two, (state.members[k, z], -1), both, target, work, known, best, room)
+                found, work = _less(
+                    state, i, k, two, (state.members[k, z], ABSENT), both, target, work, known, best, room
+                )
                 if found or work <= 0:
                     return found, work
     return False, work
@@ -304,7 +310,7 @@ def _better_of(state: State, i: int, target: int, work: int, turn: int, two: boo
             break
         if state.size[i] and without[0] < 0:
             for x in range(state.size[i]):
-                without[x] = _with(state, i, (state.members[i, x], -1), NONE, target, room)
+                without[x] = _with(state, i, (state.members[i, x], ABSENT), NONE, target, room)
             work -= state.size[i]
         _sum_up(state, k, known[1])
         found, work = _better_with(state, i, k, target, work, two, without, known, best, room)

@@ -1,5 +1,7 @@
 """One helper: passes run by static priorities, preemptively; an optimal schedule of a helper is always of this kind."""
 
+from typing import Any, Final
+
 import numpy as np
 
 from scheduling.arrays import Ints
@@ -9,6 +11,15 @@ FAR = 1 << 60
 """A slot that never comes, and a priority above all."""
 MANY = 40
 """Clients from which on heaps are faster than to look at all passes whenever one begins."""
+PREEMPTIVE: Final[Any] = np.bool_(True)
+"""One of numpy's: True itself would be a type of its own, and `run` compiled for it once more."""
+
+
+@inner
+def copy(source: Ints, into: Ints) -> None:
+    """Copy a row. Assigning to a slice would also compile the words of an error that cannot happen, for seconds."""
+    for x in range(len(source)):
+        into[x] = source[x]
 
 
 @kernel
@@ -204,7 +215,7 @@ def span(members: Ints, count: int, release: Ints, forward: Ints, gap: Ints, bac
         times[5, x] = tail[j]
     ended = np.empty((2, count), np.int64)
     unwritten = np.empty((0, 4), np.int64)
-    run(times[0], times[1], times[2], times[3], times[4], times[5], ended[0], ended[1], unwritten, True)
+    run(times[0], times[1], times[2], times[3], times[4], times[5], ended[0], ended[1], unwritten, PREEMPTIVE)
     worst = 0
     for x in range(count):
         worst = max(worst, int(ended[1, x] + times[5, x]))

@@ -7,12 +7,13 @@ before, and its client's forward due date is brought forward.
 """
 
 from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
 
 from scheduling.arrays import Ints
 from scheduling.split_learning.compiled import inner, kernel
-from scheduling.split_learning.helper import FAR, run, span
+from scheduling.split_learning.helper import FAR, PREEMPTIVE, copy, run, span
 from scheduling.split_learning.instance import TIMES, Instance
 
 YES, NO, UNKNOWN = 1, 0, -1
@@ -20,7 +21,8 @@ NODES = 5_000
 """Orders that a search looks at, at most;"""
 LOOKS = 50_000_000
 """times clients squared, as an order may open one for each client: some tenths of a second."""
-FEW_NODES = 50
+FEW_NODES: Final[Any] = np.int64(50)
+"""A number of numpy's: a constant would be a type of its own, and the search compiled for it once more."""
 TRIES = 4_000
 """How many sets of clients, each so many clients squared, are looked at to make one cut stronger."""
 
@@ -106,7 +108,7 @@ def _answer(rows: Ints, makespan: int, clients: Ints, nodes: int) -> int:
 @kernel
 def _cover(rows: Ints, makespan: int, few: Ints, candidates: Ints, out: Ints, tries: int) -> int:
     size = len(few)
-    out[:size] = few
+    copy(few, out)
     count = size
     pick = np.empty(size, np.int64)
     trial = np.empty(size, np.int64)
@@ -145,22 +147,22 @@ def _search(release: Ints, forward: Ints, gap: Ints, backward: Ints, due_back: I
     missing = False
     seen = np.empty((nodes, n), np.int64)
     marks = np.empty(nodes, np.int64)
-    opened[0] = due_back - backward - gap
+    copy(due_back - backward - gap, opened[0])
     top, met = int(_hopeful(opened[0], release, forward)), 0
     ended = np.empty((2, n), np.int64)
     unwritten = np.empty((0, 4), np.int64)
     while top:
         top -= 1
-        due[:] = opened[top]
+        copy(opened[top], due)
         mark = _mark(due)
         if _met(due, mark, seen, marks, met):
             continue
         if met == nodes:
             return UNKNOWN
-        seen[met] = due
+        copy(due, seen[met])
         marks[met] = mark
         met += 1
-        run(release, forward, gap, backward, -due, -due_back, ended[0], ended[1], unwritten, True)
+        run(release, forward, gap, backward, -due, -due_back, ended[0], ended[1], unwritten, PREEMPTIVE)
         late = _first_late(due, due_back, ended)
         if late < 0:
             return YES
@@ -259,7 +261,7 @@ def _branch(
     if top + kept > len(opened):
         return top, True
     for x in np.argsort(when[:count], kind="mergesort")[count - kept :]:
-        opened[top] = due
+        copy(due, opened[top])
         opened[top, chosen[x]] = begun - 1 - gap[chosen[x]]
         top += 1
     return top, kept < count
