@@ -1,11 +1,15 @@
 """The trace's rows as bids."""
 
+import re
+
 import pytest
 
 from auctions.demo import philly
 from auctions.demo.jobs import Machines
 from cluster.models import LARGEST_CHUNKS
+from cluster.traces.formats import open_trace
 from cluster.traces.records import LARGEST_GPUS, TraceJob
+from tests.collection import ROOT
 
 MACHINES = Machines(workers=("w1", "w2"), pss=("p1",), slot_s=3600)
 
@@ -32,3 +36,10 @@ def test_the_same_seed_gives_the_same_bid() -> None:
     other = philly.offer(row, MACHINES, seed=2, name="philly", from_s=0.0)
     assert first == second
     assert other.body != first.body
+
+
+def test_the_trace_that_the_readme_plays_is_read_without_a_malformed_line() -> None:
+    (path,) = re.findall(r"make demo TRACE=(\S+)`", (ROOT / "README.md").read_text())
+    trace = open_trace(ROOT / path, TraceJob)
+    assert (trace.format, trace.malformed) == ("philly", ())
+    assert len(trace.rows) > 100
