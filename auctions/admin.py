@@ -3,7 +3,10 @@
 from typing import Any
 from urllib.parse import urlencode
 
+from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.helpers import ActionForm
+from django.contrib.auth.models import User
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -12,8 +15,10 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 
+from auctions.errors import WrongState
 from auctions.hindsight.comparison import Comparison, Row
 from auctions.hindsight.preview import Preview, preview
+from auctions.jobs import fail_job
 from auctions.markets import open_market, set_open
 from auctions.models import (
     Bid,
@@ -22,13 +27,20 @@ from auctions.models import (
     DecisionRecord,
     Event,
     Market,
+    Outage,
+    OutageKind,
     Payment,
     PolicyVersion,
     Quotients,
     SlotPrice,
 )
+from auctions.outages import state_of
 from auctions.policies import change_policy
 from auctions.policy_form import PolicyForm
+from auctions.refunds import Refund
+from auctions.servers import drain_server, lose_server, restore_server
+from cluster.models import Server
+from cluster.operators import is_operator
 from scheduling.arrays import Json
 from scheduling.errors import InvalidField, UnknownPolicy
 from scheduling.registry import POLICIES, make_policy
@@ -168,6 +180,13 @@ def _more(market: Market, policy: str, parameters: Json, seen: Preview) -> str:
     return f"{reverse('hindsight_new', args=[market.cluster.name])}?{query}"
 
 
+class FailForm(ActionForm):
+    """What is said when jobs fail."""
+
+    why = forms.CharField(max_length=200, required=False, label="Reason")
+    refund = forms.ChoiceField(choices=[(one.value, f"pay back: {one.value}") for one in Refund], required=False)
+
+
 @admin.register(Bid)
 class BidAdmin(ReadOnlyAdmin):
     """Bids as they came in and what became of them."""
@@ -186,6 +205,29 @@ class BidAdmin(ReadOnlyAdmin):
     list_filter = ["state", "market"]
     list_select_related = ["market__cluster", "owner"]
     search_fields = ["label", "owner__username", "=sequence"]
+    action_form = FailForm
+    actions = ["fail"]
+
+    @admin.action(description="Fail jobs, for the reason given")
+    def fail(self, request: HttpRequest, queryset: QuerySet[Bid]) -> None:
+        """They end, their slots are free from the next one on, and their owners are paid back as chosen."""
+        if not is_operator(request.user):
+            raise PermissionDenied
+        why, refund = request.POST.get("why", "").strip(), request.POST.get("refund", "")
+        if not why or refund not in [one.value for one in Refund]:
+            self.message_user(request, "Give a reason, which owners read, and say what is paid back.", messages.ERROR)
+            return
+        for bid in queryset.order_by("sequence"):
+            try:
+                fail_job(bid, why[:200], refund=Refund(refund))
+            except WrongState as error:
+                self.message_user(request, str(error), messages.ERROR)
+            else:
+                self.message_user(request, f"{bid} failed; {bid.refund:,.2f} was paid back.".capitalize())
+
+
+def _operator(request: HttpRequest) -> User | None:
+    return request.user if request.user.is_authenticated else None
 
 
 @admin.register(DecisionRecord)
@@ -204,6 +246,75 @@ class EventAdmin(ReadOnlyAdmin):
     list_display = ["version", "market", "kind", "slot", "at", "bid"]
     list_filter = ["kind", "market"]
     list_select_related = ["market__cluster", "bid"]
+
+
+class OutageForm(forms.Form):
+    """Say of a server that it is lost, or from when on it takes no new work."""
+
+    server = forms.ModelChoiceField(Server.objects.filter(cluster__market__isnull=False).select_related("cluster"))
+    kind = forms.ChoiceField(choices=OutageKind.choices, initial=OutageKind.DRAIN)
+    from_slot = forms.IntegerField(required=False, help_text="Drain: no new work from it on; empty: from now on.")
+    deadline_slot = forms.IntegerField(
+        required=False, help_text="Drain: jobs that still hold it then are moved or fail. Empty: they may finish."
+    )
+    why = forms.CharField(max_length=200, required=False, label="Reason")
+
+    def say(self, by: User | None) -> bool:
+        """Do it; False, and an error beside the field, if it is refused."""
+        said = self.cleaned_data
+        server, why = said["server"], said["why"]
+        try:
+            if said["kind"] == OutageKind.LOST:
+                lose_server(server, why=why, by=by)
+            else:
+                slots = {"from_slot": said["from_slot"], "deadline": said["deadline_slot"]}
+                drain_server(server, **slots, why=why, by=by)
+        except WrongState as error:
+            self.add_error("server", str(error))
+        except InvalidField as error:
+            self.add_error(error.field, error.problem)
+        return self.is_valid()
+
+
+@admin.register(Outage)
+class OutageAdmin(ReadOnlyAdmin):
+    """Take servers out of service, and return them; what was said before is history."""
+
+    list_display = ["server", "state", "from_slot", "deadline", "out_slot", "ended_slot", "why", "said_by", "said_at"]
+    list_filter = ["kind", "server__cluster"]
+    list_select_related = ["server__cluster", "said_by"]
+    search_fields = ["server__name", "why"]
+    actions = ["return_to_service"]
+    change_list_template = "auctions/admin/outages.html"
+
+    def get_urls(self) -> list[URLPattern]:
+        """The page that says it before the admin's own."""
+        view = self.admin_site.admin_view(self.say_view)
+        return [path("say/", view, name="auctions_outage_say"), *super().get_urls()]
+
+    def say_view(self, request: HttpRequest) -> HttpResponse:
+        """Take a server out of service."""
+        if not is_operator(request.user):
+            raise PermissionDenied
+        chosen = request.GET.get("server", "")
+        form = OutageForm(request.POST or None, initial={"server": chosen} if chosen.isdigit() else {})
+        if request.method == "POST" and form.is_valid() and form.say(_operator(request)):
+            self.message_user(request, f"Server {form.cleaned_data['server']} is out of service, or takes no new work.")
+            return HttpResponseRedirect(reverse("admin:auctions_outage_changelist"))
+        context = {**self.admin_site.each_context(request), "title": "Take a server out of service", "form": form}
+        return TemplateResponse(request, "auctions/admin/outage.html", {**context, "opts": self.opts})
+
+    @admin.display(description="state")
+    def state(self, outage: Outage) -> str:
+        """In words; what is no longer in force has ended."""
+        return "ended" if outage.ended_version is not None else state_of(outage)
+
+    @admin.action(description="Return to service")
+    def return_to_service(self, request: HttpRequest, queryset: QuerySet[Outage]) -> None:
+        """The servers have the capacity again that their rows say."""
+        for outage in queryset.filter(ended_version=None).select_related("server__cluster"):
+            restore_server(outage.server, why="", by=_operator(request))
+            self.message_user(request, f"Server {outage.server.name} is in service.")
 
 
 @admin.register(Commitment)

@@ -117,6 +117,8 @@ class Prices:
     """T x S x R, money per unit and slot; 0 where not known."""
     known: Bools
     """T: False for a past slot of which no prices were kept."""
+    closed: Bools
+    """T x S: whether the server takes no new work in the slot, as it is drained or lost: nothing is for sale there."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,9 @@ class Utilisation:
     used: Ints
     """T x S x R, units."""
     capacity: Ints
-    """S x R, units, as it is now."""
+    """S x R, units, as it is now; of a server out of service, what it has."""
+    closed: Bools
+    """T x S: whether the server takes no new work in the slot."""
 
     @property
     def share(self) -> Floats:

@@ -21,6 +21,7 @@ from auctions.models import (
     Commitment,
     DecisionRecord,
     Market,
+    Outage,
     PolicyVersion,
     SlotPrice,
 )
@@ -92,7 +93,8 @@ def summary(market: Market) -> Summary:
         revenue=revenue,
         bidder_payoff=welfare - revenue,
         admitted_share=admitted / decided if decided else None,
-        utilisation=_mean_share(used, capacity),
+        # A server that was just lost is in use in the slot under way.
+        utilisation=_mean_share(used, np.maximum(used, capacity)),
         price=float((prices * capacity).sum() / capacity.sum()) if capacity.any() else 0.0,
         bound=bound(market),
         objective=book.policy.objective,
@@ -204,7 +206,19 @@ def prices(market: Market, *, start: int, end: int) -> Prices:
         resources=inventory.resources,
         price=price,
         known=known,
+        closed=closed_slots(market, book.layout, start=start, end=end),
     )
+
+
+def closed_slots(market: Market, layout: Layout, *, start: int, end: int) -> Bools:
+    """Which server takes no new work in which of the slots [start, end), T x S, as operators said."""
+    closed = np.zeros((end - start, len(layout.server_ids)), dtype=np.bool_)
+    column = {key: i for i, key in enumerate(layout.server_ids)}
+    rows = Outage.objects.filter(server__cluster=market.cluster)
+    for server, first, last in rows.values_list("server_id", "from_slot", "ended_slot"):
+        if server in column:
+            closed[max(0, first - start) : None if last is None else max(0, last - start), column[server]] = True
+    return closed
 
 
 def past_prices(market: Market, layout: Layout, *, start: int, end: int) -> tuple[Floats, Bools]:
@@ -243,7 +257,8 @@ def utilisation(market: Market, *, start: int, end: int) -> Utilisation:
         servers=layout.inventory.servers,
         resources=layout.inventory.resources,
         used=_units(market, layout, start=start, end=end),
-        capacity=layout.inventory.capacity,
+        capacity=layout.built,
+        closed=closed_slots(market, layout, start=start, end=end),
     )
 
 
@@ -252,15 +267,17 @@ def welfare(market: Market) -> Welfare:
     """Cumulative welfare, revenue and zero-price bound, in order of decision."""
     rows = DecisionRecord.objects.filter(bid__market=market).order_by("version")
     columns = list(
-        rows.values_list("bid__sequence", "slot", "decided_s", "bid__state", "bid__value", "bid__payment", "ceiling")
+        rows.values_list(
+            "bid__sequence", "slot", "decided_s", "bid__state", "bid__value", "bid__payment", "ceiling", "bid__refund"
+        )
     )
-    values = accumulate(value if state in VALUE_KEPT else 0.0 for _, _, _, state, value, _, _ in columns)
+    values = accumulate(value if state in VALUE_KEPT else 0.0 for _, _, _, state, value, _, _, _ in columns)
     return Welfare(
         sequence=np.array([row[0] for row in columns], dtype=np.int64),
         slot=np.array([row[1] for row in columns], dtype=np.int64),
         seconds=np.array([row[2] for row in columns], dtype=np.float64),
         welfare=np.array(list(values), dtype=np.float64),
-        revenue=np.cumsum([row[5] or 0.0 for row in columns], dtype=np.float64),
+        revenue=np.cumsum([(row[5] or 0.0) - row[7] for row in columns], dtype=np.float64),
         zero_price_bound=np.cumsum([row[6] for row in columns], dtype=np.float64),
         bound=bound(market),
     )

@@ -9,16 +9,20 @@ from typing import Any, Final
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
+from auctions.api.filters import LARGEST_SLOT
 from auctions.offers import (
     LARGEST_EPOCHS,
     LARGEST_LABEL,
     SMALLEST_ZERO_S,
     UTILITY_FIELDS,
 )
+from auctions.refunds import Refund
 from cluster.models import LARGEST_CHUNKS, LARGEST_MB, LARGEST_MINIBATCHES, LARGEST_SECONDS
 from scheduling.bid import Architecture
 from scheduling.fields import LARGEST_MONEY
 
+LONGEST_WHY: Final = 200
+"""Letters of a reason that an operator gives."""
 MOST_BIDS: Final = 500
 """Bids in one bulk submission."""
 
@@ -141,6 +145,34 @@ class BidIn(Document):
 class BulkIn(Document):
     bids = serializers.ListField(
         child=BidIn(), min_length=1, max_length=MOST_BIDS, help_text="Stored in this order, all or none."
+    )
+
+
+def _why(text: str, *, required: bool = False) -> serializers.CharField:
+    return serializers.CharField(required=required, allow_blank=not required, max_length=LONGEST_WHY, help_text=text)
+
+
+def _some_slot(text: str) -> serializers.IntegerField:
+    return serializers.IntegerField(
+        required=False, allow_null=True, min_value=-LARGEST_SLOT, max_value=LARGEST_SLOT, help_text=text
+    )
+
+
+class WhyIn(Document):
+    why = _why("Why, for the record, and for owners of jobs that fail by it.")
+
+
+class DrainIn(WhyIn):
+    from_slot = _some_slot("It takes no new work that lasts until this slot or longer; the next slot if not given.")
+    deadline_slot = _some_slot("Jobs that still hold it in this slot are moved or fail; they may finish if not given.")
+
+
+class FailIn(Document):
+    why = _why("Why; the job's owner reads it.", required=True)
+    refund = serializers.ChoiceField(
+        [(one.value, one.name) for one in Refund],
+        required=False,
+        help_text="undelivered (if not given): what the slots that were not delivered cost; full: all; none: nothing.",
     )
 
 

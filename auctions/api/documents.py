@@ -32,6 +32,9 @@ def brief(bid: Bid, cluster: Cluster) -> Json:
         **slot_times(cluster, "ended", bid.ended_slot),
         "value": bid.value,
         "payment": bid.payment,
+        "refund": bid.refund,
+        "ended_why": bid.ended_why,
+        **slot_times(cluster, "kept_from", bid.kept_from),
     }
 
 

@@ -162,6 +162,10 @@ class BidBrief(Document):
     ended_at = _at("Cancelled or failed", null=True)
     value = _money("Worth at the completion granted", null=True)
     payment = _money("Payment", null=True)
+    refund = _money("Paid back when it failed")
+    ended_why = serializers.CharField(allow_blank=True, help_text="Why it failed, in words.")
+    kept_from_slot = _slot("Kept by other machines than the receipt's from", null=True)
+    kept_from_s, kept_from_at = _s("Kept by other machines from", null=True), _at("Kept so from", null=True)
 
 
 class BidOut(BidBrief):
@@ -177,6 +181,44 @@ class BidPage(Document):
 
 class BulkOut(Document):
     results = BidBrief(many=True, help_text="In the order sent.")
+
+
+class HeldOut(Document):
+    sequence = serializers.IntegerField(help_text="The job's bid.")
+    owner = serializers.CharField(help_text="Whose it is.")
+    label = named(serializers.CharField(allow_blank=True, help_text="Its owner's name for it."))
+    state = serializers.ChoiceField(BidState.choices, help_text="Of the bid.")
+    machine_type = serializers.CharField(help_text="Name of the machine type.")
+    role = serializers.ChoiceField([("worker", "Worker"), ("ps", "Parameter server")], help_text="What it does.")
+    count = serializers.IntegerField(help_text="Machines held; data chunks where queued.")
+    queued = serializers.BooleanField(help_text="Whether these are chunks in a worker's queue.")
+    start_slot, start_s, start_at = _slot("First held"), _s("Begins"), _at("Begins")
+    end_slot, end_s = _slot("First no longer held; null: no forecast", null=True), _s("Ends", null=True)
+    end_at = _at("Ends", null=True)
+
+
+class ServerReadingOut(Document):
+    name = serializers.CharField(help_text="Name of the server.")
+    kind = serializers.CharField(help_text="edge or cloud.")
+    state = serializers.ChoiceField(
+        [(name, name) for name in ("in_service", "draining", "drained", "lost")],
+        help_text="draining: it takes no new work from from_slot on; drained: its deadline came; lost: nobody has it.",
+    )
+    from_slot, from_s = _slot("Takes no new work from", null=True), _s("Takes no new work from", null=True)
+    from_at = _at("Takes no new work from", null=True)
+    deadline_slot, deadline_s = _slot("Lost to those who still hold it", null=True), _s("Deadline", null=True)
+    deadline_at = _at("Deadline", null=True)
+    why = serializers.CharField(allow_blank=True, help_text="What the operator said.")
+    said_by = serializers.CharField(allow_null=True, help_text="Who said it; null while in service.")
+    said_at = serializers.DateTimeField(allow_null=True, help_text="Wall clock, ISO 8601.")
+    jobs = serializers.IntegerField(help_text="How many jobs hold something there.")
+    free_from_slot = _slot("Nobody holds it from this slot on, as things stand; null: no forecast", null=True)
+    free_from_s, free_from_at = _s("Nobody holds it from", null=True), _at("Nobody holds it from", null=True)
+    held = HeldOut(many=True, help_text="Who holds what there from now on, by start.")
+
+
+class ServerPage(Document):
+    results = ServerReadingOut(many=True, help_text="Every server, in the order of prices.")
 
 
 class ClusterBrief(Document):
@@ -235,15 +277,23 @@ def _cube(child: serializers.Field, text: str) -> serializers.ListField:  # type
     return serializers.ListField(child=serializers.ListField(child=serializers.ListField(child=child)), help_text=text)
 
 
-class PricesOut(_Window):
+class _Closed(_Window):
+    closed = serializers.ListField(
+        child=serializers.ListField(child=serializers.BooleanField()),
+        help_text="By slot and server: whether it takes no new work, as it is drained or lost; nothing is sold there.",
+    )
+
+
+class PricesOut(_Closed):
     prices = _cube(serializers.FloatField(), "Money per unit and slot, by slot, server, resource; 0 where not known.")
     known = serializers.ListField(child=serializers.BooleanField(), help_text="By slot: whether prices were kept.")
 
 
-class UtilisationOut(_Window):
+class UtilisationOut(_Closed):
     used = _cube(serializers.IntegerField(), "Units held, by slot, server, resource.")
     capacity = serializers.ListField(
-        child=serializers.ListField(child=serializers.IntegerField()), help_text="Units, by server and resource."
+        child=serializers.ListField(child=serializers.IntegerField()),
+        help_text="Units, by server and resource; of a server out of service, what it has.",
     )
 
 
@@ -262,7 +312,7 @@ class BoundOut(Document):
 class WelfareRow(Document):
     sequence = serializers.IntegerField(help_text="The bid decided.")
     slot, seconds = _slot("Decided"), _s("Decided")
-    welfare, revenue = _money("Sum of values so far"), _money("Sum of payments so far")
+    welfare, revenue = _money("Sum of values so far"), _money("Payments less refunds so far")
     zero_price_bound = _money("Zero-price bound so far")
 
 
@@ -304,7 +354,7 @@ class SummaryOut(Document):
     mean_wait = serializers.FloatField(allow_null=True, help_text="Slots from arrival to start, of started jobs.")
     mean_flow = serializers.FloatField(allow_null=True, help_text="Slots from arrival to completion, of complete jobs.")
     weighted_flow = serializers.FloatField(allow_null=True, help_text="The same, weighted by their values or weights.")
-    welfare, revenue = _money("bidder_payoff + revenue"), _money("Sum of payments")
+    welfare, revenue = _money("bidder_payoff + revenue"), _money("Payments less what was paid back")
     bidder_payoff = _money("welfare - revenue")
     admitted_share = serializers.FloatField(allow_null=True, help_text="Of the decided bids, 0 to 1.")
     utilisation = serializers.FloatField(help_text="Mean share in use in the last slot that began, 0 to 1.")

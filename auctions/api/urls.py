@@ -3,11 +3,12 @@
 from django.urls import URLPattern, path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
-from auctions.api import bids, views
+from auctions.api import bids, servers, views
 from auctions.api.problems import not_found
 
 C = "clusters/<slug:cluster>"
 B = f"{C}/bids/<int:sequence>"
+S = f"{C}/servers/<str:server>"
 
 urlpatterns: list[URLPattern] = [
     path("token", views.Tokens.as_view(), name="api-token"),
@@ -19,11 +20,17 @@ urlpatterns: list[URLPattern] = [
     path(B, bids.OneBid.as_view(), name="api-bid"),
     path(f"{B}/withdraw", bids.Withdraw.as_view(), name="api-withdraw"),
     path(f"{B}/cancel", bids.Cancel.as_view(), name="api-cancel"),
+    path(f"{B}/fail", servers.Fail.as_view(), name="api-fail"),
     path(f"{B}/schedule", bids.BidSchedule.as_view(), name="api-schedule"),
     path(f"{B}/changes", bids.BidChanges.as_view(), name="api-changes"),
     path(f"{B}/machines", bids.BidMachines.as_view(), name="api-machines"),
     path(f"{B}/segments", bids.BidSegments.as_view(), name="api-segments"),
     path(f"{B}/preemptions", bids.BidPreemptions.as_view(), name="api-preemptions"),
+    path(f"{C}/servers", servers.Servers.as_view(), name="api-servers"),
+    path(S, servers.OneServer.as_view(), name="api-server"),
+    path(f"{S}/lost", servers.Lose.as_view(), name="api-server-lost"),
+    path(f"{S}/drain", servers.Drain.as_view(), name="api-server-drain"),
+    path(f"{S}/restore", servers.Restore.as_view(), name="api-server-restore"),
     path(f"{C}/prices", views.Prices.as_view(), name="api-prices"),
     path(f"{C}/utilisation", views.Utilisation.as_view(), name="api-utilisation"),
     path(f"{C}/welfare", views.Welfare.as_view(), name="api-welfare"),

@@ -162,7 +162,12 @@ class Prices(MarketReading):
         start, end, truncated, servers = _window(market, request)
         found = readings.prices(market, start=start, end=end)
         document = _told(market, found, servers, truncated)
-        return {**document, "prices": found.price[:, servers].tolist(), "known": found.known.tolist()}
+        return {
+            **document,
+            "prices": found.price[:, servers].tolist(),
+            "known": found.known.tolist(),
+            **_closed(found, servers),
+        }
 
 
 class Utilisation(MarketReading):
@@ -180,7 +185,8 @@ class Utilisation(MarketReading):
         start, end, truncated, servers = _window(market, request)
         found = readings.utilisation(market, start=start, end=end)
         document = _told(market, found, servers, truncated)
-        return {**document, "used": found.used[:, servers].tolist(), "capacity": found.capacity[servers].tolist()}
+        units = {"used": found.used[:, servers].tolist(), "capacity": found.capacity[servers].tolist()}
+        return {**document, **units, **_closed(found, servers)}
 
 
 class Welfare(MarketReading):
@@ -272,6 +278,10 @@ def _window(market: Market, request: Request) -> tuple[int, int, bool, list[int]
         raise refuse("to_slot", f"expected at most {fits} slots in one answer; ask for less, or for one server")
     last = max(start, now + market.cluster.horizon_slots)
     return start, min(start + fits, last) if end is None else end, end is None and start + fits < last, chosen
+
+
+def _closed(found: readings.Prices | readings.Utilisation, servers: list[int]) -> Json:
+    return {"closed": found.closed[:, servers].tolist()}
 
 
 def _told(market: Market, found: Any, servers: list[int], truncated: bool) -> Json:

@@ -82,13 +82,13 @@ def both(start: int, price: Floats, capacity: Ints, servers: Sequence[str], reso
 
 def by_server(start: int, price: Floats, capacity: Ints, servers: Sequence[str]) -> PriceView:
     """The mean price of a unit on each server."""
-    mean = _mean((price * capacity).sum(axis=2), capacity.sum(axis=1))
+    mean = _mean(np.nansum(price * capacity, axis=2), _for_sale(price, capacity).sum(axis=2))
     return PriceView(start=start, rows=tuple(servers), price=mean.T, note="Mean over the types of each server.")
 
 
 def by_type(start: int, price: Floats, capacity: Ints, resources: Sequence[str]) -> PriceView:
     """The mean price of a unit of each type."""
-    mean = _mean((price * capacity).sum(axis=1), capacity.sum(axis=0))
+    mean = _mean(np.nansum(price * capacity, axis=1), _for_sale(price, capacity).sum(axis=1))
     return PriceView(start=start, rows=tuple(resources), price=mean.T, note="Mean over the servers, weighted by units.")
 
 
@@ -139,6 +139,12 @@ def table(view: PriceView, line: TimeLine, *, of: Quantity = PRICE) -> Table:
     return Table(("row", "slot", "begins_utc", of.column), rows)
 
 
+def _for_sale(price: Floats, capacity: Ints) -> Ints:
+    """Units for sale in each slot, T x S x R: none where there is no price."""
+    units: Ints = np.where(np.isnan(price), 0, capacity)
+    return units
+
+
 def _mean(total: Floats, units: Ints) -> Floats:
     with np.errstate(invalid="ignore", divide="ignore"):  # no units: NaN says that nothing is for sale
         mean: Floats = np.where(units > 0, total / units, np.nan)
@@ -174,8 +180,9 @@ def _columns(view: PriceView) -> PriceView:
     if step <= 1:
         return view
     edges = np.arange(0, slots, step)
-    counts = np.diff(np.append(edges, slots))
-    price = np.add.reduceat(view.price, edges, axis=1) / counts
+    known = np.add.reduceat(~np.isnan(view.price), edges, axis=1)
+    total = np.add.reduceat(np.nan_to_num(view.price), edges, axis=1)
+    price = np.divide(total, known, out=np.full(total.shape, np.nan), where=known > 0)
     note = f"{view.note} Each column is the mean of {step} slots; the CSV file has each.".strip()
     return replace(view, price=price, step=step, note=note)
 

@@ -236,6 +236,8 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "losses": queues.losses(bid, viewer_of(request)),
         "late": queues.lateness(bid, steps),
         "can_withdraw": bid.state == BidState.SUBMITTED,
+        "can_fail": is_operator(viewer_of(request)) and bid.state in (BidState.PLANNED, BidState.RUNNING),
+        "refunds": [("undelivered", "what was not delivered"), ("full", "all"), ("none", "nothing")],
         "can_cancel": bid.state in (BidState.PLANNED, BidState.RUNNING),
     }
 

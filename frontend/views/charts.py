@@ -1,15 +1,16 @@
 """What each chart of a market shows: a reading, turned into a figure's arguments. One query for chart and CSV."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final
 
+import numpy as np
 from django.contrib.auth.models import User
 from django.http import Http404, QueryDict
 
 from auctions import readings
-from auctions.models import BoundKind, Market
+from auctions.models import BoundKind, Market, Outage
 from auctions.quotients import found
 from auctions.snapshot import snapshot
 from frontend.access import timeline_of
@@ -44,11 +45,17 @@ def price_view(market: Market, choice: str, *, priced_only: bool = False) -> pri
 
     `priced_only`: without what has no price in any slot, if anything has one.
     """
-    seen = snapshot(market)
+    layout = (seen := snapshot(market)).book.layout
     read = readings.prices(market, start=seen.book.now, end=seen.book.end)
-    capacity = seen.book.layout.inventory.capacity
-    if priced_only and read.price.any():
-        capacity = capacity * (read.price.max(axis=0) > 0)
+    names, capacity = layout.inventory.servers, layout.built
+    read = replace(
+        read,
+        servers=service_names(market, read.servers),
+        # Nothing is for sale there.
+        price=np.where(read.closed[:, :, np.newaxis], np.nan, read.price),
+    )
+    if priced_only and np.nan_to_num(read.price).any():
+        capacity = capacity * (np.nan_to_num(read.price).max(axis=0) > 0)
     choice = choice or prices.default_view(capacity)
     if choice == prices.BOTH:
         return prices.both(read.start, read.price, capacity, read.servers, read.resources)
@@ -57,9 +64,25 @@ def price_view(market: Market, choice: str, *, priced_only: bool = False) -> pri
     if choice == prices.BY_TYPE:
         return prices.by_type(read.start, read.price, capacity, read.resources)
     name = choice.removeprefix("server:")
-    if name not in read.servers or name == choice:
+    if name not in names or name == choice:
         raise Http404
-    return prices.of_server(read.start, read.price, capacity, read.resources, read.servers.index(name))
+    return prices.of_server(read.start, read.price, capacity, read.resources, names.index(name))
+
+
+def service_names(market: Market, names: Sequence[str]) -> tuple[str, ...]:
+    """Servers' names, with what an operator said of those that take no new work."""
+    said = service_of(market)
+    return tuple(f"{name} ({said[name]})" if name in said else name for name in names)
+
+
+def service_of(market: Market) -> dict[str, str]:
+    """In words, what an operator said of each server that takes no new work, by its name."""
+    line, rows = timeline_of(market), Outage.objects.filter(server__cluster=market.cluster, ended_version=None)
+    said = {}
+    for row in rows.select_related("server"):
+        drains = f"drains from {line.time_words(row.from_slot)}"
+        said[row.server.name] = drains if row.out_slot is None else "out of service"
+    return said
 
 
 def spans(market: Market, viewer: User, choice: str) -> tuple[list[gantt.Span], int, tuple[int, int]]:
@@ -69,8 +92,10 @@ def spans(market: Market, viewer: User, choice: str) -> tuple[list[gantt.Span], 
     only = choice.removeprefix("server:") if choice.startswith("server:") else ""
     if only and only not in book.layout.inventory.servers:
         raise Http404
+    servers = book.layout.inventory.servers
+    names = dict(zip(servers, service_names(market, servers), strict=True))
     held = [
-        bar_span(bar, group=f"{bar.server} · {bar.machine_type}" if only else bar.server)
+        bar_span(bar, group=f"{names[bar.server]} · {bar.machine_type}" if only else names[bar.server])
         for bar in readings.bars(market, start=start, end=end, viewer=viewer)
         if not only or bar.server == only
     ]
@@ -138,7 +163,9 @@ def _tabulate_congestion(market: Market, viewer: User, query: QueryDict) -> Tabl
 def _draw_schedule(market: Market, viewer: User, query: QueryDict) -> Drawing:
     choice = query.get("schedule", "")
     held, now, window = spans(market, viewer, choice)
-    return gantt.figure(held, timeline_of(market), now=now, window=window, key=f"schedule {choice}")
+    drawn = gantt.figure(held, timeline_of(market), now=now, window=window, key=f"schedule {choice}")
+    said = [f"{name} {words}" for name, words in service_of(market).items()]
+    return drawn if not said else replace(drawn, note=f"{drawn.note} No new work: {', '.join(said)}.".strip())
 
 
 def _tabulate_schedule(market: Market, viewer: User, query: QueryDict) -> Table:

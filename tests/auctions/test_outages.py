@@ -4,6 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
 
 from auctions import certificates, lane
 from auctions.audit import audit_market
@@ -333,3 +335,33 @@ def test_the_same_server_is_lost_under_another_policy(paid: Paid) -> None:
     assert recorded.payoff == -(recorded.payment - recorded.refund)
     assert found.recorded.revenue == pytest.approx(recorded.payment - recorded.refund)
     assert other.state in (BidState.PLANNED, BidState.RUNNING)
+
+
+def test_operators_do_it_in_the_admin(paid: Paid, client: Client) -> None:
+    market = paid.market
+    client.force_login(User.objects.create_superuser("root"))
+    say, edge = reverse("admin:auctions_outage_say"), server(market, "edge-0")
+    assert "Take a server out of service" in client.get(reverse("admin:auctions_outage_changelist")).content.decode()
+    refused = client.post(say, {"server": edge.pk, "kind": "drain", "from_slot": "-4", "why": ""}).content.decode()
+    assert "expected a slot from" in refused
+    client.post(say, {"server": edge.pk, "kind": "lost", "why": "it burns"})
+    row = Outage.objects.get(ended_version=None)
+    assert (row.kind, row.why, row.said_by) == ("lost", "it burns", User.objects.get(username="root"))
+    action = {"action": "return_to_service", "_selected_action": [row.pk]}
+    client.post(reverse("admin:auctions_outage_changelist"), action)
+    assert not Outage.objects.filter(ended_version=None).exists()
+    submit(market, User.objects.get(username="alice"))
+    lane.drain(market.pk)
+    chosen = {"action": "fail", "_selected_action": [Bid.objects.latest("sequence").pk], "refund": "full"}
+    client.post(reverse("admin:auctions_bid_changelist"), chosen)
+    assert Bid.objects.latest("sequence").state != BidState.FAILED, "a reason is needed"
+    client.post(reverse("admin:auctions_bid_changelist"), {**chosen, "why": "its data was damaged"})
+    bid = Bid.objects.latest("sequence")
+    assert (bid.state, bid.refund, bid.ended_why) == (BidState.FAILED, bid.payment, "its data was damaged")
+
+
+def test_bidders_and_staff_outside_the_group_cannot(paid: Paid, client: Client) -> None:
+    client.force_login(make_user("stan", is_staff=True))
+    answer = client.post(reverse("admin:auctions_outage_say"), {"server": 1, "kind": "lost", "why": ""})
+    assert answer.status_code in (302, 403)
+    assert not Outage.objects.exists()

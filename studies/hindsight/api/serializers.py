@@ -94,7 +94,8 @@ class HindsightSideOut(Document):
     admitted = serializers.BooleanField(allow_null=True, help_text="null: not decided.")
     start, completion = _slot("First slot in which it runs"), _slot("Complete when this begins")
     payment, worth = _number("Money."), _number("Of that completion, by the bid's own utility; 0 if it ended early.")
-    payoff = _number("worth - payment.")
+    payoff = _number("worth - payment + refund.")
+    refund = _number("Paid back when it failed, money.")
     reason = serializers.CharField(
         allow_blank=True, help_text="Of a rejection: as in receipts, or refused (it could not have been submitted)."
     )

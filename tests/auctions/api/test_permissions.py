@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from auctions import lane
-from auctions.models import Bid, Market
+from auctions.models import Bid, Market, Outage
 from scheduling.registry import make_policy
 from studies.experiments.api.examples import TRACE_TEXT
 from studies.experiments.asking import ask as ask_experiment
@@ -50,6 +50,12 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "bids_preemptions": OF_THE_BID,
     "bids_cancel": OF_THE_BID,
     "bids_withdraw": OF_THE_BID,
+    "bids_fail": FOR_OPERATORS,
+    "servers_list": FOR_OPERATORS,
+    "servers_read": FOR_OPERATORS,
+    "servers_lost": FOR_OPERATORS,
+    "servers_drain": FOR_OPERATORS,
+    "servers_restore": FOR_OPERATORS,
     "plans_list": ANYBODY_KNOWN,
     "plans_ask": (202, 202, 202, 401),
     "plans_read": OF_THE_BID,
@@ -94,6 +100,7 @@ BODIES: dict[str, Any] = {
     "quote": body(),
     "bids_submit": body(),
     "bids_submit_bulk": {"bids": [body()]},
+    "bids_fail": {"why": "a disk broke"},
     "plans_ask": {"instance": TINY},
     "plans_replan": {"changes": {"drop": ["phone"]}},
     "hindsights_ask": {"policy": "fifo"},
@@ -101,7 +108,7 @@ BODIES: dict[str, Any] = {
     "experiments_ask": {"workloads": [SMALL], "policies": [{"name": "fifo"}]},
 }
 SECRET = "a name only Alice uses"
-ROWS = (Bid.objects, Plan.objects, Trace.objects, Experiment.objects, Run.objects)
+ROWS = (Bid.objects, Outage.objects, Plan.objects, Trace.objects, Experiment.objects, Run.objects)
 
 
 @pytest.fixture
@@ -135,7 +142,12 @@ def test_an_operation_answers_whom_it_may(
     experiment = ask_experiment(alice, wish)
     before = [list(rows.values()) for rows in ROWS]
     path, method = next((p, m) for p, m, operation in operations(document) if operation["operationId"] == name)
-    path = path.replace("{cluster}", "lab").replace("{sequence}", "1").replace("{plan}", str(plan.pk))
+    path = (
+        path.replace("{cluster}", "lab")
+        .replace("{sequence}", "1")
+        .replace("{server}", "edge-0")
+        .replace("{plan}", str(plan.pk))
+    )
     path = path.replace("{hindsight}", str(hindsight.pk))
     path = path.replace("{trace}", str(kept.pk)).replace("{experiment}", str(experiment.pk)).replace("{run}", "1")
     answer = getattr(clients[actor], method)(path, BODIES.get(name), format="json")

@@ -1,0 +1,190 @@
+"""Servers for operators: who holds what until when, and taking one out of service or back."""
+
+from collections.abc import Callable
+from typing import Any
+
+from django import forms
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.contrib.auth.models import User
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_POST, require_safe
+
+from auctions import holdings
+from auctions.api.bodies import LONGEST_WHY
+from auctions.errors import WrongState
+from auctions.jobs import fail_job
+from auctions.models import Bid, Market
+from auctions.refunds import Refund
+from auctions.servers import drain_server, lose_server, restore_server
+from cluster.models import Server
+from cluster.operators import is_operator
+from frontend.access import market_named, timeline_of, viewer_of
+from frontend.figures.base import Table
+from frontend.views.overview import csv_response
+from scheduling.errors import InvalidField
+
+STATES = {
+    "in_service": "In service",
+    "draining": "Takes no new work",
+    "drained": "Out of service",
+    "lost": "Lost",
+}
+
+
+class WhyForm(forms.Form):
+    """Why, for the record."""
+
+    why = forms.CharField(max_length=LONGEST_WHY, required=False, label="Reason")
+
+
+class DrainForm(WhyForm):
+    """From when on a server takes no new work, and when it is lost to those who still hold it."""
+
+    from_slot = forms.IntegerField(required=False, label="From slot")
+    deadline_slot = forms.IntegerField(required=False, label="Deadline, slot")
+
+
+class FailForm(forms.Form):
+    """Why a job cannot go on, and what is paid back."""
+
+    why = forms.CharField(max_length=LONGEST_WHY, label="Reason")
+    refund = forms.ChoiceField(choices=[(one.value, one.name) for one in Refund])
+
+
+@login_required
+@require_safe
+def server_list(request: HttpRequest, name: str) -> HttpResponse:
+    """All servers of the market."""
+    market = _market(request, name)
+    rows = [(one, STATES[one.state]) for one in holdings.servers(market)]
+    context = {"market": market, "line": timeline_of(market), "rows": rows}
+    return render(request, "frontend/servers.html", context)
+
+
+@login_required
+@require_safe
+def server_page(request: HttpRequest, name: str, server: str) -> HttpResponse:
+    """One server, who holds it, and what can be done."""
+    market = _market(request, name)
+    found = _found(market, server)
+    context = {
+        "market": market,
+        "line": timeline_of(market),
+        "server": found,
+        "state": STATES[found.state],
+        "drain": DrainForm(),
+        "longest": LONGEST_WHY,
+    }
+    return render(request, "frontend/server.html", context)
+
+
+@login_required
+@require_safe
+def server_csv(request: HttpRequest, name: str, server: str) -> HttpResponse:
+    """Who holds the server, as a table."""
+    market = _market(request, name)
+    found, line = _found(market, server), timeline_of(market)
+    header = ("bid", "owner", "label", "state", "machine_type", "role", "count", "queued", "start_slot", "start_utc")
+    rows = (
+        (
+            *(one.sequence, one.owner, one.label, str(one.state), one.machine_type, one.role, one.count),
+            *(int(one.queued), one.start, line.date(one.start)),
+            *(("", "") if one.end is None else (one.end, line.date(one.end))),
+        )
+        for one in found.held
+    )
+    return csv_response(Table((*header, "end_slot", "end_utc"), rows), f"{name}-{server}.csv")
+
+
+@login_required
+@require_POST
+def lose(request: HttpRequest, name: str, server: str) -> HttpResponse:
+    """The server is lost."""
+    return _do(request, name, server, WhyForm, _lose, "is out of service")
+
+
+@login_required
+@require_POST
+def drain(request: HttpRequest, name: str, server: str) -> HttpResponse:
+    """The server takes no new work."""
+
+    return _do(request, name, server, DrainForm, _drain, "takes no new work")
+
+
+@login_required
+@require_POST
+def restore(request: HttpRequest, name: str, server: str) -> HttpResponse:
+    """The server returns to service."""
+    return _do(request, name, server, WhyForm, _restore, "is in service")
+
+
+@login_required
+@require_POST
+def fail(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """A job cannot go on."""
+    market, form = _market(request, name), FailForm(request.POST)
+    bid = Bid.objects.filter(market=market, sequence=number).first()
+    if bid is None:
+        raise Http404
+    if not form.is_valid():
+        messages.error(request, "Give a reason: the job's owner reads it.")
+        return redirect("bid", name=name, number=number)
+    try:
+        fail_job(bid, form.cleaned_data["why"], refund=Refund(form.cleaned_data["refund"]))
+        messages.success(request, f"The job failed; {bid.refund:,.2f} was paid back.")
+    except WrongState as error:
+        messages.error(request, str(error))
+    return redirect("bid", name=name, number=number)
+
+
+def _do(
+    request: HttpRequest,
+    name: str,
+    server: str,
+    kind: type[WhyForm],
+    deed: Callable[[Server, dict[str, Any], User], object],
+    done: str,
+) -> HttpResponse:
+    """Do it and go back to the server's page, which says what came of it."""
+    market, form = _market(request, name), kind(request.POST)
+    row = Server.objects.filter(cluster=market.cluster, name=server).select_related("cluster").first()
+    if row is None:
+        raise Http404
+    if not form.is_valid():
+        wrong = [f"{form.fields[field].label}: {' '.join(map(str, errors))}" for field, errors in form.errors.items()]
+        messages.error(request, "; ".join(wrong))
+        return redirect("server", name=name, server=server)
+    try:
+        deed(row, form.cleaned_data, viewer_of(request))
+        messages.success(request, f"Server {server} {done}.")
+    except (WrongState, InvalidField) as error:
+        messages.error(request, str(error))
+    return redirect("server", name=name, server=server)
+
+
+def _lose(row: Server, said: dict[str, Any], by: User) -> None:
+    lose_server(row, why=said["why"], by=by)
+
+
+def _drain(row: Server, said: dict[str, Any], by: User) -> None:
+    drain_server(row, from_slot=said["from_slot"], deadline=said["deadline_slot"], why=said["why"], by=by)
+
+
+def _restore(row: Server, said: dict[str, Any], by: User) -> None:
+    restore_server(row, why=said["why"], by=by)
+
+
+def _market(request: HttpRequest, name: str) -> Market:
+    """For operators; to others it is not there."""
+    if not is_operator(viewer_of(request)):
+        raise Http404
+    return market_named(name)
+
+
+def _found(market: Market, name: str) -> holdings.ServerReading:
+    found = holdings.server_of(market, name)
+    if found is None:
+        raise Http404
+    return found

@@ -1,0 +1,97 @@
+"""Servers by REST: for operators, said twice without harm, and every wrong field named."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from rest_framework.test import APIClient
+
+from auctions import lane
+from auctions.models import Bid, BidState, Event, Market
+from tests.auctions.worlds import make_operator, set_time, submit
+
+SERVERS = "/api/v1/clusters/lab/servers"
+
+
+@pytest.fixture
+def operator(client_of: Callable[[User], APIClient]) -> APIClient:
+    """Olga's client."""
+    return client_of(make_operator("olga"))
+
+
+def test_an_operator_reads_who_holds_what_until_when(market: Market, alice: User, operator: APIClient) -> None:
+    submit(market, alice, label="mine", epochs=5)
+    lane.drain(market.pk)
+    bid = Bid.objects.get()
+    rows = operator.get(SERVERS).json()["results"]
+    assert [row["name"] for row in rows] == ["edge-0", "edge-1", "cloud"]
+    (busy,) = [row for row in rows if row["jobs"]]
+    assert busy["state"] == "in_service"
+    assert busy["free_from_slot"] == bid.completion_slot
+    held = busy["held"][0]
+    assert (held["sequence"], held["owner"], held["label"]) == (1, "alice", "mine")
+    assert (held["start_slot"], held["end_slot"]) == (bid.start_slot, bid.completion_slot)
+    assert operator.get(f"{SERVERS}/{busy['name']}").json() == busy
+
+
+def test_a_server_is_drained_lost_and_returned(market: Market, operator: APIClient) -> None:
+    drained = operator.post(f"{SERVERS}/edge-0/drain", {"deadline_slot": 6, "why": "new rack"}, format="json")
+    assert drained.status_code == 200
+    told = drained.json()
+    assert (told["state"], told["from_slot"], told["deadline_slot"]) == ("draining", 0, 6)
+    assert (told["why"], told["said_by"]) == ("new rack", "olga")
+    assert operator.post(f"{SERVERS}/edge-0/lost", {}, format="json").json()["state"] == "lost"
+    events = Event.objects.count()
+    assert operator.post(f"{SERVERS}/edge-0/lost", {}, format="json").status_code == 200
+    assert Event.objects.count() == events
+    refused = operator.post(f"{SERVERS}/edge-0/drain", {}, format="json")
+    assert refused.status_code == 409
+    assert "return it to service first" in refused.json()["detail"]
+    window = operator.get("/api/v1/clusters/lab/utilisation?from_slot=0&to_slot=2").json()
+    assert window["closed"] == [[True, False, False]] * 2
+    assert window["capacity"][0] == [4, 4], "what it has, though nobody gets it"
+    assert operator.post(f"{SERVERS}/edge-0/restore", {}, format="json").json()["state"] == "in_service"
+
+
+@pytest.mark.parametrize(
+    ("sent", "field"),
+    [
+        ({"from_slot": -2}, "from_slot"),
+        ({"from_slot": 99}, "from_slot"),
+        ({"from_slot": 3, "deadline_slot": 2}, "deadline_slot"),
+        ({"from_slot": "3"}, "from_slot"),
+        ({"why": "x" * 201}, "why"),
+        ({"until": 3}, "until"),
+    ],
+)
+def test_what_is_wrong_is_named_and_nothing_is_stored(
+    market: Market, operator: APIClient, sent: dict[str, object], field: str
+) -> None:
+    before = Event.objects.count()
+    answer = operator.post(f"{SERVERS}/edge-0/drain", sent, format="json")
+    assert answer.status_code == 400
+    assert [row["field"] for row in answer.json()["errors"]] == [field]
+    assert Event.objects.count() == before
+
+
+def test_a_server_that_is_none_is_404(market: Market, operator: APIClient) -> None:
+    assert operator.get(f"{SERVERS}/mars").status_code == 404
+    assert operator.post(f"{SERVERS}/mars/lost", {}, format="json").status_code == 404
+
+
+def test_an_operator_fails_a_job_and_its_owner_reads_why(
+    market: Market, alice: User, operator: APIClient, client_of: Callable[[User], APIClient]
+) -> None:
+    submit(market, alice, epochs=5)
+    lane.drain(market.pk)
+    set_time(market, 150)
+    address = "/api/v1/clusters/lab/bids/1"
+    for body, field in (({}, "why"), ({"why": ""}, "why"), ({"why": "x", "refund": "half"}, "refund")):
+        assert operator.post(f"{address}/fail", body, format="json").json()["errors"][0]["field"] == field
+    told = operator.post(f"{address}/fail", {"why": "its data was damaged", "refund": "full"}, format="json").json()
+    assert told["state"] == BidState.FAILED
+    assert told["refund"] == told["payment"] > 0
+    assert client_of(alice).get(address).json()["ended_why"] == "its data was damaged"
+    assert operator.post(f"{address}/fail", {"why": "again"}, format="json").status_code == 409
+    summary = operator.get("/api/v1/clusters/lab/summary").json()
+    assert summary["revenue"] == 0

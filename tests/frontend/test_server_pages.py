@@ -1,0 +1,81 @@
+"""Pages of servers: who holds what, and taking a server out of service, for operators alone."""
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.urls import reverse
+
+from auctions import lane
+from auctions.models import Bid, BidState, Commitment, Market, Outage
+from tests.auctions.worlds import make_operator, set_time, submit
+
+
+@pytest.fixture
+def operator(client: Client, market: Market) -> Client:
+    """Signed in."""
+    client.force_login(make_operator("olga"))
+    return client
+
+
+@pytest.fixture
+def busy(market: Market, alice: User) -> str:
+    """The server that one job of Alice runs on."""
+    submit(market, alice, label="mine", epochs=5)
+    lane.drain(market.pk)
+    row = Commitment.objects.select_related("server").first()
+    assert row is not None
+    return row.server.name
+
+
+def test_who_holds_a_server_until_when_is_shown(operator: Client, busy: str) -> None:
+    listed = operator.get(reverse("servers", args=["lab"])).content.decode()
+    assert "In service" in listed
+    assert busy in listed
+    page = operator.get(reverse("server", args=["lab", busy])).content.decode()
+    assert "1: mine" in page
+    assert f"(slot\u00a0{Bid.objects.get().completion_slot})" in page
+    rows = operator.get(reverse("server_csv", args=["lab", busy])).content.decode().splitlines()
+    assert rows[0].startswith("bid,owner,label,state,machine_type,role,count,queued,start_slot")
+    assert rows[1].startswith("1,alice,mine,")
+
+
+def test_a_server_is_drained_lost_and_returned_from_its_page(operator: Client, busy: str) -> None:
+    page = reverse("server", args=["lab", busy])
+    answer = operator.post(f"{page}drain/", {"from_slot": "2", "deadline_slot": "1", "why": ""}, follow=True)
+    assert "deadline_slot: expected a slot from 2" in answer.content.decode()
+    answer = operator.post(f"{page}drain/", {"from_slot": "", "deadline_slot": "", "why": "a loud fan"}, follow=True)
+    assert "Takes no new work" in answer.content.decode()
+    assert "a loud fan" in answer.content.decode()
+    answer = operator.post(f"{page}lost/", {"why": "it burns"}, follow=True)
+    assert "Nobody holds it." in answer.content.decode()
+    assert Outage.objects.get(ended_version=None).why == "it burns"
+    chart = operator.get(reverse("chart", args=["lab", "prices"])).content.decode()
+    assert f"{busy} (out of service)" in chart
+    operator.post(f"{page}restore/", {"why": ""})
+    assert not Outage.objects.filter(ended_version=None).exists()
+
+
+def test_a_job_is_failed_from_its_page_with_a_reason(operator: Client, market: Market, busy: str) -> None:
+    set_time(market, 150)
+    page = operator.get(reverse("bid", args=["lab", 1])).content.decode()
+    assert "Fail the job" in page
+    address = reverse("fail", args=["lab", 1])
+    assert "Give a reason" in operator.post(address, {"refund": "full"}, follow=True).content.decode()
+    answer = operator.post(address, {"why": "its data was damaged", "refund": "full"}, follow=True).content.decode()
+    assert "its data was damaged" in answer
+    assert "Paid back" in answer
+    assert Bid.objects.get().state == BidState.FAILED
+
+
+@pytest.mark.parametrize("name", ["servers", "server", "server_csv"])
+def test_servers_are_not_there_for_bidders(client: Client, alice: User, busy: str, name: str) -> None:
+    client.force_login(alice)
+    args = ["lab"] if name == "servers" else ["lab", busy]
+    assert client.get(reverse(name, args=args)).status_code == 404
+    page = client.get(reverse("bid", args=["lab", 1])).content.decode()
+    assert "Fail the job" not in page
+    for deed in ("server_lost", "server_drain", "server_restore"):
+        assert client.post(reverse(deed, args=["lab", busy])).status_code == 404
+    assert client.post(reverse("fail", args=["lab", 1]), {"why": "x", "refund": "full"}).status_code == 404
+    assert not Outage.objects.exists()
+    assert Bid.objects.get().state in (BidState.PLANNED, BidState.RUNNING)
