@@ -16,6 +16,7 @@ CHECKS: dict[str, Check] = {
     "states are what events made them": audit_history.states_follow_events,
     "every decided bid has one receipt": audit_rows.one_receipt_each,
     "receipts match rows": audit_rows.receipts_match_rows,
+    "policies' errors are those of events": audit_rows.policy_errors_kept,
     "policies are as their events say": audit_rows.policies_match_events,
     "states agree with the slot": audit_rows.states_match_slot,
     "payments are between zero and value": audit_rows.payments_rational,

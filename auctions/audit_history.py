@@ -10,7 +10,18 @@ from auctions.audit_rows import TOLERANCE
 from auctions.grants import Grants
 from auctions.layout import Layout, layouts
 from auctions.lock import MOVES_THE_LEDGER
-from auctions.models import Bid, BidState, BoundKind, Certificate, DecisionRecord, Event, EventKind, Market, SlotPrice
+from auctions.models import (
+    UNDECIDED,
+    Bid,
+    BidState,
+    BoundKind,
+    Certificate,
+    DecisionRecord,
+    Event,
+    EventKind,
+    Market,
+    SlotPrice,
+)
 from auctions.offers import core_bid
 from auctions.readings import VALUE_KEPT
 from auctions.replay import kept_by_replay
@@ -133,8 +144,14 @@ class _Course:
                 )
                 self.states[bid.pk] = self._granted(bid.pk) if event.kind == EventKind.ADMITTED else BidState.REJECTED
             case EventKind.WITHDRAWN:
-                right = state == BidState.SUBMITTED
+                right = state in UNDECIDED
                 self.states[bid.pk] = BidState.WITHDRAWN
+            case EventKind.QUARANTINED:
+                right = state == BidState.SUBMITTED
+                self.states[bid.pk] = BidState.QUARANTINED
+            case EventKind.RETRIED:
+                right = state == BidState.QUARANTINED
+                self.states[bid.pk] = BidState.SUBMITTED
             case _:  # cancelled or failed
                 right = state in GOING and bid.ended_slot == event.slot
                 self.states[bid.pk] = BidState(event.kind)

@@ -1,7 +1,7 @@
 """Checks that compare rows with rows."""
 
 from collections import Counter
-from itertools import pairwise
+from heapq import heappop, heappush
 
 from django.db.models import Count, Q, Sum
 
@@ -16,6 +16,7 @@ from auctions.models import (
     EventKind,
     Market,
     Payment,
+    PolicyError,
     PolicyVersion,
 )
 from auctions.readings import VALUE_KEPT
@@ -48,23 +49,57 @@ def events_contiguous(market: Market) -> list[str]:
 
 
 def sequence_without_gaps(market: Market) -> list[str]:
-    """Sequence numbers are 1, 2, ... to the last given out, submitted and decided in that order."""
+    """Sequence numbers are 1, 2, ... to the last given out, submitted in that order; the first that waits is next."""
     numbers = list(Bid.objects.filter(market=market).order_by("sequence").values_list("sequence", flat=True))
     problems = [f"bid {n} is missing" for n in sorted(set(range(1, market.submitted + 1)) - set(numbers))]
     problems += [f"bid {n} was never given out" for n in numbers if n > market.submitted]
-    for kinds, verb in (((EventKind.SUBMITTED,), "submitted"), ((EventKind.ADMITTED, EventKind.REJECTED), "decided")):
-        events = Event.objects.filter(market=market, kind__in=kinds).order_by("version")
-        order = list(events.values_list("bid__sequence", flat=True))
-        problems += [f"bid {b} was {verb} after bid {a}" for a, b in pairwise(order) if b <= a]
+    events = Event.objects.filter(market=market, bid__isnull=False).order_by("version")
+    last, waiting = 0, _Waiting()
+    for kind, number in events.values_list("kind", "bid__sequence"):
+        if kind == EventKind.SUBMITTED and number <= last:
+            problems.append(f"bid {number} was submitted after bid {last}")
+        if kind in (EventKind.SUBMITTED, EventKind.RETRIED):
+            last = max(last, number)
+            waiting.add(number)
+        elif kind == EventKind.WITHDRAWN:
+            waiting.remove(number)
+        elif kind in (EventKind.ADMITTED, EventKind.REJECTED, EventKind.QUARANTINED):
+            first = waiting.first()
+            if first is not None and first < number:
+                problems.append(f"bid {number} was taken from the queue before bid {first}")
+            waiting.remove(number)
     return problems
 
 
+class _Waiting:
+    """Sequence numbers of the bids that wait."""
+
+    def __init__(self) -> None:
+        self._heap: list[int] = []
+        self._gone: Counter[int] = Counter()
+
+    def add(self, number: int) -> None:
+        """It waits, again perhaps."""
+        heappush(self._heap, number)
+
+    def remove(self, number: int) -> None:
+        """It waits no more."""
+        self._gone[number] += 1
+
+    def first(self) -> int | None:
+        """The smallest; None if none waits."""
+        while self._heap and self._gone[self._heap[0]]:
+            self._gone[heappop(self._heap)] -= 1
+        return self._heap[0] if self._heap else None
+
+
 def bids_accounted_for(market: Market) -> list[str]:
-    """Submitted = admitted + rejected + waiting + withdrawn, in states and in events alike."""
+    """Submitted = admitted + rejected + waiting + withdrawn + quarantined, in states and in events alike."""
     states = dict(Bid.objects.filter(market=market).order_by().values_list("state").annotate(n=Count("pk")))
     kinds = dict(Event.objects.filter(market=market).order_by().values_list("kind").annotate(n=Count("pk")))
     expected = {
         "submitted": (sum(states.values()), kinds.get(EventKind.SUBMITTED, 0)),
+        "quarantined": (states.get(BidState.QUARANTINED, 0), _quarantined(market)),
         "admitted": (sum(states.get(s, 0) for s in ADMITTED), kinds.get(EventKind.ADMITTED, 0)),
         **{
             kind.value: (states.get(BidState(kind.value), 0), kinds.get(kind, 0))
@@ -74,6 +109,47 @@ def bids_accounted_for(market: Market) -> list[str]:
     return [
         f"{rows} bids are {name}, {events} events say so" for name, (rows, events) in expected.items() if rows != events
     ]
+
+
+def _quarantined(market: Market) -> int:
+    """Bids that events quarantined, and neither put back in the queue nor withdrew since."""
+    events = Event.objects.filter(market=market)
+    times = Count("pk", filter=Q(kind=EventKind.QUARANTINED)) - Count("pk", filter=Q(kind=EventKind.RETRIED))
+    aside = events.order_by().values("bid").annotate(times=times).filter(bid__isnull=False, times__gt=0)
+    withdrawn = events.filter(kind=EventKind.WITHDRAWN, bid__in=aside.values("bid"))
+    return aside.count() - withdrawn.count()
+
+
+def policy_errors_kept(market: Market) -> list[str]:
+    """Every quarantined bid has its error, of the policy then in force, and there are no other errors."""
+    events = Event.objects.filter(market=market, kind=EventKind.QUARANTINED)
+    expected = {
+        version: (bid, at, slot) for version, bid, at, slot in events.values_list("version", "bid", "at", "slot")
+    }
+    rows = PolicyError.objects.filter(market=market).select_related("policy")
+    found = {row.version: (row.bid_id, row.at, row.slot) for row in rows}
+    problems = [
+        f"the error of event version {version} is missing, differs, or belongs to no event"
+        for version in sorted(expected.keys() | found.keys())
+        if expected.get(version) != found.get(version)
+    ]
+    chosen = _chosen(market)
+    return problems + [
+        f"the error of version {row.version} names policy version {row.policy.number}"
+        for row in rows
+        if row.policy.number != _in_force(chosen, row.version)
+    ]
+
+
+def _chosen(market: Market) -> list[tuple[int, int]]:
+    """Version and policy number of each event that chose a policy, in order."""
+    events = Event.objects.filter(market=market, kind=EventKind.POLICY).order_by("version")
+    return [(version, payload["number"]) for version, payload in events.values_list("version", "payload")]
+
+
+def _in_force(chosen: list[tuple[int, int]], version: int) -> int:
+    """Number of the policy in force just before an event."""
+    return max((number for since, number in chosen if since < version), default=0)
 
 
 def one_receipt_each(market: Market) -> list[str]:
@@ -125,10 +201,11 @@ def policies_match_events(market: Market) -> list[str]:
         row = versions[event.payload["number"]]
         if (row.name, row.parameters) != (event.payload["name"], event.payload["parameters"]):
             problems.append(f"policy version {row.number} differs from event version {event.version}")
+    chosen = _chosen(market)
     for version, number, sequence in DecisionRecord.objects.filter(bid__market=market).values_list(
         "version", "policy__number", "bid__sequence"
     ):
-        in_force = max((e.payload["number"] for e in events if e.version < version), default=0)
+        in_force = _in_force(chosen, version)
         if number != in_force:
             problems.append(f"bid {sequence} names policy version {number}; {in_force} was in force")
     return problems

@@ -21,6 +21,7 @@ from auctions.models import (
     PolicyVersion,
 )
 from auctions.offers import core_bid
+from auctions.policy_errors import PolicyFailed
 from auctions.replay import Replayed, replayed
 from scheduling.bid import Architecture
 from scheduling.bid import Bid as CoreBid
@@ -34,8 +35,8 @@ from scheduling.work import work_done as progress
 STRETCH = 256
 """Slots looked at in one go: bounds the memory."""
 
-UNREADABLE = (SchedulingError, LookupError, ValueError, TypeError, AttributeError)
-"""What reading tampered documents may raise: that they cannot be read is then the finding."""
+UNREADABLE = (SchedulingError, LookupError, ValueError, TypeError, AttributeError, PolicyFailed)
+"""What reading tampered documents may raise, and a policy in a replay: that is then the finding."""
 
 
 def commitments_match(market: Market) -> list[str]:

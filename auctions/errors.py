@@ -25,5 +25,9 @@ class QuotaReached(AuctionError):
     """The owner has as much under way as anybody may."""
 
 
+class CannotDecide(AuctionError):
+    """The policy in force fails on this bid."""
+
+
 class WrongState(AuctionError):
     """What was asked is not possible in the bid's present state."""

@@ -1,7 +1,7 @@
 """What an owner or an operator does to a bid after it was submitted."""
 
 from auctions import book as books
-from auctions import plans, transitions
+from auctions import lane, plans, transitions
 from auctions.book import LiveBook
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
 from auctions.models import Bid, EventKind, Market
@@ -12,12 +12,26 @@ from scheduling.policy import Cause
 
 
 def withdraw_bid(bid: Bid) -> Bid:
-    """Take back a bid that waits; raises WrongState if it has been decided."""
+    """Take back a bid that waits or is quarantined; raises WrongState if it has been decided."""
     with locked_market(bid.market_id) as market:
         moment = moment_of(market)
         transitions.withdraw(bid)
         record(market, Happening(EventKind.WITHDRAWN, at=moment.wall, slot=moment.now, bid=bid))
         save_counters(market)
+    return bid
+
+
+def retry_bid(bid: Bid) -> Bid:
+    """For operators: put a quarantined bid back in the queue; raises WrongState if it is in another state.
+
+    It keeps its sequence number, so it is decided before the bids that wait then and came after it.
+    """
+    with locked_market(bid.market_id) as market:
+        moment = moment_of(market)
+        transitions.retry(bid)
+        record(market, Happening(EventKind.RETRIED, at=moment.wall, slot=moment.now, bid=bid))
+        save_counters(market)
+        lane.wake(market.pk)
     return bid
 
 

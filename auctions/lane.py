@@ -1,12 +1,13 @@
 """The lane: one market's waiting bids, decided one at a time in the order of their sequence numbers.
 
 Each decision is one transaction under the market's lock, so that a bid is decided once whatever dies, whoever
-else runs, and however often a task is delivered. A policy that raises stops its lane at that bid, in order:
-the operator sees the error, and the bid can be withdrawn.
+else runs, and however often a task is delivered. A bid on which the policy raises is quarantined in that same
+transaction instead, with the error for operators, and the next bid is decided. An error of the database or the
+machine is passed on: nothing is written, and the bid is decided again later.
 """
 
 import logging
-from time import monotonic, perf_counter
+from time import monotonic
 
 from celery import signature
 from django.db import transaction
@@ -15,11 +16,13 @@ from kombu.exceptions import OperationalError
 from auctions import book as books
 from auctions import plans, queue_rows, transitions
 from auctions.book import LiveBook
+from auctions.decisions import Made, decide
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, EventKind, Market, Payment
+from auctions.policy_errors import PolicyFailed, keep_error, policy_errors
 from auctions.slots import caught_up
 from scheduling.bid import Bid as CoreBid
-from scheduling.decision import Decision, canonical
+from scheduling.decision import Decision
 
 LONGEST_TURN = 200
 """Bids one task decides before it makes way for other markets."""
@@ -37,7 +40,7 @@ def wake(market_id: int) -> None:
 
 
 def drain(market_id: int, *, at_most: int | None = None) -> int:
-    """Decide waiting bids in order until none is left; returns how many."""
+    """Decide waiting bids in order, or quarantine them, until none is left; returns how many."""
     decided = 0
     while (at_most is None or decided < at_most) and decide_next(market_id):
         decided += 1
@@ -50,7 +53,7 @@ def waiting(market_id: int) -> bool:
 
 
 def decide_next(market_id: int) -> bool:
-    """Decide the first waiting bid of the market; False if there is none."""
+    """Decide or quarantine the first waiting bid of the market; False if there is none."""
     if not waiting(market_id):
         return False
     with locked_market(market_id) as market:
@@ -59,9 +62,19 @@ def decide_next(market_id: int) -> bool:
             return False
         moment = moment_of(market)
         book = caught_up(market, moment)
-        _decide(market, bid, book, moment)
+        try:
+            with policy_errors():
+                core = current_core(market, bid, book)
+            made = decide(book, core)
+        except PolicyFailed as failed:
+            _quarantine(market, bid, book, moment, failed)
+            sound = False  # the book may have been changed in part: the next one is rebuilt from rows
+        else:
+            _write(market, bid, book, moment, made)
+            sound = True
         save_counters(market)
-    books.keep(market, book)
+    if sound:
+        books.keep(market, book)
     return True
 
 
@@ -74,19 +87,15 @@ def current_core(market: Market, bid: Bid, book: LiveBook) -> CoreBid:
     return core
 
 
-def _decide(market: Market, bid: Bid, book: LiveBook, moment: Moment) -> None:
-    core, against = current_core(market, bid, book), market.ledger_version
-    began = perf_counter()
-    decision = book.policy.decide(core, book.view())
-    latency_ms = (perf_counter() - began) * 1000
-    book.take_in(core, decision)
+def _write(market: Market, bid: Bid, book: LiveBook, moment: Moment, made: Made) -> None:
+    decision, against = made.decision, market.ledger_version
     _write_outcome(bid, decision, book, moment)
     kind = EventKind.ADMITTED if decision.admitted else EventKind.REJECTED
     payload = plans.to_payload(decision.moves)
     event = record(market, Happening(kind, at=moment.wall, slot=moment.now, bid=bid, payload=payload))
     plans.write(book, decision.moves, moment, version=event.version)
     if decision.admitted and not book.policy.binding:
-        plans.note([(bid, book.running.jobs[core.id])], moment, version=event.version)
+        plans.note([(bid, book.running.jobs[decision.bid_id])], moment, version=event.version)
     book.version = market.ledger_version
     DecisionRecord.objects.create(
         bid=bid,
@@ -97,11 +106,18 @@ def _decide(market: Market, bid: Bid, book: LiveBook, moment: Moment) -> None:
         slot=moment.now,
         decided_at=moment.wall,
         decided_s=moment.seconds,
-        latency_ms=latency_ms,
+        latency_ms=made.latency_ms,
         ceiling=decision.ceiling,
-        receipt=canonical(decision.to_json()),
+        receipt=made.receipt,
         costs=list(decision.costs) if decision.costs else None,
     )
+
+
+def _quarantine(market: Market, bid: Bid, book: LiveBook, moment: Moment, failed: PolicyFailed) -> None:
+    """Set a bid aside. Nothing else of the failed attempt was written."""
+    transitions.quarantine(bid)
+    event = record(market, Happening(EventKind.QUARANTINED, at=moment.wall, slot=moment.now, bid=bid))
+    keep_error(failed, event, moment, policy_id=book.policy_id, bid=bid)
 
 
 def _write_outcome(bid: Bid, decision: Decision, book: LiveBook, moment: Moment) -> None:

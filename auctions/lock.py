@@ -14,7 +14,9 @@ from auctions.models import Bid, Event, EventKind, Market
 from cluster import clock
 from scheduling.arrays import Json
 
-MOVES_THE_LEDGER = frozenset(EventKind) - {EventKind.SUBMITTED, EventKind.WITHDRAWN}
+QUEUE_EVENTS = frozenset({EventKind.SUBMITTED, EventKind.WITHDRAWN, EventKind.QUARANTINED, EventKind.RETRIED})
+"""Events that change which bids wait for a decision, and nothing that decisions depend on."""
+MOVES_THE_LEDGER = frozenset(EventKind) - QUEUE_EVENTS
 """Events after which a decision may come out differently."""
 
 

@@ -33,8 +33,8 @@ class BoundReading:
 
 @dataclass(frozen=True)
 class Summary:
-    """A market at a glance. Counts obey: submitted = admitted + rejected + waiting + withdrawn, and
-    admitted = planned + running + completed + cancelled + failed; welfare = bidder_payoff + revenue.
+    """A market at a glance. Counts obey: submitted = admitted + rejected + waiting + withdrawn
+    + quarantined, and admitted = planned + running + completed + cancelled + failed; welfare = bidder_payoff + revenue.
     """
 
     version: int
@@ -54,6 +54,8 @@ class Summary:
     rejected: int
     waiting: int
     withdrawn: int
+    quarantined: int
+    """Bids on which the policy failed; an operator decides what becomes of them."""
     planned: int
     running: int
     completed: int

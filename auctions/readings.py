@@ -84,6 +84,7 @@ def summary(market: Market) -> Summary:
         rejected=counts.get(BidState.REJECTED, 0),
         waiting=counts.get(BidState.SUBMITTED, 0),
         withdrawn=counts.get(BidState.WITHDRAWN, 0),
+        quarantined=counts.get(BidState.QUARANTINED, 0),
         planned=counts.get(BidState.PLANNED, 0),
         running=counts.get(BidState.RUNNING, 0),
         completed=counts.get(BidState.COMPLETED, 0),

@@ -8,6 +8,7 @@ from auctions import plans
 from auctions.book import LiveBook
 from auctions.layout import Layout
 from auctions.models import Bid, DecisionRecord, Event, EventKind, Market
+from auctions.policy_errors import policy_errors
 from auctions.queue_rows import Runs, taken, together
 from cluster.database.paging import in_pages
 from scheduling.arrays import Json
@@ -133,8 +134,9 @@ class Replaying:
         return plans.plan(book, cause)
 
     def decided(self, book: LiveBook, core: CoreBid, event: Event) -> Decision:
-        """What becomes of a bid; nothing is changed."""
-        return book.policy.decide(core, book.view())
+        """What becomes of a bid; nothing is changed. Raises PolicyFailed if the policy fails on it."""
+        with policy_errors():
+            return book.policy.decide(core, book.view())
 
     def ended(self, book: LiveBook, bid: Bid, event: Event) -> tuple[Move, ...]:
         """A job is taken out, and what moves then; nothing where an inventory took it out already."""
@@ -213,7 +215,8 @@ class Replaying:
         # Where nobody pays, prices only steer.
         pays = self._priced and book.policy.objective is Objective.WELFARE
         charged = _posted_cost(book, decision) if pays else 0.0 if self._priced and decision.admitted else None
-        book.take_in(core, decision)
+        with policy_errors():
+            book.take_in(core, decision)
         step = self._step(event, decision.moves)
         return Replayed(
             **vars(step),

@@ -1,5 +1,6 @@
 """How a bid comes in: stored with its place in the queue, or only asked about."""
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -8,12 +9,14 @@ from hashlib import sha256
 from django.contrib.auth.models import User
 
 from auctions import lane, warming
-from auctions.errors import KeyReused, MarketClosed, NotReady
+from auctions.decisions import decide
+from auctions.errors import CannotDecide, KeyReused, MarketClosed, NotReady
 from auctions.layout import Layout
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
 from auctions.markets import market_of
 from auctions.models import Bid, Event, EventKind, Market
 from auctions.offers import check_finite, core_bid, policy_in_force, resolve
+from auctions.policy_errors import PolicyFailed
 from auctions.snapshot import one_version, snapshot
 from cluster.models import Cluster
 from scheduling.arrays import Json
@@ -21,6 +24,8 @@ from scheduling.bid import Bid as CoreBid
 from scheduling.decision import Decision, canonical
 from scheduling.errors import InvalidField
 from scheduling.policy import Policy
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,13 @@ def submit_bids(
 
 
 def quote(*, cluster: Cluster, body: Json) -> Quote:
-    """The decision this bid would get now, by the same call on the same book; nothing is changed."""
+    """The decision this bid would get now, by the same call on the same book; nothing is changed.
+
+    Raises
+    ------
+    CannotDecide
+        If the policy fails on this bid.
+    """
     market = market_of(cluster)
     if not market.is_open:
         raise MarketClosed(f"The market of {cluster.name} takes no bids.")
@@ -100,9 +111,18 @@ def quote(*, cluster: Cluster, body: Json) -> Quote:
     now = seen.moment.now
     # Under the number it would have: some policies draw by it.
     core = core_bid(resolved, book.layout, bid_id=str(seen.market.submitted + 1), arrival=now)
-    decision = replace(book.policy.decide(core, book.view()), bid_id="quote")
+    try:
+        made = decide(book, core)
+    except PolicyFailed as failed:
+        log.error("a quote of market %s failed", market.pk, exc_info=failed.error)
+        raise CannotDecide("The policy of this market fails on this bid, so there is no quote for it.") from None
     return Quote(
-        decision=decision, ledger_version=book.version, slot=now, core=core, layout=book.layout, policy=book.policy
+        decision=replace(made.decision, bid_id="quote"),
+        ledger_version=book.version,
+        slot=now,
+        core=core,
+        layout=book.layout,
+        policy=book.policy,
     )
 
 

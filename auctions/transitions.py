@@ -1,7 +1,7 @@
 """The only writer of a bid's state.
 
-    submitted -> planned | running | rejected | withdrawn      planned -> running | cancelled | failed
-    running -> planned | completed | cancelled | failed
+    submitted -> planned | running | rejected | withdrawn | quarantined      planned -> running | cancelled | failed
+    running -> planned | completed | cancelled | failed                     quarantined -> submitted | withdrawn
 
 A running job goes back to planned only at the very beginning of its first slot, when a plan moves it before it has
 held anything.
@@ -20,7 +20,14 @@ from auctions.errors import WrongState
 from auctions.models import Bid, BidState, Market
 
 STEPS: Final = {
-    BidState.SUBMITTED: {BidState.PLANNED, BidState.RUNNING, BidState.REJECTED, BidState.WITHDRAWN},
+    BidState.SUBMITTED: {
+        BidState.PLANNED,
+        BidState.RUNNING,
+        BidState.REJECTED,
+        BidState.WITHDRAWN,
+        BidState.QUARANTINED,
+    },
+    BidState.QUARANTINED: {BidState.SUBMITTED, BidState.WITHDRAWN},
     BidState.PLANNED: {BidState.RUNNING, BidState.CANCELLED, BidState.FAILED},
     BidState.RUNNING: {BidState.PLANNED, BidState.COMPLETED, BidState.CANCELLED, BidState.FAILED},
 }
@@ -60,8 +67,18 @@ def reject(bid: Bid) -> None:
 
 
 def withdraw(bid: Bid) -> None:
-    """Take a waiting bid back."""
+    """Take back a bid that is not decided."""
     _move(bid, BidState.WITHDRAWN)
+
+
+def quarantine(bid: Bid) -> None:
+    """Set aside a waiting bid that the policy failed to decide."""
+    _move(bid, BidState.QUARANTINED)
+
+
+def retry(bid: Bid) -> None:
+    """Put a quarantined bid back in the queue, in its old place."""
+    _move(bid, BidState.SUBMITTED)
 
 
 def cancel(bid: Bid, *, slot: int) -> None:

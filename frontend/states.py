@@ -24,6 +24,7 @@ LOOKS: Final = {
     BidState.COMPLETED: Look("Completed", "done", "It has had all of its work."),
     BidState.REJECTED: Look("Rejected", "no", "It was not admitted and pays nothing."),
     BidState.WITHDRAWN: Look("Withdrawn", "off", "Its owner took it back before it was decided."),
+    BidState.QUARANTINED: Look("Quarantined", "no", "It could not be decided; an operator has been informed."),
     BidState.CANCELLED: Look("Cancelled", "off", "Its slots from then on were freed; a payment is not given back."),
     BidState.FAILED: Look("Failed", "no", "An operator ended it; its slots from then on were freed."),
 }

@@ -122,7 +122,7 @@ class RunningBook:
         OverCapacity, OutsideHorizon
             If the schedules do not fit.
         ValueError
-            If a job is not in the book, is bound, or is named twice.
+            If a job is not in the book, is bound, or is named twice, or if its slots are not in order.
         """
         self._make(self._allowed(moves))
 
@@ -168,6 +168,10 @@ class RunningBook:
         return moves
 
     def _make(self, moves: tuple[Move, ...]) -> None:
+        after = [self.jobs[move.job].after(move, now=self.now) for move in moves]
+        wrong = [job.bid.id for job in after if not _forward(job)]
+        if wrong:
+            raise ValueError(f"slots of {', '.join(sorted(wrong))} do not run from arrival to start to completion")
         held = [_whole(self.jobs[move.job]) for move in moves]
         for schedule in held:
             self.ledger.release(schedule, from_slot=self.now)
@@ -182,9 +186,9 @@ class RunningBook:
                 self.ledger.release(schedule, from_slot=self.now)
             self.ledger.restore(held)
             raise
-        for move in moves:
+        for move, job in zip(moves, after, strict=True):
             self._queue(move)
-            self._put(self.jobs[move.job].after(move, now=self.now))
+            self._put(job)
 
     @property
     def _standing(self) -> Standing:
@@ -209,6 +213,13 @@ class RunningBook:
                 self.queues = Queues(self.ledger.inventory, now=self.now)
             bid, schedule = self.jobs[move.job].bid, move.schedule
             self.queues.push(bid, schedule.chunks, now=self.now, handicap=schedule.handicap)
+
+
+def _forward(job: Job) -> bool:
+    """Whether it starts at its arrival or later, and is complete after its start."""
+    if job.start is None:
+        return True
+    return job.bid.arrival <= job.start and (job.completion is None or job.start < job.completion)
 
 
 def _whole(job: Job) -> Schedule:

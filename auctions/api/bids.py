@@ -44,7 +44,7 @@ from auctions.api.serializers import (
     SegmentsOut,
 )
 from auctions.jobs import cancel_job, withdraw_bid
-from auctions.models import Bid, BidState
+from auctions.models import UNDECIDED, Bid, BidState
 from auctions.snapshot import one_version
 from cluster.models import Cluster
 from cluster.operators import is_operator
@@ -133,7 +133,7 @@ class Bids(ApiView):
         operation_id="bids_submit",
     )
     def post(self, request: Request, cluster: str) -> Response:
-        """202 while it waits; 201 with the decision after `Prefer: wait`; 200 if decided and the key came before."""
+        """202 while undecided; 201 with the decision after `Prefer: wait`; 200 if decided and the key came before."""
         known_parameters(request)
         key, wait = idempotency_key(request), wait_s(request)
         found = cluster_named(cluster)
@@ -141,7 +141,7 @@ class Bids(ApiView):
         submitted = submission.submit_bid(cluster=found, owner=user_of(request), body=body, idempotency_key=key)
         bid = submitted.bid
         waited = wait is not None and wait_until_settled(bid, wait, waiting=(BidState.SUBMITTED,))
-        code = 202 if bid.state == BidState.SUBMITTED else 201 if submitted.created else 200
+        code = 202 if bid.state in UNDECIDED else 201 if submitted.created else 200
         response = Response(documents.full(bid, found), status=code)
         response["Location"] = reverse("api-bid", args=[found.name, bid.sequence])
         if waited:
@@ -291,7 +291,7 @@ class Withdraw(ApiView):
         operation_id="bids_withdraw",
     )
     def post(self, request: Request, cluster: str, sequence: int) -> Response:
-        """For a bid that waits; 409 once it is decided."""
+        """For a bid that waits or is quarantined; 409 once it is decided."""
         bid, found = _to_change(request, cluster, sequence)
         return Response(documents.full(withdraw_bid(bid), found))
 

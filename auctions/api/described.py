@@ -17,7 +17,8 @@ WORDS: Final = {
     404: "Nothing is there, or it is somebody else's.",
     405: "This address does not know the method.",
     406: "Answers are JSON.",
-    409: "Closed market, a key that came with another body, or a state in which this is not possible.",
+    409: "Closed market, a key that came with another body, a state in which this is not possible, or a bid on which"
+    " the policy fails.",
     413: "The body is too large.",
     415: "Bodies are JSON.",
     429: "Too many requests; Retry-After says when to come again.",

@@ -145,12 +145,18 @@ class DecisionOut(QuoteOut):
     policy_number = serializers.IntegerField(help_text="Which version of the market's policy.")
 
 
+STATES: Final = (
+    "submitted: waiting for its decision. quarantined: it could not be decided, and operators have been informed;"
+    " they put it back in the queue, or it can be withdrawn."
+)
+
+
 class BidBrief(Document):
     sequence = serializers.IntegerField(help_text="Place in the market's queue; names the bid.")
     cluster = serializers.CharField(help_text="Name of the cluster.")
     owner = serializers.CharField(help_text="Who bid.")
     label = named(serializers.CharField(allow_blank=True, help_text="As sent."))
-    state = serializers.ChoiceField(BidState.choices, help_text="submitted is waiting for its decision.")
+    state = serializers.ChoiceField(BidState.choices, help_text=STATES)
     submitted_at = serializers.DateTimeField(help_text="Wall clock, ISO 8601.")
     submitted_s = _s("Submitted")
     arrival_slot, arrival_s, arrival_at = _slot("Could start from"), _s("Could start from"), _at("Could start from")
@@ -170,7 +176,7 @@ class BidBrief(Document):
 
 class BidOut(BidBrief):
     body = serializers.DictField(child=serializers.JSONField(), help_text="As sent.")
-    decision = DecisionOut(allow_null=True, help_text="The receipt; null while it waits or if it was withdrawn.")
+    decision = DecisionOut(allow_null=True, help_text="The receipt; null if it is not decided.")
 
 
 class BidPage(Document):
@@ -325,7 +331,7 @@ class WelfareOut(Document):
 
 SUMMARY_COUNTS: Final = (
     *("version", "ledger_version", "policy_number", "submitted", "admitted", "rejected"),
-    *("waiting", "withdrawn", "planned", "running", "completed", "cancelled", "failed"),
+    *("waiting", "withdrawn", "quarantined", "planned", "running", "completed", "cancelled", "failed"),
 )
 SUMMARY_TIMES: Final = ("mean_wait", "mean_flow", "weighted_flow")
 SUMMARY_MONEY: Final = ("welfare", "revenue", "bidder_payoff", "utilisation", "price")
@@ -344,10 +350,11 @@ class SummaryOut(Document):
         [(str(objective), objective.name) for objective in Objective],
         help_text="What the policy tries to make good: welfare (an auction) or weighted completion (nobody pays).",
     )
-    submitted = serializers.IntegerField(help_text="Bids: admitted + rejected + waiting + withdrawn.")
+    submitted = serializers.IntegerField(help_text="Bids: admitted + rejected + waiting + withdrawn + quarantined.")
     admitted = serializers.IntegerField(help_text="Bids: planned + running + completed + cancelled + failed.")
     rejected, waiting = serializers.IntegerField(help_text="Bids."), serializers.IntegerField(help_text="Bids.")
     withdrawn, planned = serializers.IntegerField(help_text="Bids."), serializers.IntegerField(help_text="Jobs.")
+    quarantined = serializers.IntegerField(help_text="Bids that could not be decided; operators have been informed.")
     running, completed = serializers.IntegerField(help_text="Jobs."), serializers.IntegerField(help_text="Jobs.")
     cancelled, failed = serializers.IntegerField(help_text="Jobs."), serializers.IntegerField(help_text="Jobs.")
     in_line = serializers.IntegerField(help_text="Planned jobs without a start yet.")

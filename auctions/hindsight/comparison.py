@@ -26,6 +26,7 @@ GROUPS: Final = {
     BidState.CANCELLED: "ended",
     BidState.FAILED: "ended",
     BidState.WITHDRAWN: "withdrawn",
+    BidState.QUARANTINED: "quarantined",
     BidState.SUBMITTED: "undecided",
 }
 
@@ -112,7 +113,9 @@ SIDES: Final = ("recorded", "other")
 
 @dataclass(frozen=True)
 class Totals:
-    """All bids of one telling. submitted = done + rejected + running + waiting + ended + withdrawn + undecided."""
+    """All bids of one telling. submitted = done + rejected + running + waiting + ended + withdrawn + quarantined
+    + undecided.
+    """
 
     submitted: int
     done: int
@@ -124,6 +127,8 @@ class Totals:
     ended: int
     """Cancelled, or failed."""
     withdrawn: int
+    quarantined: int
+    """The policy failed on them."""
     undecided: int
     welfare: float
     """Worth of what is complete or still to be, money."""

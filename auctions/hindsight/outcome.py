@@ -24,7 +24,7 @@ class Outcome:
     completion: int | None = None
     """As planned when the telling ends, or as it was."""
     ended: BidState | None = None
-    """Withdrawn, cancelled or failed."""
+    """Withdrawn, quarantined, cancelled or failed."""
     ended_slot: int | None = None
     reason: str = ""
     """Of a rejection: one word as in receipts, or `refused` where it could not have been submitted."""
@@ -58,7 +58,7 @@ class Outcome:
         self.start, self.completion = job.start, job.completion
 
     def end(self, state: BidState, slot: int) -> None:
-        """Withdrawn, cancelled or failed in this slot."""
+        """Withdrawn, quarantined, cancelled or failed in this slot."""
         self.ended, self.ended_slot = state, slot
 
     def pay_back(self, how: Refund, slot: int) -> None:
@@ -71,6 +71,10 @@ class Outcome:
             self.refund = undelivered(costs, paid=self.payment, start=start, cut=cut)
         else:
             self.refund = self.payment if how is Refund.FULL else 0.0
+
+    def resubmit(self) -> None:
+        """A quarantined bid is back in the queue."""
+        self.ended, self.ended_slot = None, None
 
     def state(self, slot: int) -> BidState:
         """Once slot `slot` has begun, by the rules of `auctions.transitions`."""

@@ -9,6 +9,7 @@ from django.db.models import Max, Q, QuerySet
 from auctions.book import LiveBook, realigned
 from auctions.hindsight.retelling import Retelling
 from auctions.layout import Layout
+from auctions.lock import QUEUE_EVENTS
 from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, Market
 from auctions.offers import core_bid
 from cluster.database.paging import in_pages
@@ -20,7 +21,6 @@ from scheduling.running_book import RunningBook
 from scheduling.schedule import Schedule
 
 ENDS: Final = (EventKind.CANCELLED, EventKind.FAILED)
-SILENT: Final = (EventKind.SUBMITTED, EventKind.WITHDRAWN)
 COLUMNS: Final = (
     "pk",
     "market_id",
@@ -75,8 +75,12 @@ class Record:
     def first_of_last(self, decisions: int) -> int | None:
         """Sequence number of the first of the last so many decisions; None if nothing was decided."""
         found = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lte=self.version)
-        last = list(found.order_by("-version").values_list("bid__sequence", flat=True)[:decisions])
-        return last[-1] if last else None
+        last = list(found.order_by("-version").values_list("bid__sequence", "version")[:decisions])
+        if not last:
+            return None
+        sequence, version = last[-1]
+        # A bid that was quarantined and put back in the queue was decided after later ones.
+        return max(sequence, self._sequence_at(version))
 
     def decisions_from(self, sequence: int) -> int:
         """How many bids of that number or later were decided."""
@@ -96,7 +100,8 @@ class Record:
         going = self._going(version) if binding else {}
         bids = Bid.objects.filter(market_id=self.market_id, sequence__lte=self.submitted).only(*COLUMNS)
         if binding:
-            bids = bids.filter(Q(sequence__gte=self._sequence_at(version)) | Q(pk__in=going))
+            decided = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
+            bids = bids.filter(~Q(pk__in=decided.values("bid_id")) | Q(pk__in=going))
         known = {bid.pk: bid for bid in bids}
         receipts = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lte=self.version)
         if binding:
@@ -122,7 +127,7 @@ class Record:
         return bool(names) and all(POLICIES[name].binding for name in names) and not laid.exists()
 
     def _sequence_at(self, version: int) -> int:
-        """The first bid that was not decided before this version."""
+        """The first number after those of all bids that were decided before this version."""
         found = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
         last: int | None = found.aggregate(last=Max("bid__sequence"))["last"]
         return (last or 0) + 1
@@ -139,7 +144,7 @@ class Record:
 
     def _now(self, version: int) -> int:
         """The first slot that could be traded after the events before this one."""
-        earlier = self.rows().filter(version__lt=version).exclude(kind__in=SILENT)
+        earlier = self.rows().filter(version__lt=version).exclude(kind__in=sorted(QUEUE_EVENTS))
         last, slots = earlier.last(), earlier.filter(kind=EventKind.SLOT).last()
         moved = 0 if last is None or last.kind == EventKind.SLOT else last.slot
         return moved if slots is None else max(moved, _traded(slots))
@@ -181,7 +186,7 @@ class Record:
         start = laid.get(version=opened).slot - 1
         slot, since = (None, start) if slots is None else (slots.slot, _traded(slots))
         telling.resume(book, slot=slot, since=since)
-        for event in earlier.filter(kind=EventKind.WITHDRAWN, bid__in=telling.bids):
+        for event in earlier.filter(kind__in=sorted(QUEUE_EVENTS), bid__in=telling.bids).order_by("version"):
             telling.apply(event)
 
 

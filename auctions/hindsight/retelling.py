@@ -5,6 +5,7 @@ bids are decided in the same slots, the same servers come and go, and the same s
 that is said in docs/hindsight.md.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final, cast
@@ -16,6 +17,7 @@ from auctions.layout import Layout
 from auctions.models import Bid, BidState, Event, EventKind
 from auctions.offers import LEAST_WEIGHT
 from auctions.policies import check_line
+from auctions.policy_errors import PolicyFailed, policy_errors
 from auctions.refunds import Refund
 from auctions.replay import Replaying, Step
 from scheduling.bid import Bid as CoreBid
@@ -25,6 +27,8 @@ from scheduling.policy import Cause, Job, Objective, Policy
 from scheduling.schedule import Schedule
 
 GOING: Final = (BidState.PLANNED, BidState.RUNNING)
+log = logging.getLogger(__name__)
+
 REFUSED: Final = "refused"
 """Reason of a bid that the other policy's market would not have taken."""
 
@@ -107,8 +111,10 @@ class Retelling(Replaying):
         match event.kind:
             case EventKind.POLICY if self.other is not None:
                 return None
-            case EventKind.WITHDRAWN if event.bid_id is not None:
-                self._outcome(event.bid_id).end(BidState.WITHDRAWN, event.slot)
+            case EventKind.WITHDRAWN | EventKind.QUARANTINED if event.bid_id is not None:
+                self._outcome(event.bid_id).end(BidState(event.kind), event.slot)
+            case EventKind.RETRIED if event.bid_id is not None:
+                self._outcome(event.bid_id).resubmit()
             case EventKind.OPENED:
                 self._since = event.slot - 1
         return super().apply(event)
@@ -135,14 +141,27 @@ class Retelling(Replaying):
         return replace(decision, moves=moves, costs=self._costs.get(cast(int, event.bid_id), ()))
 
     def settled(self, event: Event, bid: Bid) -> Step:
-        """A bid is decided; one that the other policy's market would not have taken teaches nothing."""
+        """A bid is decided.
+
+        One that the other policy's market would not have taken teaches nothing, nor does one on which that policy
+        fails, which is quarantined.
+        """
         book, core, name = self.at(event.slot), CoreBid.from_json(bid.core), str(bid.sequence)
         problem = "" if self.other is None else refusal(core, self.other)
         if problem:
             self.outcomes[name] = Outcome(admitted=False, reason=REFUSED, explanation=problem)
             return self._step(event, ())
-        decision = self.decided(book, core, event)
-        book.take_in(core, decision)
+        try:
+            with policy_errors():
+                decision = self.decided(book, core, event)
+                book.take_in(core, decision)
+        except PolicyFailed as failed:
+            if self.other is None:
+                raise failed.error from None
+            log.warning("%s fails on bid %s of market %s: %s", self.other.name, name, event.market_id, failed)
+            self.outcomes[name] = Outcome(explanation="The policy fails on this bid.")
+            self.outcomes[name].end(BidState.QUARANTINED, event.slot)
+            return self._step(event, ())
         self.outcomes[name] = Outcome.of(decision)
         if decision.admitted:
             self.outcomes[name].plan(book.running.jobs[core.id])

@@ -18,6 +18,7 @@ from auctions.models.machines import (
 from auctions.models.market import (
     ADMITTED,
     TERMINAL,
+    UNDECIDED,
     Bid,
     BidState,
     DecisionRecord,
@@ -25,12 +26,14 @@ from auctions.models.market import (
     EventKind,
     Market,
     Payment,
+    PolicyError,
     PolicyVersion,
 )
 
 __all__ = [
     "ADMITTED",
     "TERMINAL",
+    "UNDECIDED",
     "Bid",
     "BidState",
     "BoundKind",
@@ -44,6 +47,7 @@ __all__ = [
     "OutageKind",
     "Payment",
     "PlanChange",
+    "PolicyError",
     "PolicyVersion",
     "Preemption",
     "PsHost",

@@ -56,7 +56,7 @@ class Quotients(models.Model):
 class Certificate(models.Model):
     """A proved upper bound on the welfare any scheduler could have had from the bids decided so far.
 
-    Both bounds are kept; `kind` and `value` are the smaller one. Bids that wait or were withdrawn are in neither
+    Both bounds are kept; `kind` and `value` are the smaller one. Bids that are not decided are in neither
     the bound nor the welfare. What can no longer change is kept as sums: the terms of bids whose whole window has
     passed, and price x capacity of the slots before those windows of the others.
     """

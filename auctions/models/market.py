@@ -62,6 +62,7 @@ class BidState(models.TextChoices):
     COMPLETED = "completed", "Completed"
     REJECTED = "rejected", "Rejected"
     WITHDRAWN = "withdrawn", "Withdrawn"
+    QUARANTINED = "quarantined", "Quarantined"
     CANCELLED = "cancelled", "Cancelled"
     FAILED = "failed", "Failed"
 
@@ -69,6 +70,8 @@ class BidState(models.TextChoices):
 ADMITTED: Final = frozenset(
     {BidState.PLANNED, BidState.RUNNING, BidState.COMPLETED, BidState.CANCELLED, BidState.FAILED}
 )
+UNDECIDED: Final = frozenset({BidState.SUBMITTED, BidState.QUARANTINED})
+"""States of a bid that no policy has decided, and that its owner may withdraw."""
 TERMINAL: Final = frozenset(
     {BidState.COMPLETED, BidState.REJECTED, BidState.WITHDRAWN, BidState.CANCELLED, BidState.FAILED}
 )
@@ -92,7 +95,7 @@ class Bid(models.Model):
     )
     core = models.JSONField(help_text="As decided, in slots and exact rationals; positions are those of the inventory.")
     inventory_version = models.PositiveBigIntegerField(help_text="Version of the inventory that `core` speaks of.")
-    state = models.CharField(max_length=10, choices=BidState, default=BidState.SUBMITTED)
+    state = models.CharField(max_length=12, choices=BidState, default=BidState.SUBMITTED)
     value = models.FloatField(null=True, help_text="Worth at the completion granted.")
     payment = models.FloatField(null=True)
     start_slot = models.BigIntegerField(null=True, help_text="None while the job waits in line without a start.")
@@ -207,6 +210,8 @@ class EventKind(models.TextChoices):
     POLICY = "policy", "Policy changed"
     SUBMITTED = "submitted", "Bid submitted"
     WITHDRAWN = "withdrawn", "Bid withdrawn"
+    QUARANTINED = "quarantined", "Bid quarantined"
+    RETRIED = "retried", "Bid back in the queue"
     ADMITTED = "admitted", "Bid admitted"
     REJECTED = "rejected", "Bid rejected"
     SLOT = "slot", "Slots passed"
@@ -228,7 +233,7 @@ class Event(models.Model):
 
     market = models.ForeignKey(Market, models.PROTECT, related_name="events")
     version = models.PositiveBigIntegerField()
-    kind = models.CharField(max_length=10, choices=EventKind)
+    kind = models.CharField(max_length=12, choices=EventKind)
     at = models.DateTimeField()
     slot = models.BigIntegerField()
     bid = models.ForeignKey(Bid, models.PROTECT, null=True, related_name="events")
@@ -243,3 +248,23 @@ class Event(models.Model):
 
     def __str__(self) -> str:
         return f"version {self.version}: {self.get_kind_display()}"
+
+
+class PolicyError(models.Model):
+    """An error that a policy raised instead of a decision: its bid is quarantined. For operators only."""
+
+    market = models.ForeignKey(Market, models.PROTECT, related_name="policy_errors")
+    version = models.PositiveBigIntegerField(help_text="Version of the event that recorded it.")
+    policy = models.ForeignKey(PolicyVersion, models.PROTECT, related_name="errors")
+    bid = models.ForeignKey(Bid, models.PROTECT, null=True, related_name="policy_errors")
+    at = models.DateTimeField()
+    slot = models.BigIntegerField(help_text="First slot that could still be traded.")
+    error = models.TextField(help_text="Class and message of the exception.")
+    traceback = models.TextField()
+
+    class Meta:
+        ordering = ["-version"]
+        constraints = [UniqueConstraint(fields=["market", "version"], name="policy_error_once")]
+
+    def __str__(self) -> str:
+        return f"error of {self.policy} at version {self.version}"

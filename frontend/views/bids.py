@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 from auctions import queue_readings, readings
 from auctions.errors import WrongState
 from auctions.jobs import cancel_job, withdraw_bid
-from auctions.models import Bid, BidState, Commitment, DecisionRecord, Market
+from auctions.models import UNDECIDED, Bid, BidState, Commitment, DecisionRecord, Market
 from auctions.offers import policy_in_force
 from auctions.snapshot import one_version, snapshot
 from cluster.operators import is_operator
@@ -172,7 +172,7 @@ def preemptions_csv(request: HttpRequest, name: str, number: int) -> HttpRespons
 @login_required
 @require_POST
 def withdraw(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """Take back a bid that waits."""
+    """Take back a bid that is not decided."""
     return _do(request, name, number, deed=withdraw_bid, done="The bid was withdrawn.")
 
 
@@ -235,7 +235,7 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "queues": queues.places(bid),
         "losses": queues.losses(bid, viewer_of(request)),
         "late": queues.lateness(bid, steps),
-        "can_withdraw": bid.state == BidState.SUBMITTED,
+        "can_withdraw": bid.state in UNDECIDED,
         "can_fail": is_operator(viewer_of(request)) and bid.state in (BidState.PLANNED, BidState.RUNNING),
         "refunds": [("undelivered", "what was not delivered"), ("full", "all"), ("none", "nothing")],
         "can_cancel": bid.state in (BidState.PLANNED, BidState.RUNNING),

@@ -40,6 +40,7 @@ TOTALS: Final = (
     ("rejected", "Rejected", "count"),
     ("ended", "Cancelled or failed", "count"),
     ("withdrawn", "Withdrawn", "count"),
+    ("quarantined", "Quarantined: the policy failed on them", "count"),
     ("undecided", "Not decided", "count"),
     ("acceptance", "Admitted, of decided", "share"),
     ("welfare", "Welfare", "money"),

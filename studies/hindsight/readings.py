@@ -72,4 +72,5 @@ def table(rows: list[Row]) -> Iterator[list[object]]:
 
 def totals_of(hindsight: Hindsight) -> Json | None:
     """Both tellings in total; None before it is done."""
-    return None if hindsight.result is None else {side: hindsight.result[side] for side in SIDES}
+    # Results from before bids could be quarantined do not count them.
+    return None if hindsight.result is None else {side: {"quarantined": 0} | hindsight.result[side] for side in SIDES}

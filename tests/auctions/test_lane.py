@@ -1,7 +1,5 @@
 """The lane."""
 
-from typing import Any
-
 import pytest
 from django.contrib.auth.models import User
 
@@ -11,7 +9,6 @@ from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, Ev
 from auctions.replay import replay_market
 from auctions.submission import quote
 from scheduling.decision import parse
-from scheduling.dps import Dps
 from tests.auctions.worlds import body, set_time, submit
 
 
@@ -77,22 +74,4 @@ def test_memory_makes_no_difference(market: Market, alice: User, forgetful: bool
             book.forget()
         lane.drain(market.pk)
     assert replay_market(market).mismatches == ()
-    assert findings(market) == {}
-
-
-def test_a_policy_that_raises_stops_the_lane_at_that_bid_and_changes_nothing(
-    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    bid = submit(market, alice)
-
-    def broken(*args: Any) -> None:
-        raise RuntimeError("broken")
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Dps, "decide", broken)
-        with pytest.raises(RuntimeError, match="broken"):
-            lane.drain(market.pk)
-    bid.refresh_from_db()
-    assert bid.state == BidState.SUBMITTED
-    assert lane.drain(market.pk) == 1
     assert findings(market) == {}

@@ -17,8 +17,8 @@ from hypothesis.stateful import (
 
 from auctions import book, certificates, lane
 from auctions.audit import audit_market
-from auctions.errors import WrongState
-from auctions.jobs import cancel_job, fail_job, withdraw_bid
+from auctions.errors import CannotDecide, WrongState
+from auctions.jobs import cancel_job, fail_job, retry_bid, withdraw_bid
 from auctions.lock import moment_of
 from auctions.models import Bid, DecisionRecord, Market
 from auctions.offers import policy_in_force
@@ -33,6 +33,7 @@ from scheduling.arrays import Json
 from scheduling.decision import parse
 from scheduling.errors import InvalidField
 from scheduling.policy import Objective
+from tests.auctions.faulty import UNLUCKY, register
 from tests.auctions.tellings import (
     assert_every_bid_is_accounted_for,
     assert_stands_on_rows_as_on_events,
@@ -41,9 +42,9 @@ from tests.auctions.tellings import (
 )
 from tests.auctions.worlds import SLOT_S, add_server, body, make_cluster, make_market, make_user, set_time
 
-OTHERS = ("dps", "fifo", "drf", "weighted_completion", "preemptive", "srtf")
+OTHERS = ("dps", "fifo", "drf", "weighted_completion", "preemptive", "srtf", "faulty_fifo")
 """Policies that a market is told again under, two of them each."""
-VALUES = st.sampled_from([0.5, 3.0, 20.0, 80.0, 300.0])
+VALUES = st.sampled_from([0.5, 3.0, UNLUCKY, 20.0, 80.0, 300.0])
 EPOCHS = st.integers(1, 8)
 UTILITIES = st.sampled_from(
     [
@@ -64,6 +65,8 @@ POLICIES: st.SearchStrategy[tuple[str, Json]] = st.sampled_from(
         ("weighted_completion", {"lambda_": 8.0}),
         ("weighted_completion", {"mode": "interval", "batches": "chained"}),
         ("fifo", {}),
+        ("faulty_dps", {}),
+        ("faulty_fifo", {}),
         ("preemptive", {}),
         ("preemptive", {"cloud": "edge"}),
     ]
@@ -109,15 +112,20 @@ class MarketMachine(RuleBasedStateMachine):
         """A quote on an empty queue is what is then decided."""
         lane.drain(self.market.pk)
         sent = self.offer(value, epochs, {"form": "constant"})
-        offered = quote(cluster=self.market.cluster, body=sent)
+        with suppress(CannotDecide):
+            offered = quote(cluster=self.market.cluster, body=sent)
         bid = submit_bid(cluster=self.market.cluster, owner=self.alice, body=sent).bid
         lane.drain(self.market.pk)
-        receipt = parse(DecisionRecord.objects.get(bid=bid).receipt)
+        record = DecisionRecord.objects.filter(bid=bid).first()
+        if record is None:
+            assert value == UNLUCKY
+            return
+        receipt = parse(record.receipt)
         assert receipt == offered.decision.to_json() | {"bid_id": str(bid.sequence)}
 
-    @rule(data=st.data(), deed=st.sampled_from(["withdraw", "cancel", "fail"]))
+    @rule(data=st.data(), deed=st.sampled_from(["withdraw", "cancel", "fail", "retry"]))
     def end(self, data: st.DataObject, deed: str) -> None:
-        """Someone wants a bid gone; in a state where that is not possible, it is refused."""
+        """Someone wants a bid gone, or decided again; in a state where that is not possible, it is refused."""
         bids = list(Bid.objects.filter(market=self.market).order_by("sequence"))
         if not bids:
             return
@@ -127,6 +135,8 @@ class MarketMachine(RuleBasedStateMachine):
                 withdraw_bid(bid)
             elif deed == "cancel":
                 cancel_job(bid)
+            elif deed == "retry":
+                retry_bid(bid)
             else:
                 fail_job(bid, "a disk broke", refund=data.draw(st.sampled_from(Refund)))
         except WrongState:
@@ -217,7 +227,8 @@ class MarketMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.django_db
-def test_nothing_that_people_do_breaks_what_must_always_be_true() -> None:
+def test_nothing_that_people_do_breaks_what_must_always_be_true(monkeypatch: pytest.MonkeyPatch) -> None:
+    register(monkeypatch)
     run_state_machine_as_test(
         MarketMachine,
         settings=settings(

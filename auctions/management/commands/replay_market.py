@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from auctions.models import Market
+from auctions.policy_errors import PolicyFailed
 from auctions.replay import replay_market
 
 
@@ -22,7 +23,10 @@ class Command(BaseCommand):
         market = Market.objects.filter(cluster__name=options["cluster"]).first()
         if market is None:
             raise CommandError(f"no market of a cluster named {options['cluster']!r}", returncode=2)
-        replay = replay_market(market)
+        try:
+            replay = replay_market(market)
+        except PolicyFailed as failed:
+            raise CommandError(f"the policy fails on what it decided: {failed}", returncode=1) from failed
         for mismatch in replay.mismatches:
             self.stdout.write(
                 f"bid {mismatch.sequence}\n  recorded {mismatch.recorded}\n  replayed {mismatch.replayed}"

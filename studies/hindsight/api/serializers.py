@@ -37,10 +37,11 @@ class HindsightIn(Document):
 
 
 class HindsightTotalsOut(Document):
-    submitted = _count("Bids, the sum of the next seven.")
+    submitted = _count("Bids, the sum of the next eight.")
     done, rejected = _count("Complete."), _count("Turned away.")
     running, waiting = _count("Began, and not complete."), _count("Admitted, and did not begin.")
     ended, withdrawn = _count("Cancelled, or failed."), _count("Taken back before they were decided.")
+    quarantined = _count("The policy failed on them.")
     undecided = _count("Still in the queue.")
     welfare = _number("Worth of what is complete or still to be, money.")
     revenue = _number("Payments, also of jobs that ended early.")
