@@ -243,9 +243,17 @@ class DecisionRecordAdmin(ReadOnlyAdmin):
 class EventAdmin(ReadOnlyAdmin):
     """The steps of each market."""
 
-    list_display = ["version", "market", "kind", "slot", "at", "bid"]
+    list_display = ["version", "market", "kind", "said", "slot", "at", "bid"]
     list_filter = ["kind", "market"]
     list_select_related = ["market__cluster", "bid"]
+
+    @admin.display(description="what")
+    def said(self, event: Event) -> str:
+        """What an operator said of a server, or why a job failed."""
+        service = event.payload.get("service")
+        if service is not None:
+            return f"Server {service['server']}: {service['state'].replace('_', ' ')}"
+        return str(event.payload.get("why", ""))
 
 
 class OutageForm(forms.Form):

@@ -167,8 +167,8 @@ def _unknown(market: Market, server: str) -> Http404:
 
 def _why(body: Json) -> str:
     why = body.get("why", "")
-    if not isinstance(why, str) or len(why) > LONGEST_WHY:
-        raise refuse("why", f"expected a text of at most {LONGEST_WHY} characters")
+    if not isinstance(why, str) or len(why) > LONGEST_WHY or not why.isprintable():
+        raise refuse("why", f"expected a line of at most {LONGEST_WHY} characters")
     return why.strip()
 
 

@@ -345,6 +345,9 @@ def test_operators_do_it_in_the_admin(paid: Paid, client: Client) -> None:
     refused = client.post(say, {"server": edge.pk, "kind": "drain", "from_slot": "-4", "why": ""}).content.decode()
     assert "expected a slot from" in refused
     client.post(say, {"server": edge.pk, "kind": "lost", "why": "it burns"})
+    events = client.get(reverse("admin:auctions_event_changelist")).content.decode()
+    assert "Server edge-0: lost" in events
+    assert "Server edge-0 was lost from slot" in events, "why the job failed"
     row = Outage.objects.get(ended_version=None)
     assert (row.kind, row.why, row.said_by) == ("lost", "it burns", User.objects.get(username="root"))
     action = {"action": "return_to_service", "_selected_action": [row.pk]}

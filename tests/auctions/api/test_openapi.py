@@ -56,7 +56,7 @@ AT_LEAST = 3
 """Answers of 200 to 202 that an operation must have given before its test counts as one."""
 
 ONCE = {f"plans_{deed}" for deed in ("cancel", "delete")} | {f"hindsights_{deed}" for deed in ("cancel", "delete")}
-ONCE |= {"bids_cancel", "bids_withdraw", "experiments_cancel", "experiments_delete", "traces_delete"}
+ONCE |= {"bids_cancel", "bids_fail", "bids_withdraw", "experiments_cancel", "experiments_delete", "traces_delete"}
 """Operations that are possible once for each thing there is."""
 
 
@@ -110,6 +110,9 @@ def knowing(document: Any) -> Any:
             form["properties"]["points"] = {"enum": [[[0, 1]], [[0, 1], [300, 0.5]], [[0, 0.9], [1e5, 0]]]}
     bodies["BulkIn"]["properties"]["bids"]["maxItems"] = 3
     bodies["TokenIn"]["properties"] = {"username": {"enum": ["bob"]}, "password": {"enum": ["correct horse", "guess"]}}
+    for name in ("WhyIn", "DrainIn", "FailIn"):
+        bodies[name]["properties"]["why"] = {"type": "string", "pattern": "^[!-~]{1,40}$"}
+    bodies["DrainIn"]["properties"] |= {"from_slot": {"enum": [0, 1, None]}, "deadline_slot": {"enum": [4, 9, None]}}
     plan = bodies["PlanIn"]
     plan["properties"]["instance"] = {"enum": [TINY]}
     plan["properties"]["label"] = bid["label"]
@@ -231,7 +234,8 @@ def test_what_is_often_right_is_answered_as_documented(document: Any, alice: Use
     headers = headers_of(alice if who == "bidder" else make_operator())
     seen = asked(knowing(document), headers, examples=60, mode=GenerationMode.POSITIVE, checks=ALWAYS)
     few = {name: counts for name, counts in seen.items() if sum(counts[code] for code in (200, 201, 202)) < AT_LEAST}
-    closed = {name for name in seen if name.startswith("hindsights")} if who == "bidder" else set()
+    theirs = ("hindsights", "servers", "bids_fail")
+    closed = {name for name in seen if name.startswith(theirs)} if who == "bidder" else set()
     assert set(few) <= ONCE | closed, few
     assert {202, 409} <= set(seen["bids_submit"])  # 201 and 200 are asked for below, whatever is drawn
 

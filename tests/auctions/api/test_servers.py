@@ -61,6 +61,7 @@ def test_a_server_is_drained_lost_and_returned(market: Market, operator: APIClie
         ({"from_slot": 3, "deadline_slot": 2}, "deadline_slot"),
         ({"from_slot": "3"}, "from_slot"),
         ({"why": "x" * 201}, "why"),
+        ({"why": "two\u202elines"}, "why"),
         ({"until": 3}, "until"),
     ],
 )
