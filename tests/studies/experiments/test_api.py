@@ -15,7 +15,7 @@ from studies.experiments.asking import ask_again
 from studies.experiments.metrics import METRICS
 from studies.models import Run
 from studies.work.rows import WorkState
-from tests.auctions.worlds import make_user
+from tests.auctions.worlds import make_operator
 from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
 from tests.studies.experiments.here import compute_here
 from tests.traces import Traces
@@ -185,7 +185,7 @@ def test_an_operator_sees_all_and_a_stranger_nothing(
     api: APIClient, charlie: APIClient, client_of: Callable[[User], APIClient], alice: User
 ) -> None:
     experiment = asked(alice)
-    olga = client_of(make_user("olga", is_staff=True))
+    olga = client_of(make_operator())
     assert [len(who.get(EXPERIMENTS).json()["results"]) for who in (api, olga, charlie)] == [1, 1, 0]
     where = f"{EXPERIMENTS}/{experiment.pk}"
     assert [who.post(f"{where}/cancel").status_code for who in (charlie, olga)] == [404, 200]
