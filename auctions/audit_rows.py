@@ -25,6 +25,12 @@ from scheduling.decision import Decision, parse
 TOLERANCE = 1e-6
 """Relative error allowed between sums of money that were added in different orders."""
 
+FAILURES = ("plan_failed", "unkept", "unpriced")
+"""What events say of plans, promises and prices on which the policy failed."""
+
+PLANNING = (EventKind.SLOT, EventKind.CANCELLED, EventKind.FAILED, EventKind.INVENTORY, EventKind.POLICY)
+"""Events at which the policy looks at the plan; not where a job failed by an inventory (`by`)."""
+
 DECIDED = ADMITTED | {BidState.REJECTED}
 
 
@@ -121,23 +127,31 @@ def _quarantined(market: Market) -> int:
 
 
 def policy_errors_kept(market: Market) -> list[str]:
-    """Every quarantined bid has its error, of the policy then in force, and there are no other errors."""
-    events = Event.objects.filter(market=market, kind=EventKind.QUARANTINED)
+    """Every quarantined bid and every plan, price or promise that failed has its error, and there are no others.
+
+    Each error names the policy in force, and the market says whether the last plan failed.
+    """
+    events = Event.objects.filter(market=market).order_by("version")
+    failures = events.filter(Q(kind=EventKind.QUARANTINED) | Q(payload__has_any_keys=FAILURES))
     expected = {
-        version: (bid, at, slot) for version, bid, at, slot in events.values_list("version", "bid", "at", "slot")
+        version: (bid if kind == EventKind.QUARANTINED else None, at)
+        for version, kind, bid, at in failures.values_list("version", "kind", "bid", "at")
     }
     rows = PolicyError.objects.filter(market=market).select_related("policy")
-    found = {row.version: (row.bid_id, row.at, row.slot) for row in rows}
+    found = {row.version: (row.bid_id, row.at) for row in rows}
     problems = [
         f"the error of event version {version} is missing, differs, or belongs to no event"
         for version in sorted(expected.keys() | found.keys())
         if expected.get(version) != found.get(version)
     ]
+    last = events.filter(kind__in=PLANNING).exclude(payload__has_key="by").last()
+    if market.planning_failed != (last is not None and last.payload.get("plan_failed", False)):
+        problems.append(f"market.planning_failed is {market.planning_failed}; the last plan says otherwise")
     chosen = _chosen(market)
     return problems + [
         f"the error of version {row.version} names policy version {row.policy.number}"
         for row in rows
-        if row.policy.number != _in_force(chosen, row.version)
+        if row.policy.number != _in_force(chosen, row.version + 1)
     ]
 
 

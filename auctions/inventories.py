@@ -1,6 +1,5 @@
 """A market gets another inventory: servers come, go, are lost or return, and jobs move or fail by it."""
 
-from collections.abc import Sequence
 from typing import Final
 
 from auctions import plans, queue_rows, transitions
@@ -10,7 +9,6 @@ from auctions.lock import Happening, Moment, record
 from auctions.models import Bid, Certificate, Event, EventKind, Market, SlotPrice
 from auctions.refunds import Refund, refund_of
 from scheduling.arrays import Json
-from scheduling.decision import Move
 
 NO_SERVER: Final = "Its machines are out of service"
 
@@ -32,8 +30,11 @@ def lay(
         queue_rows.lose(new.running.queues, layout, market.pk, now=moment.now)
     said: Json = {} if service is None else {"service": service}
     failed: Json = {"failed": [int(name) for name in relaid.failed]} if relaid.failed else {}
-    event = record_layout(market, moment, layout, kind=EventKind.INVENTORY, moves=relaid.moves, more={**said, **failed})
+    unkept: Json = {"unkept": [int(name) for name in relaid.unkept]} if relaid.unkept else {}
+    more = {**said, **failed, **unkept}
+    event = record_layout(market, moment, layout, kind=EventKind.INVENTORY, planned=relaid.planned, more=more)
     plans.write(new, relaid.moves, moment, version=event.version)
+    plans.note_failure(market, new, relaid.planned, event, moment, others=relaid.unkept.values())
     bids = {bid.sequence: bid for bid in Bid.objects.filter(market=market, sequence__in=failed.get("failed", []))}
     for sequence in failed.get("failed", []):
         _fail(market, bids[sequence], moment, why=why or f"{NO_SERVER}.", by=event.version)
@@ -47,11 +48,11 @@ def record_layout(
     layout: Layout,
     *,
     kind: EventKind,
-    moves: Sequence[Move] = (),
+    planned: plans.Planned = plans.NOTHING,
     more: Json | None = None,
 ) -> Event:
     """Write the event of an inventory, which is then in force."""
-    payload = layout.to_json() | plans.to_payload(moves) | (more or {})
+    payload = layout.to_json() | planned.payload() | (more or {})
     event = record(market, Happening(kind, at=moment.wall, slot=moment.now, payload=payload))
     market.inventory_version = event.version
     return event

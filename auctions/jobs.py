@@ -65,9 +65,10 @@ def _end(
 ) -> None:
     plans.cut(bid, now=moment.now)
     book.end(str(bid.sequence))
-    moves = plans.plan(book, Cause.ENDED)
-    payload = (said or {}) | plans.to_payload(moves)
+    planned = plans.plan(book, Cause.ENDED)
+    payload = (said or {}) | planned.payload()
     event = record(market, Happening(kind, at=moment.wall, slot=moment.now, bid=bid, payload=payload))
-    plans.write(book, moves, moment, version=event.version)
+    plans.write(book, planned.moves, moment, version=event.version)
+    plans.note_failure(market, book, planned, event, moment)
     book.version = market.ledger_version
     save_counters(market)

@@ -83,4 +83,15 @@ def record(market: Market, happening: Happening) -> Event:
 
 def save_counters(market: Market) -> None:
     """Write what the lock protects on the market's row."""
-    market.save(update_fields=["version", "ledger_version", "inventory_version", "submitted", "is_open", "slot", "now"])
+    market.save(
+        update_fields=[
+            "version",
+            "ledger_version",
+            "inventory_version",
+            "submitted",
+            "is_open",
+            "slot",
+            "now",
+            "planning_failed",
+        ]
+    )

@@ -1,7 +1,9 @@
 """What a policy's plan changes for admitted jobs, written to rows under the market's lock."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from django.db.models import F
 
@@ -9,18 +11,56 @@ from auctions import queue_rows, transitions
 from auctions.book import LiveBook
 from auctions.layout import Holding, Layout
 from auctions.lock import Moment
-from auctions.models import Bid, Commitment, PlanChange
+from auctions.models import Bid, Commitment, Event, Market, PlanChange
+from auctions.policy_errors import PolicyFailed, keep_error, policy_errors
 from scheduling.arrays import Json
-from scheduling.decision import Move
+from scheduling.decision import Move, canonical
+from scheduling.errors import OutsideHorizon, OverCapacity
 from scheduling.policy import Cause, Job
+from scheduling.preemptive.policy import reforecast
 from scheduling.schedule import Schedule
 
 
-def plan(book: LiveBook, cause: Cause) -> tuple[Move, ...]:
-    """Let the policy look at its plan again; the book then holds what it answered, the rows do not yet."""
-    moves = book.policy.plan(book.view(), cause)
+@dataclass(frozen=True)
+class Planned:
+    """What came of a look at the plan; the book holds it, the rows do not yet."""
+
+    moves: tuple[Move, ...]
+    """What jobs hold from now on instead of what they held."""
+    failed: PolicyFailed | None = None
+    """Why the policy planned nothing: then all jobs keep what they held."""
+
+    def payload(self) -> Json:
+        """What an event says of it."""
+        return to_payload(self.moves) | ({"plan_failed": True} if self.failed else {})
+
+
+NOTHING: Final = Planned(())
+"""No plan was looked at."""
+
+
+def plan(book: LiveBook, cause: Cause) -> Planned:
+    """Let the policy look at its plan again. If it fails, all jobs keep what they hold."""
+    before = book.running
+    try:
+        with policy_errors():
+            moves = tuple(book.policy.plan(book.view(), cause))
+            canonical(to_payload(moves))
+            if moves:
+                before = book.running.copy()
+                book.running.apply(moves)
+    except PolicyFailed as failed:
+        # A copy: nothing of what the policy may have left beside the ledger, or of moves made in part.
+        book.running = before.copy()
+        return unplanned(book, failed)
+    return Planned(moves)
+
+
+def unplanned(book: LiveBook, failed: PolicyFailed) -> Planned:
+    """What comes of a plan that failed: only forecasts of queued jobs move, as those before them have ended."""
+    moves = reforecast(book.view())
     book.running.apply(moves)
-    return moves
+    return Planned(moves, failed)
 
 
 @dataclass(frozen=True)
@@ -28,10 +68,17 @@ class Relaid:
     """A book under another inventory, and what came of the jobs in it."""
 
     book: LiveBook
-    moves: tuple[Move, ...]
-    """What jobs hold from now on instead of what they held."""
+    planned: Planned
+    """What jobs hold from now on instead of what they held, and whether planning failed."""
     failed: tuple[str, ...] = ()
     """Jobs (by the bid's id, in order of admission) whose promise cannot be kept; they are no longer in the book."""
+    unkept: Mapping[str, PolicyFailed] = field(default_factory=dict)
+    """Those of them on which the policy failed, and how."""
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """What jobs hold from now on instead of what they held."""
+        return self.planned.moves
 
 
 def keep_promise(book: LiveBook, job: Job) -> Schedule | None:
@@ -45,14 +92,15 @@ def laid_anew(
     book: LiveBook,
     layout: Layout,
     offers: Mapping[str, Json],
-    ask: Callable[[LiveBook, Cause], tuple[Move, ...]] = plan,
+    ask: Callable[[LiveBook, Cause], Planned] = plan,
     keep: Callable[[LiveBook, Job], Schedule | None] = keep_promise,
 ) -> Relaid:
     """The book under another inventory, and what moves.
 
     Jobs that hold a server that is out of service from now on lose all their machines. A promise is kept with others
     if it can be, so that the job is complete by the slot promised, else it fails. A job that was promised nothing goes
-    back in line with what it has done, and so do jobs that have not started: the policy plans them again.
+    back in line with what it has done, and so do jobs that have not started: the policy plans them again. If planning
+    fails, jobs that have not started keep their plans where these still do.
 
     `offers` are those of the book's jobs, by the bid's id; `ask` lets the policy look at its plan again, and `keep` at
     one promise.
@@ -73,11 +121,30 @@ def laid_anew(
     back = tuple(Move(job.bid.id, None) for job in loose if job.completion is not None)
     running.apply(back)
     new = book.relaid(layout, offers)
-    kept, failed = _keep(new, {job.bid.id: job.completion for job in broken}, keep)
+    kept, failed, unkept = _keep(new, {job.bid.id: job.completion for job in broken}, keep)
     planned = ask(new, Cause.CHANGED)
-    again = {move.job for move in planned}
-    moves = (*(move for move in back if move.job not in again), *done, *kept, *planned)
-    return Relaid(new, moves, failed)
+    stay = () if planned.failed is None else _stay(new, book.layout, [job for job in loose if job not in lost])
+    again = {move.job for move in (*planned.moves, *stay)}
+    moves = (*(move for move in back if move.job not in again), *done, *kept, *planned.moves, *stay)
+    return Relaid(new, replace(planned, moves=moves), failed, unkept)
+
+
+def _stay(book: LiveBook, old: Layout, jobs: Sequence[Job]) -> tuple[Move, ...]:
+    """Give jobs that have not started what they held under an old inventory, where that is as good as it was."""
+    stay: list[Move] = []
+    if (old.inventory.workers, old.inventory.pss) != (book.layout.inventory.workers, book.layout.inventory.pss):
+        return ()
+    for job in jobs:
+        core = book.running.jobs[job.bid.id].bid
+        placements = tuple(sorted(book.layout.placements(old.holdings(job.held))))
+        uploaded = all(p.start >= core.arrival + core.delay[p.server] for p in placements)
+        if job.start is None or job.completion is None or not uploaded or len(placements) < len(job.held):
+            continue
+        move = Move(job.bid.id, Schedule(job.start, job.completion, placements))
+        with suppress(OverCapacity, OutsideHorizon):
+            book.running.apply([move])
+            stay.append(move)
+    return tuple(stay)
 
 
 def hit(book: LiveBook, layout: Layout) -> list[str]:
@@ -94,18 +161,24 @@ def _is_free(job: Job, now: int) -> bool:
 
 def _keep(
     book: LiveBook, promised: Mapping[str, int | None], keep: Callable[[LiveBook, Job], Schedule | None]
-) -> tuple[tuple[Move, ...], tuple[str, ...]]:
-    """Keep promises one by one, in order of admission, and end the jobs for which that cannot be."""
-    kept, failed = [], []
+) -> tuple[tuple[Move, ...], tuple[str, ...], dict[str, PolicyFailed]]:
+    """Keep promises one by one, in order of admission, and end jobs for which that cannot be or the policy fails."""
+    kept, failed, unkept = [], [], {}
     for name, completion in promised.items():
-        schedule = keep(book, replace(book.running.jobs[name], completion=completion))
+        schedule = None
+        try:
+            with policy_errors():
+                schedule = keep(book, replace(book.running.jobs[name], completion=completion))
+                if schedule is not None:
+                    book.running.keep(Move(name, schedule))
+        except PolicyFailed as error:
+            schedule, unkept[name] = None, error
         if schedule is None:
             failed.append(name)
             book.end(name)
         else:
             kept.append(Move(name, schedule))
-            book.running.keep(kept[-1])
-    return tuple(kept), tuple(failed)
+    return tuple(kept), tuple(failed), unkept
 
 
 def offers_of(book: LiveBook) -> dict[str, Json]:
@@ -153,6 +226,26 @@ def _queue(book: LiveBook, moves: Sequence[Move], bids: Mapping[str, Bid]) -> No
     for move in moves:
         if move.schedule is not None:
             queue_rows.join(bids[move.job], move.schedule.chunks, queues, book.layout)
+
+
+def note_failure(
+    market: Market,
+    book: LiveBook,
+    planned: Planned,
+    event: Event,
+    moment: Moment,
+    *,
+    others: Iterable[PolicyFailed | None] = (),
+) -> None:
+    """Let operators know whether the planning of this event failed, or anything else of the policy.
+
+    The caller holds the market's lock and saves its counters. Of an event one error is kept: the plan's, or the first
+    of the others.
+    """
+    market.planning_failed = planned.failed is not None
+    failed = next((error for error in (planned.failed, *others) if error is not None), None)
+    if failed is not None:
+        keep_error(failed, event, moment, policy_id=book.policy_id)
 
 
 def commitments(bid: Bid, holdings: Sequence[Holding]) -> list[Commitment]:

@@ -9,7 +9,6 @@ from auctions.lock import Happening, Moment, locked_market, moment_of, record, s
 from auctions.models import Event, EventKind, Market, PolicyVersion
 from auctions.slots import caught_up
 from scheduling.arrays import Json
-from scheduling.decision import Move
 from scheduling.errors import InvalidField
 from scheduling.policy import Cause, Job, Policy
 from scheduling.registry import make_policy
@@ -24,9 +23,11 @@ def change_policy(market: Market, *, name: str, parameters: Json, by: User | Non
         policy.check(book.layout.inventory)
         check_line(policy, book.view().jobs)
         book.policy = policy
-        moves = plans.plan(book, Cause.CHANGED)
-        chosen, event = add_version(held, moment, name=name, parameters=parameters, by=by, moves=moves)
-        plans.write(book, moves, moment, version=event.version)
+        planned = plans.plan(book, Cause.CHANGED)
+        chosen, event = add_version(held, moment, name=name, parameters=parameters, by=by, planned=planned)
+        book.policy_id = chosen.pk
+        plans.write(book, planned.moves, moment, version=event.version)
+        plans.note_failure(held, book, planned, event, moment)
         save_counters(held)
     return chosen
 
@@ -52,7 +53,7 @@ def add_version(
     name: str,
     parameters: Json,
     by: User | None,
-    moves: Sequence[Move] = (),
+    planned: plans.Planned = plans.NOTHING,
 ) -> tuple[PolicyVersion, Event]:
     """Record the policy as the market's next version, under its lock. What is stored names every parameter."""
     complete = make_policy(name, parameters).to_json()
@@ -65,6 +66,6 @@ def add_version(
         created_at=moment.wall,
         created_by=by,
     )
-    payload = {"number": chosen.number, "name": name, "parameters": complete} | plans.to_payload(moves)
+    payload = {"number": chosen.number, "name": name, "parameters": complete} | planned.payload()
     event = record(market, Happening(EventKind.POLICY, at=moment.wall, slot=moment.now, payload=payload))
     return chosen, event

@@ -54,6 +54,10 @@ def keep_error(failed: PolicyFailed, event: Event, moment: Moment, *, policy_id:
         event.version,
         exc_info=failed.error,
     )
+    error = _storable(str(failed))[:LONGEST_ERROR]
+    before = PolicyError.objects.filter(market_id=event.market_id).first()
+    # Planning may fail in every slot: what is the same each time is kept once.
+    same = bid is None and before is not None and (before.bid_id, before.error) == (None, error)
     PolicyError.objects.create(
         market_id=event.market_id,
         version=event.version,
@@ -61,8 +65,8 @@ def keep_error(failed: PolicyFailed, event: Event, moment: Moment, *, policy_id:
         bid=bid,
         at=moment.wall,
         slot=moment.now,
-        error=_storable(str(failed))[:LONGEST_ERROR],
-        traceback=_storable("".join(format_exception(failed.error)))[-LONGEST_TRACEBACK:],
+        error=error,
+        traceback="" if same else _storable("".join(format_exception(failed.error)))[-LONGEST_TRACEBACK:],
     )
 
 

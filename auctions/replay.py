@@ -8,7 +8,8 @@ from auctions import plans
 from auctions.book import LiveBook
 from auctions.layout import Layout
 from auctions.models import Bid, DecisionRecord, Event, EventKind, Market
-from auctions.policy_errors import policy_errors
+from auctions.plans import Planned
+from auctions.policy_errors import PolicyFailed, policy_errors
 from auctions.queue_rows import Runs, taken, together
 from cluster.database.paging import in_pages
 from scheduling.arrays import Json
@@ -108,7 +109,7 @@ def kept_by_replay(market: Market) -> dict[int, tuple[int, list[object], list[ob
         if event.kind == EventKind.SLOT:
             book = state.at(event.payload["from"])
             rows = book.slots_to_keep(last=event.payload["to"])
-            if rows:
+            if rows and not event.payload.get("unpriced"):
                 prices, used, start = book.prices(), book.used(), book.ledger.start
                 for slot in rows:
                     kept[slot] = (inventory_version, prices[slot - start].tolist(), used[slot - start].tolist())
@@ -129,9 +130,17 @@ class Replaying:
         self._opening: Event | None = None
         self._book: LiveBook | None = None
 
-    def planned(self, book: LiveBook, cause: Cause, event: Event) -> tuple[Move, ...]:
-        """What jobs hold from this event on, instead of what they held; the book then holds it."""
-        return plans.plan(book, cause)
+    def planned(self, book: LiveBook, cause: Cause, event: Event) -> Planned:
+        """What jobs hold from this event on, instead of what they held; the book then holds it.
+
+        Where planning failed on record the policy is not asked: it may have been mended since.
+        """
+        if event.payload.get("plan_failed"):
+            return plans.unplanned(book, PolicyFailed("on record"))
+        planned = plans.plan(book, cause)
+        if planned.failed is not None:
+            raise planned.failed
+        return planned
 
     def decided(self, book: LiveBook, core: CoreBid, event: Event) -> Decision:
         """What becomes of a bid; nothing is changed. Raises PolicyFailed if the policy fails on it."""
@@ -143,13 +152,13 @@ class Replaying:
         if "by" in event.payload:
             return ()
         book.end(str(bid.sequence))
-        return self.planned(book, Cause.ENDED, event)
+        return self.planned(book, Cause.ENDED, event).moves
 
     def passed(self, book: LiveBook, event: Event) -> tuple[Move, ...]:
         """Slots have passed, and what moves then."""
         # Slots that passed before policies could plan have no cause: nobody was asked.
         cause = event.payload.get("cause")
-        return () if cause is None else self.planned(book, Cause(cause), event)
+        return () if cause is None else self.planned(book, Cause(cause), event).moves
 
     def laid(self, book: LiveBook, event: Event) -> plans.Relaid:
         """The book under another inventory, and what moves or fails."""
@@ -157,7 +166,9 @@ class Replaying:
         return plans.laid_anew(book, Layout.from_json(event.payload), self._offers_of(book), ask, keep)
 
     def kept(self, book: LiveBook, job: Job, event: Event) -> Schedule | None:
-        """How a promise is kept whose machines are gone; None if it is broken."""
+        """How a promise is kept whose machines are gone; None if it is broken, or the policy failed on it on record."""
+        if int(job.bid.id) in event.payload.get("unkept", ()):
+            return None
         return plans.keep_promise(book, job)
 
     def at(self, now: int) -> LiveBook:
@@ -205,7 +216,7 @@ class Replaying:
             return self._step(event, ())
         book = self.at(event.slot)
         book.policy = policy
-        return self._step(event, self.planned(book, Cause.CHANGED, event))
+        return self._step(event, self.planned(book, Cause.CHANGED, event).moves)
 
     def settled(self, event: Event, bid: Bid) -> Step:
         """A bid is decided again."""

@@ -5,6 +5,8 @@ from auctions import outages, plans, queue_rows, transitions
 from auctions.book import LiveBook
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
 from auctions.models import Bid, BidState, Event, EventKind, Market, SlotPrice
+from auctions.policy_errors import PolicyFailed, policy_errors
+from scheduling.decision import canonical
 from scheduling.policy import Cause
 
 
@@ -34,17 +36,20 @@ def caught_up(market: Market, moment: Moment) -> LiveBook:
     if late:
         first = market.slot + 1
         cause = _cause(market, moment)
-        _keep_prices(market, book, last=moment.slot)
+        unpriced = _keep_prices(market, book, last=moment.slot)
         begun = transitions.begin(market, moment.slot)
         market.slot = moment.slot
         book.advance(moment.now)
     queue_rows.keep(book.running, book.layout, market.pk)
     if late:
-        moves = plans.plan(book, cause)
+        planned = plans.plan(book, cause)
         payload = {"from": first, "to": moment.slot, "now": moment.now, "cause": cause}
-        payload |= {"running": begun.running, "completed": begun.completed, **plans.to_payload(moves)}
+        payload |= {"running": begun.running, "completed": begun.completed, **planned.payload()}
+        if unpriced is not None:
+            payload["unpriced"] = True
         event = record(market, Happening(EventKind.SLOT, at=moment.wall, slot=moment.slot, payload=payload))
-        plans.write(book, moves, moment, version=event.version)
+        plans.write(book, planned.moves, moment, version=event.version)
+        plans.note_failure(market, book, planned, event, moment, others=[unpriced])
         market.now = max(market.now, moment.now)  # planned for: a clock set back does not bring it back
         book.version = market.ledger_version
         book = outages.take_effect(market, book, moment)
@@ -52,26 +57,40 @@ def caught_up(market: Market, moment: Moment) -> LiveBook:
 
 
 def _cause(market: Market, moment: Moment) -> Cause:
-    """Whether a job ends between the last time that slots passed and now: what it held is free from `now` on."""
+    """Whether a job ends between the last time that slots passed and now: what it held is free from `now` on.
+
+    So it is, too, where the policy failed on the plan that was to give free machines to others.
+    """
+    if market.planning_failed:
+        return Cause.ENDED
     last = Event.objects.filter(market=market, kind=EventKind.SLOT).order_by("-version").first()
     since = market.slot if last is None else last.payload.get("now", last.slot + 1)
     ends = Bid.objects.filter(market=market, completion_slot__gt=since, completion_slot__lte=moment.now)
     return Cause.ENDED if ends.filter(state__in=(BidState.PLANNED, BidState.RUNNING)).exists() else Cause.SLOT
 
 
-def _keep_prices(market: Market, book: LiveBook, *, last: int) -> None:
+def _keep_prices(market: Market, book: LiveBook, *, last: int) -> PolicyFailed | None:
+    """Keep prices and use of the slots that began; nothing of them where the policy fails, and why it does."""
     rows = book.slots_to_keep(last=last)
     if not rows:
-        return
+        return None
     start = book.ledger.start
-    prices, used = book.prices(), book.used()
+    try:
+        with policy_errors():
+            posted = book.prices()
+            prices = {slot: posted[slot - start].tolist() for slot in rows}
+            canonical(list(prices.values()))
+    except PolicyFailed as failed:
+        return failed
+    used = book.used()
     SlotPrice.objects.bulk_create(
         SlotPrice(
             market=market,
             slot=slot,
             inventory_version=market.inventory_version,
-            prices=prices[slot - start].tolist(),
+            prices=prices[slot],
             used=used[slot - start].tolist(),
         )
         for slot in rows
     )
+    return None

@@ -166,6 +166,8 @@ class Comparison:
     other: Totals
     earlier_changed: int
     """Jobs decided before `since` that would have had another start, completion or end."""
+    failed_plans: int = 0
+    """How many times the other policy failed to plan: jobs then kept what they held."""
     whole: bool = True
     """False if time was up before the record was: then it was told up to `version` only."""
 
@@ -188,6 +190,7 @@ class Comparison:
             "decided": self.decided,
             "changed": self.changed,
             "earlier_changed": self.earlier_changed,
+            "failed_plans": self.failed_plans,
             "whole": self.whole,
             "recorded": asdict(self.recorded),
             "other": asdict(self.other),
@@ -239,6 +242,7 @@ def compare(record: Record, policy: Policy, *, since: int = 1, tell: Progress = 
         recorded=_totals(len(bids), [row.recorded for row in rows], rows),
         other=_totals(len(bids), [row.other for row in rows], rows),
         earlier_changed=_changed_before(told, other, since),
+        failed_plans=other.failed_plans,
         whole=version == record.version,
     )
 

@@ -33,13 +33,21 @@ class Preview:
         found = self.comparison
         if found is None:
             return self.problem
-        if found.whole:
-            return f"This would have changed {found.changed} of the last {found.decided} decisions."
-        # Told in order: what time did not suffice for are the latest of them.
-        return (
-            f"This would have changed {found.changed} of {found.decided} decisions, the earliest of the last"
-            f" {self.asked}: time was up before the others were made again."
-        )
+        words = f"This would have changed {found.changed} of the last {found.decided} decisions."
+        if not found.whole:
+            # Told in order: what time did not suffice for are the latest of them.
+            words = (
+                f"This would have changed {found.changed} of {found.decided} decisions, the earliest of the last"
+                f" {self.asked}: time was up before the others were made again."
+            )
+        return f"{words}{_failures(found)}"
+
+
+def _failures(found: Comparison) -> str:
+    """On how many bids and plans the policy failed, in words; empty if on none."""
+    counts = ((found.other.quarantined - found.recorded.quarantined, "bids"), (found.failed_plans, "plans"))
+    words = " and ".join(f"{count} {what}" for count, what in counts if count > 0)
+    return f" The policy would have failed on {words}." if words else ""
 
 
 def preview(market: Market, policy: Policy, *, decisions: int = DECISIONS, seconds: float = SECONDS) -> Preview:

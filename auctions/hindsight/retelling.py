@@ -16,6 +16,7 @@ from auctions.hindsight.outcome import Outcome
 from auctions.layout import Layout
 from auctions.models import Bid, BidState, Event, EventKind
 from auctions.offers import LEAST_WEIGHT
+from auctions.plans import Planned
 from auctions.policies import check_line
 from auctions.policy_errors import PolicyFailed, policy_errors
 from auctions.refunds import Refund
@@ -62,6 +63,10 @@ class Retelling(Replaying):
         """The first slot that could be traded when slots last passed."""
         self._going: set[str] = set()
         """Admitted, and neither complete nor ended when slots last passed."""
+        self.failed_plans = 0
+        """How many times the other policy failed to plan."""
+        self._plan_failed = False
+        """Whether it failed when it last planned."""
 
     @property
     def book(self) -> LiveBook:
@@ -88,6 +93,7 @@ class Retelling(Replaying):
         other._book = None if self._book is None else self._book.copy()
         other.outcomes = {name: Outcome(**vars(outcome)) for name, outcome in self.outcomes.items()}
         other._going = set(self._going)
+        other.failed_plans, other._plan_failed = self.failed_plans, self._plan_failed
         return other
 
     def switch(self, policy: Policy) -> None:
@@ -104,7 +110,7 @@ class Retelling(Replaying):
         policy.check(book.layout.inventory)
         check_line(policy, book.view().jobs)
         book.policy = policy
-        self._note(book, plans.plan(book, Cause.CHANGED))
+        self._note(book, self._asked(book, Cause.CHANGED).moves)
 
     def apply(self, event: Event) -> Step | None:
         """Take one step and see what it makes of the jobs it moves."""
@@ -119,17 +125,26 @@ class Retelling(Replaying):
                 self._since = event.slot - 1
         return super().apply(event)
 
-    def planned(self, book: LiveBook, cause: Cause, event: Event) -> tuple[Move, ...]:
+    def planned(self, book: LiveBook, cause: Cause, event: Event) -> Planned:
         """What the other policy answers, or what the event recorded."""
         if self.other is not None:
-            moves = plans.plan(book, cause)
+            planned = self._asked(book, cause)
         else:
             recorded = (Move.from_json(move) for move in event.payload.get("moves", ()))
             # Promises that are kept with other machines were moved already.
-            moves = tuple(move for move in recorded if not book.running.jobs[move.job].bound)
-            book.running.apply(moves)
-        self._note(book, moves)
-        return moves
+            planned = Planned(tuple(move for move in recorded if not book.running.jobs[move.job].bound))
+            book.running.apply(planned.moves)
+        self._note(book, planned.moves)
+        return planned
+
+    def _asked(self, book: LiveBook, cause: Cause) -> Planned:
+        """What the other policy answers; where it fails, jobs keep what they hold, and that is counted."""
+        planned = plans.plan(book, cause)
+        self._plan_failed = planned.failed is not None
+        if planned.failed is not None:
+            self.failed_plans += 1
+            log.warning("%s fails to plan in slot %s: %s", book.policy.name, book.running.now, planned.failed)
+        return planned
 
     def decided(self, book: LiveBook, core: CoreBid, event: Event) -> Decision:
         """What the other policy answers, or what the receipt says."""
@@ -183,16 +198,17 @@ class Retelling(Replaying):
             outcome.pay_back(Refund(event.payload.get("how", Refund.NONE)), event.slot)
         self._going.discard(name)
         book.end(name)
-        return self.planned(book, Cause.ENDED, event)
+        return self.planned(book, Cause.ENDED, event).moves
 
     def passed(self, book: LiveBook, event: Event) -> tuple[Move, ...]:
         """Slots have passed: whether a job ended among them is seen from the jobs of this telling."""
         since, now = self._since, event.payload.get("now", event.slot + 1)
         completions = [self.outcomes[name].completion for name in self._going]
-        cause = Cause.ENDED if any(c is not None and since < c <= now for c in completions) else Cause.SLOT
+        ended = any(c is not None and since < c <= now for c in completions)
+        cause = Cause.ENDED if ended or self._plan_failed else Cause.SLOT
         self.slot, self._since = event.slot, now
         self._going = {name for name in self._going if self.outcomes[name].state(event.slot) in GOING}
-        return self.planned(book, cause, event)
+        return self.planned(book, cause, event).moves
 
     def laid(self, book: LiveBook, event: Event) -> plans.Relaid:
         """The book under another inventory; jobs that hold what is gone and have no other place have failed."""
@@ -211,7 +227,7 @@ class Retelling(Replaying):
     def kept(self, book: LiveBook, job: Job, event: Event) -> Schedule | None:
         """What the other policy answers, or what the event recorded."""
         if self.other is not None:
-            return super().kept(book, job, event)
+            return plans.keep_promise(book, job)
         moves = (Move.from_json(move) for move in event.payload.get("moves", ()))
         return next((move.schedule for move in moves if move.job == job.bid.id), None)
 

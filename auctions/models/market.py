@@ -26,6 +26,9 @@ class Market(models.Model):
         default=0, editable=False, help_text="Version of the event that holds the inventory in force."
     )
     is_open = models.BooleanField(default=True, help_text="A closed market takes no bids.")
+    planning_failed = models.BooleanField(
+        default=False, editable=False, help_text="The policy failed when it last looked at the plan of its jobs."
+    )
     slot = models.BigIntegerField(default=0, editable=False, help_text="Last slot whose beginning was processed.")
     now = models.BigIntegerField(
         default=0, editable=False, help_text="First slot that could still be traded when the ledger last moved."
@@ -228,6 +231,7 @@ class Event(models.Model):
     version. `policy` holds the policy's name and parameters, `slot` the sequence numbers that began and completed.
     Under a policy that plans, `moves` holds what jobs hold from then on instead of what they held, in positions of the
     inventory then in force.
+    `plan_failed` says that the policy failed: jobs then kept what they held.
     `slot` is the first slot that could still be traded; of a `slot` event, the last slot that began.
     """
 
@@ -251,16 +255,21 @@ class Event(models.Model):
 
 
 class PolicyError(models.Model):
-    """An error that a policy raised instead of a decision: its bid is quarantined. For operators only."""
+    """An error that a policy raised instead of an answer, for operators only.
+
+    Instead of a decision: its bid is quarantined. Instead of a plan: all jobs keep what they hold.
+    """
 
     market = models.ForeignKey(Market, models.PROTECT, related_name="policy_errors")
     version = models.PositiveBigIntegerField(help_text="Version of the event that recorded it.")
     policy = models.ForeignKey(PolicyVersion, models.PROTECT, related_name="errors")
-    bid = models.ForeignKey(Bid, models.PROTECT, null=True, related_name="policy_errors")
+    bid = models.ForeignKey(
+        Bid, models.PROTECT, null=True, related_name="policy_errors", help_text="None where planning failed."
+    )
     at = models.DateTimeField()
     slot = models.BigIntegerField(help_text="First slot that could still be traded.")
     error = models.TextField(help_text="Class and message of the exception.")
-    traceback = models.TextField()
+    traceback = models.TextField(help_text="Empty where planning failed with the error before.")
 
     class Meta:
         ordering = ["-version"]

@@ -225,6 +225,7 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, Any]:
         "place": readings.place_of(found),
         "share": None if not found.events else found.told / found.events,
         "earlier": 0 if found.result is None else found.result["earlier_changed"],
+        "failed_plans": 0 if found.result is None else found.result.get("failed_plans", 0),
         "totals": [] if totals is None else [(text, kind, _pair(totals, key)) for key, text, kind in TOTALS],
         "shift": readings.shift_of(rows),
         "address": request.GET.urlencode(),

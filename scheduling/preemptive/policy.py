@@ -197,6 +197,14 @@ class Preemptive:
         return min(LATEST, int(self.ageing * bid.arrival * queues.ticks))
 
 
+def reforecast(book: Book) -> tuple[Move, ...]:
+    """Whose forecast is another one than known, with nothing dispatched: what comes of queues without any policy."""
+    if book.queues is None:
+        return ()
+    queues = _queues(book)
+    return _moves(book.jobs, {name: _schedule(window, None, queues) for name, window in queues.windows().items()})
+
+
 def _queues(book: Book) -> Queues:
     """The book's queues, to be changed."""
     return Queues(book.inventory, now=book.now) if book.queues is None else book.queues.copy()

@@ -66,7 +66,8 @@ POLICIES: st.SearchStrategy[tuple[str, Json]] = st.sampled_from(
         ("weighted_completion", {"mode": "interval", "batches": "chained"}),
         ("fifo", {}),
         ("faulty_dps", {}),
-        ("faulty_fifo", {}),
+        ("faulty_fifo", {"first_bad": 2, "good": 9}),
+        ("faulty_fifo", {"first_bad": 0, "good": 10**6}),
         ("preemptive", {}),
         ("preemptive", {"cloud": "edge"}),
     ]

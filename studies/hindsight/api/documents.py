@@ -40,11 +40,14 @@ def full(hindsight: Hindsight) -> Json:
     result = hindsight.result
     earlier = None if result is None else result["earlier_changed"]
     note = hindsight.market.cluster.note
+    # Results from before this was counted have none: then such a policy failed the whole.
+    failed = None if result is None else result.get("failed_plans", 0)
     return {
         **brief(hindsight),
         "place": readings.place_of(hindsight),
         "note": note,
         "earlier_changed": earlier,
+        "failed_plans": failed,
         "totals": readings.totals_of(hindsight),
     }
 

@@ -81,6 +81,7 @@ class HindsightOut(HindsightRow):
     place = place_field()
     note = named(serializers.CharField(allow_blank=True, help_text="The cluster's; says when values are synthetic."))
     earlier_changed = _count("Jobs decided before `since` that would have run otherwise.", null=True)
+    failed_plans = _count("How many times the policy failed to plan: jobs then kept what they held.", null=True)
     totals = HindsightBothOut(allow_null=True, help_text="Both tellings; null before it is done.")
 
 
