@@ -18,7 +18,7 @@ from django.utils.html import format_html
 from auctions.errors import WrongState
 from auctions.hindsight.comparison import Comparison, Row
 from auctions.hindsight.preview import Preview, preview
-from auctions.jobs import fail_job
+from auctions.jobs import fail_job, retry_bid
 from auctions.markets import open_market, set_open
 from auctions.models import (
     Bid,
@@ -30,6 +30,7 @@ from auctions.models import (
     Outage,
     OutageKind,
     Payment,
+    PolicyError,
     PolicyVersion,
     Quotients,
     SlotPrice,
@@ -72,7 +73,7 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
     """Open a market for a cluster, open and close it for bids, change its policy."""
 
-    list_display = ["cluster", "is_open", "policy", "submitted", "version", "slot", "choose_policy"]
+    list_display = ["cluster", "is_open", "planning_failed", "policy", "submitted", "version", "slot", "choose_policy"]
     list_select_related = ["cluster"]
     actions = ["open_for_bids", "close_for_bids"]
 
@@ -206,7 +207,20 @@ class BidAdmin(ReadOnlyAdmin):
     list_select_related = ["market__cluster", "owner"]
     search_fields = ["label", "owner__username", "=sequence"]
     action_form = FailForm
-    actions = ["fail"]
+    actions = ["fail", "retry"]
+
+    @admin.action(description="Put quarantined bids back in the queue")
+    def retry(self, request: HttpRequest, queryset: QuerySet[Bid]) -> None:
+        """The policy in force decides them again, before later bids."""
+        if not is_operator(request.user):
+            raise PermissionDenied
+        for bid in queryset.order_by("sequence"):
+            try:
+                retry_bid(bid)
+            except WrongState as error:
+                self.message_user(request, str(error), messages.ERROR)
+            else:
+                self.message_user(request, f"{bid} is back in the queue.".capitalize())
 
     @admin.action(description="Fail jobs, for the reason given")
     def fail(self, request: HttpRequest, queryset: QuerySet[Bid]) -> None:
@@ -228,6 +242,16 @@ class BidAdmin(ReadOnlyAdmin):
 
 def _operator(request: HttpRequest) -> User | None:
     return request.user if request.user.is_authenticated else None
+
+
+@admin.register(PolicyError)
+class PolicyErrorAdmin(ReadOnlyAdmin):
+    """Bids and plans on which a policy failed, the latest first."""
+
+    list_display = ["market", "version", "bid", "policy", "error", "at"]
+    list_filter = ["market", ("bid", admin.EmptyFieldListFilter), "bid__state"]
+    list_select_related = ["market__cluster", "bid", "policy"]
+    search_fields = ["error"]
 
 
 @admin.register(DecisionRecord)

@@ -80,6 +80,7 @@ urlpatterns: list[URLPattern] = [
     ),
     path("markets/<slug:name>/bids/<int:number>/alternatives.csv", alternatives.table, name="bid_alternatives_csv"),
     path("markets/<slug:name>/bids/<int:number>/withdraw/", bids.withdraw, name="withdraw"),
+    path("markets/<slug:name>/bids/<int:number>/retry/", bids.retry, name="retry"),
     path("markets/<slug:name>/bids/<int:number>/cancel/", bids.cancel, name="cancel"),
     path("markets/<slug:name>/bids/<int:number>/fail/", servers.fail, name="fail"),
     path("markets/<slug:name>/servers/", servers.server_list, name="servers"),

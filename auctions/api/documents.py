@@ -7,6 +7,7 @@ from django.contrib.auth.models import User
 from auctions import queue_readings, readings
 from auctions.layout import Layout, layouts
 from auctions.models import Bid, Commitment, DecisionRecord, PlanChange, QueuedChunks
+from auctions.money import money_of
 from auctions.submission import Quote
 from cluster.clock import instant_of_slot
 from cluster.models import Cluster, MachineType, Server
@@ -18,6 +19,7 @@ from scheduling.schedule import CLOUD, Role
 
 def brief(bid: Bid, cluster: Cluster) -> Json:
     """A bid in a list."""
+    money = money_of(bid)
     return {
         "sequence": bid.sequence,
         "cluster": cluster.name,
@@ -30,9 +32,10 @@ def brief(bid: Bid, cluster: Cluster) -> Json:
         **slot_times(cluster, "start", bid.start_slot),
         **slot_times(cluster, "completion", bid.completion_slot),
         **slot_times(cluster, "ended", bid.ended_slot),
-        "value": bid.value,
+        "value": None if money is None else money.value,
         "payment": bid.payment,
         "refund": bid.refund,
+        "payoff": None if money is None else money.payoff,
         "ended_why": bid.ended_why,
         **slot_times(cluster, "kept_from", bid.kept_from),
     }

@@ -19,7 +19,7 @@ from auctions.api.examples import DRAIN, FAIL, WHY, examples
 from auctions.api.filters import LARGEST_SLOT, known_parameters
 from auctions.api.problems import refuse
 from auctions.api.serializers import BidOut, ServerPage, ServerReadingOut
-from auctions.jobs import fail_job
+from auctions.jobs import fail_job, retry_bid
 from auctions.models import Market
 from auctions.refunds import Refund
 from auctions.servers import drain_server, lose_server, restore_server
@@ -144,10 +144,30 @@ class Fail(ApiView):
         return Response(documents.full(bid, market.cluster))
 
 
+class Retry(ApiView):
+    """A quarantined bid is decided again."""
+
+    @describe(
+        "Put a quarantined bid back in the queue",
+        {200: BidOut},
+        WRITE,
+        request=None,
+        parameters=[CLUSTER, SEQUENCE],
+        operation_id="bids_retry",
+    )
+    def post(self, request: Request, cluster: str, sequence: int) -> Response:
+        """For operators. The policy failed on it; it keeps its place, before later bids. 409 in any other state."""
+        known_parameters(request)
+        market = _market(request, cluster)
+        check_object("", dict(request.data), required=[])
+        bid = retry_bid(bid_of(request, market, sequence))
+        return Response(documents.full(bid, market.cluster))
+
+
 def _market(request: Request, cluster: str) -> Market:
     user: Any = request.user
     if not is_operator(user):
-        raise PermissionDenied("Servers are for operators.")
+        raise PermissionDenied("This is for operators.")
     return market_named(cluster)
 
 

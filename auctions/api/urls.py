@@ -20,6 +20,7 @@ urlpatterns: list[URLPattern] = [
     path(B, bids.OneBid.as_view(), name="api-bid"),
     path(f"{B}/withdraw", bids.Withdraw.as_view(), name="api-withdraw"),
     path(f"{B}/cancel", bids.Cancel.as_view(), name="api-cancel"),
+    path(f"{B}/retry", servers.Retry.as_view(), name="api-retry"),
     path(f"{B}/fail", servers.Fail.as_view(), name="api-fail"),
     path(f"{B}/schedule", bids.BidSchedule.as_view(), name="api-schedule"),
     path(f"{B}/changes", bids.BidChanges.as_view(), name="api-changes"),

@@ -6,6 +6,8 @@ from django import template
 from django.contrib.auth.models import AnonymousUser, User
 
 from auctions.models import Bid, BidState
+from auctions.money import Money
+from auctions.money import money_of as money_of_bid
 from cluster import operators
 from frontend.figures.timeline import TimeLine
 from frontend.states import HINDSIGHT_LOOKS, LOOKS, PLAN_LOOKS, RUN_LOOKS, Look, look_of
@@ -36,6 +38,12 @@ def money(amount: float | None) -> str:
 def percent(share: float | None) -> str:
     """A share as a percentage; a dash for none."""
     return "–" if share is None else f"{share:.1%}".replace("%", " %")
+
+
+@register.filter
+def money_of(bid: Bid) -> Money | None:
+    """What a bid comes to; None where it was not admitted."""
+    return money_of_bid(bid)
 
 
 @register.filter

@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from django.contrib import messages
 from django.contrib.auth.decorators import login_required
+from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
@@ -13,8 +14,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from auctions import queue_readings, readings
 from auctions.errors import WrongState
-from auctions.jobs import cancel_job, withdraw_bid
+from auctions.jobs import cancel_job, retry_bid, withdraw_bid
 from auctions.models import UNDECIDED, Bid, BidState, Commitment, DecisionRecord, Market
+from auctions.money import money_of
 from auctions.offers import policy_in_force
 from auctions.snapshot import one_version, snapshot
 from cluster.operators import is_operator
@@ -178,6 +180,15 @@ def withdraw(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 @login_required
 @require_POST
+def retry(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """For operators: put a quarantined bid back in the queue."""
+    if not is_operator(viewer_of(request)):
+        raise PermissionDenied
+    return _do(request, name, number, deed=retry_bid, done="The bid is back in the queue.")
+
+
+@login_required
+@require_POST
 def cancel(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """End a job and free its slots from now on."""
     done = "The job was cancelled; its slots from now on are free again."
@@ -235,7 +246,12 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "queues": queues.places(bid),
         "losses": queues.losses(bid, viewer_of(request)),
         "late": queues.lateness(bid, steps),
+        "money": money_of(bid),
         "can_withdraw": bid.state in UNDECIDED,
+        "can_retry": is_operator(viewer_of(request)) and bid.state == BidState.QUARANTINED,
+        "problem": bid.policy_errors.select_related("policy").first()
+        if is_operator(viewer_of(request)) and bid.state == BidState.QUARANTINED
+        else None,
         "can_fail": is_operator(viewer_of(request)) and bid.state in (BidState.PLANNED, BidState.RUNNING),
         "refunds": [("undelivered", "what was not delivered"), ("full", "all"), ("none", "nothing")],
         "can_cancel": bid.state in (BidState.PLANNED, BidState.RUNNING),

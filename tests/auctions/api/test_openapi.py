@@ -56,7 +56,15 @@ AT_LEAST = 3
 """Answers of 200 to 202 that an operation must have given before its test counts as one."""
 
 ONCE = {f"plans_{deed}" for deed in ("cancel", "delete")} | {f"hindsights_{deed}" for deed in ("cancel", "delete")}
-ONCE |= {"bids_cancel", "bids_fail", "bids_withdraw", "experiments_cancel", "experiments_delete", "traces_delete"}
+ONCE |= {
+    "bids_cancel",
+    "bids_fail",
+    "bids_retry",
+    "bids_withdraw",
+    "experiments_cancel",
+    "experiments_delete",
+    "traces_delete",
+}
 """Operations that are possible once for each thing there is."""
 
 
@@ -234,7 +242,7 @@ def test_what_is_often_right_is_answered_as_documented(document: Any, alice: Use
     headers = headers_of(alice if who == "bidder" else make_operator())
     seen = asked(knowing(document), headers, examples=60, mode=GenerationMode.POSITIVE, checks=ALWAYS)
     few = {name: counts for name, counts in seen.items() if sum(counts[code] for code in (200, 201, 202)) < AT_LEAST}
-    theirs = ("hindsights", "servers", "bids_fail")
+    theirs = ("hindsights", "servers", "bids_fail", "bids_retry")
     closed = {name for name in seen if name.startswith(theirs)} if who == "bidder" else set()
     assert set(few) <= ONCE | closed, few
     assert {202, 409} <= set(seen["bids_submit"])  # 201 and 200 are asked for below, whatever is drawn

@@ -51,6 +51,7 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "bids_cancel": OF_THE_BID,
     "bids_withdraw": OF_THE_BID,
     "bids_fail": FOR_OPERATORS,
+    "bids_retry": FOR_OPERATORS,
     "servers_list": FOR_OPERATORS,
     "servers_read": FOR_OPERATORS,
     "servers_lost": FOR_OPERATORS,
@@ -130,6 +131,8 @@ def test_an_operation_answers_whom_it_may(
     submit(market, alice, label=SECRET)
     if name != "bids_withdraw":
         lane.drain(market.pk)
+    if name == "bids_retry":
+        Bid.objects.update(state="quarantined")
     source = {"profile": DESCRIBED} if name == "plans_slots" else {"instance": TINY}
     plan = ask(alice, Wish.from_json({**source, "label": SECRET}))
     if name in ("plans_schedule", "plans_noise", "plans_replan"):

@@ -1,0 +1,115 @@
+"""Quarantined bids and the money of ended jobs by REST, on pages and in the admin."""
+
+from collections.abc import Callable
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from rest_framework.test import APIClient
+
+from auctions import lane
+from auctions.jobs import cancel_job, fail_job
+from auctions.markets import open_market
+from auctions.models import Bid, Market
+from auctions.money import money_of
+from auctions.policies import change_policy
+from auctions.refunds import Refund
+from tests.auctions.faulty import UNLUCKY, drain, register, send
+from tests.auctions.worlds import make_cluster, make_user, submit
+
+BASE = "/api/v1/clusters/lab/bids"
+
+
+@pytest.fixture
+def unlucky(db: None, alice: User, monkeypatch: pytest.MonkeyPatch) -> Bid:
+    """Alice's quarantined bid."""
+    register(monkeypatch)
+    market = open_market(make_cluster(), policy="faulty_dps")
+    bid = send(market, alice, UNLUCKY, auction=True)
+    drain(market)
+    return bid
+
+
+@pytest.fixture
+def operator(db: None) -> User:
+    """Who may put it back."""
+    return make_user("otto", is_staff=True, is_superuser=True)
+
+
+def test_its_owner_reads_that_it_is_quarantined_and_nothing_of_the_error(
+    unlucky: Bid, alice: User, client_of: Callable[[User], APIClient]
+) -> None:
+    told = client_of(alice).get(f"{BASE}/1")
+    assert (told.json()["state"], told.json()["decision"], told.json()["payoff"]) == ("quarantined", None, None)
+    assert "unlucky" not in told.content.decode()
+    pages = Client()
+    pages.force_login(alice)
+    page = pages.get("/markets/lab/bids/1/").content.decode()
+    assert "It could not be decided; an operator has been informed." in page
+    assert "unlucky" not in page
+    assert "Put back in the queue" not in page
+
+
+def test_only_an_operator_puts_it_back_in_the_queue_by_rest(
+    unlucky: Bid, alice: User, operator: User, client_of: Callable[[User], APIClient]
+) -> None:
+    assert client_of(alice).post(f"{BASE}/1/retry", format="json").status_code == 403
+    change_policy(unlucky.market, name="dps", parameters={}, by=None)
+    answer = client_of(operator).post(f"{BASE}/1/retry", format="json")
+    assert (answer.status_code, answer.json()["state"]) == (200, "submitted")
+    lane.drain(unlucky.market_id)
+    assert client_of(operator).post(f"{BASE}/1/retry", format="json").status_code == 409
+
+
+def test_an_operator_finds_the_error_and_puts_the_bid_back_on_its_page(
+    unlucky: Bid, alice: User, operator: User
+) -> None:
+    pages = Client()
+    pages.force_login(operator)
+    assert "OutsideHorizon: bid 1 is unlucky" in pages.get("/markets/lab/bids/1/").content.decode()
+    assert "OutsideHorizon: bid 1 is unlucky" in pages.get("/admin/auctions/policyerror/").content.decode()
+    assert pages.post("/markets/lab/bids/1/retry/").status_code == 302
+    unlucky.refresh_from_db()
+    assert unlucky.state == "submitted"
+    pages.force_login(alice)
+    assert pages.post("/markets/lab/bids/1/retry/").status_code == 403
+
+
+def test_an_operator_puts_it_back_in_the_admin(unlucky: Bid, operator: User) -> None:
+    pages = Client()
+    pages.force_login(operator)
+    pages.post("/admin/auctions/bid/", {"action": "retry", "_selected_action": [unlucky.pk]})
+    unlucky.refresh_from_db()
+    assert unlucky.state == "submitted"
+
+
+def ended(market: Market, owner: User, how: str) -> Bid:
+    bid = submit(market, owner, 100.0, epochs=3)
+    lane.drain(market.pk)
+    bid.refresh_from_db()
+    assert bid.payment
+    if how == "cancelled":
+        cancel_job(bid)
+    else:
+        fail_job(bid, "a disk broke", refund=Refund(how))
+    bid.refresh_from_db()
+    return bid
+
+
+@pytest.mark.parametrize(("how", "share"), [("cancelled", -1.0), ("none", -1.0), ("full", 0.0)])
+def test_an_ended_job_is_worth_nothing_and_its_owner_has_what_is_paid_back_less_what_was_paid(
+    how: str, share: float, market: Market, alice: User, client_of: Callable[[User], APIClient]
+) -> None:
+    bid = ended(market, alice, how)
+    money, paid = money_of(bid), bid.payment or 0.0
+    assert money is not None
+    assert (money.value, money.paid, money.payoff) == (0.0, paid, share * paid)
+    for told in (client_of(alice).get(f"{BASE}/1").json(), client_of(alice).get(BASE).json()["results"][0]):
+        assert (told["value"], told["payment"], told["payoff"]) == (0.0, paid, share * paid)
+    pages = Client()
+    pages.force_login(alice)
+    page = pages.get("/markets/lab/bids/1/").content.decode()
+    assert "<dt>Value</dt><dd>0.00</dd>" in page
+    assert f"<dt>Payoff</dt><dd>{share * paid + 0.0:,.2f}</dd>" in page.replace("\u2212", "-")
+    assert "Would have been complete" in page
+    assert "100.00" not in pages.get("/markets/lab/bids/").content.decode()
