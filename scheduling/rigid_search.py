@@ -54,21 +54,24 @@ def search(tables: Tables, job: Job) -> tuple[Ints, Ints]:
     size = len(rows.number)
     order = np.empty(size)
     glance(tables, job, rows, cheapest_slots(tables), order)
-    none = np.zeros(size, np.int64)
-    rough = Candidates(order, none, none, none, np.arange(size))
+    none, keys = np.zeros(size, np.int64), np.empty(size, np.int64)
+    for i in range(size):
+        keys[i] = tie_key(tables, rows, i, job.first)  # of its earliest start: the least of the row
+    rough = Candidates(order, keys, none, none, np.arange(size))
     heapify(rough)
     looked, bounds = np.empty(size, np.int64), np.empty((size, tables.room.shape[2]))
     seen, tried = 0, 0
-    while seen < size and order[rough.heap[0]] >= best.score and order[rough.heap[0]] > WORST:
+    while seen < size and may_win(order[rough.heap[0]], keys[rough.heap[0]], best):
         i = pop(rough, size - seen)
         greatest, a = bound_row(tables, job, rows, i, bounds[seen])
-        if greatest > best.score and tried < FIRST_TRIES:
+        key = tie_key(tables, rows, i, a)
+        if tried < FIRST_TRIES and may_win(greatest, key, best):
             # Early exact scores keep most rows from being looked at and most candidates out of the heap.
-            best = improve(tables, job, rows, i, a, tie_key(tables, rows, i, a), best, scratch)
+            best = improve(tables, job, rows, i, a, key, best, scratch)
             tried += 1
         looked[seen] = i
         seen += 1
-    c = collect(tables, rows, bounds, looked[:seen], best.score)
+    c = collect(tables, rows, bounds, looked[:seen], best)
     best = exhaust(tables, job, rows, c, best, scratch)
     if best.row < 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)
@@ -79,15 +82,17 @@ def search(tables: Tables, job: Job) -> tuple[Ints, Ints]:
 def exhaust(tables: Tables, job: Job, rows: Rows, c: Candidates, best: Best, scratch: Scratch) -> Best:
     """Evaluate candidates, best bound first, until no bound can win."""
     size = len(c.heap)
-    while size > 0:
-        x = c.heap[0]
-        if c.bound[x] < best.score:
-            break
-        if c.bound[x] > best.score or c.key[x] <= best.key:
-            best = improve(tables, job, rows, c.row[x], c.start[x], c.key[x], best, scratch)
-        pop(c, size)
+    while size > 0 and may_win(c.bound[c.heap[0]], c.key[c.heap[0]], best):
+        x = pop(c, size)
+        best = improve(tables, job, rows, c.row[x], c.start[x], c.key[x], best, scratch)
         size -= 1
     return best
+
+
+@inner
+def may_win(bound: float, key: int, best: Best) -> bool:
+    """Can a candidate of this bound and key be better than the best so far? If not, none that follows it can."""
+    return bool(bound > best.score or (bound == best.score and bound > WORST and key <= best.key))
 
 
 @inner
@@ -114,12 +119,12 @@ def compile_improve(tables: Tables, job: Job) -> None:
 
 
 @inner
-def collect(tables: Tables, rows: Rows, bounds: Floats, looked: Ints, least: float) -> Candidates:
-    """Every candidate of the rows looked at whose bound is at least `least`."""
+def collect(tables: Tables, rows: Rows, bounds: Floats, looked: Ints, best: Best) -> Candidates:
+    """Every candidate of the rows looked at that may be better than the best so far."""
     size = 0
     for j in range(len(looked)):
         for a in range(bounds.shape[1]):
-            if bounds[j, a] >= least and bounds[j, a] > WORST:
+            if may_win(bounds[j, a], tie_key(tables, rows, looked[j], a), best):
                 size += 1
     c = Candidates(
         np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64), np.arange(size)
@@ -128,8 +133,9 @@ def collect(tables: Tables, rows: Rows, bounds: Floats, looked: Ints, least: flo
     for j in range(len(looked)):
         i = looked[j]
         for a in range(bounds.shape[1]):
-            if bounds[j, a] >= least and bounds[j, a] > WORST:
-                c.bound[x], c.key[x], c.row[x], c.start[x] = bounds[j, a], tie_key(tables, rows, i, a), i, a
+            key = tie_key(tables, rows, i, a)
+            if may_win(bounds[j, a], key, best):
+                c.bound[x], c.key[x], c.row[x], c.start[x] = bounds[j, a], key, i, a
                 x += 1
     heapify(c)
     return c

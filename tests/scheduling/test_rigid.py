@@ -5,17 +5,20 @@ import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from time import thread_time
 
 import numpy as np
 import pytest
 
 from scheduling import rigid_index
 from scheduling.arrays import Floats, Ints
+from scheduling.bid import Bid
 from scheduling.ledger import Ledger
 from scheduling.prices import printed_prices, reserve_prices
 from scheduling.rigid import Response, RigidIndex, RigidMarket, best_response, smallest_problem
 from scheduling.schedule import Role
-from scheduling.utility import Linear
+from scheduling.utility import Constant, Linear
+from studies.workloads.dps import Setting, draw_bid, draw_inventory
 from tests.scheduling.twins import rigid_exact, rigid_milp
 from tests.scheduling.twins.rigid_cases import random_bid, random_inventory, random_problem
 from tests.scheduling.twins.rigid_exact import Found, Problem, Window
@@ -153,6 +156,37 @@ def test_equal_prices_leave_the_choice_to_the_documented_order() -> None:
         problem = replace(problem, prices=np.ones_like(problem.prices))
         found, response = rigid_exact.best(problem), answer(problem)
         assert (found and expected(found)) == (response and described(response)), f"seed {[seed, case]}"
+
+
+def test_where_all_schedules_are_worth_the_same_the_documented_order_decides() -> None:
+    seed = fresh_seed()
+    for case in range(300):
+        problem = random_problem(np.random.default_rng([seed, case]))
+        bid = replace(problem.bid, utility=Constant(100.0))
+        problem = replace(problem, bid=bid, prices=np.zeros_like(problem.prices))
+        found, response = rigid_exact.best(problem), answer(problem)
+        assert (found and expected(found)) == (response and described(response)), f"seed {[seed, case]}"
+
+
+def test_a_worth_that_never_falls_takes_no_longer_than_one_that_does() -> None:
+    # Where nothing costs anything, all schedules are worth the same: those that end later need not be looked at.
+    rng = np.random.default_rng(1)
+    inventory = draw_inventory(Setting(slots=200), rng)
+    bid = draw_bid(Setting(slots=200), inventory, rng, name="1", arrival=0)
+    falls, stays = replace(bid, utility=Linear(100.0, 0.5)), replace(bid, utility=Constant(100.0))
+    index, free = RigidIndex(inventory, 200), np.zeros((200, *inventory.capacity.shape))
+    used = np.zeros(free.shape, dtype=np.int64)
+
+    def seconds(asked: Bid) -> float:
+        """Processor time of one search, the least of several."""
+        taken = []
+        for _ in range(5):
+            began = thread_time()
+            assert best_response(asked, inventory, start=0, used=used, prices=free, index=index, version=1)
+            taken.append(thread_time() - began)
+        return min(taken)
+
+    assert seconds(stays) < 10 * seconds(falls)
 
 
 def every_placement(problem: Problem) -> Iterator[float]:
