@@ -11,7 +11,9 @@ when time runs out and for bids decided under an earlier inventory. The sum of a
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 from time import perf_counter, thread_time
+from typing import Final
 
 import numpy as np
 from django.db import IntegrityError, transaction
@@ -22,12 +24,17 @@ from auctions.lock import Moment
 from auctions.models import BoundKind, Certificate, DecisionRecord, Market, SlotPrice
 from auctions.readings import VALUE_KEPT, kept_prices
 from auctions.snapshot import Snapshot, one_version, snapshot
+from cluster.clock import now
 from scheduling.arrays import Floats
 from scheduling.bid import Bid as CoreBid
 from scheduling.policy import Objective, Policy, Terms
 
 BUDGET_S = 0.5
 """Processor time one renewal may take for the terms; bids beyond it count with their ceilings."""
+
+
+REST: Final = 19
+"""A sweep waits so many times as long as the last renewal took: certificates use a twentieth of a core a market."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +78,13 @@ class _Terms:
 
     values: list[float]
     loose: list[bool]
+
+
+def keep_fresh(market_id: int) -> None:
+    """Renew the market's certificate, unless that took long the last time and it is too early for another."""
+    last = Certificate.objects.filter(market=market_id).values_list("computed_at", "took_ms").first()
+    if last is None or now() >= last[0] + timedelta(milliseconds=(1 + REST) * last[1]):
+        renew(market_id)
 
 
 def renew(market_id: int, *, budget_s: float = BUDGET_S) -> Certificate | None:

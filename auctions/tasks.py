@@ -36,7 +36,7 @@ def sweep() -> None:
         try:
             slots.pass_slots(market_id)
             lane.drain(market_id, at_most=lane.LONGEST_TURN)
-            certificates.renew(market_id)
+            certificates.keep_fresh(market_id)
         except Exception:  # one market's trouble must not stop the others
             log.exception("sweep of market %s failed", market_id)
 

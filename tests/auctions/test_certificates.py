@@ -1,6 +1,7 @@
 """The certificate against the offline optimum, found by trying everything."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from auctions.layout import Layout
 from auctions.models import Bid, BidState, Certificate, DecisionRecord, Event, EventKind, Market, SlotPrice
 from auctions.policies import change_policy
 from auctions.slots import pass_slots
-from cluster.clock import set_clock
+from cluster.clock import now, set_clock
 from cluster.guards import checked_change
 from cluster.models import Capacity
 from scheduling.arrays import Ints
@@ -188,6 +189,21 @@ def test_two_workers_may_compute_the_first_certificate_at_once(
     monkeypatch.setattr(certificates, "_terms", while_another_is_faster)
     kept = certificates.renew(market.pk)
     assert kept == Certificate.objects.get()
+
+
+def test_a_sweep_renews_a_certificate_that_took_long_less_often(market: Market, alice: User) -> None:
+    submit(market, alice)
+    lane.drain(market.pk)
+    certificates.keep_fresh(market.pk)
+    Certificate.objects.update(took_ms=500.0)
+    first = Certificate.objects.get().version
+    submit(market, alice)
+    lane.drain(market.pk)
+    certificates.keep_fresh(market.pk)
+    assert Certificate.objects.get().version == first
+    Certificate.objects.update(computed_at=now() - timedelta(seconds=0.5 * (1 + certificates.REST)))
+    certificates.keep_fresh(market.pk)
+    assert Certificate.objects.get().version > first
 
 
 @pytest.mark.django_db

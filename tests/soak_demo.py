@@ -1,0 +1,348 @@
+"""The demo with viewers, for as long as one likes: `python -m tests.soak_demo --minutes 8`.
+
+Three viewers open a page of a market every two seconds, with all that the page fetches, and each keeps an event stream
+open; 50 bids come at once every twenty seconds; a health check asks every second. No answer may be a failure of the
+server, every bid is decided, and in a long run the server's memory levels off. Times are printed, not judged: 99 % of
+answers should take less than 300 ms on an idle machine of two cores.
+"""
+
+import argparse
+import json
+import os
+import re
+import resource
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import count, cycle
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import requests
+
+from tests.processes import Process, free_port, python_env, wait_until
+
+VIEWERS: Final = ("operator", "bidder", "others")
+EVERY_S: Final = 2.0
+"""Between two pages of a viewer."""
+BULK_EVERY_S: Final = 20.0
+BULK: Final = 50
+SLOWEST: Final = 5
+"""So many of the longest answers are printed with their addresses."""
+LABEL: Final = "soak"
+LONGEST_ANSWER_S: Final = 60.0
+DECIDED_S: Final = 120.0
+"""How long the last bids may wait for their decisions."""
+MEMORY_EVERY_S: Final = 2.0
+LONG_S: Final = 240.0
+"""The memory of a run as long as this has to level off."""
+MOST_GROWTH: Final = 0.10
+"""By so much the server's memory may grow over the later half of a long run: markets keep all their bids."""
+
+BY_HAND: Final = re.compile(r"clusters/([\w-]+)/bids .*?-d '({.*?})'", re.DOTALL)
+"""The bid to each market that the demo prints."""
+FETCHED: Final = re.compile(r'data-(?:tiles|figure|part|version)="([^"]+)"')
+LINKED: Final = re.compile(r'(?:src|href)="(/static/[^"]+)"')
+MARKET: Final = re.compile(r"(/markets/|/clusters/)[^/]+")
+NUMBER: Final = re.compile(r"/\d+(?=/|$)")
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One request and what came of it."""
+
+    path: str
+    status: int
+    """0: no answer."""
+    seconds: float
+    at: float
+    """Seconds after the beginning."""
+    note: str = ""
+
+    @property
+    def what(self) -> str:
+        """The path without query, and without what differs between markets, bids and versions of files."""
+        path = MARKET.sub(r"\1M", NUMBER.sub("/N", self.path.partition("?")[0]))
+        return "/static/..." if path.startswith("/static/") else path
+
+
+@dataclass
+class Soak:
+    """What was seen in one run."""
+
+    seconds: float
+    answers: list[Answer] = field(default_factory=list)
+    memory: list[tuple[float, float]] = field(default_factory=list)
+    """Seconds after the beginning, and MB that the server holds."""
+    cpu_s: float = 0.0
+    """Processor time of the server."""
+    bids: int = 0
+    """Sent at once, by 50."""
+    undecided: int = 0
+
+    @property
+    def failures(self) -> list[Answer]:
+        """Answers that are the server's fault, and requests without one. A busy database's 503 is none."""
+        return [a for a in self.answers if a.status == 0 or (a.status >= 500 and a.status != 503)]
+
+    @property
+    def growth(self) -> float:
+        """By how much the memory grew over the later half, by a line through it: share of what was held then."""
+        later = [(at, mb) for at, mb in self.memory if at >= self.seconds / 2]
+        if len(later) < 2:
+            return 0.0
+        at, mb = np.array(later).T
+        slope = float(np.polyfit(at, mb, 1)[0])
+        return slope * (self.seconds / 2) / float(mb[0])
+
+    def problems(self) -> list[str]:
+        """What may not be, in words."""
+        found = [f"{a.status or 'no answer'} after {a.seconds:.1f} s: {a.path} {a.note}" for a in self.failures]
+        if not any(a.status == 200 for a in self.answers):
+            found.append("no page was answered")
+        if self.undecided:
+            found.append(f"{self.undecided} bids are not decided")
+        if self.seconds >= LONG_S and self.growth > MOST_GROWTH:
+            found.append(f"the memory grows by {self.growth:.0%} in {self.seconds / 2:.0f} s")
+        return found
+
+    def lines(self) -> Iterator[str]:
+        """A table of times, and what the server used."""
+        yield f"{'request':<48}{'answers':>8}{'p50':>8}{'p99':>8}{'longest':>9}   ms"
+        pages = [a for a in self.answers if a.what != "/healthz"]
+        yield _row("all but health checks", pages)
+        kinds = sorted({a.what for a in self.answers})
+        yield from (_row(kind, [a for a in self.answers if a.what == kind]) for kind in kinds)
+        slowest = sorted(self.answers, key=lambda a: a.seconds, reverse=True)[:SLOWEST]
+        yield "longest: " + ", ".join(f"{a.path} {a.seconds:.1f} s (at {a.at:.0f} s)" for a in slowest)
+        statuses = Counter(a.status for a in self.answers)
+        yield "status: " + ", ".join(f"{status or 'none'} x {n}" for status, n in sorted(statuses.items()))
+        yield f"server: {self.cpu_s:.0f} s of processor time in {self.seconds:.0f} s; {self.bids} bids came by {BULK}"
+        steps = self.memory[:: max(1, len(self.memory) // 8)]
+        course = ", ".join(f"{mb:.0f}" for _, mb in [*steps, *self.memory[-1:]])
+        yield f"memory: {course} MB; {self.growth:+.1%} over the later half"
+
+
+def _row(name: str, answers: Sequence[Answer]) -> str:
+    ms = np.array([a.seconds for a in answers]) * 1000
+    p50, p99, longest = np.percentile(ms, 50), np.percentile(ms, 99), ms.max()
+    return f"{name:<48}{len(ms):>8}{p50:>8.0f}{p99:>8.0f}{longest:>9.0f}"
+
+
+class Visitor:
+    """Somebody signed in, whose every request is noted."""
+
+    def __init__(self, base: str, soak: Soak, began: float) -> None:
+        self._base, self._soak, self._began = base, soak, began
+        self._session = requests.Session()
+        self._session.trust_env = False
+        self._static: set[str] = set()
+
+    def sign_in(self, name: str, password: str) -> None:
+        """As on the page."""
+        self._session.get(f"{self._base}/login/", timeout=LONGEST_ANSWER_S).raise_for_status()
+        fields = {"username": name, "password": password, "csrfmiddlewaretoken": self._session.cookies["csrftoken"]}
+        answer = self._session.post(
+            f"{self._base}/login/", fields, headers={"Referer": f"{self._base}/login/"}, timeout=LONGEST_ANSWER_S
+        )
+        answer.raise_for_status()
+
+    def take_token(self, name: str, password: str) -> None:
+        """For REST."""
+        body = {"username": name, "password": password}
+        answer = requests.post(f"{self._base}/api/v1/token", json=body, timeout=LONGEST_ANSWER_S)
+        self._session.headers["Authorization"] = f"Token {answer.json()['token']}"
+
+    def ask(self, path: str, body: object = None) -> str:
+        """The text of an answer, empty without one."""
+        began = time.monotonic()
+        method, text, status, note = "GET" if body is None else "POST", "", 0, ""
+        try:
+            answer = self._session.request(method, f"{self._base}{path}", json=body, timeout=LONGEST_ANSWER_S)
+            status, text = answer.status_code, answer.text
+            note = text[:300] if status >= 400 else ""
+        except requests.RequestException as error:
+            note = str(error)
+        ended = time.monotonic()
+        self._soak.answers.append(Answer(path, status, ended - began, ended - self._began, note))
+        return text if status < 400 else ""
+
+    def read(self, path: str) -> Any:
+        """An answer of REST."""
+        return json.loads(self.ask(path))
+
+    def open(self, path: str) -> str:
+        """A page with all it fetches; styles and scripts once, as a browser keeps them."""
+        page = self.ask(path)
+        for found in LINKED.findall(page):
+            if found not in self._static:
+                self._static.add(found)
+                self.ask(found)
+        for found in FETCHED.findall(page):
+            self.ask(found.replace("&amp;", "&"))
+        return page
+
+    def listen(self, market: str, until: threading.Event) -> None:
+        """Keep a market's event stream open, and open it again when it ends."""
+        while not until.is_set():
+            try:
+                with self._session.get(
+                    f"{self._base}/markets/{market}/events", stream=True, timeout=LONGEST_ANSWER_S
+                ) as stream:
+                    for _ in stream.iter_lines():
+                        if until.is_set():
+                            return
+            except requests.RequestException:
+                until.wait(1.0)
+
+
+def _view(visitor: Visitor, markets: Sequence[str], number: int, until: threading.Event) -> None:
+    """Open a page every two seconds: overviews, lists of bids, and bids, of one market after another."""
+    began = time.monotonic()
+    for turn in count():
+        market = markets[(turn + number) % len(markets)]
+        match (turn // len(markets)) % 4:
+            case 0 | 2:
+                visitor.open(f"/markets/{market}/")
+            case 1:
+                visitor.open(f"/markets/{market}/bids/")
+                visitor.open("/")
+            case _:
+                listed = re.findall(rf"/markets/{market}/bids/\d+/", visitor.ask(f"/markets/{market}/bids/"))
+                if listed:
+                    visitor.open(listed[turn % len(listed)])
+        if until.wait(max(0.0, began + (turn + 1) * EVERY_S - time.monotonic())):
+            return
+
+
+def _bulk(visitor: Visitor, found: Soak, bodies: dict[str, Any], until: threading.Event) -> None:
+    """50 bids of different sizes at once to one market after another."""
+    for turn, (market, body) in enumerate(cycle(bodies.items())):
+        if until.wait(BULK_EVERY_S / 4 if turn == 0 else BULK_EVERY_S):
+            return
+        bids = [{**body, "epochs": 1 + i % 30, "label": f"{LABEL} {turn}"} for i in range(BULK)]
+        if visitor.ask(f"/api/v1/clusters/{market}/bids/bulk", {"bids": bids}):
+            found.bids += BULK
+
+
+def _check_health(visitor: Visitor, until: threading.Event) -> None:
+    while not until.wait(1.0):
+        visitor.ask("/healthz")
+
+
+def _measure(server: int, found: Soak, began: float, until: threading.Event) -> None:
+    while not until.wait(MEMORY_EVERY_S):
+        pages = int(Path(f"/proc/{server}/statm").read_text().split()[1])
+        found.memory.append((time.monotonic() - began, pages * resource.getpagesize() / 1e6))
+
+
+def _cpu_s(process: int) -> float:
+    """Processor time of a process so far."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True)
+class Demo:
+    """A demo that runs."""
+
+    base: str
+    server: int
+    """The number of its server's process."""
+    passwords: dict[str, str]
+    bodies: dict[str, Any]
+    """A bid to each market, as the demo prints it for whoever wants to bid by hand."""
+
+
+@contextmanager
+def demo(var: Path) -> Iterator[Demo]:
+    """What `make demo` runs, on data of its own."""
+    port = free_port()
+    command = [sys.executable, "manage.py", "demo", "--port", str(port)]
+    process = Process(command, log=var / "demo.log", env=python_env(var))
+    try:
+        wait_until(lambda: "Ctrl-C ends it" in process.text() or not process.alive, what="the demo")
+        assert process.alive, process.text()
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+        servers = [int(pid) for pid in children if b"serve" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        assert len(servers) == 1, f"of the demo's processes {children} these serve: {servers}"
+        bodies = {name: json.loads(body) for name, body in BY_HAND.findall(process.text())}
+        passwords = json.loads((var / "demo.json").read_text())
+        yield Demo(f"http://127.0.0.1:{port}", servers[0], passwords, bodies)
+    finally:
+        process.popen.send_signal(signal.SIGTERM)
+        process.end(30.0)
+
+
+def run(var: Path, *, seconds: float) -> Soak:
+    """Let the demo run with its viewers for so long, in an empty directory."""
+    with demo(var) as world:
+        markets, began = list(world.bodies), time.monotonic()
+        warm = Visitor(world.base, Soak(seconds), began)
+        warm.take_token("operator", world.passwords["operator"])
+        wait_until(lambda: all(_decides(warm, market) for market in markets), what="a decision in every market")
+        found, began, until = Soak(seconds), time.monotonic(), threading.Event()
+        used_s = _cpu_s(world.server)
+        visitors = {name: Visitor(world.base, found, began) for name in (*VIEWERS, "bulk", "health")}
+        visitors["bulk"].take_token("others", world.passwords["others"])
+        work: list[Callable[[], None]] = [
+            partial(_measure, world.server, found, began, until),
+            partial(_check_health, visitors["health"], until),
+            partial(_bulk, visitors["bulk"], found, world.bodies, until),
+        ]
+        for number, name in enumerate(VIEWERS):
+            visitors[name].sign_in(name, world.passwords[name])
+            work.append(partial(_view, visitors[name], markets, number, until))
+            work.append(partial(visitors[name].listen, markets[number], until))
+        threads = [threading.Thread(target=one, daemon=True) for one in work]
+        for thread in threads:
+            thread.start()
+        time.sleep(seconds)
+        until.set()
+        found.cpu_s = _cpu_s(world.server) - used_s
+        for thread in threads:
+            thread.join(LONGEST_ANSWER_S)
+        found.undecided = _undecided(warm, markets)
+    return found
+
+
+def _decides(visitor: Visitor, market: str) -> bool:
+    """Whether the market has decided a bid."""
+    found = visitor.read(f"/api/v1/clusters/{market}/summary")
+    return bool(found["admitted"] + found["rejected"])
+
+
+def _undecided(visitor: Visitor, markets: Sequence[str]) -> int:
+    """How many of the bids that came at once have no decision in the end."""
+    deadline = time.monotonic() + DECIDED_S
+    while True:
+        lists = [visitor.read(f"/api/v1/clusters/{m}/bids?state=submitted&page_size=200")["results"] for m in markets]
+        left = sum(bid["label"].startswith(LABEL) for bids in lists for bid in bids)
+        if not left or time.monotonic() > deadline:
+            return int(left)
+        time.sleep(0.5)
+
+
+def main() -> None:
+    """Print what was seen; status 1 if there was a problem."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=8.0)
+    seconds = 60 * parser.parse_args().minutes
+    with tempfile.TemporaryDirectory(prefix="shadowprice-soak-") as directory:
+        found = run(Path(directory), seconds=seconds)
+    print("\n".join(found.lines()))
+    problems = found.problems()
+    print("\n".join(problems) if problems else "no problems")
+    sys.exit(1 if problems else 0)
+
+
+if __name__ == "__main__":
+    main()
