@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from auctions import warming
+from auctions import expensive, warming
 from auctions.errors import AuctionError, NotReady, WrongState
 from auctions.hindsight.record import Record
 from auctions.models import Bid, DecisionRecord, Event, Market
@@ -66,16 +66,21 @@ def alternatives(
     TooLong
         If the way there is too long.
     NotReady
-        While the server still compiles the algorithms.
+        While the server still compiles the algorithms, or is busy with other long computations.
     """
     if warming.is_under_way():
         raise NotReady("The server has just started and still compiles the algorithm; ask again in a few seconds.")
     found = DecisionRecord.objects.filter(bid=bid).values_list("version", flat=True).first()
     if found is None:
         raise WrongState(f"Bid {bid.sequence} is {bid.get_state_display().lower()}; only a decided bid has a moment.")
+    with expensive.seat():
+        return _computed(bid, found, values=values, times=times, tell=deadline(LONGEST_S) if tell is None else tell)
+
+
+def _computed(bid: Bid, version: int, *, values: bool, times: bool, tell: Callable[[], None]) -> Alternatives:
     market = Market.objects.get(pk=bid.market_id)
-    telling = Record.of(market).before(found, tell=deadline(LONGEST_S) if tell is None else tell)
-    slot = Event.objects.values_list("slot", flat=True).get(market=market, version=found)
+    telling = Record.of(market).before(version, tell=tell)
+    slot = Event.objects.values_list("slot", flat=True).get(market=market, version=version)
     book = telling.at(slot)
     policy, view, core = book.policy, book.view(), CoreBid.from_json(bid.core)
     return Alternatives(

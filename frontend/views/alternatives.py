@@ -10,6 +10,7 @@ from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_safe
 
 from auctions.errors import AuctionError
+from auctions.expensive import Busy
 from auctions.hindsight.single import Alternatives, alternatives
 from auctions.models import Bid, DecisionRecord, Market
 from frontend.access import market_named, viewer_of, visible_bids
@@ -22,6 +23,7 @@ from scheduling.misreports import Misreport
 from scheduling.policy import Objective
 
 HOUR_S: Final = 3600
+RETRY_AFTER_S: Final = 3
 DRAWINGS: Final = {"value": misreports.by_value, "time": misreports.by_time}
 
 
@@ -53,6 +55,8 @@ def table(request: HttpRequest, name: str, number: int) -> HttpResponse:
     market, bid = _own(request, name, number)
     try:
         found = alternatives(bid)
+    except Busy as error:
+        return HttpResponse(str(error), status=503, content_type="text/plain", headers={"Retry-After": RETRY_AFTER_S})
     except AuctionError as error:
         raise Http404(str(error)) from None
     kinds = {"value": _points(found.by_value), "time_h": _hours(found, market)}

@@ -1,9 +1,12 @@
 """What one bidder would have got by stating something else, at that moment."""
 
+from contextlib import ExitStack
+
 import pytest
 from django.contrib.auth.models import User
+from django.test import Client
 
-from auctions import lane
+from auctions import expensive, lane
 from auctions.errors import WrongState
 from auctions.hindsight.single import TooLong, alternatives, deadline
 from auctions.jobs import cancel_job
@@ -73,3 +76,26 @@ def test_a_way_that_is_too_long_is_refused(alice: User) -> None:
     lane.drain(market.pk)
     with pytest.raises(TooLong, match="more than -1 s"):
         alternatives(Bid.objects.get(market=market), tell=deadline(-1))
+
+
+def test_few_are_computed_at_once_and_the_next_one_is_asked_to_come_again(
+    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bid = submit(market, alice, epochs=2, utility=STEP)
+    lane.drain(market.pk)
+    monkeypatch.setattr(expensive, "LONGEST_WAIT_S", 0.05)
+    with ExitStack() as seats:
+        for _ in range(expensive.AT_ONCE):
+            seats.enter_context(expensive.seat())
+        with pytest.raises(expensive.Busy, match="ask again"):
+            alternatives(bid)
+        client = Client()
+        client.force_login(alice)
+        page = f"/markets/{market.cluster.name}/bids/{bid.sequence}"
+        table = client.get(f"{page}/alternatives.csv")
+        assert (table.status_code, table["Retry-After"]) == (503, "3")
+        assert "ask again" in client.get(f"{page}/stating/value.json").json()["note"]
+        answer = client.get(f"/api/v1/clusters/{market.cluster.name}/bids/{bid.sequence}/alternatives")
+        assert answer.status_code == 503
+        assert int(answer["Retry-After"]) > 0
+    assert alternatives(bid).by_value
