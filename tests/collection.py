@@ -97,6 +97,21 @@ def files(pattern: str, *, keep: Callable[[Path], bool] = _every) -> "list[Param
     ]
 
 
+def groups(pattern: str, *, every: int = 1, keep: Callable[[Path], bool] = _every) -> "list[ParameterSet]":
+    """Parameters of a test on many files at once: all own ones; then, marked, each `every`-th of the larger collection.
+
+    Raises
+    ------
+    FileNotFoundError
+        If none of the project's own files is kept.
+    """
+    own = [Path(str(param.values[0])) for param in files(pattern, keep=keep) if not param.marks]
+    more = [path for path in larger_files(pattern)[::every] if keep(path)]
+    return [pytest.param(own, id="own")] + (
+        [pytest.param(more, id=MARKER, marks=pytest.mark.collection)] if more else []
+    )
+
+
 def summary(tests: int) -> str:
     """One line for the end of a run, in which `tests` tests were on a file of the larger collection."""
     root = larger()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.collection import OWN, files, larger, own_files
+from tests.collection import files, own_files
 
 if TYPE_CHECKING:
     from _pytest.mark.structures import ParameterSet
@@ -27,7 +27,6 @@ weighted_cases = partial(files, "cases/weighted_completion/*.json")
 """Parameters: instances of the weighted-completion scheduler."""
 preemptive_cases = partial(files, "cases/preemptive/*.json")
 """Parameters: instances of preemptive edge-cloud scheduling."""
-ROOT = (larger() or OWN) / "cases"
 
 each_convention = pytest.mark.parametrize(("window", "start"), CONVENTIONS)
 

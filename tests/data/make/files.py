@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tests.data.make import counterexamples, dps, oasis, preemptive, weighted
+from tests.data.make import counterexamples, dps, oasis, preemptive, split_learning, weighted
 
 MAKERS: dict[str, Callable[[], str]] = {
     **dps.MAKERS,
@@ -10,5 +10,6 @@ MAKERS: dict[str, Callable[[], str]] = {
     **counterexamples.MAKERS,
     **weighted.MAKERS,
     **preemptive.MAKERS,
+    **split_learning.MAKERS,
 }
 """The text of each file, by its path in `tests/data`."""

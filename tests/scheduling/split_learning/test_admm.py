@@ -1,7 +1,8 @@
-"""Algorithm 1: each step against its printed programme, its end, and what it reaches on the shared instances."""
+"""Algorithm 1: each step against its printed programme, its end, and what it reaches where the optimum is known."""
 
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,9 @@ from scheduling.split_learning.forward_schedule import schedule
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import NoPlan
 from scheduling.split_learning.plan import Plan
+from tests.collection import OWN
 from tests.scheduling.split_learning.twins.forward_by_slots import least
-from tests.scheduling.split_learning.worlds import draw, results, shared
+from tests.scheduling.split_learning.worlds import draw, known, own, read, split_groups
 
 
 def forever() -> float:
@@ -122,23 +124,31 @@ def test_with_costs_of_switching_it_interrupts_only_where_that_pays() -> None:
     assert kinds == {True, False}
 
 
-def test_it_stands_still_soon_on_the_shared_instances() -> None:
+def takes_little(path: Path) -> bool:
+    """Whether Algorithm 1 ends by itself in seconds: the first step's programme is not too hard."""
+    stress = OWN in path.parents and path.stem.startswith("stress")
+    return 10 <= known(path).clients <= (10 if stress else 50)
+
+
+@pytest.mark.parametrize("paths", split_groups(every=8, keep=takes_little))
+def test_it_stands_still_soon(paths: list[Path]) -> None:
     """Assignment and makespan stand still in less than five rounds for most, as the paper says of its own."""
-    few, above = [], []
-    for name, row in list(results().items())[::8]:
-        if int(row["clients"]) > 50:
-            continue
-        done = rounds(shared(name))
+    few, above, best = [], [], []
+    for path in paths:
+        done, row = rounds(read(path)), known(path)
         assert violations(done[-1].plan) == []
         few.append(len(done) < 5)
-        above.append(done[-1].plan.makespan / int(row["admm_makespan"]))
-        assert done[-1].plan.makespan >= int(row["lower_bound"])
+        assert done[-1].plan.makespan >= row.lower_bound
+        best.append(done[-1].plan.makespan / row.best_makespan)
+        if row.admm_makespan is not None:
+            above.append(done[-1].plan.makespan / row.admm_makespan)
     assert np.mean(few) > 0.5
-    assert np.mean(above) <= 1.02
+    assert np.mean(best) <= 1.4
+    assert np.mean(above or [1.0]) <= 1.02
 
 
 def test_without_time_it_still_has_a_plan() -> None:
-    instance = shared("resnet101-s1-j30-i5-seed1")
+    instance = read(own("vgg19-s1-j30-i5"))
     (step,) = Admm()(instance, left=lambda: 0.0, rng=np.random.default_rng(0))
     assert step.plan is not None
     assert violations(step.plan) == []

@@ -1,6 +1,7 @@
 """Algorithm 2 and Jackson's rule against brute force, and against each other."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from scheduling.split_learning.check import violations
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.plan import Pieces, Plan, by_priority, largest_path_first
 from tests.scheduling.split_learning.twins.backward_exact import least_cost
-from tests.scheduling.split_learning.worlds import draw, results, shared
+from tests.scheduling.split_learning.worlds import draw, read, split_groups
 
 OPTIMAL = (by_blocks, largest_tail_first)
 
@@ -71,9 +72,10 @@ def test_both_ways_end_together_on_larger_ones() -> None:
         assert blocks.makespan == jackson.makespan
 
 
-def test_both_ways_end_together_on_shared_instances() -> None:
-    for name in list(results())[::15]:
-        instance = shared(name)
+@pytest.mark.parametrize("paths", split_groups(every=15))
+def test_both_ways_end_together_on_instance_files(paths: list[Path]) -> None:
+    for path in paths:
+        instance = read(path)
         assignment = np.argmin(instance.path, axis=0)
         forward = largest_path_first(instance, assignment).forward
         blocks, jackson = (made(instance, assignment, forward, way) for way in OPTIMAL)

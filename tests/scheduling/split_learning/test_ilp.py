@@ -1,6 +1,7 @@
 """The integer programme against brute force, with and without costs of switching."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,16 @@ from scheduling.budget import unlimited
 from scheduling.rows import Rows, Solution
 from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.check import violations
+from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.ilp import TooLarge, ilp
 from scheduling.split_learning.instance import TIMES, Instance
 from scheduling.split_learning.method import NoPlan, Step
+from tests.data.make.split_learning import planted
 from tests.scheduling.split_learning.twins.optimum import least_makespan
-from tests.scheduling.split_learning.worlds import draw, results, shared
+from tests.scheduling.split_learning.worlds import draw, known, own, read, split_cases
+
+LARGER = "vgg19-s1-j10-i2-seed1"
+"""An instance of ten clients that is proven soon."""
 
 
 def run(instance: Instance, seconds: float = float("inf")) -> list[Step]:
@@ -59,16 +65,16 @@ def test_interrupting_is_worth_its_cost_or_not() -> None:
         assert plan.interruptions == interruptions
 
 
-def test_it_proves_a_shared_instance() -> None:
-    name = "vgg19-s1-j10-i2-seed1"
-    *_, last = run(shared(name), 30)
+@pytest.mark.parametrize("path", split_cases(keep=lambda path: known(path).clients <= 5 or path.stem == LARGER))
+def test_it_proves_what_is_known_of_small_instances(path: Path) -> None:
+    *_, last = run(read(path), 30)
     assert last.optimal
-    assert last.lower_bound == int(results()[name]["best_makespan"])
+    assert last.lower_bound == known(path).best_makespan
 
 
 def test_it_says_what_is_too_large_before_it_begins() -> None:
     with pytest.raises(TooLarge, match=r"100 clients, 10 helpers and \d+ slots make .* programme of \d+ columns"):
-        run(shared("resnet101-s1-j100-i10-seed1"))
+        run(read_split_learning(planted("loose", 100, 10)[0]))
 
 
 def test_short_slots_cost_nothing_where_no_pass_can_run() -> None:
@@ -115,7 +121,7 @@ def test_it_finds_an_assignment_where_the_simple_ways_find_none() -> None:
 
 
 def test_without_time_it_keeps_the_simple_plan() -> None:
-    instance = shared("resnet101-s2-j10-i5-seed2")
+    instance = read(own("stress-tight-j15-i3"))
     first, last = run(instance, 0.0)
     assert first.plan is not None
     assert last.plan is not None
@@ -125,7 +131,7 @@ def test_without_time_it_keeps_the_simple_plan() -> None:
 
 @pytest.mark.parametrize("looks", [0, 1, 2, 12])
 def test_writing_the_programme_stops_when_time_is_up(looks: int) -> None:
-    instance = shared("resnet101-s2-j10-i5-seed2")
+    instance = read(own("stress-tight-j15-i3"))
     times = iter([1.0] * looks)
     first, last = ilp(instance, left=lambda: next(times, 0.0), rng=np.random.default_rng(0))
     assert last.plan is first.plan

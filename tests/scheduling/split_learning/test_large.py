@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,9 +19,11 @@ from scheduling.split_learning.one_helper import in_time
 from scheduling.split_learning.pricing import Prices, mostly
 from scheduling.split_learning.relaxation import Relaxation, minimised
 from scheduling.split_learning.state import assigned, nobody
-from tests.scheduling.split_learning.worlds import draw, results, shared
+from tests.scheduling.split_learning.worlds import draw, known, read, split_cases
 
 CLIENTS = 6
+MANY = {"resnet101-s2-j30-i5", "vgg19-s1-j30-i5", "resnet101-s1-j30-i5-seed1", "vgg19-s2-j50-i10-seed1"}
+STRESS = {"stress-loose-j50-i10", "stress-loose-j50-i10-seed1"}
 
 
 def drawn(kind: str, rng: np.random.Generator) -> Instance:
@@ -105,12 +108,12 @@ def divisible(relaxation: Relaxation, makespan: int) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name", ["resnet101-s1-j30-i5-seed1", "vgg19-s2-j50-i10-seed1"])
-def test_a_priced_bound_is_that_of_all_columns(name: str) -> None:
-    instance = shared(name)
+@pytest.mark.parametrize("path", split_cases(keep=lambda path: path.stem in MANY))
+def test_a_priced_bound_is_that_of_all_columns(path: Path) -> None:
+    instance = read(path)
     relaxation = Relaxation(instance)
     prices = Prices(relaxation, np.zeros(len(instance.clients), dtype=np.int64))
-    *_, last = prices.rise(0, int(results()[name]["best_makespan"]) + 5, lambda: 100.0)
+    *_, last = prices.rise(0, known(path).best_makespan + 5, lambda: 100.0)
     assert not divisible(relaxation, last.low - 1)
     assert divisible(relaxation, last.low)
 
@@ -149,15 +152,15 @@ def test_where_most_of_a_client_is_has_memory() -> None:
             assert (load + instance.demand[j] > instance.capacity).all()
 
 
-@pytest.mark.parametrize("name", ["resnet101-s1-j30-i5-seed1", "vgg19-s2-j50-i10-seed1", "stress-loose-j50-i10-seed1"])
-def test_many_clients_are_planned_within_the_bounds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("path", split_cases(keep=lambda path: path.stem in MANY | STRESS))
+def test_many_clients_are_planned_within_the_bounds(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduling.split_learning.exact.MOST_CHOICES", 0)
     looks = iter(range(150))
     last = None
-    for step in exact(shared(name), left=lambda: max(0.0, 1.5 - 0.01 * next(looks, 150)), rng=np.random.default_rng(0)):
+    for step in exact(read(path), left=lambda: max(0.0, 1.5 - 0.01 * next(looks, 150)), rng=np.random.default_rng(0)):
         assert step.plan is not None
-        assert step.lower_bound <= int(results()[name]["best_makespan"])
+        assert step.lower_bound <= known(path).best_makespan
         last = step.plan
     assert last is not None
     assert violations(last) == []
-    assert last.makespan >= int(results()[name]["lower_bound"])
+    assert last.makespan >= known(path).lower_bound

@@ -1,6 +1,7 @@
 """Plans by static priorities against a slot-by-slot twin; the checker against plans broken on purpose."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from scheduling.split_learning.document import instance_document, read_split_lea
 from scheduling.split_learning.helper import MANY, span
 from scheduling.split_learning.instance import TIMES, Instance
 from scheduling.split_learning.plan import Pieces, Plan, by_priority, largest_path_first, merged
-from tests.scheduling.split_learning.worlds import draw, results, shared
+from tests.scheduling.split_learning.worlds import draw, read, split_groups
 
 
 def slot_by_slot(plan: Plan) -> tuple[list[Pieces], list[Pieces]]:
@@ -72,9 +73,10 @@ def test_span_is_the_makespan_of_the_largest_path_first() -> None:
         assert not [fault for fault in violations(plan) if not fault.startswith("(5)")]
 
 
-def test_plans_of_shared_instances_pass_the_checker() -> None:
-    for name in list(results())[::10]:
-        instance = shared(name)
+@pytest.mark.parametrize("paths", split_groups(every=10))
+def test_plans_of_instance_files_pass_the_checker(paths: list[Path]) -> None:
+    for path in paths:
+        instance = read(path)
         assignment = np.argmin(instance.path, axis=0)
         faults = violations(largest_path_first(instance, assignment))
         assert all(fault.startswith("(5)") for fault in faults)
@@ -126,9 +128,10 @@ def test_switching_costs_count_each_start_and_stop() -> None:
             assert own.completion.tolist() == plan.completion.tolist()
 
 
-def test_documents_come_back_as_they_were() -> None:
-    for name in list(results())[::30]:
-        instance = shared(name)
+@pytest.mark.parametrize("paths", split_groups(every=30))
+def test_documents_come_back_as_they_were(paths: list[Path]) -> None:
+    for path in paths:
+        instance = read(path)
         again = read_split_learning(instance_document(instance))
         assert instance_document(again) == instance_document(instance)
         assert all((getattr(again, one) == getattr(instance, one)).all() for one in (*TIMES, "demand", "capacity"))

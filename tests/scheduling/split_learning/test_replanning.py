@@ -1,6 +1,7 @@
 """Plans made again: who stays where, and that orders are the best; and plans under noise."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from scheduling.split_learning.plan import by_priority, largest_path_first
 from scheduling.split_learning.replanning import best_orders, replan
 from scheduling.split_learning.switching import charged
 from tests.scheduling.split_learning.twins.optimum import least_of_one
-from tests.scheduling.split_learning.worlds import draw, results, shared
+from tests.scheduling.split_learning.worlds import draw, own, read, split_groups
 
 
 def world(seed: int, clients: int = 8, helpers: int = 3) -> Instance:
@@ -71,9 +72,10 @@ def test_no_room_is_told_by_name() -> None:
         replan(before, tight)
 
 
-def test_without_noise_a_plan_is_what_it_said() -> None:
-    for name in list(results())[::25]:
-        instance = shared(name)
+@pytest.mark.parametrize("paths", split_groups(every=25))
+def test_without_noise_a_plan_is_what_it_said(paths: list[Path]) -> None:
+    for path in paths:
+        instance = read(path)
         plan = best_orders(instance, np.argmin(instance.path, axis=0))
         quiet = under_noise(plan, 0.0, np.random.default_rng(1))
         assert quiet.planned == quiet.priorities == plan.makespan
@@ -98,7 +100,7 @@ def test_where_switching_costs_priorities_say_what_was_planned() -> None:
 
 
 def test_noise_is_as_large_as_said() -> None:
-    instance = shared(next(iter(results())))
+    instance = read(own("resnet101-s1-j10-i2"))
     other = disturbed(instance, 0.2, np.random.default_rng(3))
     assert (abs(other.gap - instance.gap) <= 0.2 * instance.gap + 0.5).all()
     assert (other.gap != instance.gap).any()

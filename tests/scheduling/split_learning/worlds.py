@@ -1,7 +1,8 @@
-"""Instances for tests: the shared ones, and small random ones full of ties."""
+"""Instances for tests: files with known answers, and small random ones full of ties."""
 
 import csv
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -9,21 +10,52 @@ import numpy as np
 from scheduling.instance import parse_document
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.instance import TIMES, Instance
-from tests.scheduling.cases import ROOT
+from tests.collection import files, groups
+from tests.scheduling.cases import load, own_case
 
-FOLDER = ROOT / "split_learning"
+split_cases = partial(files, "cases/split_learning/*.json")
+"""Parameters: each instance."""
+split_groups = partial(groups, "cases/split_learning/*.json")
+"""Parameters: all own instances, and each n-th of a larger collection."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of an instance."""
+
+    clients: int
+    lower_bound: int
+    best_makespan: int
+    balanced_greedy_makespan: int | None
+    """None where that method finds no room for a client."""
+    admm_makespan: int | None
+    """Of somebody else's code; None where nobody tried."""
 
 
 @cache
-def results() -> dict[str, dict[str, str]]:
-    """What is known of each shared instance, by name."""
-    with (FOLDER / "results.csv").open() as file:
-        return {row["name"]: row for row in csv.DictReader(file)}
+def known(path: Path) -> Known:
+    """From the file itself, or from `results.csv` beside it."""
+    own = load(path).get("expected")
+    if own is None:
+        with (path.parent / "results.csv").open() as file:
+            own = next(row for row in csv.DictReader(file) if row["name"] == path.stem)
+    greedy, admm = own.get("balanced_greedy_makespan"), own.get("admm_makespan")
+    return Known(
+        clients=int(own["clients"]),
+        lower_bound=int(own["lower_bound"]),
+        best_makespan=int(own["best_makespan"]),
+        balanced_greedy_makespan=None if greedy is None else int(greedy),
+        admm_makespan=None if admm is None else int(admm),
+    )
 
 
-def shared(name: str) -> Instance:
-    """A shared instance by name."""
-    return read_split_learning(parse_document(path_of(name).read_text()))
+def read(path: Path) -> Instance:
+    return read_split_learning(parse_document(path.read_text()))
+
+
+def own(name: str) -> Path:
+    """One of the project's own instances."""
+    return own_case(f"split_learning/{name}")
 
 
 def draw(rng: np.random.Generator, *, clients: int, helpers: int, longest: int = 6, switch: int = 0) -> Instance:
@@ -41,8 +73,3 @@ def draw(rng: np.random.Generator, *, clients: int, helpers: int, longest: int =
         clients=tuple(f"client-{j}" for j in range(clients)),
         slot_ms=1,
     )
-
-
-def path_of(name: str) -> Path:
-    """The file of a shared instance."""
-    return FOLDER / f"{name}.json"
