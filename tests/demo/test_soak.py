@@ -1,6 +1,23 @@
-"""How the soak test of the demo judges a run; `make soak-demo` is the run itself."""
+"""Half a minute of the demo with its viewers; `python -m tests.soak_demo` is the long run."""
 
+from pathlib import Path
+
+import pytest
+
+from tests import soak_demo
 from tests.soak_demo import Answer, Soak
+
+SECONDS = 30.0
+
+
+@pytest.mark.slow
+def test_viewers_and_bids_at_once_meet_no_failure_of_the_server(tmp_path: Path) -> None:
+    found = soak_demo.run(tmp_path, seconds=SECONDS)
+    assert found.problems() == []
+    asked = {answer.what for answer in found.answers}
+    assert {"/", "/healthz", "/markets/M/", "/markets/M/tiles.json", "/markets/M/figures/schedule.json"} <= asked
+    assert found.bids >= soak_demo.BULK
+    assert found.memory
 
 
 def test_a_failure_of_the_server_is_a_problem_and_a_busy_database_is_none() -> None:
