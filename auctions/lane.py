@@ -21,6 +21,7 @@ from auctions.lock import Happening, Moment, locked_market, moment_of, record, s
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, EventKind, Market, Payment
 from auctions.policy_errors import PolicyFailed, keep_error, policy_errors
 from auctions.slots import caught_up
+from cluster.database.waiting import never_in_transaction
 from scheduling.bid import Bid as CoreBid
 from scheduling.decision import Decision
 
@@ -136,6 +137,7 @@ def _write_outcome(bid: Bid, decision: Decision, book: LiveBook, moment: Moment)
 
 def _publish(market_id: int) -> None:
     global _resting_until
+    never_in_transaction("A broker")
     if monotonic() < _resting_until:
         return
     try:

@@ -1,7 +1,7 @@
 """Slots pass: jobs begin and complete, the prices of each slot are kept, and the horizon rolls."""
 
 from auctions import book as books
-from auctions import outages, plans, queue_rows, transitions
+from auctions import outages, plans, queue_rows, transitions, warming
 from auctions.book import LiveBook
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
 from auctions.models import Bid, BidState, Event, EventKind, Market, SlotPrice
@@ -31,6 +31,7 @@ def caught_up(market: Market, moment: Moment) -> LiveBook:
     The caller saves the market's counters, and gives the book to `book.keep` once the transaction is committed
     and every change is in the book.
     """
+    warming.check()  # a policy that plans would compile under the market's lock
     late = moment.slot > market.slot
     book = books.take(market, now=market.slot + 1 if late else moment.now)
     if late:

@@ -10,9 +10,9 @@ from django.contrib.auth.models import User
 
 from auctions import lane, warming
 from auctions.decisions import decide
-from auctions.errors import CannotDecide, KeyReused, MarketClosed, NotReady
+from auctions.errors import CannotDecide, KeyReused, MarketClosed
 from auctions.layout import Layout
-from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
+from auctions.lock import Happening, Moment, locked_market, moment_of, record_all, save_counters
 from auctions.markets import market_of
 from auctions.models import Bid, Event, EventKind, Market
 from auctions.offers import check_finite, core_bid, policy_in_force, resolve
@@ -102,8 +102,7 @@ def quote(*, cluster: Cluster, body: Json) -> Quote:
     market = market_of(cluster)
     if not market.is_open:
         raise MarketClosed(f"The market of {cluster.name} takes no bids.")
-    if warming.is_under_way():
-        raise NotReady("The server has just started and still compiles the algorithm; ask again in a few seconds.")
+    warming.check()
     with one_version():
         seen = snapshot(market)
         book = seen.book.copy()  # kernels keep what they found of a bid beside the ledger, by the bid's number
@@ -149,13 +148,12 @@ def _submit(
             raise MarketClosed(f"The market of {cluster.name} takes no bids.")
         moment = moment_of(held)
         # The layout read above may be stale by now: the version stored says so, and the lane writes the core anew.
-        stored = [
-            Submitted(_store(held, owner, offer, (layout, market.inventory_version), moment), created=True)
-            for offer in offers
-        ]
+        bids = [_bid(held, owner, offer, (layout, market.inventory_version), moment) for offer in offers]
+        Bid.objects.bulk_create(bids)
+        record_all(held, (Happening(EventKind.SUBMITTED, at=moment.wall, slot=moment.now, bid=bid) for bid in bids))
         save_counters(held)
         lane.wake(held.pk)
-    return stored
+    return [Submitted(bid, created=True) for bid in bids]
 
 
 def _digest(body: Json, where: str) -> str:
@@ -186,11 +184,11 @@ def _known(market: Market, owner: User, keys: Sequence[str | None], digests: Seq
     return [Submitted(bid=bid, created=False) for bid in matched if bid is not None]
 
 
-def _store(market: Market, owner: User, offer: _Offer, known: tuple[Layout, int], moment: Moment) -> Bid:
+def _bid(market: Market, owner: User, offer: _Offer, known: tuple[Layout, int], moment: Moment) -> Bid:
     layout, inventory_version = known
     market.submitted += 1
     core = core_bid(offer.resolved, layout, bid_id=str(market.submitted), arrival=moment.now)
-    bid = Bid.objects.create(
+    return Bid(
         market=market,
         owner=owner,
         sequence=market.submitted,
@@ -205,5 +203,3 @@ def _store(market: Market, owner: User, offer: _Offer, known: tuple[Layout, int]
         core=core.to_json(),
         inventory_version=inventory_version,
     )
-    record(market, Happening(EventKind.SUBMITTED, at=moment.wall, slot=moment.now, bid=bid))
-    return bid

@@ -9,6 +9,8 @@ from threading import Event, Thread
 
 from django.conf import settings
 
+from auctions.errors import NotReady
+from cluster.database.waiting import never_in_transaction
 from scheduling import kernels
 
 _ready = Event()
@@ -45,6 +47,13 @@ def is_under_way() -> bool:
     return not _ready.is_set()
 
 
+def check() -> None:
+    """Raise NotReady while that is so."""
+    if is_under_way():
+        raise NotReady("The server has just started and still compiles the algorithm; ask again in a few seconds.")
+
+
 def wait() -> None:
     """Return when kernels are compiled, or when nobody is compiling any."""
+    never_in_transaction("The compiling of kernels")
     _ready.wait()

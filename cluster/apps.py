@@ -5,7 +5,10 @@ from typing import Any
 from django.apps import AppConfig, apps
 from django.apps.registry import Apps
 from django.contrib.admin.apps import AdminConfig
+from django.core.signals import request_started
 from django.db.models.signals import post_migrate
+
+from cluster.database import limits, watched
 
 
 class ClusterConfig(AppConfig):
@@ -14,14 +17,20 @@ class ClusterConfig(AppConfig):
     name = "cluster"
 
     def ready(self) -> None:
-        """Keep the group of operators, with its permissions, whenever tables are migrated."""
+        """Keep the group of operators whenever tables are migrated, and limit what requests ask of the database."""
         post_migrate.connect(_keep_operator_group, dispatch_uid="operators")
+        request_started.connect(_begin_request, dispatch_uid="requests")
 
 
 class OperatorAdminConfig(AdminConfig):
     """Django's admin on the operators' site."""
 
     default_site = "cluster.operator_site.OperatorSite"
+
+
+def _begin_request(**_kwargs: Any) -> None:
+    limits.use("request")
+    watched.count_from_now()
 
 
 def _keep_operator_group(sender: AppConfig, apps: Apps = apps, **_kwargs: Any) -> None:

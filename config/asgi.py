@@ -4,13 +4,48 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import django
 from django.conf import settings
-from django.core.asgi import get_asgi_application
+from django.core.handlers.asgi import ASGIHandler, ASGIRequest
+from django.http import HttpRequest, HttpResponseBase
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
+django.setup(set_prefix=False)
+
+from auctions.api.problems import busy  # noqa: E402 (needs the app registry)
+from auctions.seats import Seats, Visit  # noqa: E402
 
 Receive = Callable[[], Awaitable[Any]]
 Application = Callable[[Any, Receive, Any], Awaitable[None]]
+WITHOUT_A_SEAT = ("/healthz",)
+"""Answered however many wait."""
+
+
+class Handler(ASGIHandler):
+    """Django's handler, which answers as many requests at once as there are seats."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._reads, self._writes = (Seats(settings.REQUESTS_AT_ONCE[kind]) for kind in ("read", "write"))
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request. One whose client has left has its seat until its thread has ended."""
+        visit = Visit()
+        try:
+            await super().__call__({**scope, "visit": visit}, receive, send)
+        finally:
+            visit.leave()
+
+    async def run_get_response(self, request: HttpRequest) -> HttpResponseBase:
+        """The response, once the body is read; a stream begins when the seat has been given back."""
+        if not isinstance(request, ASGIRequest) or request.path in WITHOUT_A_SEAT:
+            return await super().run_get_response(request)
+        visit: Visit = request.scope["visit"]
+        if not await visit.sit(self._reads if request.method in ("GET", "HEAD", "OPTIONS") else self._writes):
+            return busy(request, "Too many requests are being answered; this one was not begun.")
+        response = await super().run_get_response(request)
+        visit.leave()
+        return response
 
 
 def bounded(application: Application) -> Application:
@@ -34,4 +69,4 @@ def bounded(application: Application) -> Application:
     return serve
 
 
-application = bounded(get_asgi_application())
+application = bounded(Handler())

@@ -35,11 +35,22 @@ if not HAS_OWN_KEY:
 DATABASES: dict[str, Any] = {"default": dict(dj_database_url.parse(DATABASE_URL, conn_max_age=0))}
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # IMMEDIATE takes the write lock when a transaction begins, so that a read-then-write never loses an update.
+    DATABASES["default"]["ENGINE"] = "cluster.database.sqlite3"
     DATABASES["default"]["OPTIONS"] = {
         "transaction_mode": "IMMEDIATE",
         "timeout": 20,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
+elif DATABASES["default"]["ENGINE"] == "django.db.backends.postgresql":
+    DATABASES["default"]["ENGINE"] = "cluster.database.postgresql"
+    DATABASES["default"].setdefault("OPTIONS", {}).setdefault("connect_timeout", 5)
+DATABASE_LIMITS: dict[str, dict[str, float]] = {
+    "request": {"lock": float(os.environ.get("SHADOWPRICE_LOCK_TIMEOUT_S", "5")), "statement": 20.0, "idle": 60.0},
+    "worker": {"lock": 20.0, "statement": 120.0, "idle": 600.0},
+}
+"""Seconds that a statement may wait for a lock, that it may take, and that a transaction may be open without one: for
+requests and for tasks of workers. Commands such as `migrate` have no limits. SQLite knows the first only.
+"""
 
 INSTALLED_APPS = [
     "cluster.apps.OperatorAdminConfig",
@@ -158,6 +169,18 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "REDOC_DIST": "SIDECAR",
 }
 
+REQUESTS_AT_ONCE: dict[str, int] = {
+    "read": int(os.environ.get("SHADOWPRICE_READS", "6")),
+    "write": int(os.environ.get("SHADOWPRICE_WRITES", "12")),
+}
+"""How many requests of each kind the server answers at a time; others wait in line, and 10 seconds at most. A request
+that waits for a decision (`Prefer: wait`) and an event stream are in none of them.
+"""
+
+STREAMS = int(os.environ.get("SHADOWPRICE_STREAMS", "500"))
+STREAMS_OF_ONE_USER = int(os.environ.get("SHADOWPRICE_STREAMS_OF_ONE_USER", "20"))
+"""How many event streams a web process keeps open; a page that gets none asks every two seconds."""
+
 PLANS_AT_ONCE = 1 if EMBEDDED else None
 """How many plans are computed at a time; None: as many as there are workers for them."""
 RUNS_AT_ONCE = 2 if EMBEDDED else None
@@ -209,6 +232,7 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "filters": {"briefly": {"()": "cluster.database.busy.Briefly"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["briefly"]}},
     "root": {"handlers": ["console"], "level": os.environ.get("SHADOWPRICE_LOG", "WARNING")},
 }

@@ -3,6 +3,7 @@
 from celery import shared_task
 from celery.worker import state as worker_state
 
+from auctions.retrying import retried
 from studies.experiments.computing import compute_some
 from studies.experiments.runs import QUEUE, RUNS, TASK
 from studies.hindsight import computing as hindsights
@@ -17,9 +18,11 @@ from studies.work import states, waking
 @shared_task
 def compute_plans() -> bool:
     """Compute one plan that waits, or whose worker died, and call for the next."""
-    computed = compute_next(_stopping)
-    if computed and not _stopping() and anything_to_do():
-        wake()
+    computed = False
+    with retried("computing plans"):
+        computed = compute_next(_stopping)
+        if computed and not _stopping() and anything_to_do():
+            wake()
     return computed
 
 
@@ -31,18 +34,22 @@ def compute_runs() -> int:
         if not _stopping() and states.anything_to_do(RUNS):
             waking.wake(TASK, queue=QUEUE)
 
-    count = compute_some(_stopping, begun=call_another)
-    if count:
-        call_another()
+    count = 0
+    with retried("computing runs"):
+        count = compute_some(_stopping, begun=call_another)
+        if count:
+            call_another()
     return count
 
 
 @shared_task
 def compute_hindsights() -> bool:
     """Tell one record again that waits for it, or whose worker died, and call for the next."""
-    computed = hindsights.compute_next(_stopping)
-    if computed and not _stopping() and states.anything_to_do(HINDSIGHTS):
-        wake_hindsights()
+    computed = False
+    with retried("computing hindsights"):
+        computed = hindsights.compute_next(_stopping)
+        if computed and not _stopping() and states.anything_to_do(HINDSIGHTS):
+            wake_hindsights()
     return computed
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 
+from cluster.database import holding
 from studies.work import loading
 from tests import collection, processes
 from tests.traces import Traces, each
@@ -65,6 +66,12 @@ def missing(what: str, *, install: str) -> None:
 def _kernels_are_loaded() -> None:
     """As in a worker that has begun to tell a record: no process is started to compile what tests have compiled."""
     loading._loaded = True
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _tests_may_hold_the_lock() -> None:
+    """Each test that writes runs in one transaction."""
+    holding.LONGEST_S = float("inf")
 
 
 @pytest.fixture(scope="session", autouse=True)

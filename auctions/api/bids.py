@@ -2,7 +2,7 @@
 
 from collections.abc import Container
 from threading import BoundedSemaphore
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any, Final, Protocol, cast
 
 from django.contrib.auth.models import User
@@ -11,7 +11,7 @@ from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions import submission
+from auctions import seats, shutdown, submission
 from auctions.api import documents
 from auctions.api.base import ApiView, bid_of, cluster_named, market_named
 from auctions.api.bodies import MOST_BIDS, BidIn, BulkIn
@@ -46,6 +46,7 @@ from auctions.api.serializers import (
 from auctions.jobs import cancel_job, withdraw_bid
 from auctions.models import UNDECIDED, Bid, BidState
 from auctions.snapshot import one_version
+from cluster.database.waiting import never_in_transaction
 from cluster.models import Cluster
 from cluster.operators import is_operator
 from scheduling.fields import check_object
@@ -82,10 +83,13 @@ class Changing(Protocol):
 def wait_until_settled(row: Changing, seconds: int, *, waiting: Container[str]) -> bool:
     """Look until its state is none of `waiting` or time is up; False if too many wait already, as `Prefer` allows.
 
-    No transaction is open and no lock is held meanwhile.
+    No transaction is open, no lock is held, and the seat is left to others meanwhile. A server that is to stop waits no
+    longer.
     """
+    never_in_transaction("A decision")
     if not _seats.acquire(blocking=False):
         return False
+    seats.leave()
     try:
         _look(row, seconds, waiting)
     finally:
@@ -96,7 +100,8 @@ def wait_until_settled(row: Changing, seconds: int, *, waiting: Container[str]) 
 def _look(row: Changing, seconds: int, waiting: Container[str]) -> None:
     deadline, pause = monotonic() + seconds, FIRST_PAUSE_S
     while row.state in waiting and (left := deadline - monotonic()) > 0:
-        sleep(min(pause, left))
+        if shutdown.pause(min(pause, left)):
+            break
         pause = min(2 * pause, LONGEST_PAUSE_S)
         row.refresh_from_db(fields=["state"])
     row.refresh_from_db()
@@ -185,7 +190,7 @@ class Quotes(ApiView):
     @describe(
         "Ask for a quote",
         {200: QuoteOut},
-        (*WRITE, 503),
+        WRITE,
         request=BidIn,
         parameters=[CLUSTER],
         operation_id="quote",

@@ -22,9 +22,9 @@ WORDS: Final = {
     413: "The body is too large.",
     415: "Bodies are JSON.",
     429: "Too many requests; Retry-After says when to come again.",
-    503: "The server has just started; ask again in a few seconds.",
+    503: "The server has just started, or it or its database is busy; Retry-After says when to come again.",
 }
-READ: Final = (400, 401, 403, 404, 405, 406, 429)
+READ: Final = (400, 401, 403, 404, 405, 406, 429, 503)
 WRITE: Final = (*READ, 409, 413, 415)
 
 CLUSTER = OpenApiParameter(

@@ -1,11 +1,14 @@
 """Every error as a problem document (RFC 9457) that names the fields it is about."""
 
+import sys
 from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
 from django.core.exceptions import RequestDataTooBig, SuspiciousOperation
+from django.db import DatabaseError, InterfaceError
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse
+from django.template import loader
 from django.views.decorators.csrf import csrf_exempt
 from django.views.defaults import bad_request, page_not_found, permission_denied, server_error
 from rest_framework import status
@@ -14,6 +17,8 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler as rest_exception_handler
 
 from auctions.errors import AuctionError, NoMarket, NotReady, QuotaReached
+from cluster.database.busy import is_busy
+from cluster.database.watched import has_stored
 from scheduling.errors import InvalidField
 
 CONTENT_TYPE = "application/problem+json"
@@ -41,7 +46,7 @@ class TooMuchWork(APIException):
 
 
 class Unavailable(APIException):
-    """The server has just started: the same request is answered a little later."""
+    """The server has just started, or its database is busy: the same request is answered a little later."""
 
     status_code = status.HTTP_503_SERVICE_UNAVAILABLE
     wait = 3
@@ -96,8 +101,30 @@ def handler403(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 
 def handler500(request: HttpRequest) -> HttpResponseBase:
-    """A problem document below /api/, a page elsewhere; nothing of the inside is told."""
+    """A problem document below /api/, a page elsewhere; nothing of the inside is told. 503 if the database is busy."""
+    error = sys.exc_info()[1]
+    if isinstance(error, NotReady):
+        return busy(request, str(error))
+    if error is not None and is_busy(error):
+        return busy(request, busy_words())
     return _plain(500, "The server failed; this is logged.") if _is_api(request) else server_error(request)
+
+
+def busy(request: HttpRequest, detail: str) -> HttpResponse:
+    """Ask to come again a little later: a problem document below /api/, a page elsewhere."""
+    if _is_api(request):
+        response = _plain(503, detail)
+    else:
+        response = HttpResponse(loader.get_template("503.html").render({"detail": detail}), status=503)
+    response.headers["Retry-After"] = str(Unavailable.wait)
+    return response
+
+
+def busy_words() -> str:
+    """What a request that met a busy database is told."""
+    if has_stored():
+        return "The database is busy, and part of this request is stored already: look before you send it again."
+    return "The database is busy; nothing was stored. Send the request again a little later."
 
 
 def _is_api(request: HttpRequest) -> bool:
@@ -118,6 +145,8 @@ def _translated(error: Exception) -> Exception:
             return Unavailable(str(error))
         case QuotaReached():
             return TooMuchWork(str(error))
+        case DatabaseError() | InterfaceError() if is_busy(error):
+            return Unavailable(busy_words())
         case AuctionError():
             return Conflict(str(error))
         case RequestDataTooBig():

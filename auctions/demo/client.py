@@ -1,6 +1,7 @@
 """A bidder's end of the REST API, on the standard library alone."""
 
 import json
+from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -14,7 +15,7 @@ ANSWER_S = 40.0
 
 
 class Unreachable(Exception):
-    """The server did not answer."""
+    """The server did not answer, or is busy: the same may succeed a little later."""
 
 
 class Refused(Exception):
@@ -51,6 +52,8 @@ def _post(url: str, body: Json, headers: dict[str, str]) -> Any:
         with urlopen(request, timeout=ANSWER_S) as answer:  # noqa: S310
             return json.load(answer)
     except HTTPError as error:
+        if error.code == HTTPStatus.SERVICE_UNAVAILABLE:
+            raise Unreachable("it is busy") from None
         raise Refused(f"{error.code} {error.read(2000).decode(errors='replace')}") from None
     except (URLError, OSError, HTTPException) as error:
         raise Unreachable(str(error)) from None

@@ -1,6 +1,8 @@
 """Errors of a database that is busy, full or out of reach: the same request may succeed a little later."""
 
+import logging
 import sqlite3
+from http import HTTPStatus
 from typing import Final
 
 from django.db import DatabaseError, InterfaceError, OperationalError
@@ -37,3 +39,14 @@ def is_busy(error: BaseException) -> bool:
         return state[:2] in POSTGRES_CLASSES or state in POSTGRES_CODES
     # psycopg2 knows no code where there is no connection.
     return isinstance(error, OperationalError | InterfaceError) and cause is not None
+
+
+class Briefly(logging.Filter):
+    """Says in one line, as a warning, that a request was asked to come again: it needs no traceback."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Change the record."""
+        if getattr(record, "status_code", None) == HTTPStatus.SERVICE_UNAVAILABLE:
+            record.levelno, record.levelname = logging.WARNING, "WARNING"
+            record.exc_info = None
+        return True

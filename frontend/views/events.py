@@ -1,17 +1,26 @@
-"""The stream that says "version 18" when a market has moved; nothing else travels on it."""
+"""The stream that says "version 18" when a market has moved; nothing else travels on it.
+
+A stream has no database connection of its own: its request's is closed before it begins, and one thread looks at
+markets for all of them.
+"""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
 from asgiref.sync import sync_to_async
+from django.conf import settings
 from django.core.handlers.asgi import ASGIRequest
-from django.db import close_old_connections
+from django.db import DatabaseError, InterfaceError, connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
+from auctions import shutdown
 from auctions.models import Market
+from cluster.database import limits
+from cluster.database.busy import is_busy
 from frontend.access import market_named
 
 EVERY_S: Final = 1.0
@@ -21,8 +30,13 @@ BEAT_S: Final = 15.0
 LIFE_S: Final = 600.0
 """Streams end and are opened again, so that a visitor who signed out does not listen for ever."""
 
-# One thread, hence one database connection for all streams of a process: a stream of its own costs none.
+LATER_MS: Final = 60_000
+"""When a browser whose stream was one too many may ask again."""
+
+# One thread, hence one database connection at most for all streams of a process.
 _reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="versions")
+_open: Counter[int] = Counter()
+"""How many streams each user has open."""
 
 
 @dataclass
@@ -38,9 +52,12 @@ _watches: dict[tuple[int, int], _Watch] = {}
 
 
 def read_mark(market_id: int) -> str:
-    """Version of the market and of its certificate: one query by primary key."""
-    close_old_connections()
-    row = Market.objects.filter(pk=market_id).values_list("version", "certificate__version").first()
+    """Version of the market and of its certificate: one query by primary key, and no connection is kept."""
+    limits.use("request")
+    try:
+        row = Market.objects.filter(pk=market_id).values_list("version", "certificate__version").first()
+    finally:
+        connections.close_all()
     return "" if row is None else f"{row[0]} {row[1]}"
 
 
@@ -50,9 +67,38 @@ async def mark_of(market_id: int) -> str:
     watch = _watches.setdefault((id(loop), market_id), _Watch())
     async with watch.lock:
         if loop.time() - watch.read_at >= EVERY_S:
-            watch.mark = await loop.run_in_executor(_reader, read_mark, market_id)
             watch.read_at = loop.time()
+            try:
+                watch.mark = await loop.run_in_executor(_reader, read_mark, market_id)
+            except (DatabaseError, InterfaceError) as error:
+                if not is_busy(error):
+                    raise  # while it is busy nothing new is known, and the next look follows soon
         return watch.mark
+
+
+def too_many(user_id: int) -> str:
+    """Why this user may open no more streams; empty if another one is allowed."""
+    if _open[user_id] >= settings.STREAMS_OF_ONE_USER:
+        return f"You have {_open[user_id]} pages open that are kept up to date; this one asks every 2 seconds instead."
+    if _open.total() >= settings.STREAMS:
+        return "Too many pages are open that are kept up to date; this one asks every 2 seconds instead."
+    return ""
+
+
+async def stream_for(user_id: int, market_id: int) -> AsyncIterator[str]:
+    """A user's stream, counted while it is open."""
+    await sync_to_async(connections.close_all)()  # in the request's own thread, which has no more to read
+    if too_many(user_id):  # others were opened since the request was looked at
+        yield f"retry: {LATER_MS}\n\n"
+        return
+    _open[user_id] += 1
+    try:
+        async for said in stream(market_id):
+            yield said
+    finally:
+        _open[user_id] -= 1
+        if not _open[user_id]:
+            del _open[user_id]
 
 
 async def stream(market_id: int) -> AsyncIterator[str]:
@@ -60,7 +106,7 @@ async def stream(market_id: int) -> AsyncIterator[str]:
     loop = asyncio.get_running_loop()
     ends, beat, last = loop.time() + LIFE_S, loop.time() + BEAT_S, ""
     yield "retry: 2000\n\n"
-    while loop.time() < ends:
+    while loop.time() < ends and not shutdown.begun.is_set():
         mark = await mark_of(market_id)
         if mark != last:
             last, beat = mark, loop.time() + BEAT_S
@@ -72,12 +118,18 @@ async def stream(market_id: int) -> AsyncIterator[str]:
 
 
 async def events(request: HttpRequest, name: str) -> HttpResponseBase:
-    """The stream under ASGI. 204 elsewhere and to strangers: a browser then stops asking and the page polls."""
+    """The stream under ASGI. 204 elsewhere and to strangers: a browser then stops asking and the page polls.
+
+    It polls as well where the user, or all users together, have too many streams open.
+    """
     user = await request.auser()
-    if not isinstance(request, ASGIRequest) or not user.is_authenticated:
+    if not isinstance(request, ASGIRequest) or user.pk is None:
         return HttpResponse(status=204)
     market = await sync_to_async(market_named)(name)
-    response = StreamingHttpResponse(stream(market.pk), content_type="text/event-stream")
+    refusal = too_many(user.pk)
+    if refusal:
+        return HttpResponse(refusal, status=429, content_type="text/plain", headers={"Retry-After": "60"})
+    response = StreamingHttpResponse(stream_for(user.pk, market.pk), content_type="text/event-stream")
     response.headers["Cache-Control"] = "no-store"
     response.headers["X-Accel-Buffering"] = "no"
     return response

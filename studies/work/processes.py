@@ -18,6 +18,7 @@ from typing import IO, Final, Self, cast
 
 from django.conf import settings
 
+from cluster.database.waiting import never_in_transaction
 from scheduling.arrays import Json
 from studies.work import states
 from studies.work.rows import Stage
@@ -111,6 +112,7 @@ class Process:
     """A process for orders, one after another. It has ended when the block is left."""
 
     def __init__(self, command: Sequence[str]) -> None:
+        never_in_transaction("A process")
         self._child = Popen(command, cwd=settings.BASE_DIR, stdin=PIPE, stdout=PIPE, text=True)  # noqa: S603
         self._lines: SimpleQueue[Json | None] = SimpleQueue()
         self._reader = Thread(target=_read, args=(self._child.stdout, self._lines), daemon=True)

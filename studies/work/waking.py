@@ -8,6 +8,8 @@ from celery import signature
 from django.db import transaction
 from kombu.exceptions import OperationalError
 
+from cluster.database.waiting import never_in_transaction
+
 BROKER_REST_S: Final = 5.0
 """After a failed wake-up none is tried for this long: the sweep finds what waits."""
 
@@ -22,6 +24,7 @@ def wake(task: str, *, queue: str) -> None:
 
 def _publish(task: str, queue: str) -> None:
     global _resting_until
+    never_in_transaction("A broker")
     if monotonic() < _resting_until:
         return
     try:

@@ -4,13 +4,14 @@ import signal
 import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
+from types import FrameType
 from typing import Any
 
 import uvicorn
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from auctions import embedded
+from auctions import embedded, shutdown
 from auctions.warming import Warming
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -18,6 +19,11 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 class Server(uvicorn.Server):
     """A server whose signals only stop it: uvicorn raises them anew afterwards, before the worker could end."""
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop, and tell requests and streams that wait."""
+        shutdown.begun.set()
+        super().handle_exit(sig, frame)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -51,7 +57,7 @@ class Command(BaseCommand):
                 port=options["port"],
                 log_level="warning",
                 lifespan="off",
-                timeout_graceful_shutdown=3,  # open event streams do not end by themselves
+                timeout_graceful_shutdown=3,  # waiting requests and streams end sooner by themselves
             )
         )
         # WhiteNoise has no asynchronous files: Django reads one in a thread, which is well, and says so at each start.

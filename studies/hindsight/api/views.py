@@ -57,7 +57,7 @@ ROWS: Final = [
     CHANGED,
     query("after", {"type": "integer", "minimum": 0}, "Only bids beyond this number; from `next` of a page."),
 ]
-CONFLICTS: Final = (*READ, 409, 503)
+CONFLICTS: Final = (*READ, 409)
 
 
 class HindsightPages(BidPages):

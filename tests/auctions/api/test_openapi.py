@@ -88,7 +88,7 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("studies.experiments.asking.MOST_OPEN", 10**6)
     monkeypatch.setattr("studies.plans.asking.MOST_WAITING", 10**6)
     monkeypatch.setattr("studies.hindsight.asking.MOST_OPEN", 10**6)
-    monkeypatch.setattr("auctions.api.bids.sleep", lambda _: lane.drain(market.pk))
+    monkeypatch.setattr("auctions.shutdown.pause", lambda _: lane.drain(market.pk))
     monkeypatch.setattr("django.contrib.auth.hashers.PBKDF2PasswordHasher.iterations", 1)
     monkeypatch.setattr("auctions.api.throttles.TokenThrottle.allow_request", lambda *_: True)
     # The end of a request would close the connection, and with it undo the test's own transaction.

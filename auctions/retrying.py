@@ -1,0 +1,35 @@
+"""What is done again and again, such as a sweep: one failure stops nothing else, and a busy database is logged once."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from django.db import close_old_connections
+
+from cluster.database.busy import is_busy
+
+log = logging.getLogger(__name__)
+_waiting: set[str] = set()
+"""What met a busy database the last time; a process has few such names."""
+
+
+@contextmanager
+def retried(what: str) -> Iterator[None]:
+    """Log what goes wrong in the block instead of raising it: it is done again soon.
+
+    While the database is busy that is one line when it begins and one when it is over, whatever the number of tries.
+    """
+    try:
+        yield
+    except Exception as error:  # the next market, and the next turn, must not depend on this one
+        if not is_busy(error):
+            log.exception("%s failed", what)
+            return
+        close_old_connections()  # a connection that was lost would fail for ever
+        if what not in _waiting:
+            _waiting.add(what)
+            log.warning("%s waits, for the database is busy (%s); it is tried again", what, error)
+    else:
+        if what in _waiting:
+            _waiting.discard(what)
+            log.warning("%s goes on", what)

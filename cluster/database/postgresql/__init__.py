@@ -1,0 +1,1 @@
+"""PostgreSQL, as `settings.DATABASES` names it."""

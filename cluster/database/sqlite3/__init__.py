@@ -1,0 +1,1 @@
+"""SQLite, as `settings.DATABASES` names it."""

@@ -1,0 +1,48 @@
+"""A connection that says when its transactions end, and how many of them changed something."""
+
+from django.db import DEFAULT_DB_ALIAS, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from cluster.database import holding
+
+
+class WatchedConnection(BaseDatabaseWrapper):
+    """What both databases have in common."""
+
+    stored = 0
+    """Transactions committed since it was set to 0 that could change something."""
+
+    def commit(self) -> None:
+        """End the transaction, and with it any lock."""
+        held = False
+        try:
+            super().commit()
+        finally:
+            held = holding.end(id(self))
+        self.stored += held
+
+    def rollback(self) -> None:
+        """End the transaction, and with it any lock."""
+        try:
+            super().rollback()
+        finally:
+            holding.end(id(self))
+
+    def close(self) -> None:
+        """End the connection, and with it any lock."""
+        try:
+            super().close()
+        finally:
+            holding.end(id(self))
+
+
+def count_from_now() -> None:
+    """Begin to count what this thread stores."""
+    connection = connections[DEFAULT_DB_ALIAS]
+    if isinstance(connection, WatchedConnection):
+        connection.stored = 0
+
+
+def has_stored() -> bool:
+    """Whether this thread has stored anything since."""
+    return bool(getattr(connections[DEFAULT_DB_ALIAS], "stored", 0))
