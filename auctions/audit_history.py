@@ -23,8 +23,8 @@ from auctions.models import (
     SlotPrice,
 )
 from auctions.offers import core_bid
-from auctions.readings import VALUE_KEPT
 from auctions.replay import kept_by_replay
+from auctions.totals import VALUE_KEPT
 from auctions.transitions import Window
 from cluster.database.paging import in_pages
 from scheduling.bid import Bid as CoreBid

@@ -19,7 +19,7 @@ from auctions.models import (
     PolicyError,
     PolicyVersion,
 )
-from auctions.readings import VALUE_KEPT
+from auctions.totals import VALUE_KEPT
 from scheduling.decision import Decision, parse
 
 TOLERANCE = 1e-6

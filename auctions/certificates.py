@@ -22,8 +22,9 @@ from django.db.models import Sum
 from auctions.layout import Layout, layouts
 from auctions.lock import Moment
 from auctions.models import BoundKind, Certificate, DecisionRecord, Market, SlotPrice
-from auctions.readings import VALUE_KEPT, kept_prices
+from auctions.readings import kept_prices
 from auctions.snapshot import Snapshot, one_version, snapshot
+from auctions.totals import VALUE_KEPT
 from cluster.clock import now
 from scheduling.arrays import Floats
 from scheduling.bid import Bid as CoreBid

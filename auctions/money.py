@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from auctions.models import Bid
-from auctions.readings import VALUE_KEPT
+from auctions.totals import VALUE_KEPT
 
 
 @dataclass(frozen=True)

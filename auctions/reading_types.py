@@ -81,21 +81,26 @@ class Summary:
     """Mean of completion - arrival over completed jobs, slots; None while there are none."""
     weighted_flow: float | None
     """The same, weighted by the jobs' values."""
+    published: int | None = None
+    """Slot in whose beginning the counts, sums of money and times were taken; None: they are as of now."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """Time from arrival to completion, in order of completion; all arrays as long as there are completed jobs."""
+    """Time from arrival to completion: of J completed jobs, in order of completion, and its mean at K times."""
 
     sequence: Ints
+    """J."""
     slot: Ints
-    """Slot of completion."""
+    """Slot of completion, J."""
     flow: Ints
-    """Slots from arrival to completion of each."""
+    """Slots from arrival to completion, J."""
+    mean_slot: Ints
+    """Slots of which the means are, K."""
     mean: Floats
-    """Mean so far, slots."""
-    weighted_mean: Floats
-    """Mean so far, weighted by the jobs' values, slots."""
+    """Mean over all jobs so far, slots, K."""
+    weighted_mean: Floats | None
+    """The same, weighted by the jobs' values, K; None where it is not published."""
 
 
 @dataclass(frozen=True)
@@ -148,29 +153,34 @@ class Utilisation:
 
 @dataclass(frozen=True)
 class Welfare:
-    """Welfare after each decision, cumulative; cancelled and failed jobs paid but gave no value."""
+    """Welfare after each decision or publication, cumulative; cancelled and failed jobs gave no value."""
 
-    sequence: Ints
-    """Sequence number of each decided bid, in order of decision, J."""
+    decided: Ints
+    """Bids decided so far, J."""
     slot: Ints
-    """First slot that could still be traded when it was decided, J."""
+    """First slot that could still be traded at the decision; of a publication, the slot that began, J."""
     seconds: Floats
-    """Cluster time of the decision, seconds after the epoch, J."""
+    """Cluster time of the decision or publication, seconds after the epoch, J."""
     welfare: Floats
     """Sum of values so far, J."""
     revenue: Floats
     """Sum of payments so far, J."""
-    zero_price_bound: Floats
-    """Zero-price bound on the welfare of the bids decided so far, J."""
+    sequence: Ints | None
+    """Sequence number of each decided bid, J; None of publications, each of which is a sum over several bids."""
+    zero_price_bound: Floats | None
+    """Zero-price bound on the welfare of the bids decided so far, J; None where it is not published."""
     bound: BoundReading | None
 
 
 @dataclass(frozen=True)
 class Bar:
-    """Machines of one type on one server held for one job in slots [start, end), whole slots unless from a queue."""
+    """Machines of one type on one server held in slots [start, end), whole slots unless from a queue.
+
+    Held for one job, or for all jobs of others together.
+    """
 
     sequence: int | None
-    """None where the job is someone else's."""
+    """None of other people's jobs: which of their machines belong together is not said."""
     label: str
     mine: bool
     server: str
@@ -179,4 +189,5 @@ class Bar:
     count: int
     start: float
     end: float
-    state: BidState
+    state: BidState | None
+    """Of the job; None of other people's."""

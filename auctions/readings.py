@@ -4,16 +4,14 @@ Slot windows [start, end) are cut to what is known: the first recorded slot to t
 """
 
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
-from django.contrib.auth.models import User
-from django.db.models import Avg, Count, F, Q, Sum
+from django.db.models import F
 
 from auctions import queue_readings
+from auctions.bars import bars
 from auctions.layout import Holding, Layout, align, layouts, units_held
 from auctions.models import (
-    ADMITTED,
     Bid,
     BidState,
     BoundKind,
@@ -27,14 +25,11 @@ from auctions.models import (
 )
 from auctions.reading_types import Bar, Bools, BoundReading, Flow, Machines, Prices, Summary, Utilisation, Welfare
 from auctions.snapshot import one_version, snapshot
-from cluster.models import MachineRole, MachineType, Server
-from cluster.operators import is_operator
+from auctions.totals import VALUE_KEPT, figures_of
+from cluster.models import MachineRole
 from scheduling.arrays import Floats, Ints
 from scheduling.policy import Objective
 from scheduling.registry import POLICIES
-
-VALUE_KEPT = frozenset({BidState.PLANNED, BidState.RUNNING, BidState.COMPLETED})
-"""States of an admitted job whose value counts as welfare; a cancelled or failed one pays and is worth nothing."""
 
 __all__ = [
     "Bar",
@@ -61,10 +56,6 @@ def summary(market: Market) -> Summary:
     """The market at a glance."""
     seen = snapshot(market)
     market, moment, book = seen.market, seen.moment, seen.book
-    counts = dict(Bid.objects.filter(market=market).order_by().values_list("state").annotate(n=Count("pk")))
-    admitted = sum(counts.get(state, 0) for state in ADMITTED)
-    decided = admitted + counts.get(BidState.REJECTED, 0)
-    welfare, revenue = _totals(market)
     policy = PolicyVersion.objects.get(pk=book.policy_id)
     capacity = book.layout.inventory.capacity
     used = _units(market, book.layout, start=moment.slot, end=moment.slot + 1)[0]
@@ -79,44 +70,13 @@ def summary(market: Market) -> Summary:
         is_open=market.is_open,
         policy=policy.name,
         policy_number=policy.number,
-        submitted=sum(counts.values()),
-        admitted=admitted,
-        rejected=counts.get(BidState.REJECTED, 0),
-        waiting=counts.get(BidState.SUBMITTED, 0),
-        withdrawn=counts.get(BidState.WITHDRAWN, 0),
-        quarantined=counts.get(BidState.QUARANTINED, 0),
-        planned=counts.get(BidState.PLANNED, 0),
-        running=counts.get(BidState.RUNNING, 0),
-        completed=counts.get(BidState.COMPLETED, 0),
-        cancelled=counts.get(BidState.CANCELLED, 0),
-        failed=counts.get(BidState.FAILED, 0),
-        welfare=welfare,
-        revenue=revenue,
-        bidder_payoff=welfare - revenue,
-        admitted_share=admitted / decided if decided else None,
         # A server that was just lost is in use in the slot under way.
         utilisation=_mean_share(used, np.maximum(used, capacity)),
         price=float((prices * capacity).sum() / capacity.sum()) if capacity.any() else 0.0,
         bound=bound(market),
         objective=book.policy.objective,
-        in_line=Bid.objects.filter(market=market, state=BidState.PLANNED, start_slot__isnull=True).count(),
-        **_times(market),
+        **figures_of(Bid.objects.filter(market=market)),
     )
-
-
-def _times(market: Market) -> dict[str, float | None]:
-    """Mean wait, flow and weighted flow, slots."""
-    bids = Bid.objects.filter(market=market)
-    took = F("completion_slot") - F("arrival_slot")
-    started = bids.filter(state__in=(BidState.RUNNING, BidState.COMPLETED))
-    over = bids.filter(state=BidState.COMPLETED).aggregate(
-        flow=Avg(took), weight=Sum("value"), sum=Sum(F("value") * took)
-    )
-    return {
-        "mean_wait": started.aggregate(wait=Avg(F("start_slot") - F("arrival_slot")))["wait"],
-        "mean_flow": over["flow"],
-        "weighted_flow": over["sum"] / over["weight"] if over["weight"] else None,
-    }
 
 
 @one_version()
@@ -132,6 +92,7 @@ def flow(market: Market) -> Flow:
         sequence=np.array([row[0] for row in columns], dtype=np.int64),
         slot=slot,
         flow=took,
+        mean_slot=slot,
         mean=np.cumsum(took) / np.arange(1, len(took) + 1),
         weighted_mean=np.divide(np.cumsum(weight * took), total, out=np.zeros(len(took)), where=total > 0),
     )
@@ -274,6 +235,7 @@ def welfare(market: Market) -> Welfare:
     )
     values = accumulate(value if state in VALUE_KEPT else 0.0 for _, _, _, state, value, _, _, _ in columns)
     return Welfare(
+        decided=np.arange(1, len(columns) + 1),
         sequence=np.array([row[0] for row in columns], dtype=np.int64),
         slot=np.array([row[1] for row in columns], dtype=np.int64),
         seconds=np.array([row[2] for row in columns], dtype=np.float64),
@@ -282,83 +244,6 @@ def welfare(market: Market) -> Welfare:
         zero_price_bound=np.cumsum([row[6] for row in columns], dtype=np.float64),
         bound=bound(market),
     )
-
-
-@one_version()
-def bars(market: Market, *, start: int, end: int, viewer: User | None) -> tuple[Bar, ...]:
-    """What is held in slots [start, end), by server; other people's jobs are nameless unless an operator looks."""
-    # Columns, not objects: a busy cluster has thousands of rows, and pages ask after every decision.
-    rows = (
-        Commitment.objects.filter(bid__market=market, start__lt=end, end__gt=F("start"))
-        .filter(end__gt=start)
-        .order_by("server__position", "server_id", "start", "machine_type_id", "pk")
-        .values_list(
-            "bid__sequence",
-            "bid__label",
-            "bid__owner_id",
-            "bid__state",
-            "server__name",
-            "machine_type__name",
-            "machine_type__role",
-            "count",
-            "start",
-            "end",
-        )
-    )
-    sees_all = viewer is not None and is_operator(viewer)
-    viewer_id = None if viewer is None else viewer.pk
-    found = [*rows, *_queued_bars(market, start=start, end=end)]
-    return tuple(
-        Bar(
-            sequence=sequence if sees_all or owner_id == viewer_id else None,
-            label=label if sees_all or owner_id == viewer_id else "",
-            mine=owner_id == viewer_id,
-            server=server,
-            machine_type=machine_type,
-            role=MachineRole(role),
-            count=count,
-            start=first,
-            end=last,
-            state=BidState(state),
-        )
-        for sequence, label, owner_id, state, server, machine_type, role, count, first, last in found
-    )
-
-
-def _queued_bars(market: Market, *, start: int, end: int) -> list[tuple[Any, ...]]:
-    """The same columns of what workers take from queues."""
-    workers = queue_readings.stretches(market, start=start, end=end)
-    if not workers:
-        return []
-    found = [(s, MachineRole.WORKER) for s in workers]
-    found += [(s, MachineRole.PS) for s in queue_readings.tenures(market, start=start, end=end)]
-    bids = Bid.objects.filter(market=market, sequence__in={s.sequence for s, _ in found})
-    known = {row[0]: row for row in bids.values_list("sequence", "label", "owner_id", "state")}
-    servers = {row.pk: row for row in Server.objects.filter(cluster=market.cluster)}
-    types = dict(MachineType.objects.filter(cluster=market.cluster).values_list("pk", "name"))
-    found.sort(
-        key=lambda row: (servers[row[0].server_id].position, row[0].server_id, row[1], row[0].worker, row[0].start)
-    )
-    return [
-        (
-            *known[s.sequence],
-            servers[s.server_id].name,
-            types[s.machine_type_id],
-            role,
-            s.count,
-            s.start,
-            s.end,
-        )
-        for s, role in found
-    ]
-
-
-def _totals(market: Market) -> tuple[float, float]:
-    kept = Q(state__in=sorted(VALUE_KEPT))
-    sums = Bid.objects.filter(market=market).aggregate(
-        welfare=Sum("value", filter=kept), paid=Sum("payment"), refunds=Sum("refund")
-    )
-    return sums["welfare"] or 0.0, (sums["paid"] or 0.0) - (sums["refunds"] or 0.0)
 
 
 def _window(market: Market, start: int, end: int) -> tuple[int, int]:

@@ -1,7 +1,7 @@
 """Slots pass: jobs begin and complete, the prices of each slot are kept, and the horizon rolls."""
 
 from auctions import book as books
-from auctions import outages, plans, queue_rows, transitions, warming
+from auctions import outages, plans, publications, queue_rows, transitions, warming
 from auctions.book import LiveBook
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
 from auctions.models import Bid, BidState, Event, EventKind, Market, SlotPrice
@@ -54,6 +54,7 @@ def caught_up(market: Market, moment: Moment) -> LiveBook:
         market.now = max(market.now, moment.now)  # planned for: a clock set back does not bring it back
         book.version = market.ledger_version
         book = outages.take_effect(market, book, moment)
+        publications.publish(market)
     return book
 
 

@@ -20,8 +20,9 @@ class Tile:
 
 
 def tiles_of(reading: Summary) -> list[Tile]:
-    """The tiles of a market."""
-    return [make(reading) for make in TILES[reading.objective]]
+    """The tiles of a market; figures that are not published have none."""
+    sealed = UNPUBLISHED if reading.published is not None else ()
+    return [make(reading) for make in TILES[reading.objective] if make not in sealed]
 
 
 def _welfare(reading: Summary) -> Tile:
@@ -84,3 +85,5 @@ TILES: Final[Mapping[Objective, tuple[Callable[[Summary], Tile], ...]]] = {
     Objective.WEIGHTED_COMPLETION: (_weighted_flow, _mean_flow, _wait, _line, _admitted, _utilisation),
     Objective.COMPLETION: (_mean_flow, _wait, _line, _admitted, _utilisation, _congestion),
 }
+UNPUBLISHED: Final = (_optimum, _weighted_flow)
+"""Tiles that only those see who read figures as they stand."""

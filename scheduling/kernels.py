@@ -70,6 +70,9 @@ def parts_of(groups: Iterable[Group]) -> dict[str, Callable[[], None]]:
 
 @cache
 def warm_up(*groups: Group) -> None:
-    """Compile these groups, or load them from disk, so that no decision pays for it; all of them if none is named."""
-    for group in groups or GROUPS.values():
+    """Compile these groups, or load them from disk, so that no decision pays for it.
+
+    If none is named, all but those of split learning: plans load them when they are asked for.
+    """
+    for group in groups or (group for group in GROUPS.values() if group is not SPLIT_LEARNING):
         group.warm_up()

@@ -317,17 +317,20 @@ class BoundOut(Document):
 
 
 class WelfareRow(Document):
-    sequence = serializers.IntegerField(help_text="The bid decided.")
-    slot, seconds = _slot("Decided"), _s("Decided")
+    sequence = serializers.IntegerField(allow_null=True, help_text="The bid decided; null: a publication.")
+    decided = serializers.IntegerField(help_text="Bids decided so far.")
+    slot, seconds = _slot("Decided or published"), _s("Decided or published")
     welfare, revenue = _money("Sum of values so far"), _money("Payments less refunds so far")
-    zero_price_bound = _money("Zero-price bound so far")
+    zero_price_bound = _money("Zero-price bound so far; null: a publication", null=True)
 
 
 class WelfareOut(Document):
     version = serializers.IntegerField(help_text="The market's version.")
-    truncated = serializers.BooleanField(help_text="True if older decisions are left out.")
-    rows = WelfareRow(many=True, help_text="The latest decisions, cumulative, oldest first.")
-    bound = BoundOut(allow_null=True, help_text="The certified upper bound.")
+    truncated = serializers.BooleanField(help_text="True if older rows are left out.")
+    rows = WelfareRow(
+        many=True, help_text="The latest decisions (operators) or publications (bidders), cumulative, oldest first."
+    )
+    bound = BoundOut(allow_null=True, help_text="The certified upper bound; for operators.")
 
 
 SUMMARY_COUNTS: Final = (
@@ -344,6 +347,8 @@ class SummaryOut(Document):
     current_slot, current_s, current_at = _slot("Under way"), _s("Slot under way began"), _at("Slot under way began")
     now_slot, now_s, now_at = _slot("First that can still be traded"), _s("It begins"), _at("It begins")
     end_slot, end_s, end_at = _slot("First beyond the horizon"), _s("It begins"), _at("It begins")
+    published_slot = _slot("Counts, money and times are as of its beginning; null: as of now", null=True)
+    published_s, published_at = _s("It began", null=True), _at("It began", null=True)
     is_open = serializers.BooleanField(help_text="Whether it takes bids.")
     policy = serializers.CharField(help_text="Name of the policy in force.")
     policy_number = serializers.IntegerField(help_text="Its version.")
@@ -361,10 +366,12 @@ class SummaryOut(Document):
     in_line = serializers.IntegerField(help_text="Planned jobs without a start yet.")
     mean_wait = serializers.FloatField(allow_null=True, help_text="Slots from arrival to start, of started jobs.")
     mean_flow = serializers.FloatField(allow_null=True, help_text="Slots from arrival to completion, of complete jobs.")
-    weighted_flow = serializers.FloatField(allow_null=True, help_text="The same, weighted by their values or weights.")
+    weighted_flow = serializers.FloatField(
+        allow_null=True, help_text="The same, weighted by their values or weights; for operators."
+    )
     welfare, revenue = _money("bidder_payoff + revenue"), _money("Payments less what was paid back")
     bidder_payoff = _money("welfare - revenue")
     admitted_share = serializers.FloatField(allow_null=True, help_text="Of the decided bids, 0 to 1.")
     utilisation = serializers.FloatField(help_text="Mean share in use in the last slot that began, 0 to 1.")
     price = serializers.FloatField(help_text="Mean price now, money per unit and slot.")
-    bound = BoundOut(allow_null=True, help_text="The certified upper bound.")
+    bound = BoundOut(allow_null=True, help_text="The certified upper bound; for operators.")

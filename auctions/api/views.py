@@ -12,8 +12,9 @@ from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions import readings
+from auctions import publications, readings
 from auctions.api.base import ApiView, cluster_named, market_named
+from auctions.api.bids import user_of
 from auctions.api.bodies import TokenIn
 from auctions.api.described import CLUSTER, READ, SLOT, describe, query
 from auctions.api.documents import slot_times
@@ -37,7 +38,7 @@ from auctions.models import Market
 from auctions.offers import WORTH, policy_in_force
 from auctions.snapshot import one_version, snapshot
 from cluster.models import Cluster, MachineType, ModelProfile, Resource, Server
-from scheduling.arrays import Json
+from scheduling.arrays import Floats, Ints, Json
 from scheduling.fields import check_object
 
 MOST_NUMBERS: Final = 100_000
@@ -190,20 +191,22 @@ class Utilisation(MarketReading):
 
 
 class Welfare(MarketReading):
-    """Welfare, decision by decision."""
+    """Welfare, decision by decision or publication by publication."""
 
     @describe("Read welfare", {200: WelfareOut, **CACHED}, READ, parameters=[CLUSTER], operation_id="welfare")
     def get(self, request: Request, cluster: str) -> HttpResponse:
-        """Cumulative welfare and revenue beside the certified upper bound."""
+        """Cumulative welfare and revenue. Operators: after each decision, beside the certified upper bound. Bidders:
+        sums over bids of several owners, published when a slot begins.
+        """
         return super().get(request, cluster)
 
     def read(self, market: Market, request: Request) -> Json:
-        """The latest decisions, cumulative."""
-        found = readings.welfare(market)
-        names = ("sequence", "slot", "seconds", "welfare", "revenue", "zero_price_bound")
-        columns = [getattr(found, name)[-MOST_DECISIONS:].tolist() for name in names]
+        """The latest rows, cumulative."""
+        found = publications.welfare(market, user_of(request))
+        names = ("sequence", "decided", "slot", "seconds", "welfare", "revenue", "zero_price_bound")
+        columns = [_column(getattr(found, name), len(found.decided)) for name in names]
         rows = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
-        truncated = len(found.sequence) > MOST_DECISIONS
+        truncated = len(found.decided) > MOST_DECISIONS
         return {"version": market.version, "truncated": truncated, "rows": rows, "bound": _bound(found.bound)}
 
 
@@ -212,18 +215,19 @@ class Summary(MarketReading):
 
     @describe("Read a summary", {200: SummaryOut, **CACHED}, READ, parameters=[CLUSTER], operation_id="summary")
     def get(self, request: Request, cluster: str) -> HttpResponse:
-        """Counts, money, utilisation and price now."""
+        """Utilisation and price now. Counts, money and times: as of now for operators, as published for bidders."""
         return super().get(request, cluster)
 
     def read(self, market: Market, request: Request) -> Json:
         """The market at a glance."""
-        found = readings.summary(market)
+        found = publications.summary(market, user_of(request))
         names = (*SUMMARY_COUNTS, *SUMMARY_MONEY, *SUMMARY_TIMES, "is_open", "policy", "admitted_share", "in_line")
         return {
             **{name: getattr(found, name) for name in names},
             **slot_times(market.cluster, "current", found.slot),
             **slot_times(market.cluster, "now", found.now),
             **slot_times(market.cluster, "end", found.end),
+            **slot_times(market.cluster, "published", found.published),
             "objective": str(found.objective),
             "bound": _bound(found.bound),
         }
@@ -248,9 +252,16 @@ def _asked(cluster: Cluster) -> Json:
 
 
 def _tag(market: Market, request: Request) -> str:
-    bound = readings.bound(market)
-    parts = (market.version, snapshot(market).moment.now, market.is_open, bound and bound.computed_at.timestamp())
+    exact = publications.sees_all(market, user_of(request))
+    bound = readings.bound(market) if exact else None
+    certified = None if bound is None else bound.computed_at.timestamp()
+    parts = (market.version, snapshot(market).moment.now, market.is_open, exact, certified)
     return 'W/"' + "-".join(str(part) for part in parts) + '"'
+
+
+def _column(array: Ints | Floats | None, length: int) -> list[Any]:
+    """The last of an array's numbers; null for each where there is none."""
+    return [None] * min(length, MOST_DECISIONS) if array is None else array[-MOST_DECISIONS:].tolist()
 
 
 def _bound(bound: readings.BoundReading | None) -> Json | None:

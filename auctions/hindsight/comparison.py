@@ -9,7 +9,7 @@ from auctions.hindsight.outcome import Outcome
 from auctions.hindsight.record import Record
 from auctions.hindsight.retelling import Retelling
 from auctions.models import Bid, BidState
-from auctions.readings import VALUE_KEPT
+from auctions.totals import VALUE_KEPT
 from scheduling.arrays import Json
 from scheduling.bid import Bid as CoreBid
 from scheduling.errors import SchedulingError

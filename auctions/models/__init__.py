@@ -3,7 +3,7 @@
 Constraints stand first: what the database refuses, no code can store.
 """
 
-from auctions.models.figures import BoundKind, Certificate, Quotients, SlotPrice
+from auctions.models.figures import BoundKind, Certificate, Publication, Quotients, SlotPrice
 from auctions.models.machines import (
     Commitment,
     Outage,
@@ -51,6 +51,7 @@ __all__ = [
     "PolicyVersion",
     "Preemption",
     "PsHost",
+    "Publication",
     "QueuedChunks",
     "Quotients",
     "Segment",

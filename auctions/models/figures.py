@@ -27,6 +27,22 @@ class SlotPrice(models.Model):
         return f"prices of slot {self.slot}"
 
 
+class Publication(models.Model):
+    """Figures of a market as bidders read them from one slot on: written when that slot began, never rewritten."""
+
+    market = models.ForeignKey(Market, models.PROTECT, related_name="publications")
+    version = models.PositiveBigIntegerField(help_text="The market's version that the figures are of.")
+    slot = models.BigIntegerField(help_text="Slot that had just begun.")
+    figures = models.JSONField(help_text="Counts, money and times by name, as in a summary.")
+
+    class Meta:
+        ordering = ["version"]
+        constraints = [UniqueConstraint(fields=["market", "version"], name="publication_once")]
+
+    def __str__(self) -> str:
+        return f"figures of slot {self.slot}"
+
+
 class BoundKind(models.TextChoices):
     """How an upper bound on welfare was proved."""
 

@@ -1,47 +1,55 @@
 """Time from arrival to completion of jobs, one by one and in the mean."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from frontend.figures.base import BLUE, GREY, ORANGE, Drawing, Json, Table, layout, legend, rounded, thinned, time_axis
 from frontend.figures.timeline import TimeLine
 from scheduling.arrays import Floats, Ints
 
+PUBLISHED: Final = "The mean over all jobs is published when a slot begins."
+UNPUBLISHED: Final = "No job of yours is complete, and no mean over all jobs has been published yet."
+
 
 @dataclass(frozen=True)
 class Course:
-    """Completed jobs in order of completion; all arrays as long."""
+    """J completed jobs in order of completion, and means over all jobs at K times."""
 
     sequence: Ints
+    """J."""
     slot: Ints
-    """Slot of completion."""
+    """Slot of completion, J."""
     flow: Ints
-    """Slots from arrival to completion."""
+    """Slots from arrival to completion, J."""
+    mean_slot: Ints
+    """K."""
     mean: Floats
-    weighted_mean: Floats
+    """K."""
+    weighted_mean: Floats | None
+    """K; None where it is not published, and jobs are the viewer's own."""
 
 
 def figure(course: Course, line: TimeLine, *, key: str = "flow") -> Drawing:
     """A point a job, and both means so far."""
-    count = len(course.sequence)
-    if not count:
-        return Drawing([], layout(height=160, key=key), note="No job is complete yet.")
-    kept = thinned(count)
+    count, of_all = len(course.sequence), course.weighted_mean is not None
+    if not count and not len(course.mean):
+        return Drawing([], layout(height=160, key=key), note="No job is complete yet." if of_all else UNPUBLISHED)
+    kept, steps = thinned(count), thinned(len(course.mean))
     dates = [line.date(int(slot)) for slot in course.slot[kept]]
     points: Json = {
         "type": "scatter",
         "mode": "markers",
-        "name": "each job",
+        "name": "each job" if of_all else "your jobs",
         "x": dates,
         "y": course.flow[kept].tolist(),
         "customdata": course.sequence[kept].tolist(),
         "marker": {"color": GREY, "size": 6, "opacity": 0.6},
         "hovertemplate": "bid %{customdata}<br>%{y} slots from arrival to completion<extra></extra>",
     }
-    data = [
-        points,
-        _mean("mean so far", course.mean[kept], dates, BLUE, "solid"),
-        _mean("mean so far, by weight", course.weighted_mean[kept], dates, ORANGE, "dash"),
-    ]
+    times = [line.date(int(slot)) for slot in course.mean_slot[steps]]
+    data = [points, _mean("mean so far", course.mean[steps], times, BLUE, "solid")]
+    if course.weighted_mean is not None:
+        data.append(_mean("mean so far, by weight", course.weighted_mean[steps], times, ORANGE, "dash"))
     drawn = layout(
         height=340,
         key=key,
@@ -51,12 +59,19 @@ def figure(course: Course, line: TimeLine, *, key: str = "flow") -> Drawing:
         xaxis=time_axis(line),
         yaxis={"title": {"text": "slots"}, "rangemode": "tozero", "automargin": True},
     )
-    note = "" if len(kept) == count else f"{len(kept)} of {count} jobs are drawn; the CSV file has all."
-    return Drawing(data, drawn, note=note)
+    notes = [] if of_all else [PUBLISHED]
+    notes += [] if len(kept) == count else [f"{len(kept)} of {count} jobs are drawn; the CSV file has all."]
+    return Drawing(data, drawn, note=" ".join(notes))
 
 
 def table(course: Course, line: TimeLine) -> Table:
-    """Every completed job."""
+    """Every completed job with the means so far; or the viewer's own, without."""
+    header = ("bid", "completion_slot", "completion_utc", "flow_slots")
+    if course.weighted_mean is None:
+        dates = [line.date(int(slot)) for slot in course.slot]
+        columns = (course.sequence.tolist(), course.slot.tolist(), dates, course.flow.tolist())
+        return Table(header, zip(*columns, strict=True))
+    weighted = course.weighted_mean
     rows = (
         (
             int(course.sequence[i]),
@@ -64,11 +79,11 @@ def table(course: Course, line: TimeLine) -> Table:
             line.date(int(course.slot[i])),
             int(course.flow[i]),
             float(course.mean[i]),
-            float(course.weighted_mean[i]),
+            float(weighted[i]),
         )
         for i in range(len(course.sequence))
     )
-    return Table(("bid", "completion_slot", "completion_utc", "flow_slots", "mean_slots", "weighted_mean_slots"), rows)
+    return Table((*header, "mean_slots", "weighted_mean_slots"), rows)
 
 
 def _mean(name: str, numbers: Floats, dates: list[str], colour: str, dash: str) -> Json:

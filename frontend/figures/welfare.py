@@ -1,6 +1,7 @@
 """Cumulative welfare and revenue beside what no scheduler could have exceeded."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from frontend.figures.base import (
     BLUE,
@@ -19,35 +20,44 @@ from frontend.figures.base import (
 from frontend.figures.timeline import TimeLine
 from scheduling.arrays import Floats, Ints
 
+NOTHING: Final = "No bid has been decided yet."
+PUBLISHED: Final = "Sums over bids of several owners, published when a slot begins."
+UNPUBLISHED: Final = "Nothing has been published yet: sums are published once bids of several owners were admitted."
+
 
 @dataclass(frozen=True)
 class Course:
-    """Sums after each decision, in order; all arrays J long."""
+    """Sums after each decision or publication, in order; all arrays J long."""
 
-    sequence: Ints
+    decided: Ints
+    """Bids decided so far."""
     seconds: Floats
-    """Cluster time of the decision, seconds after the epoch."""
+    """Cluster time of the decision or publication, seconds after the epoch."""
     welfare: Floats
     revenue: Floats
-    zero_price_bound: Floats
+    sequence: Ints | None = None
+    """Of the bids decided; None of publications."""
+    zero_price_bound: Floats | None = None
     certified: tuple[str, float] | None = None
     """What the smallest bound proved for all of them is, in words, and its value."""
 
 
 def figure(course: Course, line: TimeLine, *, key: str = "welfare") -> Drawing:
     """Steps of welfare, revenue and the zero-price bound; the certified bound, one number, as a point at the end."""
-    count = len(course.sequence)
+    count = len(course.decided)
     if not count:
-        return Drawing([], layout(height=160, key=key), note="No bid has been decided yet.")
+        return Drawing([], layout(height=160, key=key), note=NOTHING if course.sequence is not None else UNPUBLISHED)
     kept = thinned(count)
     dates = [line.date_of_seconds(s) for s in course.seconds[kept]]
-    bids = [int(s) for s in course.sequence[kept]]
     series = [
         ("zero-price bound so far", course.zero_price_bound, PURPLE, "dot"),
         ("welfare", course.welfare, BLUE, "solid"),
         ("revenue", course.revenue, GREEN, "dash"),
     ]
-    data = [_line(name, numbers[kept], dates, bids, colour, dash) for name, numbers, colour, dash in series]
+    when = "after %{customdata} decisions" if course.sequence is None else "after bid %{customdata}"
+    points = _Points(dates, (course.decided if course.sequence is None else course.sequence)[kept].tolist(), when)
+    shown = [(name, numbers, colour, dash) for name, numbers, colour, dash in series if numbers is not None]
+    data = [_line(name, numbers[kept], points, colour, dash) for name, numbers, colour, dash in shown]
     if course.certified is not None:
         kind, value = course.certified
         data.append(
@@ -74,34 +84,43 @@ def figure(course: Course, line: TimeLine, *, key: str = "welfare") -> Drawing:
         xaxis=time_axis(line, **({"range": around} if around else {})),
         yaxis={"title": {"text": "money"}, "rangemode": "tozero", "automargin": True},
     )
-    note = "" if len(kept) == count else f"{len(kept)} of {count} decisions are drawn; the CSV file has all."
-    return Drawing(data, drawn, note=note)
+    what = "decisions" if course.sequence is not None else "publications"
+    notes = [] if course.sequence is not None else [PUBLISHED]
+    notes += [] if len(kept) == count else [f"{len(kept)} of {count} {what} are drawn; the CSV file has all."]
+    return Drawing(data, drawn, note=" ".join(notes))
 
 
 def table(course: Course, line: TimeLine) -> Table:
-    """Every decision."""
-    rows = (
-        (
-            int(course.sequence[i]),
-            line.date_of_seconds(float(course.seconds[i])),
-            float(course.welfare[i]),
-            float(course.revenue[i]),
-            float(course.zero_price_bound[i]),
-        )
-        for i in range(len(course.sequence))
-    )
+    """Every decision, or every publication."""
+    dates = [line.date_of_seconds(float(s)) for s in course.seconds]
+    sums = [course.welfare.tolist(), course.revenue.tolist()]
+    if course.sequence is None or course.zero_price_bound is None:
+        published = zip(dates, course.decided.tolist(), *sums, strict=True)
+        return Table(("published_utc", "decided", "welfare", "revenue"), published)
+    rows = zip(course.sequence.tolist(), dates, *sums, course.zero_price_bound.tolist(), strict=True)
     return Table(("bid", "decided_utc", "welfare", "revenue", "zero_price_bound"), rows)
 
 
-def _line(name: str, numbers: Floats, dates: list[str], bids: list[int], colour: str, dash: str) -> Json:
+@dataclass(frozen=True)
+class _Points:
+    """Where a line has its steps."""
+
+    dates: list[str]
+    numbers: list[int]
+    """Of the bids, or of decisions so far."""
+    when: str
+    """What is said of a number."""
+
+
+def _line(name: str, numbers: Floats, points: _Points, colour: str, dash: str) -> Json:
     return {
         "type": "scatter",
-        "mode": "lines" if len(bids) > 1 else "markers",
+        "mode": "lines" if len(points.dates) > 1 else "markers",
         "name": name,
-        "x": dates,
+        "x": points.dates,
         "y": [rounded(float(n)) for n in numbers],
-        "customdata": bids,
+        "customdata": points.numbers,
         "line": {"color": colour, "width": 2, "dash": dash, "shape": "hv"},
         "marker": {"color": colour},
-        "hovertemplate": f"{name}<br>after bid %{{customdata}}, %{{x|%-d %b %H:%M}}<br>%{{y:,.5~g}}<extra></extra>",
+        "hovertemplate": f"{name}<br>{points.when}, %{{x|%-d %b %H:%M}}<br>%{{y:,.5~g}}<extra></extra>",
     }

@@ -9,7 +9,7 @@ import numpy as np
 from django.contrib.auth.models import User
 from django.http import Http404, QueryDict
 
-from auctions import readings
+from auctions import publications, readings
 from auctions.models import BoundKind, Market, Outage
 from auctions.quotients import found
 from auctions.snapshot import snapshot
@@ -104,11 +104,11 @@ def spans(market: Market, viewer: User, choice: str) -> tuple[list[gantt.Span], 
 
 
 def bar_span(bar: readings.Bar, *, group: str) -> gantt.Span:
-    """A bar as the chart draws it; nothing is told of other people's work."""
+    """A bar as the chart draws it; of other people's work only how many machines it takes together."""
     known = bar.sequence is not None
     return gantt.Span(
         group=group,
-        who=f"bid {bar.sequence}{': ' + bar.label if bar.label else ''}" if known else "someone else's work",
+        who=f"bid {bar.sequence}{': ' + bar.label if bar.label else ''}" if known else "others' work",
         state=str(bar.state) if known else "other",
         machine=bar.machine_type,
         is_ps=bar.role == "ps",
@@ -118,15 +118,16 @@ def bar_span(bar: readings.Bar, *, group: str) -> gantt.Span:
     )
 
 
-def course(market: Market) -> welfare.Course:
-    """Welfare after each decision with the certified bound."""
-    read = readings.welfare(market)
+def course(market: Market, viewer: User) -> welfare.Course:
+    """Welfare after each decision with the certified bound, or after each publication."""
+    read = publications.welfare(market, viewer)
     certified = None if read.bound is None else (in_words(read.bound), read.bound.value)
     return welfare.Course(
-        sequence=read.sequence,
+        decided=read.decided,
         seconds=read.seconds,
         welfare=read.welfare,
         revenue=read.revenue,
+        sequence=read.sequence,
         zero_price_bound=read.zero_price_bound,
         certified=certified,
     )
@@ -173,25 +174,25 @@ def _tabulate_schedule(market: Market, viewer: User, query: QueryDict) -> Table:
 
 
 def _draw_welfare(market: Market, viewer: User, query: QueryDict) -> Drawing:
-    return welfare.figure(course(market), timeline_of(market))
+    return welfare.figure(course(market, viewer), timeline_of(market))
 
 
 def _tabulate_welfare(market: Market, viewer: User, query: QueryDict) -> Table:
-    return welfare.table(course(market), timeline_of(market))
+    return welfare.table(course(market, viewer), timeline_of(market))
 
 
-def flow_of(market: Market) -> flow.Course:
-    """Time from arrival to completion of every completed job."""
-    read = readings.flow(market)
-    return flow.Course(read.sequence, read.slot, read.flow, read.mean, read.weighted_mean)
+def flow_of(market: Market, viewer: User) -> flow.Course:
+    """Time from arrival to completion of the completed jobs that the viewer may see, and its mean over all."""
+    read = publications.flow(market, viewer)
+    return flow.Course(read.sequence, read.slot, read.flow, read.mean_slot, read.mean, read.weighted_mean)
 
 
 def _draw_flow(market: Market, viewer: User, query: QueryDict) -> Drawing:
-    return flow.figure(flow_of(market), timeline_of(market))
+    return flow.figure(flow_of(market, viewer), timeline_of(market))
 
 
 def _tabulate_flow(market: Market, viewer: User, query: QueryDict) -> Table:
-    return flow.table(flow_of(market), timeline_of(market))
+    return flow.table(flow_of(market, viewer), timeline_of(market))
 
 
 def quotients_of(market: Market) -> tuple[list[quotients.Run], str]:

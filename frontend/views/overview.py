@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from auctions import readings
+from auctions import publications, readings
 from auctions.models import Market
 from auctions.snapshot import one_version
 from cluster.models import Server
@@ -25,7 +25,8 @@ from frontend.views.versions import unless_known
 def market_list(request: HttpRequest) -> HttpResponse:
     """Every market there is."""
     markets = Market.objects.select_related("cluster").order_by("cluster__name")
-    found = [(market, readings.summary(market)) for market in markets]
+    viewer = viewer_of(request)
+    found = [(market, publications.summary(market, viewer)) for market in markets]
     rows = [(market, reading, tiles_of(reading)[:4], timeline_of(market)) for market, reading in found]
     return render(request, "frontend/markets.html", {"rows": rows})
 
@@ -36,7 +37,7 @@ def market_list(request: HttpRequest) -> HttpResponse:
 def overview(request: HttpRequest, name: str) -> HttpResponse:
     """Tiles and charts of one market; the charts fetch themselves."""
     market = market_named(name)
-    reading = readings.summary(market)
+    reading = publications.summary(market, viewer_of(request))
     servers = list(Server.objects.filter(cluster=market.cluster).values_list("name", flat=True))
     context = {
         "market": market,
@@ -44,6 +45,8 @@ def overview(request: HttpRequest, name: str) -> HttpResponse:
         "line": timeline_of(market),
         "tiles": tiles_of(reading),
         "now": now_words(market, reading),
+        "published": published_words(market, reading),
+        "least_owners": publications.LEAST_OWNERS,
         "sections": sections_of(reading.objective, servers, request.GET),
         "query": request.GET.urlencode(),
     }
@@ -56,6 +59,11 @@ def now_words(market: Market, reading: readings.Summary) -> str:
     return f"{timeline_of(market).words(reading.now)}{stands}"
 
 
+def published_words(market: Market, reading: readings.Summary) -> str:
+    """The slot as of whose beginning figures are shown; empty where they are as of now."""
+    return "" if reading.published is None else timeline_of(market).words(reading.published)
+
+
 @login_required
 @require_safe
 @one_version()
@@ -64,11 +72,12 @@ def tiles(request: HttpRequest, name: str) -> HttpResponse:
     market = market_named(name)
 
     def build() -> HttpResponse:
-        reading = readings.summary(market)
+        reading = publications.summary(market, viewer_of(request))
         return JsonResponse(
             {
                 "tiles": [vars(tile) for tile in tiles_of(reading)],
                 "now": now_words(market, reading),
+                "published": published_words(market, reading),
                 "version": reading.version,
             }
         )

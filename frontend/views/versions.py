@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.cache import patch_cache_control
 
 from auctions.models import Certificate, Market, Quotients
+from auctions.publications import sees_all
 from auctions.snapshot import snapshot
 from cluster.operators import is_operator
 from frontend.access import viewer_of
@@ -18,7 +19,7 @@ def tag_of(request: HttpRequest, market: Market) -> str:
     measured = Quotients.objects.filter(market=market).values_list("computed_at", flat=True).first()
     viewer, seen = viewer_of(request), snapshot(market)
     of_market = (seen.market.version, certificate, measured, seen.moment.now)
-    parts = (*of_market, viewer.pk, is_operator(viewer), request.get_full_path())
+    parts = (*of_market, viewer.pk, is_operator(viewer), sees_all(market, viewer), request.get_full_path())
     return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'
 
 

@@ -1,5 +1,7 @@
 """What can be read off a market, and how many questions that takes."""
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -57,17 +59,30 @@ def test_utilisation_counts_commitments(busy: Market) -> None:
 
 def test_the_welfare_series_ends_where_the_summary_stands(busy: Market) -> None:
     series, s = readings.welfare(busy), readings.summary(busy)
-    assert len(series.sequence) == s.admitted + s.rejected
+    assert series.sequence is not None
+    assert series.zero_price_bound is not None
+    assert len(series.sequence) == s.admitted + s.rejected == series.decided[-1]
     assert series.welfare[-1] == pytest.approx(s.welfare)
     assert series.revenue[-1] == pytest.approx(s.revenue)
     assert (np.diff(series.zero_price_bound) >= 0).all()
+
+
+def held_in_each_slot(bars: Iterable[readings.Bar]) -> Counter[tuple[str, str, int]]:
+    """Machines in use by server, type and slot."""
+    held: Counter[tuple[str, str, int]] = Counter()
+    for bar in bars:
+        for slot in range(int(bar.start), int(bar.end)):
+            held[bar.server, bar.machine_type, slot] += bar.count
+    return held
 
 
 def test_bars_name_only_the_viewers_own_jobs(busy: Market, alice: User) -> None:
     mine = readings.bars(busy, start=0, end=1000, viewer=alice)
     others = readings.bars(busy, start=0, end=1000, viewer=make_user("charlie"))
     operator = readings.bars(busy, start=0, end=1000, viewer=make_operator())
-    assert len(mine) == len(others) == len(operator) > 0
+    assert len(mine) == len(operator) > 0
+    # Of others' jobs only sums: the same machines in the same slots, not which of them belong together.
+    assert held_in_each_slot(others) == held_in_each_slot(mine) == held_in_each_slot(operator)
     assert all(bar.mine and bar.sequence is not None for bar in mine)
     assert all(not bar.mine and bar.sequence is None and bar.label == "" for bar in others)
     assert all(not bar.mine and bar.sequence is not None for bar in operator)

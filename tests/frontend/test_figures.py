@@ -29,7 +29,8 @@ def span(group: str = "edge-1", start: int = 0, end: int = 2, **more: object) ->
 
 def course(count: int) -> Course:
     sums = np.cumsum(np.ones(count))
-    return Course(np.arange(count), sums * 60, sums, sums / 2, sums * 2, ("Zero-price bound", 2.0 * count))
+    certified = ("Zero-price bound", 2.0 * count)
+    return Course(np.arange(1, count + 1), sums * 60, sums, sums / 2, np.arange(count), sums * 2, certified)
 
 
 def test_a_slot_is_shown_with_its_date() -> None:
@@ -169,7 +170,11 @@ def test_a_single_decision_is_drawn_within_its_hour() -> None:
 def test_an_empty_market_has_words_instead_of_plots() -> None:
     assert welfare.figure(course(0), LINE).note
     none = np.zeros(0, dtype=np.int64)
-    assert flow.figure(flow.Course(none, none, none, np.zeros(0), np.zeros(0)), LINE).note
+    assert "decided" in welfare.figure(course(0), LINE).note
+    published = Course(none, np.zeros(0), np.zeros(0), np.zeros(0))
+    assert "published" in welfare.figure(published, LINE).note
+    assert flow.figure(flow.Course(none, none, none, none, np.zeros(0), np.zeros(0)), LINE).note
+    assert "published" in flow.figure(flow.Course(none, none, none, none, np.zeros(0), None), LINE).note
     assert machines.figure(machines.Counts(0, none, none), LINE, now=0).note
     assert gantt.figure([], LINE, now=0, window=(0, 4)).note
 
@@ -197,14 +202,35 @@ def test_a_ring_has_no_line_of_parameter_servers() -> None:
 
 def test_times_to_completion_are_points_with_their_means() -> None:
     three = np.array([3.0])
-    course = flow.Course(np.array([7]), np.array([4]), np.array([3]), three, three)
+    course = flow.Course(np.array([7]), np.array([4]), np.array([3]), np.array([4]), three, three)
     checked(flow.figure(course, LINE))
     many, mean = np.arange(5000), np.arange(5000, dtype=np.float64)
-    drawing = flow.figure(flow.Course(many, many, many, mean / 2, mean * 0.6), LINE)
+    drawing = flow.figure(flow.Course(many, many, many, many, mean / 2, mean * 0.6), LINE)
     assert len(checked(drawing)) < 300_000
     assert [trace["y"][-1] for trace in drawing.data] == [4999, rounded(2499.5), rounded(2999.4)]
     assert "of 5000" in drawing.note
     assert list(flow.table(course, LINE).rows) == [(7, 4, LINE.date(4), 3, 3.0, 3.0)]
+
+
+def test_published_welfare_names_no_bid_and_no_bound() -> None:
+    published = Course(np.array([5, 9]), np.array([60.0, 180.0]), np.array([7.0, 11.0]), np.array([3.0, 4.0]))
+    drawing = welfare.figure(published, LINE)
+    text = checked(drawing)
+    assert [trace["name"] for trace in drawing.data] == ["welfare", "revenue"]
+    assert "after bid" not in text
+    assert "after %{customdata} decisions" in text
+    assert "several owners" in drawing.note
+    rows = list(welfare.table(published, LINE).rows)
+    assert rows == [(LINE.date_of_seconds(60), 5, 7.0, 3.0), (LINE.date_of_seconds(180), 9, 11.0, 4.0)]
+
+
+def test_published_times_to_completion_are_ones_own_jobs_and_the_mean_over_all() -> None:
+    own = flow.Course(np.array([7]), np.array([4]), np.array([3]), np.array([2, 5]), np.array([1.0, 2.0]), None)
+    drawing = flow.figure(own, LINE)
+    checked(drawing)
+    assert [trace["name"] for trace in drawing.data] == ["your jobs", "mean so far"]
+    assert [trace["x"] for trace in drawing.data] == [[LINE.date(4)], [LINE.date(2), LINE.date(5)]]
+    assert list(flow.table(own, LINE).rows) == [(7, 4, LINE.date(4), 3)]
 
 
 def test_congestion_is_counted_in_jobs_and_never_called_a_price() -> None:

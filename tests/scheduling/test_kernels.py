@@ -85,7 +85,7 @@ def test_a_policy_calls_the_kernels_that_are_compiled_for_it_and_no_others() -> 
 
 
 def test_each_large_kernel_is_compiled_for_one_set_of_types() -> None:
-    kernels.warm_up()
+    kernels.warm_up(*kernels.GROUPS.values())
     for module, *names in LARGE:
         own = module.__name__.rpartition(".")[2]
         for name in names:

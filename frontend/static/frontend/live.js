@@ -89,6 +89,8 @@ async function refreshTiles() {
   const answer = section && await fetchChanged(section.dataset.tiles, "json");
   if (!answer) return;
   const set = (element, text) => { if (element.textContent !== text) element.textContent = text; };
+  const published = document.getElementById("published");
+  if (!published !== !answer.published) { location.reload(); return; } // figures of now, or published ones
   for (const tile of answer.tiles) {
     const place = section.querySelector(`[data-tile="${tile.key}"]`);
     if (!place) { location.reload(); return; } // another policy, other figures
@@ -96,6 +98,7 @@ async function refreshTiles() {
     set(place.querySelector(".muted"), tile.note);
   }
   set(document.getElementById("now"), answer.now);
+  if (published) set(published, answer.published);
 }
 
 async function refreshPart(part) {
