@@ -68,7 +68,7 @@ def test_other_peoples_work_is_only_grey_in_the_schedule(market: Market, alice: 
         assert "secret plan" not in text
         assert "bid 1" not in text
         assert "planned" not in text
-        assert "someone else" in text
+        assert "others' work" in text
 
 
 @pytest.mark.parametrize("name", CHARTS)
