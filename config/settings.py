@@ -36,6 +36,8 @@ DATABASES: dict[str, Any] = {"default": dict(dj_database_url.parse(DATABASE_URL,
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":
     # IMMEDIATE takes the write lock when a transaction begins, so that a read-then-write never loses an update.
     DATABASES["default"]["ENGINE"] = "cluster.database.sqlite3"
+    # Tests keep their database in memory, which their tools only do by themselves for the engine of Django.
+    DATABASES["default"]["TEST"] = {"NAME": ":memory:"}
     DATABASES["default"]["OPTIONS"] = {
         "transaction_mode": "IMMEDIATE",
         "timeout": 20,

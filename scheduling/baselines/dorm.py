@@ -159,12 +159,18 @@ def _wishes(chosen: list[tuple[Task, Gang, tuple[range, ...]]], floor: Floor, *,
                 fixed=held is not None
                 and (
                     only_starts
-                    or floor.room.is_closed_to(task.hold)
+                    or _holds_closing_server(task, floor)
                     or not _may_move(task, gang, held, counts, floor.inventory)
                 ),
             )
         )
     return wishes
+
+
+def _holds_closing_server(task: Task, floor: Floor) -> bool:
+    """Whether a server that the task holds closes within the slots that a division is made for: none of it is free."""
+    end = floor.now + floor.slots
+    return any(floor.room.closed.get(p.server, end) < end for p in task.hold.placements)
 
 
 def _may_move(task: Task, gang: Gang, held: Share, counts: tuple[range, ...], inventory: Inventory) -> bool:

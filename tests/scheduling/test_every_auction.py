@@ -167,8 +167,9 @@ def test_renaming_servers_changes_no_payoff(name: str, parameters: Json, seed: i
 
 @each_auction_in_money
 @quick
-@given(seed=seeds, factor=st.sampled_from([0.25, 0.5, 2.0, 3.0, 1024.0]))
+@given(seed=seeds, factor=st.sampled_from([0.25, 0.5, 2.0, 1024.0]))
 def test_in_another_currency_every_sum_is_the_same_money(name: str, parameters: Json, seed: int, factor: float) -> None:
+    # Powers of two: with other factors a rounding may choose another of several optimal prices of a linear program.
     policy = make_policy(name, parameters)
     priors = {key: policy.to_json()[key] * factor for key in ("prior_low", "prior_high")}
     drawn = world_for(policy, seed)

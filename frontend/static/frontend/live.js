@@ -53,7 +53,7 @@ function forgetZoom(place) {
 
 async function draw(place, figure) {
   place.figure = figure;
-  if (place.view !== figure.layout.uirevision) { place.view = figure.layout.uirevision; place.zoom = {}; }
+  if (!place.zoom || place.view !== figure.layout.uirevision) { place.view = figure.layout.uirevision; place.zoom = {}; }
   const [data, layout] = themed(figure);
   place.draws = (place.draws || 0) + 1;
   for (const axis of ["xaxis", "yaxis"]) {
