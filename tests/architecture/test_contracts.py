@@ -1,8 +1,11 @@
 """The import contracts hold, and fail when they should."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from tests.processes import ROOT
 
@@ -20,3 +23,12 @@ def test_the_core_runs_without_django() -> None:
         "sys.exit(any(name.split('.')[0] in ('django', 'celery', 'redis') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+@pytest.mark.parametrize("entry", ["config.asgi", "config.wsgi", "config.celery", "config.urls"])
+def test_every_entry_point_can_be_imported_first(entry: str) -> None:
+    environment = os.environ | {"DJANGO_SETTINGS_MODULE": "config.settings"}
+    setup = "import django; django.setup(); " if entry == "config.urls" else ""
+    code = f"{setup}import {entry}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
