@@ -39,7 +39,7 @@ def policy_errors() -> Iterator[None]:
         yield
     except (PolicyFailed, *NOT_THE_POLICY):
         raise
-    except Exception as error:
+    except Exception as error:  # whatever a policy raises, its bid alone must not stop the queue
         raise PolicyFailed(f"{type(error).__name__}: {error}") from error
 
 
