@@ -186,6 +186,7 @@ def test_a_plan_of_many_jobs_is_written_in_as_many_statements_as_one_of_two(plan
 def test_another_process_catches_up_with_moves(planned: Market, alice: User) -> None:
     set_time(planned, 10.0)
     send(planned, alice, 1.0)
+    planned.refresh_from_db()
     here = book.peek(planned, now=1)
     send(planned, alice, 50.0)
     set_time(planned, 120.0)

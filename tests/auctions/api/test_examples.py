@@ -7,10 +7,12 @@ from django.contrib.auth.models import Group, User
 from rest_framework.test import APIClient
 
 from auctions import lane
-from auctions.api.examples import TOKEN
+from auctions.api.examples import BIDS, TOKEN
 from auctions.demo.scenarios import DPS, WEIGHTED
 from auctions.demo.world import market_of
 from auctions.models import Market
+from auctions.submission import submit_bid
+from cluster.models import Server
 from cluster.operators import OPERATORS
 from studies.plans.api.examples import TINY
 from studies.plans.asking import ask
@@ -31,23 +33,29 @@ def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: An
     taken = 0
     plan = ask(User.objects.get(), Wish.from_json({"instance": TINY}))
     assert compute_here()
+    promised = submit_bid(cluster=demo.cluster, owner=User.objects.get(), body=BIDS["A model this cluster knows"]).bid
+    lane.drain(demo.pk)
+    server = Server.objects.filter(cluster=demo.cluster)[0]
+    names = {"{plan}": str(plan.pk), "{sequence}": str(promised.sequence), "{server}": server.name}
     for path, method, operation in operations(document):
         if "requestBody" not in operation:
             continue
-        for name, example in operation["requestBody"]["content"]["application/json"]["examples"].items():
+        for title, example in operation["requestBody"]["content"]["application/json"]["examples"].items():
             client = APIClient()
             client.force_authenticate(User.objects.get())
             cluster = WEIGHTED.name if "weight" in example["value"] else DPS.name
-            answer = getattr(client, method)(
-                path.replace("{cluster}", cluster).replace("{plan}", str(plan.pk)), example["value"], format="json"
-            )
-            assert answer.status_code in (200, 201, 202), f"{operation['operationId']} {name}: {answer.content!r}"
+            address = path.replace("{cluster}", cluster)
+            for name, value in names.items():
+                address = address.replace(name, value)
+            answer = getattr(client, method)(address, example["value"], format="json")
+            assert answer.status_code in (200, 201, 202), f"{operation['operationId']} {title}: {answer.content!r}"
             taken += 1
-    assert taken == 29
+    assert taken == 34
     lane.drain(demo.pk)
     decided = client.get("/api/v1/clusters/demo/bids").json()["results"]
-    assert len(decided) == 7
-    assert {row["state"] for row in decided} == {"planned"}
+    states = {row["sequence"]: row["state"] for row in decided}
+    assert states.pop(promised.sequence) == "failed"
+    assert list(states.values()) == ["planned"] * 7
 
 
 def test_the_document_says_that_bodies_hold_no_other_keys(document: Any) -> None:

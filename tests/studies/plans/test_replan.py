@@ -152,7 +152,7 @@ def test_times_are_set_and_clients_join_with_their_own() -> None:
         ({"gone": ["phone"]}, "changes.gone[0]", "no helper"),
         ({"gone": ["vm"], "drop": ["camera"]}, "changes.demand", "clients need"),
         ({"slower": {"fridge": 2}}, "changes.slower.fridge", "no client"),
-        ({"slower": {"phone": -1}}, "changes.slower.phone", "0 to 1000"),
+        ({"slower": {"phone": -1}}, "changes.slower.phone", "0 to 1,000"),
         ({"slower": ["phone"]}, "changes.slower", "factors by name"),
         ({"slower": {"phone": 1000}, "times": [{"client": "phone", "gap": 10**10}]}, "changes.times[0].gap", "0 to"),
         ({"times": [{"helper": "vm"}]}, "changes.times[0].client", "missing"),
