@@ -15,7 +15,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 
-from auctions.errors import WrongState
+from auctions.errors import NotReady, WrongState
 from auctions.hindsight.comparison import Comparison, Row
 from auctions.hindsight.preview import Preview, preview
 from auctions.jobs import fail_job, retry_bid
@@ -149,6 +149,8 @@ class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
                 chosen = change_policy(market, name=name, parameters=form.cleaned_data, by=user)
             except InvalidField as error:
                 form.refuse(error)
+            except NotReady as error:
+                self.message_user(request, str(error), messages.WARNING)
             else:
                 self.message_user(request, f"{market} now decides by {chosen}.")
                 return HttpResponseRedirect(reverse("admin:auctions_market_change", args=[market.pk]))

@@ -10,8 +10,6 @@ from celery.beat import Scheduler, Service
 from celery.worker import WorkController
 from celery.worker import state as worker_state
 
-from auctions import warming
-
 CONCURRENCY = 5
 """One thread decides while another computes certificates, a third watches a plan, two watch runs; markets share."""
 QUEUES = ("celery", "plans", "runs")
@@ -22,7 +20,7 @@ LONGEST_STOP_S = 20.0
 
 @contextmanager
 def running(app: Celery | None = None) -> Iterator[None]:
-    """Decide bids in threads of this process while the block runs; the first one when the kernels are compiled."""
+    """Decide bids in threads of this process while the block runs."""
     app = app or app_or_default()
     app.loader.import_default_modules()
     worker = WorkController(
@@ -36,11 +34,7 @@ def running(app: Celery | None = None) -> Iterator[None]:
         without_gossip=True,
     )
 
-    def work() -> None:
-        warming.wait()
-        worker.start()
-
-    worker_thread = Thread(target=work, name="worker", daemon=True)
+    worker_thread = Thread(target=worker.start, name="worker", daemon=True)
     # In memory: every start sweeps at once, there is nothing to remember.
     beat = Service(app, max_interval=1, scheduler_cls=Scheduler)
     beat_thread = Thread(target=beat.start, name="beat", daemon=True)

@@ -18,7 +18,7 @@ class KeyReused(AuctionError):
 
 
 class NotReady(AuctionError):
-    """The server has just started and cannot answer yet."""
+    """The kernels that are needed are being compiled."""
 
 
 class QuotaReached(AuctionError):

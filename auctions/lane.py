@@ -10,7 +10,7 @@ import logging
 from time import monotonic
 
 from celery import signature
-from django.db import transaction
+from django.db import connection, transaction
 from kombu.exceptions import OperationalError
 
 from auctions import book as books
@@ -38,6 +38,13 @@ _resting_until = 0.0
 def wake(market_id: int) -> None:
     """Once the open transaction is committed, tell a worker that the market has bids to decide."""
     transaction.on_commit(lambda: _publish(market_id), robust=True)
+
+
+def wake_all() -> None:
+    """Tell a worker of every market that has bids to decide."""
+    for market_id in Bid.objects.filter(state=BidState.SUBMITTED).values_list("market_id", flat=True).distinct():
+        wake(market_id)
+    connection.close()  # called from threads of a server, too, which nobody closes connections for
 
 
 def drain(market_id: int, *, at_most: int | None = None) -> int:

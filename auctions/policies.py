@@ -1,10 +1,11 @@
 """Which policy a market decides by. Versions are only added: decisions keep the one they were made under."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from django.contrib.auth.models import User
 
-from auctions import plans
+from auctions import plans, warming
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
 from auctions.models import Event, EventKind, Market, PolicyVersion
 from auctions.slots import caught_up
@@ -13,10 +14,14 @@ from scheduling.errors import InvalidField
 from scheduling.policy import Cause, Job, Policy
 from scheduling.registry import make_policy
 
+PATIENCE_S: Final = 10.0
+"""For the kernels of the new policy: the change itself plans with them, under the market's lock."""
+
 
 def change_policy(market: Market, *, name: str, parameters: Json, by: User | None) -> PolicyVersion:
-    """Decide by this policy from now on; raises UnknownPolicy, or InvalidField naming the parameter."""
+    """Decide by this policy from now on; raises UnknownPolicy, InvalidField naming the parameter, or NotReady."""
     policy = make_policy(name, parameters)
+    warming.check(policy, patience_s=PATIENCE_S)
     with locked_market(market.pk) as held:
         moment = moment_of(held)
         book = caught_up(held, moment)  # slots that began had the old policy's prices

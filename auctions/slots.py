@@ -30,8 +30,13 @@ def caught_up(market: Market, moment: Moment) -> LiveBook:
 
     The caller saves the market's counters, and gives the book to `book.keep` once the transaction is committed
     and every change is in the book.
+
+    Raises
+    ------
+    NotReady
+        While the kernels of the market's policy are being compiled.
     """
-    warming.check()  # a policy that plans would compile under the market's lock
+    warming.check_market(market.pk)  # a transaction must not wait for a compiler
     late = moment.slot > market.slot
     book = books.take(market, now=market.slot + 1 if late else moment.now)
     if late:

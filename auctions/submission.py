@@ -98,11 +98,17 @@ def quote(*, cluster: Cluster, body: Json) -> Quote:
     ------
     CannotDecide
         If the policy fails on this bid.
+    NoMarket, MarketClosed
+        If there is nowhere to bid.
+    NotReady
+        While the kernels of the market's policy are being compiled.
+    scheduling.errors.InvalidField
+        If the body is wrong; the message names the field.
     """
     market = market_of(cluster)
     if not market.is_open:
         raise MarketClosed(f"The market of {cluster.name} takes no bids.")
-    warming.check()
+    warming.check_market(market.pk)
     with one_version():
         seen = snapshot(market)
         book = seen.book.copy()  # kernels keep what they found of a bid beside the ledger, by the bid's number

@@ -1,21 +1,38 @@
 """What Celery runs. Every task may come twice, late or never: each looks at the rows, not at its message."""
 
+import logging
+from typing import Any
+
 from celery import shared_task
 from celery.signals import task_prerun, worker_init
 from django.conf import settings
+from django.db import DatabaseError, connections
 
-from auctions import certificates, lane, quotients, slots
+from auctions import certificates, lane, quotients, slots, warming
 from auctions.models import Market
 from auctions.retrying import retried
 from cluster.database import limits
-from scheduling import kernels
+
+DECISIONS = "celery"
+"""The queue of decisions."""
+
+log = logging.getLogger(__name__)
 
 
 @worker_init.connect
-def warm_up_worker(**_: object) -> None:
-    """Compile or load the kernels before the first task, and before the worker forks; a server does so meanwhile."""
-    if not settings.EMBEDDED:
-        kernels.warm_up()
+def warm_up_worker(options: dict[str, Any] | None = None, **_: object) -> None:
+    """Compile or load what open markets need before a worker that decides forks; a server does so meanwhile."""
+    queues = (options or {}).get("queues") or DECISIONS  # text, or a list from the command line
+    if settings.EMBEDDED or DECISIONS not in (queues.split(",") if isinstance(queues, str) else queues):
+        return
+    try:
+        groups = warming.groups_of_open_markets()
+    except DatabaseError as error:  # no tables yet: tasks load what they need
+        log.warning("the kernels of open markets are not known yet (%s)", error)
+        return
+    finally:
+        connections.close_all()
+    warming.compile_here(groups)
 
 
 @task_prerun.connect
@@ -29,6 +46,8 @@ def decide_market(market_id: int) -> int:
     """Decide the waiting bids of one market; returns how many."""
     decided = 0
     with retried(f"deciding bids of market {market_id}"):
+        if not warming.prepare(market_id):
+            return 0
         decided = lane.drain(market_id, at_most=lane.LONGEST_TURN)
         if decided == lane.LONGEST_TURN and lane.waiting(market_id):
             lane.wake(market_id)
@@ -40,6 +59,8 @@ def sweep() -> None:
     """Find what lost wake-ups missed, let slots pass, and renew certificates, market by market."""
     for market_id in _markets():
         with retried(f"sweep of market {market_id}"):
+            if not warming.prepare(market_id):
+                continue
             slots.pass_slots(market_id)
             lane.drain(market_id, at_most=lane.LONGEST_TURN)
             certificates.keep_fresh(market_id)
@@ -50,7 +71,8 @@ def measure() -> None:
     """Compute the competitive quotients of markets that queue, where jobs were completed since."""
     for market_id in _markets():
         with retried(f"measuring market {market_id}"):
-            quotients.renew(market_id)
+            if warming.prepare(market_id):
+                quotients.renew(market_id)
 
 
 def _markets() -> list[int]:

@@ -10,9 +10,16 @@ from typing import Any
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
+from config.kernels import beside_sources
+
 BASE_DIR = Path(__file__).resolve().parent.parent
 VAR_DIR = Path(os.environ.get("SHADOWPRICE_VAR", BASE_DIR / "var"))
 VAR_DIR.mkdir(parents=True, exist_ok=True)
+
+# All processes share one cache of compiled kernels: beside the sources or, where this user may not write there, in
+# VAR_DIR. The compiler, here and in child processes, reads the environment.
+if not beside_sources(BASE_DIR / "scheduling"):
+    os.environ.setdefault("NUMBA_CACHE_DIR", str(VAR_DIR / "kernels"))
 
 DEBUG = os.environ.get("SHADOWPRICE_DEBUG", "") == "1"
 SECRET_KEY = os.environ.get("SHADOWPRICE_SECRET_KEY", "")

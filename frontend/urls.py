@@ -62,6 +62,7 @@ urlpatterns: list[URLPattern] = [
     path("markets/<slug:name>/", overview.overview, name="overview"),
     path("markets/<slug:name>/tiles.json", overview.tiles, name="tiles"),
     path("markets/<slug:name>/version", overview.version, name="version"),
+    path("markets/<slug:name>/compiling", overview.compiling, name="compiling"),
     path("markets/<slug:name>/events", events.events, name="events"),
     path("markets/<slug:name>/figures/<slug:chart_name>.json", overview.chart, name="chart"),
     path("markets/<slug:name>/figures/<slug:chart_name>.csv", overview.chart_csv, name="chart_csv"),

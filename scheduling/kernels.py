@@ -5,7 +5,6 @@ A group has parts that processes can compile side by side; all of it is then loa
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
 from scheduling import elastic, fluid_prices, planner, rigid
@@ -49,6 +48,9 @@ SPLIT_LEARNING: Final = Group("split-learning", split_learning.warm_up)
 GROUPS: Final = {group.name: group for group in (RIGID, ELASTIC, PLANNER, QUEUES, FLUID, BOUNDS, SPLIT_LEARNING)}
 
 
+_warm: set[Group] = set()
+
+
 def needed_by(policy: Policy) -> tuple[Group, ...]:
     """The kernels that a policy calls; none for policies that call no kernel."""
     match policy:
@@ -68,11 +70,22 @@ def parts_of(groups: Iterable[Group]) -> dict[str, Callable[[], None]]:
     return {name: compile_part for group in groups for name, compile_part in group.parts.items()}
 
 
-@cache
+def compile_part(name: str) -> None:
+    """Compile a part, or load it from disk; raises KeyError if none has this name."""
+    parts_of(GROUPS.values())[name]()
+
+
 def warm_up(*groups: Group) -> None:
     """Compile these groups, or load them from disk, so that no decision pays for it.
 
     If none is named, all but those of split learning: plans load them when they are asked for.
     """
     for group in groups or (group for group in GROUPS.values() if group is not SPLIT_LEARNING):
-        group.warm_up()
+        if group not in _warm:
+            group.warm_up()
+            _warm.add(group)
+
+
+def is_warm(group: Group) -> bool:
+    """Whether `warm_up` has loaded the group in this process."""
+    return group in _warm

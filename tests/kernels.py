@@ -12,15 +12,10 @@ GROUPS = (kernels.SPLIT_LEARNING, kernels.ELASTIC, kernels.RIGID, kernels.PLANNE
 """Those that take longest come first."""
 
 
-def compile_part(name: str) -> None:
-    """One part of a group."""
-    kernels.parts_of(kernels.GROUPS.values())[name]()
-
-
 def main() -> None:
     """Compile them all; an error in one is raised once the others are through."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        for begun in [pool.submit(compile_part, name) for name in kernels.parts_of((*GROUPS, kernels.FLUID))]:
+        for begun in [pool.submit(kernels.compile_part, name) for name in kernels.parts_of((*GROUPS, kernels.FLUID))]:
             begun.result()
 
 

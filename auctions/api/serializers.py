@@ -237,6 +237,9 @@ class ClusterBrief(Document):
     horizon_slots = serializers.IntegerField(help_text="Slots traded from now on.")
     has_market = serializers.BooleanField(help_text="Whether there is a market.")
     is_open = serializers.BooleanField(help_text="Whether the market takes bids.")
+    compiling = serializers.CharField(
+        allow_blank=True, help_text="Why bids wait: the kernels that are being compiled, in words. Empty if none are."
+    )
 
 
 class ClusterPage(Document):

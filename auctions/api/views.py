@@ -12,7 +12,7 @@ from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions import publications, readings
+from auctions import publications, readings, warming
 from auctions.api.base import ApiView, cluster_named, market_named
 from auctions.api.bids import user_of
 from auctions.api.bodies import TokenIn
@@ -240,6 +240,7 @@ def _cluster(cluster: Cluster) -> Json:
         "epoch": cluster.epoch.isoformat(),
         "has_market": market is not None,
         "is_open": market is not None and market.is_open,
+        "compiling": "" if market is None else warming.words(market.pk),
     }
 
 

@@ -1,8 +1,11 @@
 """A bidder's end of the REST API, on the standard library alone."""
 
 import json
+from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from http.client import HTTPException
+from time import monotonic
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
@@ -36,6 +39,24 @@ def submit(base: str, cluster: str, offer: Offer, *, token: str, wait_s: int = 0
     return answer
 
 
+def deciding(base: str, *, token: str, every_s: float = 1.0) -> Callable[[], frozenset[str]]:
+    """What tells the clusters whose markets decide, as their kernels are compiled; the server is asked now and then."""
+    known: frozenset[str] = frozenset()
+    not_before = 0.0
+
+    def ask() -> frozenset[str]:
+        nonlocal known, not_before
+        if monotonic() >= not_before:
+            request = Request(f"{base}/api/v1/clusters", headers={"Authorization": f"Token {token}"})  # noqa: S310
+            with suppress(Unreachable):
+                rows = _sent(request)["results"]
+                known = frozenset(row["name"] for row in rows if row["has_market"] and not row["compiling"])
+            not_before = monotonic() + every_s
+        return known
+
+    return ask
+
+
 def is_up(base: str) -> bool:
     """Whether the server answers and reaches its database."""
     try:
@@ -48,8 +69,12 @@ def is_up(base: str) -> bool:
 def _post(url: str, body: Json, headers: dict[str, str]) -> Any:
     sent = {"Content-Type": "application/json", "Accept": "application/json", **headers}
     request = Request(url, data=json.dumps(body).encode(), headers=sent, method="POST")  # noqa: S310
+    return _sent(request)
+
+
+def _sent(request: Request) -> Any:
     try:
-        with urlopen(request, timeout=ANSWER_S) as answer:  # noqa: S310
+        with urlopen(request, timeout=ANSWER_S) as answer:  # noqa: S310 (an http address this process chose)
             return json.load(answer)
     except HTTPError as error:
         if error.code == HTTPStatus.SERVICE_UNAVAILABLE:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from time import monotonic
+from typing import IO, cast
 
 from auctions.demo import client
 from auctions.demo.jobs import Offer
-from auctions.models import Bid, Market
+from auctions.models import Bid, DecisionRecord, Market
 from cluster import clock
 from cluster.models import Cluster
 
@@ -32,6 +33,8 @@ LONG_S = 20.0
 """A wait that is worth a word."""
 
 Say = Callable[[str], None]
+Deciding = Callable[[], frozenset[str]]
+"""The clusters whose markets decide: their kernels are compiled."""
 
 
 class DemoError(Exception):
@@ -84,22 +87,35 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-@contextmanager
-def server(port: int, *, root: Path) -> Iterator[str]:
-    """The server as a child process, up and answering; yields its address."""
-    base = f"http://{HOST}:{port}"
-    command = [sys.executable, "manage.py", "serve", "--host", HOST, "--port", str(port)]
-    # In a session of its own: Ctrl-C reaches this process alone, which then ends the child in good order.
-    child = subprocess.Popen(command, cwd=root, env=os.environ.copy(), start_new_session=True)  # noqa: S603
-    try:
+@dataclass(frozen=True)
+class Server:
+    """The server as a child process, which compiles kernels and waits until its database is there."""
+
+    base: str
+    """Its address."""
+    child: subprocess.Popen[bytes]
+
+    def open(self) -> None:
+        """Let it serve; returns once it answers."""
+        with suppress(OSError), cast(IO[bytes], self.child.stdin) as line:  # it may have ended, which is told below
+            line.write(b"\n")
         deadline = monotonic() + START_S
-        while not client.is_up(base):
-            if child.poll() is not None:
-                raise DemoError(f"The server ended at once with status {child.returncode}.")
+        while not client.is_up(self.base):
+            if self.child.poll() is not None:
+                raise DemoError(f"The server ended at once with status {self.child.returncode}.")
             if monotonic() > deadline:
                 raise DemoError(f"The server did not answer within {START_S:.0f} s.")
             time.sleep(0.1)
-        yield base
+
+
+@contextmanager
+def server(port: int, policies: Iterable[str], *, root: Path) -> Iterator[Server]:
+    """The server, which begins to compile what these policies need while the block sets up its database."""
+    command = [sys.executable, "manage.py", "serve", "--host", HOST, "--port", str(port), "--wait", *policies]
+    # In a session of its own: Ctrl-C reaches this process alone, which then ends the child in good order.
+    child = subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, start_new_session=True)  # noqa: S603
+    try:
+        yield Server(f"http://{HOST}:{port}", child)
     finally:
         child.terminate()
         try:
@@ -124,24 +140,44 @@ def settle_clock(cluster: Cluster) -> float:
 
 
 @contextmanager
-def time_passing(clusters: Iterable[Cluster], *, takes_s: float) -> Iterator[None]:
-    """Let the virtual clocks run while the block does, so that a slot takes so long."""
-    running = list(clusters)
-    for cluster in running:
+def time_passing(*, takes_s: float) -> Iterator[Callable[[Cluster], None]]:
+    """What sets a virtual clock going, so that a slot takes so long; all of them stop at the end of the block."""
+    running: list[Cluster] = []
+
+    def start(cluster: Cluster) -> None:
+        running.append(cluster)
         clock.set_clock(cluster, running=True, speed=cluster.slot_seconds / takes_s)
+
     try:
-        yield
+        yield start
     finally:
         for cluster in running:
             cluster.refresh_from_db()
             clock.set_clock(cluster, running=False)
 
 
-def feed(streams: Iterable[Stream], *, say: Say) -> None:
-    """Send each offer when its market's running clock reaches its time, for ever or until there are no more."""
-    waiting = {stream: offer for stream in streams if (offer := next(stream.offers, None)) is not None}
+def feed(streams: Iterable[Stream], *, deciding: Deciding, start: Callable[[Cluster], None], say: Say) -> None:
+    """Send each offer when its market's running clock reaches its time, for ever or until there are no more.
+
+    Each market's time begins when the market decides; the others go on meanwhile.
+    """
+    asleep, waiting = list(streams), dict[Stream, Offer]()
     told: set[str] = set()
-    while waiting:
+    undecided: dict[Stream, int] = {}
+    while asleep or waiting:
+        ready = deciding() if asleep else frozenset()
+        for stream in [stream for stream in asleep if stream.cluster.name in ready]:
+            asleep.remove(stream)
+            offer = next(stream.offers, None)
+            if offer is not None:
+                _begin(stream, offer, start)
+                waiting[stream], undecided[stream] = offer, _decisions(stream)
+        for stream in [stream for stream, before in undecided.items() if _decisions(stream) > before]:
+            del undecided[stream]
+            say(f"{stream.cluster.name}: first decision {_age_s():.0f} s after the start.")
+        if not waiting:
+            time.sleep(LONGEST_NAP_S)
+            continue
         left_s = {stream: _left_s(stream.cluster, offer.at_s) for stream, offer in waiting.items()}
         soonest = min(left_s, key=lambda stream: left_s[stream])
         offer, wait_s = waiting[soonest], left_s[soonest]
@@ -159,11 +195,30 @@ def feed(streams: Iterable[Stream], *, say: Say) -> None:
             waiting[soonest] = following
 
 
-def feed_at_once(stream: Stream, *, at_most: int, say: Say) -> None:
+def _begin(stream: Stream, offer: Offer, start: Callable[[Cluster], None]) -> None:
+    """Let a market's time pass from now on; a market without bids begins with the first one."""
+    if not Bid.objects.filter(market__cluster=stream.cluster).exists():
+        clock.set_clock(stream.cluster, running=False, at_s=offer.at_s)
+    start(stream.cluster)
+
+
+def feed_at_once(stream: Stream, *, at_most: int, deciding: Deciding, say: Say) -> None:
     """Send each offer after setting the stopped clock to its time: the same bids give the same decisions."""
+    while stream.cluster.name not in deciding():
+        time.sleep(LONGEST_NAP_S)
     for offer in islice(stream.offers, at_most):
         clock.set_clock(stream.cluster, running=False, at_s=offer.at_s)
         _send(offer, stream, say)
+
+
+def _age_s() -> float:
+    """Seconds since this process began."""
+    ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
+    return time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _decisions(stream: Stream) -> int:
+    return DecisionRecord.objects.filter(bid__market__cluster=stream.cluster).count()
 
 
 def _send(offer: Offer, stream: Stream, say: Say) -> None:

@@ -6,6 +6,7 @@ from time import monotonic
 from typing import Final
 
 from auctions import warming
+from auctions.errors import NotReady
 from auctions.hindsight.comparison import Comparison, Enough, compare
 from auctions.hindsight.record import Record
 from auctions.models import Market
@@ -14,6 +15,8 @@ from scheduling.policy import Policy
 
 DECISIONS: Final = 200
 SECONDS: Final = 4.0
+PATIENCE_S: Final = 4.0
+"""For kernels of another policy, which take a second where they were compiled before."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,10 @@ def _failures(found: Comparison) -> str:
 
 def preview(market: Market, policy: Policy, *, decisions: int = DECISIONS, seconds: float = SECONDS) -> Preview:
     """Make the last decisions again under another policy, from the state before them; never raises for its sake."""
-    if warming.is_under_way():
-        return Preview(0, None, "The server has just started and still compiles the algorithms; ask again in a minute.")
+    try:
+        warming.check(policy, patience_s=PATIENCE_S)
+    except NotReady as error:
+        return Preview(0, None, str(error))
     record = Record.of(market)
     since = record.first_of_last(decisions)
     if since is None:

@@ -6,7 +6,7 @@ from time import monotonic
 from typing import Final
 
 from auctions import expensive, warming
-from auctions.errors import AuctionError, NotReady, WrongState
+from auctions.errors import AuctionError, WrongState
 from auctions.hindsight.record import Record
 from auctions.models import Bid, DecisionRecord, Event, Market
 from scheduling.bid import Bid as CoreBid
@@ -68,11 +68,10 @@ def alternatives(
     NotReady
         While the server still compiles the algorithms, or is busy with other long computations.
     """
-    if warming.is_under_way():
-        raise NotReady("The server has just started and still compiles the algorithm; ask again in a few seconds.")
     found = DecisionRecord.objects.filter(bid=bid).values_list("version", flat=True).first()
     if found is None:
         raise WrongState(f"Bid {bid.sequence} is {bid.get_state_display().lower()}; only a decided bid has a moment.")
+    warming.check_market(bid.market_id)
     with expensive.seat():
         return _computed(bid, found, values=values, times=times, tell=deadline(LONGEST_S) if tell is None else tell)
 
@@ -82,6 +81,7 @@ def _computed(bid: Bid, version: int, *, values: bool, times: bool, tell: Callab
     telling = Record.of(market).before(version, tell=tell)
     slot = Event.objects.values_list("slot", flat=True).get(market=market, version=version)
     book = telling.at(slot)
+    warming.check(book.policy)
     policy, view, core = book.policy, book.view(), CoreBid.from_json(bid.core)
     return Alternatives(
         policy=policy,

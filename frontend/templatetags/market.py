@@ -5,7 +5,8 @@ import re
 from django import template
 from django.contrib.auth.models import AnonymousUser, User
 
-from auctions.models import Bid, BidState
+from auctions import warming
+from auctions.models import Bid, BidState, Market
 from auctions.money import Money
 from auctions.money import money_of as money_of_bid
 from cluster import operators
@@ -22,6 +23,12 @@ register = template.Library()
 def is_operator(user: User | AnonymousUser) -> bool:
     """Whether a page may show what is for operators."""
     return operators.is_operator(user)
+
+
+@register.filter
+def compiling(market: Market) -> str:
+    """What a market waits for before it decides, in words; empty where it waits for nothing."""
+    return warming.words(market.pk)
 
 
 @register.filter

@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from auctions import publications, readings
+from auctions import publications, readings, warming
 from auctions.models import Market
 from auctions.snapshot import one_version
 from cluster.models import Server
@@ -121,6 +121,13 @@ def version(request: HttpRequest, name: str) -> HttpResponse:
     """The market's version, for pages that cannot hold a stream open."""
     market = market_named(name)
     return unless_known(request, market, lambda: HttpResponse(f"version {market.version}", content_type="text/plain"))
+
+
+@login_required
+@require_safe
+def compiling(request: HttpRequest, name: str) -> HttpResponse:
+    """What the market waits for before it decides, for pages that show it; empty once it waits for nothing."""
+    return HttpResponse(warming.words(market_named(name).pk), content_type="text/plain")
 
 
 def csv_response(table: Table, filename: str) -> HttpResponse:

@@ -16,6 +16,7 @@ from threading import Thread
 from time import monotonic, process_time
 from typing import Final, TextIO
 
+from auctions import compiling
 from scheduling import kernels
 from scheduling.arrays import Json
 from scheduling.decision import canonical
@@ -26,7 +27,7 @@ from studies.experiments.version import version
 from studies.traces.profiles import StepTimes
 from studies.traces.reading import read_text
 from studies.traces.source import TraceSource
-from studies.work.stages import DRAWING
+from studies.work.stages import DRAWING, LOADING
 from studies.work.telling import own_output
 from studies.workloads.generators import read_generator
 from studies.workloads.workload import Workload, run
@@ -66,9 +67,21 @@ def _draw(order: Json) -> Workload:
     return source.draw(trace, seed)
 
 
+def _load_kernels(order: Json, tell: Tell) -> None:
+    """Load the kernels that an order needs, before anything is measured; tells before that takes a while."""
+    asked = order["policy"]
+    needed = kernels.needed_by(make_policy(**asked)) if asked is not None else (kernels.BOUNDS,)
+    new = [group for group in needed if not kernels.is_warm(group)]
+    if new:
+        tell({"stage": LOADING})
+        compiling.compile_all(kernels.parts_of(new))
+        kernels.warm_up(*new)
+
+
 def answer(order: Json, workloads: Workloads, tell: Tell) -> None:
     """Do what was ordered and tell of it."""
     try:
+        _load_kernels(order, tell)
         workload = workloads.drawn(order, tell)
         workload.check()
         total = len(workload.jobs.bids)
@@ -128,7 +141,6 @@ def main(source: TextIO, sink: TextIO) -> None:
         sink.flush()
 
     Thread(target=listen, daemon=True).start()
-    kernels.warm_up()
     workloads = Workloads()
     while True:
         answer(orders.get(), workloads, tell)

@@ -8,6 +8,7 @@ from time import monotonic
 
 from auctions.hindsight.comparison import Comparison, compare
 from auctions.hindsight.record import Record
+from scheduling import kernels
 from scheduling.errors import InvalidField, SchedulingError
 from scheduling.registry import make_policy
 from studies.hindsight.work import HINDSIGHTS
@@ -62,7 +63,7 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
 
 def _compute(attempt: Attempt[Hindsight], asked: Hindsight, stopping: Stopping) -> None:
     try:
-        load_kernels(attempt, stopping)
+        load_kernels(attempt, kernels.needed_by(make_policy(asked.policy, asked.parameters)), stopping)
         if stopping():
             raise Stopped
         found = _told(asked, _Watch(attempt, stopping))

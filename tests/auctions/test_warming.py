@@ -1,41 +1,239 @@
-"""A server that compiles in the background."""
+"""Kernels on their way into a server: which come first, who waits for which, and what is said meanwhile."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from time import monotonic, sleep
 
 import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from auctions import warming
+from auctions import compiling, lane, tasks, warming
 from auctions.errors import NotReady
-from auctions.models import Market
-from auctions.submission import quote
-from tests.auctions.worlds import body
+from auctions.jobs import cancel_job
+from auctions.markets import open_market, set_open
+from auctions.models import Bid, BidState, Market
+from auctions.policies import change_policy
+from auctions.submission import quote, submit_bid
+from config.kernels import beside_sources
+from scheduling import kernels
+from tests.auctions.worlds import body, make_cluster, set_time, submit
+
+Start = Callable[..., warming.Warming]
 
 
-def test_a_quote_is_put_off_until_the_kernels_are_there(market: Market, alice: User) -> None:
-    warm = warming.Warming()
-    try:
-        assert warming.is_under_way()
-        with pytest.raises(NotReady, match="again"):
-            quote(cluster=market.cluster, body=body())
-        warming.wait()
-        assert quote(cluster=market.cluster, body=body()).decision.admitted
-    finally:
-        warm.close()
+@pytest.fixture
+def queued(market: Market) -> Market:
+    """A second market, with queues: other kernels than the first one's."""
+    return open_market(make_cluster("queued"), policy="preemptive")
 
 
-def test_a_server_that_stops_meanwhile_leaves_no_compiler_behind() -> None:
-    warm = warming.Warming()
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Start a warm-up whose processes tell what is given, and then go on without telling more."""
+    begun: list[warming.Warming] = []
+
+    def begin(*groups: kernels.Group, done: tuple[str, ...] = (), ends: bool = False) -> warming.Warming:
+        told = "".join(f'echo \'{{"part": "{part}"}}\';' for part in done)
+        script = f"{told} {'true' if ends else 'exec sleep 60'}"
+        monkeypatch.setattr(compiling, "command", lambda parts: ("sh", "-c", script))
+        begun.append(warming.Warming(groups))
+        return begun[-1]
+
+    yield begin
+    for one in begun:
+        one.close()
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    end = monotonic() + 20
+    while not holds():
+        assert monotonic() < end
+        sleep(0.02)
+
+
+def queued_body() -> dict[str, object]:
+    return {"model": "ResNet-50", "epochs": 1}
+
+
+def test_kernels_of_open_markets_come_in_the_order_of_the_markets(queued: Market) -> None:
+    set_open(open_market(make_cluster("closed"), policy="dps", parameters={"price": "fluid"}), False)
+    open_market(make_cluster("again"), policy="dps")
+    open_market(make_cluster("none"), policy="fifo")
+    open_market(make_cluster("weighted"), policy="weighted_completion")
+    assert warming.groups_of_open_markets() == (kernels.RIGID, kernels.QUEUES, kernels.PLANNER)
+
+
+def test_the_processes_get_the_parts_in_this_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    commands: list[tuple[str, ...]] = []
+
+    def command(parts: dict[str, object]) -> tuple[str, ...]:
+        commands.append(tuple(parts))
+        return ("sleep", "60")
+
+    monkeypatch.setattr(compiling, "command", command)
+    warm = warming.Warming((kernels.RIGID, kernels.QUEUES))
+    warm.ask((kernels.QUEUES, kernels.FLUID))
     warm.close()
-    warming.wait()
-    assert warm._child.poll() is not None
-    assert not warming.is_under_way()
+    both = ("rigid.placement", "rigid.search", "rigid.tables", "queues")
+    assert commands == [both, both, ("fluid",)], "two side by side; what was asked for is not asked for again"
 
 
-def test_the_interface_says_so_too(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(warming, "is_under_way", lambda: True)
+def test_each_market_waits_for_its_own_kernels_alone(queued: Market, market: Market, start: Start) -> None:
+    start(kernels.RIGID, kernels.QUEUES, done=("queues",))
+    wait_until(lambda: warming.prepare(queued.pk))
+    assert quote(cluster=queued.cluster, body=queued_body()).decision.admitted
+    assert not warming.prepare(market.pk)
+    with pytest.raises(NotReady, match="compiling the kernels of DPS; ask again in a few seconds"):
+        quote(cluster=market.cluster, body=body())
+
+
+def test_a_sweep_decides_what_it_can_and_the_rest_later(
+    queued: Market, market: Market, alice: User, start: Start
+) -> None:
+    submit(market, alice)
+    other = submit_bid(cluster=queued.cluster, owner=alice, body=queued_body()).bid
+    first = start(kernels.RIGID, kernels.QUEUES, done=("queues",))
+    wait_until(lambda: warming.prepare(queued.pk))
+    tasks.sweep()
+    assert set(Bid.objects.filter(state=BidState.SUBMITTED).values_list("market", flat=True)) == {market.pk}
+    other.refresh_from_db()
+    assert other.state != BidState.SUBMITTED
+    assert tasks.decide_market(market.pk) == 0
+    first.close()
+    start(kernels.RIGID, kernels.QUEUES, done=("rigid.search", "rigid.placement", "rigid.tables", "queues"))
+    wait_until(lambda: warming.prepare(market.pk))
+    assert tasks.decide_market(market.pk) == 1
+
+
+def test_a_group_is_there_when_all_of_its_parts_are(market: Market, start: Start) -> None:
+    warm = start(kernels.RIGID, done=("rigid.search", "rigid.tables"))
+    assert not warm.wait((kernels.RIGID,), at_most_s=0.5)
+    warm.close()
+    assert start(kernels.RIGID, done=("rigid.search", "rigid.tables", "rigid.placement")).wait(
+        (kernels.RIGID,), at_most_s=20
+    )
+
+
+def test_no_transaction_waits_for_a_compiler(market: Market, alice: User, start: Start) -> None:
+    bid = submit(market, alice)
+    lane.drain(market.pk)
+    bid.refresh_from_db()
+    before = bid.state
+    set_time(market, 100)
+    start(kernels.RIGID)
+    with pytest.raises(NotReady, match="DPS"):
+        cancel_job(bid)
+    bid.refresh_from_db()
+    assert bid.state == before
+
+
+def test_a_new_policy_has_its_kernels_before_it_is_in_force(
+    market: Market, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("auctions.policies.PATIENCE_S", 0.2)
+    start(kernels.RIGID, done=("rigid.search", "rigid.placement", "rigid.tables"))
+    wait_until(lambda: warming.prepare(market.pk))
+    with pytest.raises(NotReady, match="kernels of Weighted completion"):
+        change_policy(market, name="weighted_completion", parameters={}, by=None)
+    assert warming.policy_of(market.pk).name == "dps"
+    change_policy(market, name="fifo", parameters={}, by=None)
+
+
+def test_pages_and_the_interface_say_what_a_market_waits_for(market: Market, alice: User, start: Start) -> None:
     client = Client()
     client.force_login(alice)
+    words = "The server is compiling the kernels of DPS; bids wait and will be decided."
+    seen = ("/markets/lab/", "/markets/lab/submit/", "/markets/lab/bids/", "/")
+    assert not any(words in client.get(page).text for page in seen)
+    warm = start(kernels.RIGID)
+    assert all(words in client.get(page).text for page in seen)
+    assert client.get("/markets/lab/compiling").text == words
+    assert client.get("/api/v1/clusters/lab").json()["compiling"] == words
     answer = client.post("/api/v1/clusters/lab/quotes", body(), content_type="application/json")
     assert answer.status_code == 503
     assert "again" in answer.json()["detail"]
     assert int(answer["Retry-After"]) > 0
+    warm.close()
+    assert client.get("/markets/lab/compiling").text == ""
+    assert client.get("/api/v1/clusters/lab").json()["compiling"] == ""
+
+
+def test_a_server_that_stops_meanwhile_leaves_no_compiler_behind(start: Start) -> None:
+    warm = start(kernels.RIGID, kernels.ELASTIC)
+    children = list(warm._children)
+    assert len(children) == 2
+    warm.close()
+    assert all(child.poll() is not None for child in children)
+
+
+def test_what_no_other_process_could_compile_is_compiled_here(
+    start: Start, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    called: list[kernels.Group] = []
+    monkeypatch.setattr(kernels, "warm_up", lambda *groups: called.extend(groups))
+    warm = start(kernels.QUEUES, ends=True)
+    assert warm.wait((kernels.QUEUES,), at_most_s=20)
+    assert called == [kernels.QUEUES]
+    assert "ended before" in caplog.text
+
+
+def test_a_worker_compiles_what_its_markets_need_and_nothing_else(
+    queued: Market, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+    monkeypatch.setattr(kernels, "is_warm", lambda group: False)
+    monkeypatch.setattr(compiling, "compile_all", lambda parts: asked.append(list(parts)))
+    assert warming.prepare(queued.pk)
+    assert asked == [["queues"]]
+
+
+COMPILE = """
+from auctions import compiling
+from scheduling.fluid_descent import descend
+
+compiling.compile_all(["fluid"])
+print(sum(descend.stats.cache_misses.values()), sum(descend.stats.cache_hits.values()))
+"""
+
+
+def test_two_processes_share_a_cache_and_compile_a_kernel_once(tmp_path: Path) -> None:
+    command, env = [sys.executable, "-c", COMPILE], {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
+    both = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    counts = sorted(child.communicate(timeout=120)[0].split() for child in both)
+    assert counts == [["0", "1"], ["1", "0"]]
+
+
+def test_a_part_that_another_process_compiles_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(kernels, "compile_part", lambda name: None)
+    with compiling.turn("queues", wait=True) as mine:
+        assert mine
+        each = compiling.compile_each(["queues", "fluid", "bounds"])
+        assert [next(each), next(each)] == ["fluid", "bounds"]
+    assert list(each) == ["queues"]
+
+
+def test_kernels_are_kept_elsewhere_where_the_sources_are_not_this_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package, inside = tmp_path / "scheduling", tmp_path / "scheduling" / "offline"
+    inside.mkdir(parents=True)
+    (package / "__pycache__").mkdir()
+    assert beside_sources(package)
+    # Not by permissions: root, who may write anywhere, runs tests too.
+    for refused in (package / "__pycache__", inside):
+        monkeypatch.setattr(os, "access", lambda path, mode, refused=refused: path != refused)
+        assert not beside_sources(package)
+    monkeypatch.setattr(os, "access", lambda path, mode: path != package)
+    assert beside_sources(package), "its cache is there, and that may be written to"
+
+
+def test_the_cache_of_kernels_is_the_sources_or_what_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    assert compiling.cache_folder() == Path(kernels.__file__).parent / "__pycache__"
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "/somewhere")
+    assert compiling.cache_folder() == Path("/somewhere")

@@ -11,6 +11,7 @@ from django.template.loader import render_to_string
 from django.test import Client
 
 from auctions import lane, warming
+from auctions.errors import NotReady
 from auctions.jobs import cancel_job
 from auctions.models import Bid, Market
 from tests.auctions.worlds import set_time, submit
@@ -321,10 +322,14 @@ def test_plotly_comes_from_the_python_package() -> None:
     assert not finders.find("plotly/widgetbundle.js")
 
 
+def still_compiling(market_id: int) -> None:
+    raise NotReady("The server is compiling the kernels of DPS; ask again in a few seconds.")
+
+
 def test_a_quote_that_must_wait_is_no_fault_of_the_form(
     market: Market, as_alice: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(warming, "is_under_way", lambda: True)
+    monkeypatch.setattr(warming, "check_market", still_compiling)
     answer = as_alice.post(f"{HOME}quote/", FORM).json()
     assert answer["errors"] == {}
     assert "few seconds" in answer["wait"]

@@ -21,7 +21,6 @@ from auctions.demo.scenarios import DPS, SCENARIOS, Scenario
 from auctions.models import Bid, Market
 from cluster.traces.philly import read
 from cluster.traces.records import Malformed, TraceJob
-from scheduling import kernels
 from scheduling.errors import InvalidField
 from scheduling.policy import Objective
 from scheduling.registry import POLICIES
@@ -56,7 +55,7 @@ Bid by hand:
 BY_HAND = """  curl -s {base}/api/v1/clusters/{name}/bids -H "Authorization: Token $TOKEN" \\
     -H 'Content-Type: application/json' -H 'Prefer: wait=5' -d '{body}'"""
 FAREWELL = """
-On a first run decisions begin when the algorithms are compiled, up to a minute from now.
+On a first run each market decides once its kernels are compiled, which its page says.
 Ctrl-C ends it; the next run carries on. make demo-reset starts anew.
 """
 
@@ -103,14 +102,14 @@ class Command(BaseCommand):
         if trace is not None:
             self._check(trace)
         port = run.choose_port(options["port"])
-        call_command("migrate", verbosity=0)
-        known = world.passwords(settings.VAR_DIR)
-        world.people(known)
         scenarios = SCENARIOS if trace is None else (_under(trace),)
-        markets = {scenario.name: world.market_of(scenario, seed=options["seed"]) for scenario in scenarios}
-        if options["once"]:
-            kernels.warm_up()  # each bid is waited for
-        with run.server(port, root=settings.BASE_DIR) as base:
+        with run.server(port, [scenario.policy for scenario in scenarios], root=settings.BASE_DIR) as server:
+            call_command("migrate", verbosity=0)
+            known = world.passwords(settings.VAR_DIR)
+            world.people(known)
+            markets = {scenario.name: world.market_of(scenario, seed=options["seed"]) for scenario in scenarios}
+            server.open()
+            base = server.base
             self._greet(base, scenarios, markets, known, once=options["once"])
             tokens = {name: client.token(base, username=name, password=known[name]) for name in ("bidder", "others")}
             streams = []
@@ -120,13 +119,14 @@ class Command(BaseCommand):
                 offers = self._offers(scenario, market, trace, seed=options["seed"], from_s=from_s)
                 send = _sender(base, scenario.name, tokens, wait_s=WAIT_S if options["once"] else 0)
                 streams.append(Stream(market.cluster, offers, send))
+            deciding = client.deciding(base, token=tokens["bidder"])
             if options["once"]:
                 for stream in streams:
-                    run.feed_at_once(stream, at_most=options["bids"], say=self.stdout.write)
+                    run.feed_at_once(stream, at_most=options["bids"], deciding=deciding, say=self.stdout.write)
             else:
                 takes_s = options["slot_takes"] or (SECONDS_PER_SLOT if trace is None else SECONDS_PER_TRACED_SLOT)
-                with run.time_passing((stream.cluster for stream in streams), takes_s=takes_s):
-                    run.feed(streams, say=self.stdout.write)
+                with run.time_passing(takes_s=takes_s) as start:
+                    run.feed(streams, deciding=deciding, start=start, say=self.stdout.write)
                     self.stdout.write("The trace has ended; the market goes on until Ctrl-C.")
                     _until_interrupted()
         if options["once"]:

@@ -1,6 +1,7 @@
 """`manage.py serve`: pages, REST and the market's worker in one process."""
 
 import signal
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
@@ -11,8 +12,10 @@ import uvicorn
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from auctions import embedded, shutdown
-from auctions.warming import Warming
+from auctions import embedded, lane, shutdown
+from auctions.warming import Warming, groups_of_open_markets
+from scheduling.kernels import needed_by
+from scheduling.registry import POLICIES, make_policy
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -45,6 +48,13 @@ class Command(BaseCommand):
         """Where to listen."""
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=8000)
+        parser.add_argument(
+            "--wait",
+            nargs="+",
+            metavar="POLICY",
+            choices=sorted(POLICIES),
+            help="compile what these policies need while a database is set up; serve after a line on standard input",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run uvicorn in the main thread, which is where signals arrive."""
@@ -62,9 +72,32 @@ class Command(BaseCommand):
         )
         # WhiteNoise has no asynchronous files: Django reads one in a thread, which is well, and says so at each start.
         warnings.filterwarnings("ignore", message="StreamingHttpResponse must consume synchronous iterators")
-        # Pages are up at once; the worker and quotes wait until the kernels are compiled.
-        warm = Warming()
-        with embedded.running() if settings.EMBEDDED else nullcontext(), closing(warm):
-            server.run()
+        with closing(Warming()) as warm:
+            if options["wait"]:
+                warm.ask(group for name in options["wait"] for group in needed_by(make_policy(name, {})))
+                if not _is_told_to_serve():
+                    return
+            if settings.EMBEDDED:
+                warm.on_ready = lane.wake_all
+            # Pages are up at once; each market decides once its kernels are here.
+            warm.ask(groups_of_open_markets())
+            with embedded.running() if settings.EMBEDDED else nullcontext():
+                server.run()
         if not server.started:
             raise CommandError(f"cannot listen on {options['host']}:{options['port']}")
+
+
+def _is_told_to_serve() -> bool:
+    """Wait for a line; False if whoever sets up the database ends without one, or ends this process."""
+
+    def stop(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        return bool(sys.stdin.readline())
+    except KeyboardInterrupt:
+        return False
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -160,7 +160,21 @@ function listen(place) {
   addEventListener("pagehide", () => source.close());
 }
 
+// Says what the market waits for until it waits for nothing.
+async function showCompiling(note) {
+  try {
+    const response = await fetch(note.dataset.compiling, { cache: "no-store", credentials: "same-origin" });
+    if (!response.ok || response.redirected) return;
+    const words = await response.text();
+    if (note.textContent !== words) note.textContent = words;
+    note.hidden = !words;
+  } catch { /* out of reach: asked again */ }
+  if (!note.hidden) setTimeout(() => showCompiling(note), 2000);
+}
+
 addEventListener("DOMContentLoaded", () => {
+  const note = document.getElementById("compiling");
+  if (note && !note.hidden) showCompiling(note);
   const place = document.querySelector("[data-version]");
   if (place) {
     refresh();

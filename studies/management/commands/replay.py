@@ -87,7 +87,7 @@ class Command(BaseCommand):
         workload.check()
         if workload.reach.warning:
             self.stderr.write(workload.reach.warning)  # before the long wait
-        kernels.warm_up()
+        kernels.warm_up(*kernels.needed_by(policy))
         replayed = run(workload, policy, progress=self._progress)
         return Report(trace, workload.jobs, seed, policy, source.place, workload.plan, replayed)
 

@@ -10,9 +10,8 @@ from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.db.models import F
 
-from auctions import lane
+from auctions import compiling, lane
 from auctions.models import Bid, Market
-from scheduling import kernels
 from scheduling.arrays import Json
 from scheduling.errors import InvalidField
 from scheduling.registry import make_policy
@@ -125,11 +124,11 @@ def test_nobody_may_have_many_under_way(market: Market, olga: User, monkeypatch:
 def test_kernels_are_loaded_in_a_process_and_the_row_says_so(
     market: Market, olga: User, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    hindsight, seen = asked(market, olga), tmp_path / "seen"
+    hindsight, seen = asked(market, olga, policy="dps"), tmp_path / "seen"
     until_seen = f"for i in $(seq 200); do test -e {seen} && break; sleep 0.05; done"
-    monkeypatch.setattr(loading, "_loaded", False)
-    monkeypatch.setattr(loading, "COMMAND", ("sh", "-c", f"{until_seen}; echo '{{\"ready\": true}}'"))
-    monkeypatch.setattr(kernels, "warm_up", lambda: None)
+    monkeypatch.setattr(loading, "_loaded", set())
+    script = f'{until_seen}; echo \'{{"part": "rigid"}}\'; echo \'{{"ready": true}}\''
+    monkeypatch.setattr(compiling, "command", lambda parts: ("sh", "-c", script))
 
     def look() -> bool:
         if after(hindsight).stage == Stage.LOADING:
@@ -144,9 +143,9 @@ def test_kernels_are_loaded_in_a_process_and_the_row_says_so(
 def test_one_that_is_cancelled_while_kernels_are_compiled_ends_at_once(
     market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hindsight = asked(market, olga)
-    monkeypatch.setattr(loading, "_loaded", False)
-    monkeypatch.setattr(loading, "COMMAND", ("sleep", "60"))
+    hindsight = asked(market, olga, policy="dps")
+    monkeypatch.setattr(loading, "_loaded", set())
+    monkeypatch.setattr(compiling, "command", lambda parts: ("sleep", "60"))
 
     def somebody_cancels() -> bool:
         if after(hindsight).stage and not hindsight.cancel_asked:

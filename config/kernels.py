@@ -1,0 +1,15 @@
+"""Where processes keep the machine code of kernels: one place for all of them."""
+
+import os
+from pathlib import Path
+
+
+def beside_sources(package: Path) -> bool:
+    """Whether this user may keep compiled files beside a package's sources, in each of its folders."""
+    folders = [package, *(folder for folder in package.iterdir() if folder.is_dir() and folder.name != "__pycache__")]
+    return all(_may_write(folder) for folder in folders)
+
+
+def _may_write(folder: Path) -> bool:
+    cache = folder / "__pycache__"
+    return os.access(cache if cache.exists() else folder, os.W_OK | os.X_OK)
