@@ -18,7 +18,7 @@ class WatchedConnection(BaseDatabaseWrapper):
         try:
             super().commit()
         finally:
-            held = holding.end(id(self))
+            held = self._transaction_ended()
         self.stored += held
 
     def rollback(self) -> None:
@@ -26,14 +26,18 @@ class WatchedConnection(BaseDatabaseWrapper):
         try:
             super().rollback()
         finally:
-            holding.end(id(self))
+            self._transaction_ended()
 
     def close(self) -> None:
         """End the connection, and with it any lock."""
         try:
             super().close()
         finally:
-            holding.end(id(self))
+            self._transaction_ended()
+
+    def _transaction_ended(self) -> bool:
+        """Whether it held the lock."""
+        return holding.end(id(self))
 
 
 def count_from_now() -> None:

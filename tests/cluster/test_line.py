@@ -1,0 +1,96 @@
+"""Within a process, threads get SQLite's write lock in the order in which they asked for it."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+from time import monotonic
+from typing import Any
+
+import pytest
+from django.db import DEFAULT_DB_ALIAS, OperationalError, connections
+
+from cluster.database import limits
+from cluster.database.sqlite3.base import DatabaseWrapper
+from cluster.database.sqlite3.line import Turn
+from tests.processes import wait_until
+
+THREADS = 8
+
+
+@pytest.fixture
+def path(tmp_path: Path, django_db_blocker: Any) -> Iterator[str]:
+    """A database file of its own."""
+    path = str(tmp_path / "file")
+    with django_db_blocker.unblock(), closing(connect(path)) as made, made.cursor() as cursor:
+        cursor.execute("CREATE TABLE t (a)")
+    with django_db_blocker.unblock():
+        yield path
+
+
+def connect(path: str) -> DatabaseWrapper:
+    """A connection with the options of settings, which threads may share."""
+    made = DatabaseWrapper({**connections[DEFAULT_DB_ALIAS].settings_dict, "NAME": path}, "elsewhere")
+    made.inc_thread_sharing()
+    return made
+
+
+def begin(database: DatabaseWrapper) -> None:
+    database.set_autocommit(False, force_begin_transaction_with_broken_autocommit=True)
+
+
+def end(database: DatabaseWrapper) -> None:
+    database.commit()
+    database.set_autocommit(True)
+
+
+def test_who_asked_first_gets_the_lock_first(path: str) -> None:
+    order: list[int] = []
+
+    def write(number: int) -> None:
+        with closing(connect(path)) as mine:
+            begin(mine)
+            order.append(number)
+            end(mine)
+
+    holder = connect(path)
+    with closing(holder):
+        begin(holder)
+        threads = [Thread(target=write, args=(number,)) for number in range(THREADS)]
+        for number, thread in enumerate(threads):
+            thread.start()
+            wait_until(lambda n=number: Turn.waiting(path) == n + 2, what=f"thread {number} in line")  # type: ignore[misc]
+        end(holder)
+        begin(holder)  # without a line, the one that has just released the lock would get it again
+        order.append(THREADS)
+        end(holder)
+        for thread in threads:
+            thread.join()
+    assert order == list(range(THREADS + 1))
+    assert Turn.waiting(path) == 0
+
+
+def test_a_turn_is_waited_for_no_longer_than_the_lock(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(lock=0.2))
+    holder, other = connect(path), connect(path)
+    with closing(holder), closing(other):
+        begin(holder)
+        began = monotonic()
+        with pytest.raises(OperationalError, match="locked"):
+            begin(other)
+        assert monotonic() - began >= 0.2
+        assert Turn.waiting(path) == 1
+        end(holder)
+        begin(other)
+        end(other)
+    assert Turn.waiting(path) == 0
+
+
+def test_a_connection_that_is_closed_in_a_transaction_leaves_the_line(path: str) -> None:
+    holder, other = connect(path), connect(path)
+    begin(holder)
+    holder.close()
+    assert Turn.waiting(path) == 0
+    with closing(other):
+        begin(other)
+        end(other)
