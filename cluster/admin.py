@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from axes.models import AccessAttempt
 from django import forms
 from django.contrib import admin, messages
 from django.core.exceptions import PermissionDenied
@@ -270,3 +271,21 @@ class ModelProfileAdmin(GuardedAdmin):
     search_fields = ["name"]
     autocomplete_fields = ["cluster"]
     inlines = [StepTimeInline]
+
+
+@admin.register(AccessAttempt)
+class FailedLoginAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
+    """Failed logins that still count: whoever is locked may log in again when their rows are deleted."""
+
+    list_display = ["attempt_time", "username", "ip_address", "failures_since_start", "path_info"]
+    list_display_links = None
+    search_fields = ["username", "ip_address"]
+    list_per_page = 50
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        """Refuse to add."""
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        """Refuse to change."""
+        return False

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from axes.apps import AppConfig as AxesConfig
 from django.apps import AppConfig, apps
 from django.apps.registry import Apps
 from django.contrib.admin.apps import AdminConfig
@@ -20,6 +21,12 @@ class ClusterConfig(AppConfig):
         """Keep the group of operators whenever tables are migrated, and limit what requests ask of the database."""
         post_migrate.connect(_keep_operator_group, dispatch_uid="operators")
         request_started.connect(_begin_request, dispatch_uid="requests")
+
+
+class FailedLoginsConfig(AxesConfig):  # type: ignore[misc]
+    """django-axes, as the admin calls it."""
+
+    verbose_name = "Failed logins"
 
 
 class OperatorAdminConfig(AdminConfig):

@@ -5,7 +5,7 @@ from typing import Final
 from django.contrib.auth.models import AnonymousUser, Group, Permission, PermissionsMixin
 
 OPERATORS: Final = "operators"
-APPS: Final = ("cluster", "auctions", "studies")
+APPS: Final = ("cluster", "auctions", "studies", "axes")
 OPERATE: Final = "cluster.change_cluster"
 """Whoever has this permission is an operator: members of the group, and superusers."""
 
@@ -16,7 +16,7 @@ def is_operator(user: PermissionsMixin | AnonymousUser) -> bool:
 
 
 def ensure_operator_group() -> Group:
-    """The group, with every permission on clusters, markets and studies; run it after `migrate`."""
+    """The group, with every permission on clusters, markets, studies and failed logins; run it after `migrate`."""
     group, _ = Group.objects.get_or_create(name=OPERATORS)
     group.permissions.set(Permission.objects.filter(content_type__app_label__in=APPS))
     return group

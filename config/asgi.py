@@ -12,8 +12,6 @@ from django.http import HttpRequest, HttpResponseBase
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup(set_prefix=False)
 
-import rest_framework.views  # noqa: E402, F401 (before `problems`: its views import our parsers, which import that)
-
 from auctions.api.problems import busy  # noqa: E402 (needs the app registry)
 from auctions.seats import Seats, Visit  # noqa: E402
 

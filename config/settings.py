@@ -4,6 +4,8 @@ DATABASE_URL and REDIS_URL turn the same code into web and worker processes on P
 """
 
 import os
+from datetime import timedelta
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,16 @@ ALLOWED_HOSTS = os.environ.get("SHADOWPRICE_HOSTS", "localhost,127.0.0.1,[::1]")
 # Behind a proxy that speaks TLS: the addresses as browsers see them, such as https://market.example.org.
 CSRF_TRUSTED_ORIGINS = [origin for origin in os.environ.get("SHADOWPRICE_ORIGINS", "").split(",") if origin]
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = any(origin.startswith("https://") for origin in CSRF_TRUSTED_ORIGINS)
+
+PROXIES = [one.strip() for one in os.environ.get("SHADOWPRICE_PROXIES", "").split(",") if one.strip()]
+"""Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed; nobody's unless set."""
+for proxy in PROXIES:
+    try:
+        ip_network(proxy)
+    except ValueError as error:
+        raise ImproperlyConfigured(
+            f"SHADOWPRICE_PROXIES: expected addresses or networks of proxies, separated by commas; {error}."
+        ) from None
 
 DATABASE_URL = os.environ.get("DATABASE_URL", f"sqlite:///{VAR_DIR / 'shadowprice.sqlite3'}")
 REDIS_URL = os.environ.get("REDIS_URL", "")
@@ -62,6 +74,7 @@ requests and for tasks of workers. Commands such as `migrate` have no limits. SQ
 """
 
 INSTALLED_APPS = [
+    "cluster.apps.FailedLoginsConfig",
     "cluster.apps.OperatorAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -90,6 +103,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "frontend.middleware.security_headers",
+    "axes.middleware.AxesMiddleware",
 ]
 
 ROOT_URLCONF = "config.urls"
@@ -112,6 +126,29 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": f"django.contrib.auth.password_validation.{name}"}
     for name in ("MinimumLengthValidator", "CommonPasswordValidator", "NumericPasswordValidator")
 ]
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",
+    "django.contrib.auth.backends.ModelBackend",
+]
+LOGIN_LIMITS: list[tuple[list[str], int]] = [
+    (["username", "ip_address"], 5),
+    (["ip_address"], 30),
+    (["username"], 50),
+]
+"""Failed logins until those with the same values are locked. The third limit stops a guesser who has many addresses;
+it takes ten of them to lock somebody out everywhere.
+"""
+AXES_COOLOFF_TIME = timedelta(minutes=30)
+AXES_LOCKOUT_PARAMETERS = [names for names, _ in LOGIN_LIMITS]
+AXES_HANDLER = "cluster.logins.LimitedLogins"
+AXES_FAILURE_LIMIT = 1  # of these limits
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
+AXES_CLIENT_IP_CALLABLE = "cluster.addresses.address_of"
+AXES_LOCKOUT_CALLABLE = "auctions.api.problems.locked_login"
+AXES_DISABLE_ACCESS_LOG = True  # of successful logins
+AXES_ENABLE_ADMIN = False  # cluster.admin has its page
+AXES_VERBOSE = False
+AXES_SENSITIVE_PARAMETERS = ["username"]  # some people type their password there; addresses are logged
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/"
@@ -149,10 +186,9 @@ REST_FRAMEWORK: dict[str, Any] = {
     "DEFAULT_THROTTLE_CLASSES": ["auctions.api.throttles.CallerThrottle"],
     "DEFAULT_THROTTLE_RATES": {
         "caller": os.environ.get("SHADOWPRICE_RATE", "300/second"),
-        "token": os.environ.get("SHADOWPRICE_TOKEN_RATE", "120/minute"),
+        "password": os.environ.get("SHADOWPRICE_PASSWORD_RATE", "30/minute"),
     },
-    # Proxies in front that write X-Forwarded-For; with none, the header is whatever a caller makes of it.
-    "NUM_PROXIES": int(os.environ.get("SHADOWPRICE_PROXIES", "0")),
+    "NUM_PROXIES": 0,  # the server reads X-Forwarded-For, of proxies it trusts
     "URL_FORMAT_OVERRIDE": None,
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }

@@ -5,6 +5,7 @@ from django.contrib.auth import views as auth_views
 from django.urls import include, path
 
 from auctions.health import healthz
+from frontend.views.login import Login
 
 # Below /api/ these answer with problem documents, elsewhere with pages.
 handler400 = "auctions.api.problems.handler400"
@@ -19,7 +20,7 @@ urlpatterns = [
     path("api/v1/", include("studies.hindsight.api.urls")),
     path("api/v1/", include("studies.experiments.api.urls")),
     path("api/v1/", include("auctions.api.urls")),
-    path("login/", auth_views.LoginView.as_view(), name="login"),
+    path("login/", Login.as_view(), name="login"),
     path("logout/", auth_views.LogoutView.as_view(), name="logout"),
     path("", include("frontend.urls")),
 ]

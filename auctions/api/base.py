@@ -7,7 +7,7 @@ from django.http import Http404, HttpRequest
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from auctions.api.problems import BodyTooLarge
+from auctions.api.refusals import BodyTooLarge
 from auctions.markets import market_of
 from auctions.models import Bid, Market
 from cluster.models import Cluster

@@ -31,7 +31,7 @@ from auctions.api.described import (
 from auctions.api.examples import BIDS, BULK, examples
 from auctions.api.filters import BidPages, filtered, known_parameters
 from auctions.api.headers import idempotency_key, wait_s
-from auctions.api.problems import refuse
+from auctions.api.refusals import refuse
 from auctions.api.serializers import (
     BidOut,
     BidPage,

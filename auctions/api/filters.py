@@ -10,7 +10,7 @@ from rest_framework.exceptions import NotFound
 from rest_framework.pagination import Cursor, CursorPagination
 from rest_framework.request import Request
 
-from auctions.api.problems import refuse
+from auctions.api.refusals import refuse
 from auctions.models import ADMITTED, Bid, BidState
 from cluster.operators import is_operator
 

@@ -10,7 +10,7 @@ from django.conf import settings
 from rest_framework.exceptions import UnsupportedMediaType
 from rest_framework.parsers import JSONParser
 
-from auctions.api.problems import BodyTooLarge, refuse
+from auctions.api.refusals import BodyTooLarge, refuse
 
 DEEPEST: Final = 20
 """Objects and lists within one another; a bid needs four."""

@@ -1,5 +1,6 @@
 """Every error as a problem document (RFC 9457) that names the fields it is about."""
 
+import math
 import sys
 from collections.abc import Iterator
 from http import HTTPStatus
@@ -16,19 +17,15 @@ from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as rest_exception_handler
 
+from auctions.api.refusals import BodyTooLarge
 from auctions.errors import AuctionError, NoMarket, NotReady, QuotaReached
+from cluster import clock
 from cluster.database.busy import is_busy
 from cluster.database.watched import has_stored
+from cluster.logins import lock_ends
 from scheduling.errors import InvalidField
 
 CONTENT_TYPE = "application/problem+json"
-
-
-class BodyTooLarge(APIException):
-    """A body beyond settings.BODY_LIMIT_BYTES."""
-
-    status_code = status.HTTP_413_REQUEST_ENTITY_TOO_LARGE
-    default_detail = "The body is too large."
 
 
 class Conflict(APIException):
@@ -51,11 +48,6 @@ class Unavailable(APIException):
     status_code = status.HTTP_503_SERVICE_UNAVAILABLE
     wait = 3
     """Seconds, told as Retry-After."""
-
-
-def refuse(field: str, message: str) -> ValidationError:
-    """The error of one field, to be raised."""
-    return ValidationError({field: [message]})
 
 
 def problem(code: int, detail: str, errors: list[dict[str, str]] | None = None) -> dict[str, Any]:
@@ -112,12 +104,20 @@ def handler500(request: HttpRequest) -> HttpResponseBase:
 
 def busy(request: HttpRequest, detail: str) -> HttpResponse:
     """Ask to come again a little later: a problem document below /api/, a page elsewhere."""
-    if _is_api(request):
-        response = _plain(503, detail)
-    else:
-        response = HttpResponse(loader.get_template("503.html").render({"detail": detail}), status=503)
-    response.headers["Retry-After"] = str(Unavailable.wait)
-    return response
+    return _refusal(request, Unavailable.status_code, detail, wait_s=Unavailable.wait)
+
+
+def locked_login(request: HttpRequest, *_args: object) -> HttpResponse:
+    """Refuse a login that is locked after failures; for django-axes."""
+    wait_s = (lock_ends(request, getattr(request, "axes_credentials", None)) - clock.now()).total_seconds()
+    minutes = max(1, math.ceil(wait_s / 60))
+    words = f"Too many logins failed. Try again in {minutes} minute{'s' if minutes > 1 else ''}, or ask an operator."
+    return too_many(request, words, wait_s=wait_s)
+
+
+def too_many(request: HttpRequest, detail: str, *, wait_s: float) -> HttpResponse:
+    """Refuse a request that came too often: a problem document below /api/, a page elsewhere."""
+    return _refusal(request, status.HTTP_429_TOO_MANY_REQUESTS, detail, wait_s=max(1, math.ceil(wait_s)))
 
 
 def busy_words() -> str:
@@ -125,6 +125,15 @@ def busy_words() -> str:
     if has_stored():
         return "The database is busy, and part of this request is stored already: look before you send it again."
     return "The database is busy; nothing was stored. Send the request again a little later."
+
+
+def _refusal(request: HttpRequest, code: int, detail: str, *, wait_s: int) -> HttpResponse:
+    if _is_api(request):
+        response = _plain(code, detail)
+    else:
+        response = HttpResponse(loader.get_template(f"{code}.html").render({"detail": detail}), status=code)
+    response.headers["Retry-After"] = str(wait_s)
+    return response
 
 
 def _is_api(request: HttpRequest) -> bool:

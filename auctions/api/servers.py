@@ -17,7 +17,7 @@ from auctions.api.bodies import LONGEST_WHY, DrainIn, FailIn, WhyIn
 from auctions.api.described import CLUSTER, READ, SEQUENCE, WRITE, describe
 from auctions.api.examples import DRAIN, FAIL, WHY, examples
 from auctions.api.filters import LARGEST_SLOT, known_parameters
-from auctions.api.problems import refuse
+from auctions.api.refusals import refuse
 from auctions.api.serializers import BidOut, ServerPage, ServerReadingOut
 from auctions.jobs import fail_job, retry_bid
 from auctions.models import Market

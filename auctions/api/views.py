@@ -20,7 +20,7 @@ from auctions.api.described import CLUSTER, READ, SLOT, describe, query
 from auctions.api.documents import slot_times
 from auctions.api.examples import TOKEN, examples
 from auctions.api.filters import known_parameters, slot_number
-from auctions.api.problems import refuse
+from auctions.api.refusals import refuse
 from auctions.api.serializers import (
     SUMMARY_COUNTS,
     SUMMARY_MONEY,
@@ -33,10 +33,12 @@ from auctions.api.serializers import (
     UtilisationOut,
     WelfareOut,
 )
-from auctions.api.throttles import TokenThrottle
+from auctions.api.throttles import PasswordThrottle
+from auctions.expensive import PASSWORDS
 from auctions.models import Market
 from auctions.offers import WORTH, policy_in_force
 from auctions.snapshot import one_version, snapshot
+from cluster.addresses import address_of
 from cluster.models import Cluster, MachineType, ModelProfile, Resource, Server
 from scheduling.arrays import Floats, Ints, Json
 from scheduling.fields import check_object
@@ -61,26 +63,29 @@ class Tokens(ApiView):
 
     authentication_classes = ()
     permission_classes = (AllowAny,)
-    throttle_classes = (TokenThrottle,)
-    throttle_scope = "token"
+    throttle_classes = (PasswordThrottle,)
 
     @describe(
         "Get a token",
         {200: TokenOut},
-        (400, 405, 406, 413, 415, 429),
+        (400, 405, 406, 413, 415, 429, 503),
         request=TokenIn,
         operation_id="token",
         auth=[],
         examples=examples({"With the password the demo prints": TOKEN}),
     )
     def post(self, request: Request) -> Response:
-        """The token of a user, made at the first call."""
+        """The token of a user, made at the first call. 429 while logins of this user or address are locked, as too many
+        failed.
+        """
         known_parameters(request)
         body = check_object("", dict(request.data), required=["username", "password"])
         for key, longest in (("username", 150), ("password", 500)):
             if not isinstance(body[key], str) or not 1 <= len(body[key]) <= longest:
                 raise refuse(key, f"expected a text of 1 to {longest} characters")
-        user = authenticate(request, username=body["username"], password=body["password"])
+        with PASSWORDS.turn(address_of(request)):
+            # Django's own request: a lock that is noted on it becomes the answer.
+            user = authenticate(request._request, username=body["username"], password=body["password"])
         if user is None:
             raise refuse("password", "no such user and password")
         return Response({"token": Token.objects.get_or_create(user=user)[0].key})

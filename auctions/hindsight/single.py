@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final
 
-from auctions import expensive, warming
+from auctions import warming
 from auctions.errors import AuctionError, WrongState
+from auctions.expensive import COMPUTATIONS
 from auctions.hindsight.record import Record
 from auctions.models import Bid, DecisionRecord, Event, Market
 from scheduling.bid import Bid as CoreBid
@@ -55,9 +56,11 @@ def deadline(seconds: float) -> Callable[[], None]:
 
 
 def alternatives(
-    bid: Bid, *, values: bool = True, times: bool = True, tell: Callable[[], None] | None = None
+    bid: Bid, *, caller: int, values: bool = True, times: bool = True, tell: Callable[[], None] | None = None
 ) -> Alternatives:
     """Ask the policy of that time again, on the book as it was before it decided the bid, about either or both.
+
+    `caller` is the key of the user who asks: one user has one such computation at a time.
 
     Raises
     ------
@@ -72,7 +75,7 @@ def alternatives(
     if found is None:
         raise WrongState(f"Bid {bid.sequence} is {bid.get_state_display().lower()}; only a decided bid has a moment.")
     warming.check_market(bid.market_id)
-    with expensive.seat():
+    with COMPUTATIONS.turn(caller):
         return _computed(bid, found, values=values, times=times, tell=deadline(LONGEST_S) if tell is None else tell)
 
 

@@ -36,7 +36,7 @@ def figure(request: HttpRequest, name: str, number: int, kind: str) -> HttpRespo
         raise Http404
 
     def build() -> HttpResponse:
-        return JsonResponse(_drawing(market, bid, kind).to_json())
+        return JsonResponse(_drawing(market, bid, kind, viewer_of(request).pk).to_json())
 
     decided = DecisionRecord.objects.filter(bid=bid).values_list("version", flat=True).first()
     if decided is None:
@@ -54,7 +54,7 @@ def table(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Both curves as CSV; 404 while there are none."""
     market, bid = _own(request, name, number)
     try:
-        found = alternatives(bid)
+        found = alternatives(bid, caller=viewer_of(request).pk)
     except Busy as error:
         return HttpResponse(str(error), status=503, content_type="text/plain", headers={"Retry-After": RETRY_AFTER_S})
     except AuctionError as error:
@@ -73,8 +73,8 @@ def _tag(request: HttpRequest, bid: Bid, decided: int) -> str:
     return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'
 
 
-def _drawing(market: Market, bid: Bid, kind: str) -> Drawing:
-    found = alternatives(bid, values=kind == "value", times=kind == "time")
+def _drawing(market: Market, bid: Bid, kind: str, caller: int) -> Drawing:
+    found = alternatives(bid, caller=caller, values=kind == "value", times=kind == "time")
     pays = found.policy.objective is Objective.WELFARE
     points = _points(found.by_value) if kind == "value" else _hours(found, market)
     value = "stated value" if pays else "stated weight"

@@ -58,6 +58,10 @@ def test_the_health_check_is_answered_whatever_name_the_site_has() -> None:
     assert hosts.rpartition(",")[2] in SERVICES["web"]["healthcheck"]["test"][-1]
 
 
+def test_the_web_process_trusts_the_proxies_that_the_environment_names_and_no_others() -> None:
+    assert SERVICES["web"]["environment"]["SHADOWPRICE_PROXIES"] == "${SHADOWPRICE_PROXIES:-}"
+
+
 def test_no_service_mounts_a_path_of_the_host_and_every_volume_is_declared() -> None:
     mounts = [volume for service in SERVICES.values() for volume in service.get("volumes", [])]
     assert {mount.split(":")[0] for mount in mounts} == set(COMPOSE["volumes"])

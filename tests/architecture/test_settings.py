@@ -29,6 +29,21 @@ def test_the_public_key_is_refused_beyond_this_machine(tmp_path: Path) -> None:
     assert "SHADOWPRICE_SECRET_KEY" in done.stderr
 
 
+def test_no_proxy_is_trusted_unless_it_is_named(tmp_path: Path) -> None:
+    code = "print(settings.PROXIES, settings.REST_FRAMEWORK['NUM_PROXIES'])"
+    assert shell(code, var=tmp_path).stdout.strip() == "[] 0"
+    done = shell(code, var=tmp_path, SHADOWPRICE_PROXIES="192.0.2.1, 10.0.0.0/8")
+    assert done.stdout.strip() == "['192.0.2.1', '10.0.0.0/8'] 0"
+
+
+@pytest.mark.parametrize("proxies", ["1", "*", "proxy.example.org", "10.0.0.1/8"])
+def test_a_proxy_that_is_no_address_is_refused(tmp_path: Path, proxies: str) -> None:
+    done = shell("print(settings.PROXIES)", var=tmp_path, SHADOWPRICE_PROXIES=proxies)
+    assert done.returncode != 0
+    assert "SHADOWPRICE_PROXIES: expected addresses or networks" in done.stderr
+    assert proxies in done.stderr
+
+
 def test_an_address_behind_tls_is_trusted_and_its_cookies_are_secure(tmp_path: Path) -> None:
     code = "print(settings.CSRF_TRUSTED_ORIGINS, settings.SESSION_COOKIE_SECURE, settings.CSRF_COOKIE_SECURE)"
     assert shell(code, var=tmp_path).stdout.strip() == "[] False False"

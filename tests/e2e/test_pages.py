@@ -4,6 +4,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from django.conf import settings
 from selenium.webdriver.common.action_chains import ActionChains
 
 from tests.e2e import pictures
@@ -232,6 +233,19 @@ def test_a_quote_that_lacks_fields_names_them_and_opens_the_section_they_are_in(
     assert window.one("[data-field=chunks]").is_displayed()
     assert "missing" in window.text("#error-chunks")
     assert window.complaints() == []
+
+
+def test_a_locked_login_says_when_to_come_again_in_both_themes(window: Browser) -> None:
+    for i in range(settings.LOGIN_LIMITS[0][1]):
+        window.open("/login/")
+        window.fill("username", "somebody")
+        window.fill("password", f"guess {i}")
+        window.one(".login button").click()
+        window.wait(lambda: "do not go together" in window.text("main") or "Too many" in window.text("main"))
+    for theme in ("light", "dark"):
+        window.theme(theme)
+        assert "Try again in 30 minutes" in window.text("main")
+        assert window.barriers() == [], theme
 
 
 def test_the_theme_switch_is_remembered(window: Browser) -> None:

@@ -67,6 +67,9 @@ class Command(BaseCommand):
                 port=options["port"],
                 log_level="warning",
                 lifespan="off",
+                # On by default for connections from this machine, of which any process could give any address.
+                proxy_headers=bool(settings.PROXIES),
+                forwarded_allow_ips=settings.PROXIES,
                 timeout_graceful_shutdown=3,  # waiting requests and streams end sooner by themselves
             )
         )

@@ -19,7 +19,7 @@ from auctions.api.described import CLUSTER, KEY, READ, REPLAYED, SEQUENCE, WRITE
 from auctions.api.examples import examples
 from auctions.api.filters import BidPages, known_parameters
 from auctions.api.headers import idempotency_key
-from auctions.api.problems import refuse
+from auctions.api.refusals import refuse
 from auctions.hindsight.single import alternatives
 from auctions.models import Market
 from cluster.operators import is_operator
@@ -216,7 +216,7 @@ class BidAlternatives(ApiView):
         """
         known_parameters(request)
         market = market_named(cluster)
-        found = alternatives(bid_of(request, market, sequence))
+        found = alternatives(bid_of(request, market, sequence), caller=user_of(request).pk)
         return Response(documents.alternatives(found, slot_s=market.cluster.slot_seconds))
 
 

@@ -19,7 +19,7 @@ from auctions.api.described import READ, WRITE, describe, query
 from auctions.api.examples import examples
 from auctions.api.filters import BidPages, known_parameters
 from auctions.api.headers import idempotency_key, wait_s
-from auctions.api.problems import refuse
+from auctions.api.refusals import refuse
 from cluster.spreadsheets import inert
 from scheduling.arrays import Json
 from scheduling.errors import InvalidField

@@ -90,7 +90,7 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("studies.hindsight.asking.MOST_OPEN", 10**6)
     monkeypatch.setattr("auctions.shutdown.pause", lambda _: lane.drain(market.pk))
     monkeypatch.setattr("django.contrib.auth.hashers.PBKDF2PasswordHasher.iterations", 1)
-    monkeypatch.setattr("auctions.api.throttles.TokenThrottle.allow_request", lambda *_: True)
+    monkeypatch.setattr("auctions.api.throttles.PasswordThrottle.allow_request", lambda *_: True)
     # The end of a request would close the connection, and with it undo the test's own transaction.
     monkeypatch.setattr(connection, "close_if_unusable_or_obsolete", lambda: None)
 

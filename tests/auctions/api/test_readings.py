@@ -119,7 +119,7 @@ def test_too_many_requests_are_told_when_to_come_again(api: APIClient, monkeypat
 
 
 def test_no_header_lets_a_guesser_of_passwords_pass_for_many(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auctions.api.throttles.TokenThrottle.THROTTLE_RATES", {"token": "3/hour"})
+    monkeypatch.setattr("auctions.api.throttles.PasswordThrottle.THROTTLE_RATES", {"password": "3/hour"})
     guesses = [
         APIClient().post(
             "/api/v1/token",

@@ -30,7 +30,7 @@ def test_the_truth_brings_what_the_receipt_says_whatever_happened_since(market: 
     pass_slots(market.pk)
     change_policy(market, name="dps", parameters={"price": "printed"}, by=None)
     for bid in Bid.objects.filter(market=market):
-        found = alternatives(bid)
+        found = alternatives(bid, caller=1)
         receipt = Decision.from_json(parse(bid.decision.receipt))
         (seen,) = (point for point in found.by_value if point.factor == 1.0)
         assert (seen.admitted, seen.payment, seen.payoff) == (receipt.admitted, receipt.payment, receipt.payoff)
@@ -43,7 +43,7 @@ def test_the_truth_brings_what_the_receipt_says_whatever_happened_since(market: 
 def test_a_later_deadline_is_met_later_and_an_impossible_one_by_nobody(market: Market, alice: User) -> None:
     bid = submit(market, alice, epochs=4, utility=STEP)
     lane.drain(market.pk)
-    found = alternatives(Bid.objects.get(pk=bid.pk))
+    found = alternatives(Bid.objects.get(pk=bid.pk), caller=1)
     tight, own = found.by_time[0], found.by_time[9]
     assert (tight.stated, tight.admitted, tight.payoff) == (0.5, False, 0.0)
     assert own.admitted
@@ -57,7 +57,7 @@ def test_a_plan_that_is_no_promise_is_asked_of_the_book_as_events_left_it(alice:
         submit_bid(cluster=market.cluster, owner=alice, body={**body, "weight": weight})
         lane.drain(market.pk)
     second = Bid.objects.get(market=market, sequence=2)
-    found = alternatives(second)
+    found = alternatives(second, caller=1)
     seen = {point.factor: point.completion for point in found.by_value}
     assert seen[1.0] == 4  # before the third came, it went first
     assert seen[0.1] == 8
@@ -67,7 +67,7 @@ def test_a_plan_that_is_no_promise_is_asked_of_the_book_as_events_left_it(alice:
 
 def test_a_bid_that_waits_has_no_moment_yet(market: Market, alice: User) -> None:
     with pytest.raises(WrongState, match="only a decided bid"):
-        alternatives(submit(market, alice))
+        alternatives(submit(market, alice), caller=1)
 
 
 def test_a_way_that_is_too_long_is_refused(alice: User) -> None:
@@ -75,7 +75,7 @@ def test_a_way_that_is_too_long_is_refused(alice: User) -> None:
     submit_bid(cluster=market.cluster, owner=alice, body={"model": "ResNet-50", "epochs": 4, "weight": 1})
     lane.drain(market.pk)
     with pytest.raises(TooLong, match="more than -1 s"):
-        alternatives(Bid.objects.get(market=market), tell=deadline(-1))
+        alternatives(Bid.objects.get(market=market), caller=1, tell=deadline(-1))
 
 
 def test_few_are_computed_at_once_and_the_next_one_is_asked_to_come_again(
@@ -85,10 +85,10 @@ def test_few_are_computed_at_once_and_the_next_one_is_asked_to_come_again(
     lane.drain(market.pk)
     monkeypatch.setattr(expensive, "LONGEST_WAIT_S", 0.05)
     with ExitStack() as seats:
-        for _ in range(expensive.AT_ONCE):
-            seats.enter_context(expensive.seat())
+        for caller in range(-expensive.COMPUTATIONS.at_once, 0):
+            seats.enter_context(expensive.COMPUTATIONS.turn(caller))
         with pytest.raises(expensive.Busy, match="ask again"):
-            alternatives(bid)
+            alternatives(bid, caller=1)
         client = Client()
         client.force_login(alice)
         page = f"/markets/{market.cluster.name}/bids/{bid.sequence}"
@@ -98,4 +98,4 @@ def test_few_are_computed_at_once_and_the_next_one_is_asked_to_come_again(
         answer = client.get(f"/api/v1/clusters/{market.cluster.name}/bids/{bid.sequence}/alternatives")
         assert answer.status_code == 503
         assert int(answer["Retry-After"]) > 0
-    assert alternatives(bid).by_value
+    assert alternatives(bid, caller=1).by_value

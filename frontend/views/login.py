@@ -1,0 +1,23 @@
+"""The page on which people log in."""
+
+from typing import Any
+
+from django.contrib.auth.views import LoginView
+from django.http import HttpRequest, HttpResponse
+
+from auctions.api.problems import too_many
+from auctions.api.throttles import PasswordThrottle
+from auctions.expensive import PASSWORDS
+from cluster.addresses import address_of
+
+
+class Login(LoginView):
+    """Django's page; passwords of one address are checked one after the other, and so many a minute."""
+
+    def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Log in, or say what is wrong."""
+        throttle = PasswordThrottle()
+        if not throttle.allow_request(request, self):  # type: ignore[arg-type]  # of Django's request it reads the same
+            return too_many(request, "Too many logins; try again a little later.", wait_s=throttle.wait() or 60.0)
+        with PASSWORDS.turn(address_of(request)):
+            return super().post(request, *args, **kwargs)
