@@ -223,5 +223,5 @@ def _forward(job: Job) -> bool:
 
 
 def _whole(job: Job) -> Schedule:
-    start = job.held[0].start if job.held else 0
-    return Schedule(start=start, completion=job.completion or start, placements=job.held)
+    """All that a job holds, for the ledger, which looks at placements alone."""
+    return Schedule(start=0, completion=0, placements=job.held)

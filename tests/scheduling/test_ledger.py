@@ -82,6 +82,15 @@ def test_however_many_slots_pass_it_shows_what_is_held_and_until_when(rows: list
         assert (book.copy().last_start, book.copy().last_end) == (book.last_start, book.last_end)
 
 
+def test_every_move_gives_it_a_version_that_it_never_had() -> None:
+    book, one = ledger(), held(start=2, end=5, server=0, count=1)
+    versions = [book.version]
+    for move in (book.commit, lambda _: book.advance(1), lambda _: book.release(one, from_slot=1), book.commit):
+        move(one)
+        versions.append(book.version)
+    assert versions == sorted(set(versions))
+
+
 def test_what_it_shows_cannot_be_written() -> None:
     with pytest.raises(ValueError, match="read-only"):
         ledger().used[0, 0, 0] = 1

@@ -21,6 +21,12 @@ def test_reserve_prices_start_at_low_and_end_at_high() -> None:
     assert prices[:, 0, 0] == pytest.approx([2.0, 4.0, 8.0])
 
 
+def test_each_resource_has_the_form_of_its_own_offset() -> None:
+    function = PriceFunction(name="x", log_scale=(0.0, 0.0), log_growth=(np.log(9.0),) * 2, offset=(1, 0))
+    prices = function.of(np.array([[0, 0], [2, 2], [4, 4]]), np.array([[4, 4]]))
+    assert prices == pytest.approx(np.array([[0, 1], [2, 3], [8, 9]]))
+
+
 def test_a_tiny_eta_keeps_its_digits() -> None:
     prices = printed_prices([1 + 1e-12]).of(np.array([[1]]), np.array([[1]]))
     assert prices[0, 0] == pytest.approx(1e-12, rel=1e-3)

@@ -121,6 +121,10 @@ def test_nothing_changes_when_moves_do_not_fit_or_break_a_promise() -> None:
         book.apply([Move("b", alone(3, 4))])
     with pytest.raises(OverCapacity):
         book.take_in(bid("c", 0, 1), replace(decide(bid("c", 0, 1), book.view()), moves=()), bound=False)
+    book.take_in(bid("d", 0, 1), replace(decide(bid("d", 0, 1), book.view()), schedule=None, moves=()), bound=False)
+    with pytest.raises(OverCapacity):
+        book.apply([Move("b", alone(4, 4)), Move("d", alone(7, 1))])  # the first would fit
+    book.end("d")
     assert (book.ledger.used == before[0]).all()
     assert book.jobs == before[1]
     book.apply([Move("b", alone(4, 4))])
