@@ -8,12 +8,14 @@ import django
 from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.http import HttpRequest, HttpResponseBase
+from django.utils.functional import LazyObject
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup(set_prefix=False)
 
 from auctions.api.problems import busy  # noqa: E402 (needs the app registry)
-from auctions.seats import Seats, Visit  # noqa: E402
+from auctions.seats import Callers, Seats, Visit  # noqa: E402
+from cluster.addresses import address_of  # noqa: E402
 
 Receive = Callable[[], Awaitable[Any]]
 Application = Callable[[Any, Receive, Any], Awaitable[None]]
@@ -22,11 +24,12 @@ WITHOUT_A_SEAT = ("/healthz",)
 
 
 class Handler(ASGIHandler):
-    """Django's handler, which answers as many requests at once as there are seats."""
+    """Django's handler, which answers as many requests at once as there are seats, and half as many of one user."""
 
     def __init__(self) -> None:
         super().__init__()
         self._reads, self._writes = (Seats(settings.REQUESTS_AT_ONCE[kind]) for kind in ("read", "write"))
+        self._callers = Callers()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request. One whose client has left has its seat until its thread has ended."""
@@ -41,11 +44,32 @@ class Handler(ASGIHandler):
         if not isinstance(request, ASGIRequest) or request.path in WITHOUT_A_SEAT:
             return await super().run_get_response(request)
         visit: Visit = request.scope["visit"]
-        if not await visit.sit(self._reads if request.method in ("GET", "HEAD", "OPTIONS") else self._writes):
+        credential = _credential(request)
+        caller = self._callers.of(credential) if credential else address_of(request)
+        seats = self._reads if request.method in ("GET", "HEAD", "OPTIONS") else self._writes
+        if not await visit.sit(seats, caller):
             return busy(request, "Too many requests are being answered; this one was not begun.")
         response = await super().run_get_response(request)
         visit.leave()
+        user_id = _user_id(request)
+        if credential and user_id is not None:
+            self._callers.learn(credential, user_id)
         return response
+
+
+def _credential(request: HttpRequest) -> str:
+    """What shows who asks: a token, else the cookie of a session; empty if there is neither."""
+    token: str = request.headers.get("Authorization", "")
+    return token or request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
+
+
+def _user_id(request: HttpRequest) -> int | None:
+    """Who was found to ask; None if nobody looked, or it is nobody that is known."""
+    user = request.__dict__.get("user")
+    if isinstance(user, LazyObject):  # to look into it would ask the database
+        user = getattr(request, "_cached_user", None)
+    found: int | None = getattr(user, "pk", None)
+    return found
 
 
 def bounded(application: Application) -> Application:

@@ -218,8 +218,8 @@ REQUESTS_AT_ONCE: dict[str, int] = {
     "read": int(os.environ.get("SHADOWPRICE_READS", "6")),
     "write": int(os.environ.get("SHADOWPRICE_WRITES", "12")),
 }
-"""How many requests of each kind the server answers at a time; others wait in line, and 10 seconds at most. A request
-that waits for a decision (`Prefer: wait`) and an event stream are in none of them.
+"""How many requests of each kind the server answers at a time, half of them of one user at most; others wait in line,
+and 10 seconds at most. A request that waits for a decision (`Prefer: wait`) and an event stream are in none of them.
 """
 
 STREAMS = int(os.environ.get("SHADOWPRICE_STREAMS", "500"))
