@@ -1,0 +1,187 @@
+"""A web process on SQLite: the health check under load, a write lock that somebody else holds, and its end."""
+
+import re
+import signal
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+import requests
+
+from tests.conftest import Tables
+from tests.faults import crowd
+from tests.faults.installation import shell
+from tests.faults.streams import session_of, streams
+from tests.processes import DATABASE, Process, answers, free_port, python_env, wait_until
+
+pytestmark = pytest.mark.slow
+
+PASSWORD: Final = "only-for-tests"
+SET_PASSWORD: Final = f"""
+from django.contrib.auth.models import User
+user = User.objects.get(username="client-0")
+user.set_password("{PASSWORD}")
+user.save()
+"""
+CLUSTER: Final = f"/api/v1/clusters/{crowd.CLUSTER}"
+LOCK_S: Final = 1.0
+QUICK_S: Final = 2.0
+"""A health check gives up after four."""
+SOON_S: Final = 8.0
+"""For a process to end, on a busy machine; it has three for its requests."""
+NO_WORKER: Final = {"REDIS_URL": "redis://127.0.0.1:1/0", "SHADOWPRICE_SECRET_KEY": "only for this test"}
+"""A web process that decides nothing itself, and nobody else does."""
+
+
+@dataclass
+class Market:
+    """Its data directory, and the tokens of its bidders."""
+
+    directory: Path
+    tokens: list[str]
+
+    def ask(self, question: str) -> int:
+        """A number that the database knows."""
+        with closing(sqlite3.connect(self.directory / DATABASE)) as database:
+            return int(database.execute(question).fetchone()[0])
+
+    def bids(self) -> int:
+        """That are stored."""
+        return self.ask("SELECT count(*) FROM auctions_bid")
+
+    def guesses(self) -> int:
+        """That were counted."""
+        return self.ask("SELECT count(*) FROM axes_accessattempt")
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """This process, which is another one than the server, holds the write lock while the block runs."""
+        with closing(sqlite3.connect(self.directory / DATABASE, isolation_level=None, timeout=20)) as database:
+            database.execute("BEGIN IMMEDIATE")
+            yield
+
+
+@pytest.fixture
+def market(tmp_path: Path, make_tables: Tables) -> Market:
+    """Of eight bidders; the first has a password, too."""
+    env = python_env(tmp_path)
+    make_tables(env)
+    tokens = crowd.call("prepare", "dps", env=env)
+    shell(SET_PASSWORD, env)
+    return Market(tmp_path, tokens)
+
+
+@contextmanager
+def served(market: Market, **extra: str) -> Iterator[tuple[Process, str]]:
+    """The process and its address, once it listens."""
+    env, port = python_env(market.directory, SHADOWPRICE_LOCK_TIMEOUT_S=str(LOCK_S), **extra), free_port()
+    command = ["python", "manage.py", "serve", "--port", str(port)]
+    process = Process(command, log=market.directory / f"{port}.log", env=env)
+    try:
+        wait_until(lambda: answers(port) or not process.alive, what="the service")
+        assert process.alive, process.text()
+        yield process, f"http://127.0.0.1:{port}"
+    finally:
+        process.end()
+
+
+def bidder(market: Market, number: int) -> requests.Session:
+    """A bidder's session with a token."""
+    session = requests.Session()
+    session.trust_env = False
+    session.headers["Authorization"] = f"Token {market.tokens[number]}"
+    return session
+
+
+def test_the_health_check_is_quick_while_twelve_summaries_of_one_user_run(market: Market) -> None:
+    with served(market) as (_, address), bidder(market, 0) as one, bidder(market, 1) as other:
+        crowd.submit_all(python_env(market.directory), count=80)
+
+        def read(_: int) -> int:
+            with bidder(market, 0) as session:
+                return session.get(f"{address}{CLUSTER}/summary", timeout=60).status_code
+
+        times: dict[str, list[float]] = {"/healthz": [], f"{CLUSTER}/summary": []}
+        with ThreadPoolExecutor(12) as pool:
+            found = pool.map(read, range(60))
+            for _ in range(8):
+                for path, session in (("/healthz", one), (f"{CLUSTER}/summary", other)):
+                    began = time.monotonic()
+                    assert session.get(f"{address}{path}", timeout=60).status_code == 200
+                    times[path].append(time.monotonic() - began)
+            assert Counter(found) == {200: 60}
+        assert max(times["/healthz"]) < QUICK_S, times
+        assert max(times[f"{CLUSTER}/summary"]) < 2 * QUICK_S, times
+
+
+def test_a_write_lock_that_another_process_holds_is_503_and_nothing_is_stored(market: Market) -> None:
+    with served(market) as (_, address), bidder(market, 0) as session:
+        body, key = crowd.body_of(0, 1), {"Idempotency-Key": "one"}
+        with market.locked():
+            began = time.monotonic()
+            refused = session.post(f"{address}{CLUSTER}/bids", json=body, headers=key, timeout=60)
+            assert time.monotonic() - began < LOCK_S + 5
+            assert (refused.status_code, refused.headers["Retry-After"]) == (503, "3")
+            assert refused.headers["Content-Type"] == "application/problem+json"
+            assert "nothing was stored" in refused.json()["detail"]
+            for path in ("/healthz", f"{CLUSTER}/summary", f"{CLUSTER}/bids"):
+                assert session.get(f"{address}{path}", timeout=60).status_code == 200, path
+            assert market.bids() == 0
+        accepted = session.post(f"{address}{CLUSTER}/bids", json=body, headers=key, timeout=60)
+        assert (accepted.status_code, "Idempotency-Replayed" in accepted.headers) == (202, False)
+        assert market.bids() == 1
+
+
+def test_a_login_that_cannot_be_counted_is_503_whether_its_password_is_right_or_wrong(market: Market) -> None:
+    with served(market) as (_, address), requests.Session() as session:
+        session.trust_env = False
+        page = session.get(f"{address}/login/", timeout=60)
+        found = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page.text)
+        assert found is not None
+        with market.locked():
+            for password in ("a guess", PASSWORD):
+                login = {"username": "client-0", "password": password}
+                form = {**login, "csrfmiddlewaretoken": found[1]}
+                for refused in (
+                    session.post(f"{address}/login/", data=form, timeout=60),
+                    session.post(f"{address}/api/v1/token", json={**login, "password": "a guess"}, timeout=60),
+                ):
+                    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "3"), refused.text
+        assert market.guesses() == 0
+        assert session.post(f"{address}/api/v1/token", json=login, timeout=60).status_code == 200
+
+
+def test_a_server_that_is_asked_to_end_answers_who_waits_ends_streams_and_loses_nothing(market: Market) -> None:
+    with served(market, **NO_WORKER) as (process, address), bidder(market, 0) as session:
+        signed_in = session_of(address, "client-0", PASSWORD)
+        events = f"/markets/{crowd.CLUSTER}/events"
+        with streams(address, events, [signed_in], count=1) as opened, ThreadPoolExecutor(1) as pool:
+            assert opened[0].status() == 200
+            bid = f"{address}{CLUSTER}/bids"
+            headers = {"Prefer": "wait=30"}
+            waiting = pool.submit(session.post, bid, json=crowd.body_of(0, 1), headers=headers, timeout=60)
+            wait_until(lambda: market.bids() == 1, what="the bid")
+            time.sleep(1.0)  # its request has begun to wait
+            assert not waiting.done()
+            began = time.monotonic()
+            process.popen.send_signal(signal.SIGTERM)
+            answer = waiting.result()
+            assert (answer.status_code, answer.json()["state"]) == (202, "submitted")
+            assert opened[0].has_ended()
+            assert process.popen.wait(SOON_S) == 0, process.text()
+            assert time.monotonic() - began < SOON_S
+    with served(market) as (heir, address):
+        crowd.call("settle", env=python_env(market.directory))
+        with bidder(market, 0) as session:
+            after = session.get(f"{address}{answer.headers['Location']}", timeout=60).json()
+        assert after["state"] != "submitted"
+        heir.popen.send_signal(signal.SIGTERM)
+        assert heir.popen.wait(SOON_S) == 0, heir.text()
+    assert market.bids() == 1
