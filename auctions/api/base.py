@@ -4,6 +4,7 @@ from typing import Any
 
 from django.conf import settings
 from django.http import Http404, HttpRequest
+from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
@@ -46,6 +47,13 @@ def cluster_named(name: str) -> Cluster:
 def market_named(name: str) -> Market:
     """The cluster's market; 404 where there is none."""
     return market_of(cluster_named(name))
+
+
+def operated_market(request: Request, name: str, *, refusal: str = "This is for operators.") -> Market:
+    """The cluster's market, for an operator; 403 with these words for others."""
+    if not is_operator(request.user):
+        raise PermissionDenied(refusal)
+    return market_named(name)
 
 
 def bid_of(request: Request, market: Market, sequence: int) -> Bid:

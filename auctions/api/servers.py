@@ -1,17 +1,17 @@
 """Operations of operators on servers: who holds what until when, out of service and back; and failing one job."""
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib.auth.models import User
 from django.http import Http404
 from drf_spectacular.utils import OpenApiParameter
-from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from auctions import holdings
 from auctions.api import documents
-from auctions.api.base import ApiView, bid_of, market_named
+from auctions.api.base import ApiView, bid_of, operated_market
 from auctions.api.bids import user_of
 from auctions.api.bodies import LONGEST_WHY, DrainIn, FailIn, WhyIn
 from auctions.api.described import CLUSTER, READ, SEQUENCE, WRITE, describe
@@ -24,11 +24,25 @@ from auctions.models import Market
 from auctions.refunds import Refund
 from auctions.servers import drain_server, lose_server, restore_server
 from cluster.models import Server
-from cluster.operators import is_operator
 from scheduling.arrays import Json
 from scheduling.fields import check_integer, check_object
 
 SERVER = OpenApiParameter("server", str, OpenApiParameter.PATH, description="Name of the server.")
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def _changes(summary: str, operation: str, *, body: Any = WhyIn, shown: Json | None = None) -> Decorator:
+    """Describe an operation that changes a server, and answers with it."""
+    return describe(
+        summary,
+        {200: ServerReadingOut},
+        WRITE,
+        request=body,
+        parameters=[CLUSTER, SERVER],
+        examples=examples({"With a reason": WHY} if shown is None else shown),
+        operation_id=operation,
+    )
 
 
 class Servers(ApiView):
@@ -40,7 +54,7 @@ class Servers(ApiView):
     def get(self, request: Request, cluster: str) -> Response:
         """For operators: each server's state, who holds what there until when, and from when on it is free."""
         known_parameters(request)
-        market = _market(request, cluster)
+        market = operated_market(request, cluster)
         return Response({"results": [_document(one, market) for one in holdings.servers(market)]})
 
 
@@ -51,21 +65,13 @@ class OneServer(ApiView):
     def get(self, request: Request, cluster: str, server: str) -> Response:
         """For operators: its state, who holds what there until when, and from when on it is free."""
         known_parameters(request)
-        return _answer(_market(request, cluster), server)
+        return _answer(operated_market(request, cluster), server)
 
 
 class Lose(ApiView):
     """A server is lost."""
 
-    @describe(
-        "Say that a server is lost",
-        {200: ServerReadingOut},
-        WRITE,
-        request=WhyIn,
-        parameters=[CLUSTER, SERVER],
-        examples=examples({"With a reason": WHY}),
-        operation_id="servers_lost",
-    )
+    @_changes("Say that a server is lost", "servers_lost")
     def post(self, request: Request, cluster: str, server: str) -> Response:
         """For operators. Nobody holds it from the next slot on: jobs move, or fail and are paid back what was not
         delivered. Saying it again changes nothing.
@@ -78,15 +84,7 @@ class Lose(ApiView):
 class Drain(ApiView):
     """A server takes no new work."""
 
-    @describe(
-        "Drain a server",
-        {200: ServerReadingOut},
-        WRITE,
-        request=DrainIn,
-        parameters=[CLUSTER, SERVER],
-        examples=examples({"From now on": WHY, "With a deadline": DRAIN}),
-        operation_id="servers_drain",
-    )
+    @_changes("Drain a server", "servers_drain", body=DrainIn, shown={"From now on": WHY, "With a deadline": DRAIN})
     def post(self, request: Request, cluster: str, server: str) -> Response:
         """For operators. It takes no new work from `from_slot` on; what jobs hold there they keep, until
         `deadline_slot` if that is given. 409 if it is out of service already. Saying the same again changes nothing.
@@ -100,15 +98,7 @@ class Drain(ApiView):
 class Restore(ApiView):
     """A server returns."""
 
-    @describe(
-        "Return a server to service",
-        {200: ServerReadingOut},
-        WRITE,
-        request=WhyIn,
-        parameters=[CLUSTER, SERVER],
-        examples=examples({"With a reason": WHY}),
-        operation_id="servers_restore",
-    )
+    @_changes("Return a server to service", "servers_restore")
     def post(self, request: Request, cluster: str, server: str) -> Response:
         """For operators. It has the capacity again that its rows say; one that is in service stays so."""
         row, market, body = _to_change(request, cluster, server, optional=["why"])
@@ -133,7 +123,7 @@ class Fail(ApiView):
         409 in any other state.
         """
         known_parameters(request)
-        market = _market(request, cluster)
+        market = operated_market(request, cluster)
         body = check_object("", dict(request.data), required=["why"], optional=["refund"])
         why, refund = _why(body), body.get("refund", Refund.UNDELIVERED.value)
         if not why:
@@ -158,22 +148,15 @@ class Retry(ApiView):
     def post(self, request: Request, cluster: str, sequence: int) -> Response:
         """For operators. The policy failed on it; it keeps its place, before later bids. 409 in any other state."""
         known_parameters(request)
-        market = _market(request, cluster)
+        market = operated_market(request, cluster)
         check_object("", dict(request.data), required=[])
         bid = retry_bid(bid_of(request, market, sequence))
         return Response(documents.full(bid, market.cluster))
 
 
-def _market(request: Request, cluster: str) -> Market:
-    user: Any = request.user
-    if not is_operator(user):
-        raise PermissionDenied("This is for operators.")
-    return market_named(cluster)
-
-
 def _to_change(request: Request, cluster: str, server: str, *, optional: list[str]) -> tuple[Server, Market, Json]:
     known_parameters(request)
-    market = _market(request, cluster)
+    market = operated_market(request, cluster)
     body = check_object("", dict(request.data), required=[], optional=optional)
     row = Server.objects.filter(cluster=market.cluster, name=server).select_related("cluster").first()
     if row is None:

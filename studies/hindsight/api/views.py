@@ -8,12 +8,11 @@ from django.http import Http404, HttpResponse
 from django.urls import reverse
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
-from rest_framework.exceptions import PermissionDenied
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions.api.base import LARGEST_KEY, ApiView, bid_of, market_named
+from auctions.api.base import LARGEST_KEY, ApiView, bid_of, market_named, operated_market
 from auctions.api.bids import user_of
 from auctions.api.described import CLUSTER, KEY, READ, REPLAYED, SEQUENCE, WRITE, answered, describe, query
 from auctions.api.examples import examples
@@ -22,7 +21,6 @@ from auctions.api.headers import idempotency_key
 from auctions.api.refusals import refuse
 from auctions.hindsight.single import alternatives
 from auctions.models import Market
-from cluster.operators import is_operator
 from cluster.spreadsheets import inert
 from scheduling.fields import check_object
 from studies.hindsight import readings
@@ -221,11 +219,8 @@ class BidAlternatives(ApiView):
 
 
 def _market(request: Request, cluster: str) -> Market:
-    """The market, for an operator."""
-    market = market_named(cluster)
-    if not is_operator(request.user):
-        raise PermissionDenied("Hindsights show everybody's bids: they are for operators.")
-    return market
+    refusal = "Hindsights show everybody's bids: they are for operators."
+    return operated_market(request, cluster, refusal=refusal)
 
 
 def _found(request: Request, cluster: str, number: int) -> Hindsight:
