@@ -6,6 +6,7 @@ waits for the others at the end. A process that waits has not loaded the compile
 """
 
 import fcntl
+import gc
 import json
 import os
 import sys
@@ -73,6 +74,8 @@ def compile_all(parts: Iterable[str]) -> None:
 
 def main(parts: Sequence[str]) -> None:
     """Tell of each part when it is done."""
+    # What the compiler makes stays in use: looking for garbage takes a tenth of the time and frees next to nothing.
+    gc.disable()
     for part in compile_each(parts):
         _tell({"part": part})
     _tell({"ready": True})

@@ -39,7 +39,7 @@ def submit(base: str, cluster: str, offer: Offer, *, token: str, wait_s: int = 0
     return answer
 
 
-def deciding(base: str, *, token: str, every_s: float = 1.0) -> Callable[[], frozenset[str]]:
+def deciding(base: str, *, token: str, every_s: float = 0.5) -> Callable[[], frozenset[str]]:
     """What tells the clusters whose markets decide, as their kernels are compiled; the server is asked now and then."""
     known: frozenset[str] = frozenset()
     not_before = 0.0
