@@ -148,7 +148,8 @@ AXES_LOCKOUT_CALLABLE = "auctions.api.problems.locked_login"
 AXES_DISABLE_ACCESS_LOG = True  # of successful logins
 AXES_ENABLE_ADMIN = False  # cluster.admin has its page
 AXES_VERBOSE = False
-AXES_SENSITIVE_PARAMETERS = ["username"]  # some people type their password there; addresses are logged
+# Neither logged nor stored with the form; some people type their password as their name. Addresses are logged.
+AXES_SENSITIVE_PARAMETERS = ["username", "csrfmiddlewaretoken"]
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "/"

@@ -12,6 +12,7 @@ from typing import Any, Final
 import psycopg2
 import pytest
 import requests
+from django.conf import settings
 
 from tests.faults import crowd
 from tests.faults.installation import shell
@@ -163,6 +164,20 @@ def test_a_locked_market_is_answered_with_503_and_nothing_is_stored(web: Web) ->
     assert answer.headers["Content-Type"] == "application/problem+json"
     assert "nothing was stored" in answer.json()["detail"]
     assert bids(web) == before
+
+
+def test_guesses_of_many_at_once_are_counted_and_stopped(web: Web) -> None:
+    def guess(i: int) -> int:
+        with requests.Session() as session:
+            session.trust_env = False
+            body = {"username": "somebody", "password": str(i)}
+            return session.post(f"{web.address}/api/v1/token", json=body, timeout=60).status_code
+
+    of_both = settings.LOGIN_LIMITS[0][1]
+    with ThreadPoolExecutor(4) as pool:
+        found = Counter(pool.map(guess, range(2 * of_both)))
+    assert found == {400: of_both - 1, 429: of_both + 1}
+    assert ask(web.postgres, "SELECT sum(failures_since_start) FROM axes_accessattempt") == of_both
 
 
 def test_a_database_that_is_gone_is_503_everywhere_and_its_return_is_seen(web: Web) -> None:

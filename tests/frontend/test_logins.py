@@ -201,6 +201,12 @@ def test_neither_passwords_nor_user_names_are_kept_where_they_are_not_needed(cap
     assert HERE in caplog.text
 
 
+def test_no_token_of_a_form_is_stored() -> None:
+    client = Client()
+    client.post("/login/", {"username": "alice", "password": "a guess", "csrfmiddlewaretoken": "of this form"})
+    assert "of this form" not in AccessAttempt.objects.get().post_data
+
+
 def test_a_page_says_in_words_when_to_come_again() -> None:
     guess(by_page, "alice", OF_BOTH)
     page = by_page("alice", PASSWORD)
