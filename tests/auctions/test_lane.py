@@ -1,5 +1,7 @@
 """The lane."""
 
+from time import perf_counter
+
 import pytest
 from django.contrib.auth.models import User
 
@@ -7,9 +9,10 @@ from auctions import book, lane
 from auctions.audit import audit_market
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market
 from auctions.replay import replay_market
+from auctions.slots import pass_slots
 from auctions.submission import quote
 from scheduling.decision import parse
-from tests.auctions.worlds import body, set_time, submit
+from tests.auctions.worlds import body, make_cluster, make_market, set_time, submit
 
 
 def findings(market: Market) -> dict[str, tuple[str, ...]]:
@@ -19,13 +22,16 @@ def findings(market: Market) -> dict[str, tuple[str, ...]]:
 
 def test_a_bid_worth_its_price_is_planned_and_charged(market: Market, alice: User) -> None:
     bid = submit(market, alice, 100.0)
+    began = perf_counter()
     assert lane.drain(market.pk) == 1
+    took_ms = (perf_counter() - began) * 1000
     bid.refresh_from_db()
     assert bid.state == BidState.RUNNING, "slot 0 begins at the epoch"
     assert bid.value == 100.0
     assert bid.payment is not None
     assert 0 <= bid.payment <= 100.0
     assert bid.charge.amount == bid.payment
+    assert 0 < DecisionRecord.objects.get(bid=bid).latency_ms < took_ms
     assert Commitment.objects.filter(bid=bid).count() >= 2, "workers and a parameter server"
     assert findings(market) == {}
 
@@ -75,3 +81,21 @@ def test_memory_makes_no_difference(market: Market, alice: User, forgetful: bool
         lane.drain(market.pk)
     assert replay_market(market).mismatches == ()
     assert findings(market) == {}
+
+
+def test_a_market_leaves_the_bids_of_another_alone(market: Market, alice: User) -> None:
+    other = make_market(make_cluster("other"))
+    planned = submit(other, alice, start_after_s=200)
+    lane.drain(other.pk)
+    waiting = submit(other, alice)
+    set_time(market, 300.0)
+    assert pass_slots(market.pk)
+    assert not lane.waiting(market.pk)
+    assert lane.drain(market.pk) == 0
+    mine = [submit(market, alice) for _ in range(3)]
+    assert lane.drain(market.pk) == 3
+    for bid in (planned, waiting, *mine):
+        bid.refresh_from_db()
+    assert (planned.state, waiting.state) == (BidState.PLANNED, BidState.SUBMITTED)
+    assert {bid.state for bid in mine} <= {BidState.RUNNING, BidState.PLANNED}
+    assert findings(market) == findings(other) == {}

@@ -64,6 +64,21 @@ def test_every_chunk_is_processed_once_where_it_was_sent(name: str, parameters: 
 @each_queuer
 @quick
 @given(seed=seeds)
+def test_queues_of_an_earlier_slot_catch_up_with_their_book(name: str, parameters: Json, seed: int) -> None:
+    _, _, going = run(make_policy(name, parameters), seed, until=3)
+    late = going.book.copy()
+    going.book.advance(7)
+    late.ledger.advance(7)
+    late.catch_up_queues()
+    assert segments(Simulation(going.policy, late)) == segments(going)
+    known = len(going.book.ran)
+    going.book.catch_up_queues()
+    assert len(going.book.ran) == known, "queues that are up to date run nothing"
+
+
+@each_queuer
+@quick
+@given(seed=seeds)
 def test_no_worker_does_two_things_at_once(name: str, parameters: Json, seed: int) -> None:
     drawn, _, going = run(make_policy(name, parameters), seed, until=6)
     cancel_some(going, seed)
