@@ -14,7 +14,7 @@ VAR := $(or $(SHADOWPRICE_VAR),var)
 # Without bytecode each process compiles all sources anew, two seconds of a core: a run of the tests starts hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-reset serve test check lint kernels system bench mutants soak-demo lock
+.PHONY: help demo demo-reset serve test check lint kernels system bench mutants soak soak-demo lock
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make test        everything: linters, contracts, types and every test"
 	@echo "make check       the short loop, under a minute"
 	@echo "make bench       speed of a decision"
+	@echo "make soak        before a release: random tests alone, twenty times as much of each, with a new seed; SEED=7"
 	@echo "make soak-demo   the demo with three viewers for eight minutes: no answer may be the server's failure; MINUTES=2"
 	@echo "make mutants     change the code in 240 places, one at a time, and count how many the tests notice (an hour)"
 	@echo "make lock        pin the requirements files again from pyproject.toml"
@@ -80,6 +81,10 @@ test:
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks
+
+soak: $(VENV)/.dev kernels
+	SHADOWPRICE_SOAK=1 SHADOWPRICE_TURN=all $(if $(SEED),SHADOWPRICE_SEED=$(SEED)) \
+		$(BIN)/python -m pytest -n $(CORES) --dist worksteal -m soak
 
 soak-demo: $(VENV)/.dev
 	$(BIN)/python -m tests.soak_demo $(if $(MINUTES),--minutes $(MINUTES))

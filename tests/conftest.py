@@ -13,7 +13,7 @@ from django.conf import settings
 from cluster.database import holding
 from scheduling import kernels
 from studies.work import loading
-from tests import collection, processes
+from tests import collection, draws, processes
 from tests.traces import Traces, each
 
 LONG = ("browser", "services", "slow")
@@ -27,6 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     ranks: Counter[Path] = Counter()
     tests = Counter(item.path for item in items)
     for item in items:
+        if draws.is_random(item):
+            item.add_marker(draws.MARKER)
         for rank, marker in enumerate(reversed(LONG), start=1):
             if item.get_closest_marker(marker) is not None:
                 ranks[item.path] = max(ranks[item.path], rank)
@@ -40,9 +42,11 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(50_000, 20, 20)
 
 
-def pytest_configure() -> None:
-    """Refuse to begin where the environment names a larger collection of test data that is not there."""
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Refuse to begin where the environment names a larger collection of test data that is not there; choose a seed."""
     collection.larger()
+    config.option.hypothesis_seed = str(draws.choose_seed())
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -50,6 +54,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     reports = [row for rows in terminalreporter.stats.values() for row in rows if isinstance(row, pytest.TestReport)]
     marked = {report.nodeid for report in reports if collection.MARKER in report.keywords}
     terminalreporter.write_line(collection.summary(len(marked)))
+    terminalreporter.write_line(draws.summary())
     skipped = [report.longrepr[2] for report in reports if report.skipped and isinstance(report.longrepr, tuple)]
     for reason, count in sorted(Counter(skipped).items()):
         terminalreporter.write_line(f"Left out: {count} tests. {reason.removeprefix('Skipped: ')}")

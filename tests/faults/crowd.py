@@ -1,4 +1,4 @@
-"""A thousand bids by eight clients at once, on any database: set up, submit, and say what became of them.
+"""Hundreds of bids by eight clients at once, on any database: set up, submit, and say what became of them.
 
 Run as `python -m tests.faults.crowd prepare POLICY | submit CLIENT COUNT | verdict` in the environment of the processes
 under test. The test process itself keeps its own database out of it.
@@ -16,12 +16,13 @@ from typing import Any
 
 import requests
 
+from tests.draws import SOAK
 from tests.processes import ROOT
 
 CLUSTER = "crowd"
 POLICIES = ("dps", "preemptive")
 CLIENTS = 8
-BIDS = 1000
+BIDS = 1000 if SOAK else 400
 VALUES = (0.5, 5.0, 40.0, 150.0, 600.0)
 
 

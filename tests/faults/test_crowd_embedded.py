@@ -1,4 +1,4 @@
-"""A thousand bids by eight clients at once, on SQLite with the worker inside the web process."""
+"""Hundreds of bids by eight clients at once, on SQLite with the worker inside the web process."""
 
 import signal
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from tests.conftest import Tables
 from tests.faults import crowd
 from tests.processes import Process, answers, free_port, python_env, wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.soak]
 
 
 @pytest.fixture

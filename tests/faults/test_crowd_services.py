@@ -1,4 +1,4 @@
-"""A thousand bids by eight clients at once, on PostgreSQL with two Celery workers over Redis, one of them killed."""
+"""Hundreds of bids by eight clients at once, on PostgreSQL with two Celery workers over Redis, one of them killed."""
 
 import signal
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from tests.faults.installation import start_beat, start_worker
 from tests.faults.test_crowd_embedded import check, wait_for_decisions
 from tests.processes import Process, answers, free_port, wait_until
 
-pytestmark = [pytest.mark.slow, pytest.mark.services]
+pytestmark = [pytest.mark.slow, pytest.mark.services, pytest.mark.soak]
 
 
 @pytest.fixture

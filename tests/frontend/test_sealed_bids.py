@@ -33,6 +33,7 @@ from auctions.totals import VALUE_KEPT
 from cluster.models import Capacity, ServerKind
 from scheduling.policy import Objective
 from tests.auctions.worlds import SLOT_S, body, make_cluster, make_operator, make_user, set_time, submit
+from tests.draws import rounds
 from tests.frontend.sealed import Spy, addresses
 
 PEOPLE = ("alice", "bob", "carol", "dave", "erin")
@@ -343,7 +344,8 @@ def _random_market(people: dict[str, User], rng: np.random.Generator, look: Call
     return found
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(1, 1 + rounds(1)))
 def test_differences_of_readings_tell_no_value_and_no_payment_of_another(
     people: dict[str, User], client: Client, seed: int
 ) -> None:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from scheduling.baselines.antman import AntMan, halved
 from scheduling.baselines.gang import fixed_gang
+from tests.draws import rounds
 from tests.scheduling.gpu_cluster import completions, gpu_cluster, job, run, slots_of
 from tests.scheduling.twins.alike import check_alike
 from tests.scheduling.twins.antman_slow import SlowAntMan
@@ -56,7 +57,7 @@ def test_halving_rounds_down_to_one() -> None:
 
 
 @pytest.mark.parametrize("patience", [1, 3])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=rounds(10), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_whom_it_does_not_look_at_changes_no_byte(patience: int, seed: int) -> None:
     check_alike(AntMan(patience=patience), SlowAntMan(patience=patience), seed)

@@ -22,6 +22,7 @@ from scheduling.running_book import RunningBook
 from scheduling.schedule import Role
 from scheduling.simulation import Simulation
 from scheduling.weighted_completion import WeightedCompletion
+from tests.draws import rounds
 from tests.scheduling.gpu_cluster import completions, gpu_cluster, job, run
 from tests.scheduling.twins.dorm_slow import best, worth
 from tests.scheduling.worlds import finer, world
@@ -36,7 +37,7 @@ def workers(going: Simulation, name: str) -> list[int]:
     return [sum(p.count for p in held if p.start <= slot < p.end) for slot in slots]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(20), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_division_is_better(seed: int) -> None:
     rng = np.random.default_rng(seed)

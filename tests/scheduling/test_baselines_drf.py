@@ -15,6 +15,7 @@ from scheduling.baselines.shares import demand_of, dominant_share, fair_counts
 from scheduling.bid import Architecture
 from scheduling.inventory import Inventory, MachineType
 from scheduling.simulation import Simulation
+from tests.draws import rounds
 from tests.scheduling.gpu_cluster import completions, gpu_cluster, job, run
 from tests.scheduling.twins.alike import check_alike
 from tests.scheduling.twins.drf_slow import SlowDrf
@@ -44,7 +45,7 @@ def test_shares_are_those_of_the_example_of_ghodsi_and_others() -> None:
     )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=rounds(17), deadline=None)
 @given(seed=seeds)
 def test_fair_counts_are_those_of_the_literal_rule(seed: int) -> None:
     drawn = world(seed, architectures=EVERY)
@@ -101,13 +102,13 @@ def test_jobs_whose_fair_share_is_too_small_to_complete_them_in_time_run_one_aft
     assert workers(going, "b") == [0] * 5 + [4] * 5
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(20), deadline=None)
 @given(seed=seeds)
 def test_whom_it_does_not_look_at_changes_no_byte(seed: int) -> None:
     check_alike(Drf(), SlowDrf(), seed)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=rounds(10), deadline=None)
 @given(seed=seeds)
 def test_fluid_jobs_all_come_to_their_end_and_no_sooner_than_alone(seed: int) -> None:
     # With parameter servers: a ring of two can be slower than one worker.

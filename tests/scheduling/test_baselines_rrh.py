@@ -17,6 +17,7 @@ from scheduling.errors import InvalidField
 from scheduling.policy import Job
 from scheduling.registry import make_policy
 from scheduling.utility import Linear, Sigmoid, Step, Utility
+from tests.draws import rounds
 from tests.scheduling.gpu_cluster import completions, job, run, slots_of
 from tests.scheduling.twins.rrh_slow import Slow
 
@@ -68,7 +69,7 @@ def test_what_decays_comes_before_what_can_wait() -> None:
     assert list(completions(run(Rrh(risk=0.0), [first, patient, urgent], 2)))[1] == "patient"
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=rounds(13), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_forecast_is_the_same_whatever_was_forecast_before(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -87,7 +88,7 @@ def prospect(number: int, rng: np.random.Generator) -> Ranked:
     return Ranked(((number,), 0), Job(bid, (), None), Gang(bid, 0, None, 1), [], slots, demand, upload)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(20), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), threshold=st.sampled_from([0.0, 0.3]), risk=st.sampled_from([0.0, 0.5, 1.0]))
 def test_it_decides_as_its_docstring_says(seed: int, threshold: float, risk: float) -> None:
     rng = np.random.default_rng(seed)

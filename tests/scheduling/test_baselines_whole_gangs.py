@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scheduling.baselines.srtf import Srtf
 from scheduling.baselines.tiresias_l import TiresiasL
 from scheduling.policy import Policy
+from tests.draws import rounds
 from tests.scheduling.gpu_cluster import completions, job, run, slots_of
 from tests.scheduling.twins.alike import check_alike
 from tests.scheduling.twins.whole_gangs_slow import SlowWholeGangs, srtf_key, tiresias_l_key
@@ -41,7 +42,7 @@ def test_a_job_that_has_had_its_share_gives_way_to_one_that_has_had_none() -> No
 
 
 @pytest.mark.parametrize(("quick", "slow"), PAIRS, ids=lambda policy: policy.name)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(20), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_what_it_remembers_changes_no_byte(quick: Policy, slow: Policy, seed: int) -> None:
     check_alike(quick, slow, seed)

@@ -16,6 +16,7 @@ from scheduling.families import decide_in_order
 from scheduling.instance import DpsInstance, parse_document, read_instance
 from scheduling.policy import Book
 from tests.data.make.dps import random_instance
+from tests.draws import fresh_seed
 from tests.scheduling.cases import CONVENTIONS, dps_cases, dps_counterexamples, in_every_convention, load
 from tests.scheduling.twins.documents import dps as twin
 
@@ -74,7 +75,7 @@ def test_a_sequence_that_ties_cannot_change_is_the_expected_one(path: Path, wind
 
 @pytest.mark.parametrize(("window", "start"), CONVENTIONS)
 def test_every_decision_of_a_fresh_sequence_is_the_best_that_trying_everything_finds(window: str, start: str) -> None:
-    first = int(np.random.SeedSequence().generate_state(1)[0])
+    first = fresh_seed()
     for seed in range(first, first + DRAWN):
         document = random_instance(seed)
         instance = read_instance(document)

@@ -18,6 +18,7 @@ from scheduling.instance_oasis import OasisInstance, read_oasis
 from scheduling.oasis import Oasis
 from scheduling.running_book import RunningBook
 from tests.data.make.oasis import random_instance
+from tests.draws import fresh_seed
 from tests.scheduling.cases import load, oasis_cases, oasis_counterexamples
 from tests.scheduling.twins.documents import oasis as twin
 
@@ -116,7 +117,7 @@ def test_a_sequence_that_ties_cannot_change_is_the_expected_one(model: str, path
 
 @each_model
 def test_every_decision_of_a_fresh_sequence_is_the_best_that_trying_everything_finds(model: str) -> None:
-    first = int(np.random.SeedSequence().generate_state(1)[0])
+    first = fresh_seed()
     for seed in range(first, first + DRAWN):
         document = random_instance(seed)
         instance, cluster = read_oasis(document), twin.Cluster(document)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from scheduling.certificate import BoundKind, dual_bound, rigid_terms, zero_price_bound
 from scheduling.dps import Dps
 from scheduling.utility import Constant, Linear
+from tests.draws import rounds
 from tests.scheduling.test_dps import INVENTORY, bid
 from tests.scheduling.worlds import SLOTS, Run, world
 
@@ -28,7 +29,7 @@ def test_a_bound_is_the_sum_of_its_terms() -> None:
     assert zero_price_bound([10, 1]).value == 11
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=rounds(20), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), level=st.floats(0, 20))
 def test_no_run_earns_more_than_any_bound(seed: int, level: float) -> None:
     drawn = world(seed, bids=12)

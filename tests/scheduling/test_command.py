@@ -16,6 +16,7 @@ from scheduling import __main__ as command
 from scheduling.__main__ import main
 from scheduling.errors import InvalidField
 from scheduling.instance import parse_document, read_instance
+from tests.draws import rounds
 from tests.scheduling.cases import load, own_case
 
 GOOD: dict[str, Any] = {
@@ -169,7 +170,7 @@ anything = st.recursive(
 places = st.sampled_from(sorted({tuple(map(str, path)): path for path, _, _ in BAD}.values(), key=str))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=rounds(100), deadline=None)
 @given(path=places, value=anything)
 def test_whatever_stands_in_a_field_it_is_read_or_refused(path: list[str | int], value: object) -> None:
     try:

@@ -1,6 +1,5 @@
 """The elastic best response against its twin and against integer programmes."""
 
-import secrets
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +13,7 @@ from scheduling.ledger import Ledger
 from scheduling.prices import printed_prices, reserve_prices
 from scheduling.schedule import Role
 from scheduling.utility import Linear
+from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins import elastic_exact, elastic_milp
 from tests.scheduling.twins.elastic_cases import random_bid, random_inventory, random_knapsack, random_problem
 from tests.scheduling.twins.elastic_exact import Found, Problem, ps_count, worker_slots
@@ -36,10 +36,6 @@ def answer(problem: Problem, above: float = 0.0, index: ElasticIndex | None = No
 
 def near(a: float, b: float, scale: float) -> bool:
     return abs(a - b) <= TOLERANCE * max(1.0, scale)
-
-
-def fresh_seed() -> int:
-    return secrets.randbelow(2**32)
 
 
 def check_like(problem: Problem, found: Found | None, response: Response | None, above: float, where: str) -> None:
@@ -86,19 +82,19 @@ def check_schedule(problem: Problem, response: Response, where: str) -> tuple[in
 def test_the_kernel_equals_the_twin() -> None:
     seed = fresh_seed()
     answered = 0
-    for case in range(2000):
+    for case in range(rounds(500)):
         rng = np.random.default_rng([seed, case])
         problem = random_problem(rng, large=case % 2 == 1)
         above = -np.inf if rng.random() < 0.3 else 0.0
         found, response = elastic_exact.best(problem, above), answer(problem, above)
         answered += found is not None
         check_like(problem, found, response, above, f"seed {[seed, case]}: {found} but {response}")
-    assert answered > 500
+    assert answered > rounds(62)
 
 
 def test_the_kernel_closes_every_gap_above_its_bounds() -> None:
     seed = fresh_seed()
-    for case in range(800):
+    for case in range(rounds(200)):
         problem = random_knapsack(np.random.default_rng([seed, case]))
         found, response = elastic_exact.best(problem), answer(problem)
         check_like(problem, found, response, 0.0, f"seed {[seed, case]}: {found} but {response}")
@@ -106,7 +102,7 @@ def test_the_kernel_closes_every_gap_above_its_bounds() -> None:
 
 def test_kernel_and_twin_equal_an_integer_programme() -> None:
     seed = fresh_seed()
-    for case in range(50):
+    for case in range(rounds(16)):
         problem = random_problem(np.random.default_rng([seed, case]))
         best = elastic_milp.best_payoff(problem)
         for found in (elastic_exact.best(problem, -np.inf), answer(problem, -np.inf)):
@@ -128,13 +124,13 @@ def at_wild_prices(rng: np.random.Generator) -> Problem:
 def test_no_price_however_great_blurs_those_a_bid_can_pay() -> None:
     seed = fresh_seed()
     answered = 0
-    for case in range(800):
+    for case in range(rounds(200)):
         problem = at_wild_prices(np.random.default_rng([seed, case]))
         found, response = elastic_exact.best(problem), answer(problem)
         want, got = (0.0 if x is None else x.payoff for x in (found, response))
         answered += want > 0
         assert abs(want - got) <= TOLERANCE * problem.bid.utility.value, f"seed {[seed, case]}"
-    assert answered > 20
+    assert answered > rounds(2)
 
 
 def as_market(problem: Problem) -> ElasticMarket:
@@ -148,7 +144,7 @@ def test_the_least_ratio_and_the_latest_start_are_those_of_all_schedules(
     draw: Callable[[np.random.Generator], Problem],
 ) -> None:
     seed = fresh_seed()
-    for case in range(200):
+    for case in range(rounds(50)):
         problem = replace(draw(np.random.default_rng([seed, case])), first_start=None)
         market, where = as_market(problem), f"seed {[seed, case]}"
         worth = problem.bid.utility.at
@@ -172,7 +168,7 @@ def test_the_least_ratio_and_the_latest_start_are_those_of_all_schedules(
 
 def test_a_warm_index_answers_as_a_fresh_one() -> None:
     seed = fresh_seed()
-    for case in range(60):
+    for case in range(rounds(20)):
         rng = np.random.default_rng([seed, case])
         inventory = random_inventory(rng, large=case % 2 == 1)
         ledger, count, admitted = Ledger(inventory, start=0, slots=12), len(inventory.resources), []
@@ -203,7 +199,7 @@ def test_a_warm_index_answers_as_a_fresh_one() -> None:
 
 def test_scaling_money_changes_no_schedule() -> None:
     seed = fresh_seed()
-    for case in range(200):
+    for case in range(rounds(50)):
         problem = random_problem(np.random.default_rng([seed, case]))
         bid = replace(problem.bid, utility=problem.bid.utility.scaled(8.0))
         one, eight = answer(problem), answer(replace(problem, bid=bid, prices=problem.prices * 8.0))
@@ -213,7 +209,7 @@ def test_scaling_money_changes_no_schedule() -> None:
 
 def test_permuting_servers_changes_no_payoff() -> None:
     seed = fresh_seed()
-    for case in range(200):
+    for case in range(rounds(50)):
         rng = np.random.default_rng([seed, case])
         problem = random_problem(rng)
         inventory, order = problem.inventory, rng.permutation(len(problem.inventory.servers))
@@ -251,7 +247,7 @@ def test_work_too_fine_for_machine_integers_is_still_counted_exactly() -> None:
 
 def test_prices_may_be_given_as_a_function() -> None:
     seed = fresh_seed()
-    for case in range(50):
+    for case in range(rounds(16)):
         problem = random_problem(np.random.default_rng([seed, case]))
         function = reserve_prices([0.1] * problem.prices.shape[2], [2.0] * problem.prices.shape[2])
         by_array = answer(replace(problem, prices=function.of(problem.used, problem.inventory.capacity)))

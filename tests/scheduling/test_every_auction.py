@@ -15,12 +15,13 @@ from scheduling.policy import Job, Policy
 from scheduling.registry import make_policy
 from scheduling.schedule import Placement
 from scheduling.utility import Step
+from tests.draws import rounds
 from tests.scheduling.policy_settings import each_auction, each_auction_in_money, each_exact_auction
 from tests.scheduling.test_every_policy import assert_kept
 from tests.scheduling.worlds import SLOTS, Run, World, world_for
 
 seeds = st.integers(0, 2**32 - 1)
-quick = settings(max_examples=25, deadline=None)
+quick = settings(max_examples=rounds(8), deadline=None)
 
 
 def run(drawn: World, policy: Policy) -> tuple[Run, list[Decision]]:

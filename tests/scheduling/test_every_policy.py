@@ -19,6 +19,7 @@ from scheduling.running_book import RunningBook
 from scheduling.schedule import Placement, Role, Schedule
 from scheduling.simulation import Simulation, simulate
 from scheduling.work import constellations, work_done
+from tests.draws import rounds
 from tests.scheduling.policy_settings import SETTINGS, each_planner, each_policy
 from tests.scheduling.queue_record import queues_from_record
 from tests.scheduling.worlds import SLOTS, World, rings, world_for
@@ -26,7 +27,7 @@ from tests.scheduling.worlds import SLOTS, World, rings, world_for
 UNTIL = 400
 """Slots after which every job must be complete, whatever the policy."""
 seeds = st.integers(0, 2**32 - 1)
-quick = settings(max_examples=20, deadline=None)
+quick = settings(max_examples=rounds(7), deadline=None)
 
 
 def arriving(drawn: World, seed: int) -> list[Bid]:

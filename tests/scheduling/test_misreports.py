@@ -11,6 +11,7 @@ from scheduling.misreports import TIME_FACTORS, Misreport, stated_times, stated_
 from scheduling.policy import Book
 from scheduling.registry import make_policy
 from scheduling.utility import Constant, Inverse, Linear, PiecewiseLinear, Sigmoid, Step, Table, Utility
+from tests.draws import rounds
 from tests.scheduling.policy_settings import each_exact_auction, each_policy
 from tests.scheduling.worlds import Run, world_for
 
@@ -36,7 +37,7 @@ def truth(curve: list[Misreport]) -> Misreport:
 
 
 @each_exact_auction
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=rounds(8), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_no_stated_value_or_time_earns_more_than_the_truth(name: str, parameters: Json, seed: int) -> None:
     policy = make_policy(name, parameters)
@@ -51,7 +52,7 @@ def test_no_stated_value_or_time_earns_more_than_the_truth(name: str, parameters
 
 
 @each_policy
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=rounds(3), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_the_truth_gets_what_the_policy_decides_and_nothing_is_changed(name: str, parameters: Json, seed: int) -> None:
     policy = make_policy(name, parameters)

@@ -1,6 +1,5 @@
 """The batch planner against a twin that asks the rigid best response for each job in turn."""
 
-import secrets
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
@@ -17,6 +16,7 @@ from scheduling.ledger import Ledger
 from scheduling.maxweight import pack
 from scheduling.planner import plan_alone, plan_batch, plan_idle
 from scheduling.schedule import Placement, Schedule
+from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins import planner_slow
 from tests.scheduling.twins.rigid_cases import random_bid, random_inventory
 
@@ -62,20 +62,20 @@ def placements(schedules: Iterable[Schedule]) -> tuple[Placement, ...]:
 
 
 def test_it_places_as_best_responses_one_by_one_would() -> None:
-    seed, placed = secrets.randbelow(2**32), 0
-    for case in range(300):
+    seed, placed = fresh_seed(), 0
+    for case in range(rounds(75)):
         rng = np.random.default_rng([seed, case])
         ledger = a_ledger(rng)
         bids, windows = a_batch(rng, ledger, "job"), some_windows(rng, ledger)
         found = plan_batch(bids, ledger, windows)
         assert found == planner_slow.plan_batch(bids, ledger, windows), f"seed {[seed, case]}"
         placed += len(found)
-    assert placed > 200
+    assert placed > rounds(25)
 
 
 def test_what_jobs_give_up_counts_as_free() -> None:
-    seed = secrets.randbelow(2**32)
-    for case in range(100):
+    seed = fresh_seed()
+    for case in range(rounds(25)):
         rng = np.random.default_rng([seed, case])
         ledger = a_ledger(rng)
         bids, windows = a_batch(rng, ledger, "job"), some_windows(rng, ledger)
@@ -97,8 +97,8 @@ def test_no_jobs_and_no_windows_plan_nothing() -> None:
 
 
 def test_at_a_price_it_places_as_best_responses_one_by_one_would() -> None:
-    seed, placed = secrets.randbelow(2**32), 0
-    for case in range(100):
+    seed, placed = fresh_seed(), 0
+    for case in range(rounds(25)):
         rng = np.random.default_rng([seed, case])
         ledger = a_ledger(rng)
         bids, windows = a_batch(rng, ledger, "job"), some_windows(rng, ledger)
@@ -107,7 +107,7 @@ def test_at_a_price_it_places_as_best_responses_one_by_one_would() -> None:
         slow = planner_slow.plan_batch(bids, ledger, windows, prices=prices)
         assert found == slow, f"seed {[seed, case]}"
         placed += len(found)
-    assert placed > 50
+    assert placed > rounds(6)
 
 
 def compiled() -> dict[str, int]:

@@ -13,12 +13,13 @@ from scheduling.answer_preemptive import run, to_document
 from scheduling.instance_preemptive import read_preemptive
 from scheduling.preemptive.parameter_servers import Host, assign, runs
 from tests.collection import own_files
+from tests.draws import fresh_seed, rounds
 from tests.scheduling.cases import expects, has_optimum, load, preemptive_cases
 from tests.scheduling.twins.documents.preemptive import NoMigration
 from tests.scheduling.twins.preemptive_exact import simulate
 from tests.scheduling.twins.preemptive_milp import optimum
 
-EXAMPLES = 1000
+EXAMPLES = rounds(250)
 QUALITY = 200
 """Instances of which the mean is taken."""
 MOST_JOBS = 3
@@ -66,10 +67,6 @@ def draw(rng: np.random.Generator) -> dict[str, Any]:
 def outcome(document: dict[str, Any], rule: str, *, limited: bool = False, ageing: int = 0) -> dict[str, Any]:
     instance = read_preemptive(document)
     return to_document(instance, run(instance, rule, limited=limited, ageing=Fraction(ageing)))
-
-
-def fresh_seed() -> int:
-    return int(np.random.SeedSequence().generate_state(1)[0])
 
 
 @pytest.mark.parametrize("rule", ["jobmax", "paper"])

@@ -12,11 +12,12 @@ from scheduling.instance_preemptive import read_preemptive
 from scheduling.preemptive.bounds import TooLarge, least
 from scheduling.preemptive.duals import Flow, Played, duals, flow, play
 from tests.data.make.preemptive import random_instance
+from tests.draws import fresh_seed, rounds
 from tests.scheduling.cases import load, preemptive_cases
 from tests.scheduling.twins.documents import preemptive as twin
 from tests.scheduling.twins.preemptive_exact import simulate
 
-DRAWN = 25
+DRAWN = rounds(8)
 each_case = pytest.mark.parametrize("path", preemptive_cases())
 BOUNDED = preemptive_cases(keep=lambda path: load(path)["expected"].get("lower_bound") is not None)
 
@@ -58,7 +59,7 @@ def test_lemma_2_fails_where_it_is_expected(path: Path) -> None:
 
 
 def test_flow_duals_and_bounds_of_fresh_instances_are_those_of_slow_twins() -> None:
-    first = int(np.random.SeedSequence().generate_state(1)[0])
+    first = fresh_seed()
     for seed in range(first, first + DRAWN):
         document = random_instance(seed)
         instance, run, outcome = read_preemptive(document), played(document), simulate(document, "paper")
@@ -83,7 +84,7 @@ def test_the_lower_bound_is_the_expected_one(path: Path) -> None:
 
 @pytest.mark.parametrize("speed", [Fraction(1), Fraction(6, 5), Fraction(3, 2)])
 def test_no_bound_is_above_what_it_bounds(speed: Fraction) -> None:
-    seed = int(np.random.SeedSequence().generate_state(1)[0])
+    seed = fresh_seed()
     rng = np.random.default_rng(seed)
     for _ in range(20):
         document = draw(rng)
@@ -100,7 +101,7 @@ def test_no_bound_is_above_what_it_bounds(speed: Fraction) -> None:
 
 
 def test_no_schedule_takes_less_time_than_the_bound() -> None:
-    seed = int(np.random.SeedSequence().generate_state(1)[0])
+    seed = fresh_seed()
     rng = np.random.default_rng(seed)
     for _ in range(DRAWN):
         document = draw_near(rng)

@@ -1,7 +1,6 @@
 """The rigid best response against its twin, which is itself held against every placement there is."""
 
 import itertools
-import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -19,6 +18,7 @@ from scheduling.rigid import Response, RigidIndex, RigidMarket, best_response, s
 from scheduling.schedule import Role
 from scheduling.utility import Constant, Linear
 from studies.workloads.dps import Setting, draw_bid, draw_inventory
+from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins import rigid_exact, rigid_milp
 from tests.scheduling.twins.rigid_cases import random_bid, random_inventory, random_problem
 from tests.scheduling.twins.rigid_exact import Found, Problem, Window
@@ -58,12 +58,8 @@ def near(a: float, b: float, scale: float) -> bool:
     return abs(a - b) <= TOLERANCE * max(1.0, scale)
 
 
-def fresh_seed() -> int:
-    return secrets.randbelow(2**32)
-
-
 @pytest.mark.parametrize(
-    ("hubs", "workers", "pss", "cases"), [(8, 4096, 64, 1200), (0, 4096, 64, 800), (1, 2, 1, 500), (0, 1, 1, 300)]
+    ("hubs", "workers", "pss", "cases"), [(8, 4096, 64, 300), (0, 4096, 64, 200), (1, 2, 1, 125), (0, 1, 1, 75)]
 )
 def test_the_kernel_equals_the_twin(
     hubs: int, workers: int, pss: int, cases: int, monkeypatch: pytest.MonkeyPatch
@@ -73,7 +69,7 @@ def test_the_kernel_equals_the_twin(
     monkeypatch.setattr(rigid_index, "TABLED_WORKERS", workers)
     monkeypatch.setattr(rigid_index, "TABLED_PSS", pss)
     seed = fresh_seed()
-    for case in range(cases):
+    for case in range(rounds(cases)):
         rng = np.random.default_rng([seed, case])
         problem = random_problem(rng)
         above = -np.inf if rng.random() < 0.3 else 0.0
@@ -90,7 +86,7 @@ def test_the_kernel_equals_the_twin(
 
 def test_the_kernel_equals_an_integer_programme() -> None:
     seed = fresh_seed()
-    for case in range(50):
+    for case in range(rounds(16)):
         problem = random_problem(np.random.default_rng([seed, case]))
         best, response = rigid_milp.best_payoff(problem), answer(problem, -np.inf)
         payoff = -np.inf if response is None else response.payoff
@@ -111,18 +107,18 @@ def at_wild_prices(rng: np.random.Generator) -> Problem:
 def test_no_price_however_great_blurs_those_a_bid_can_pay() -> None:
     seed = fresh_seed()
     answered = 0
-    for case in range(800):
+    for case in range(rounds(200)):
         problem = at_wild_prices(np.random.default_rng([seed, case]))
         found, response = rigid_exact.best(problem), answer(problem)
         want, got = (0.0 if x is None else x.payoff for x in (found, response))
         answered += want > 0
         assert abs(want - got) <= TOLERANCE * problem.bid.utility.value, f"seed {[seed, case]}"
-    assert answered > 50
+    assert answered > rounds(6)
 
 
 def test_no_price_however_great_blurs_an_answer_that_is_forced() -> None:
     seed, blurred = fresh_seed(), []
-    for case in range(300):
+    for case in range(rounds(75)):
         problem = at_wild_prices(np.random.default_rng([seed, case]))
         found, response = rigid_exact.best(problem, -np.inf), answer(problem, -np.inf)
         assert (found is None) == (response is None), f"seed {[seed, case]}"
@@ -134,7 +130,7 @@ def test_no_price_however_great_blurs_an_answer_that_is_forced() -> None:
 
 def test_no_price_however_great_blurs_the_least_ratio() -> None:
     seed = fresh_seed()
-    for case in range(200):
+    for case in range(rounds(50)):
         problem = at_wild_prices(np.random.default_rng([seed, case]))
         ledger = Ledger(problem.inventory, start=problem.start, slots=len(problem.used))
         ratio = RigidMarket(ledger, Fixed(problem.prices)).least_ratio(problem.bid)
@@ -151,7 +147,7 @@ def worth(problem: Problem, found: Found) -> float:
 
 def test_equal_prices_leave_the_choice_to_the_documented_order() -> None:
     seed = fresh_seed()
-    for case in range(300):
+    for case in range(rounds(75)):
         problem = random_problem(np.random.default_rng([seed, case]))
         problem = replace(problem, prices=np.ones_like(problem.prices))
         found, response = rigid_exact.best(problem), answer(problem)
@@ -160,7 +156,7 @@ def test_equal_prices_leave_the_choice_to_the_documented_order() -> None:
 
 def test_where_all_schedules_are_worth_the_same_the_documented_order_decides() -> None:
     seed = fresh_seed()
-    for case in range(300):
+    for case in range(rounds(75)):
         problem = random_problem(np.random.default_rng([seed, case]))
         bid = replace(problem.bid, utility=Constant(100.0))
         problem = replace(problem, bid=bid, prices=np.zeros_like(problem.prices))
@@ -220,7 +216,7 @@ def fits(window: Window, demand: Ints) -> bool:
 def test_the_twin_equals_every_placement_there_is() -> None:
     seed = fresh_seed()
     compared = 0
-    for case in range(400):
+    for case in range(rounds(100)):
         problem = random_problem(np.random.default_rng([seed, case]))
         if problem.bid.chunks > 4 or len(problem.inventory.servers) > 3:
             continue
@@ -229,7 +225,7 @@ def test_the_twin_equals_every_placement_there_is() -> None:
         found = rigid_exact.best(problem, -np.inf)
         payoff = -np.inf if found is None else found.payoff
         assert payoff == pytest.approx(best, rel=1e-9, abs=1e-9), f"seed {[seed, case]}"
-    assert compared > 50
+    assert compared > rounds(6)
 
 
 def a_market(rng: np.random.Generator) -> RigidMarket:
@@ -253,7 +249,7 @@ def as_problem(market: RigidMarket, rng: np.random.Generator) -> Problem:
 
 def test_a_warm_index_answers_as_a_fresh_one() -> None:
     seed = fresh_seed()
-    for case in range(40):
+    for case in range(rounds(13)):
         rng = np.random.default_rng([seed, case])
         market = a_market(rng)
         ledger, admitted = market.ledger, []
@@ -281,7 +277,7 @@ def test_a_warm_index_answers_as_a_fresh_one() -> None:
 def test_the_least_ratio_and_the_latest_start_are_those_of_all_schedules() -> None:
     seed = fresh_seed()
     answered = 0
-    for case in range(400):
+    for case in range(rounds(100)):
         rng = np.random.default_rng([seed, case])
         market = a_market(rng)
         problem = as_problem(market, rng)
@@ -297,12 +293,12 @@ def test_the_least_ratio_and_the_latest_start_are_those_of_all_schedules() -> No
         starts = [f.start for f in found if f.payoff > 1e-9]
         assert (-1 if late is None else late.schedule.start) >= max(starts, default=-1), where
         assert late is None or late.payoff > 0, where
-    assert answered > 50
+    assert answered > rounds(6)
 
 
 def test_scaling_money_changes_no_schedule() -> None:
     seed = fresh_seed()
-    for case in range(200):
+    for case in range(rounds(50)):
         problem = random_problem(np.random.default_rng([seed, case]))
         rich = replace(
             problem,
@@ -317,7 +313,7 @@ def test_scaling_money_changes_no_schedule() -> None:
 
 def test_permuting_servers_changes_no_payoff() -> None:
     seed = fresh_seed()
-    for case in range(200):
+    for case in range(rounds(50)):
         rng = np.random.default_rng([seed, case])
         problem = random_problem(rng)
         order = rng.permutation(len(problem.inventory.servers))

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from scheduling.answer_weighted import Row, answer, to_document
@@ -13,6 +12,7 @@ from scheduling.instance import parse_document
 from scheduling.instance_weighted import read_weighted
 from scheduling.schedule import Placement, Role, Schedule
 from tests.data.make.weighted import random_busy
+from tests.draws import fresh_seed
 from tests.scheduling.cases import is_sequence, load, weighted_cases
 from tests.scheduling.test_weighted_instance import PS
 from tests.scheduling.twins.documents.numbers import exact
@@ -39,7 +39,7 @@ def test_every_job_alone_costs_the_proven_minimum_and_ties_are_broken_as_the_for
 
 
 def test_every_job_of_a_fresh_instance_alone_costs_what_trying_everything_finds() -> None:
-    first = int(np.random.SeedSequence().generate_state(1)[0])
+    first = fresh_seed()
     for seed in range(first, first + DRAWN):
         document = random_busy(seed)
         cluster = Cluster(document)

@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from scheduling.bid import Bid
@@ -22,6 +21,7 @@ from scheduling.simulation import Simulation, simulate
 from scheduling.utility import Constant
 from scheduling.weighted_completion import WeightedCompletion, in_order
 from tests.data.make.weighted import random_sequence
+from tests.draws import fresh_seed
 from tests.scheduling.cases import expects, is_sequence, load, weighted_cases
 from tests.scheduling.twins.documents.weighted import Cluster, by_intervals, rolling
 
@@ -61,7 +61,7 @@ def test_every_sequence_completes_as_expected(path: Path, key: str, policy: Weig
 
 @pytest.mark.parametrize("arch", ["ps", "ring"])
 def test_fresh_sequences_complete_as_planning_them_job_by_job_does(arch: str) -> None:
-    first = int(np.random.SeedSequence().generate_state(1)[0])
+    first = fresh_seed()
     for seed in range(first, first + DRAWN):
         document = random_sequence(arch, seed)
         instance, cluster = read_weighted(document), Cluster(document)

@@ -11,6 +11,7 @@ from scheduling.bid import Architecture, Bid
 from scheduling.consumption import consumption_price, consumptions, least_consumption
 from scheduling.inventory import Inventory
 from scheduling.ledger import Ledger
+from tests.draws import fresh_seed
 from tests.scheduling.twins.weighted_cases import random_instance
 
 
@@ -32,7 +33,7 @@ def brute_force(bid: Bid, inventory: Inventory) -> float:
 
 @pytest.mark.parametrize("architecture", Architecture)
 def test_it_is_the_least_over_all_types_and_counts(architecture: Architecture) -> None:
-    seed = int(np.random.default_rng().integers(2**32))
+    seed = fresh_seed()
     rng = np.random.default_rng(seed)
     for _ in range(40):
         # One large server: whatever the number of workers, they fit.

@@ -11,6 +11,7 @@ from scheduling.instance_weighted import WeightedInstance, read_weighted
 from scheduling.ledger import Ledger
 from scheduling.simulation import simulate
 from scheduling.weighted_completion import WeightedCompletion
+from tests.draws import fresh_seed
 from tests.scheduling.cases import is_sequence, load, weighted_cases
 from tests.scheduling.twins.weighted_cases import random_instance
 from tests.scheduling.twins.weighted_optimum import least_total
@@ -35,7 +36,7 @@ def test_the_twin_proves_the_expected_optimum(path: Path) -> None:
 
 @pytest.mark.parametrize("architecture", Architecture)
 def test_rolling_is_within_a_twentieth_of_the_optimum_in_the_mean(architecture: Architecture) -> None:
-    seed = int(np.random.default_rng().integers(2**32))
+    seed = fresh_seed()
     rng = np.random.default_rng(seed)
     ratios = []
     for _ in range(DRAWN):
@@ -48,7 +49,7 @@ def test_rolling_is_within_a_twentieth_of_the_optimum_in_the_mean(architecture: 
 
 @pytest.mark.parametrize("architecture", Architecture)
 def test_chained_intervals_are_better_than_literal_ones_and_worse_than_rolling(architecture: Architecture) -> None:
-    seed = int(np.random.default_rng().integers(2**32))
+    seed = fresh_seed()
     rng = np.random.default_rng(seed)
     policies = [WeightedCompletion()] + [WeightedCompletion(mode="interval", batches=b) for b in ("chained", "literal")]
     drawn = [random_instance(rng, architecture) for _ in range(20)]

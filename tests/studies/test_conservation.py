@@ -87,12 +87,14 @@ def test_every_policy_conserves_the_first_jobs_of_every_trace(name: str, traces:
         assert_rows_conserved(rows, traces, name, Architecture.PS)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_conserves_the_jobs_of_a_whole_trace_in_turn(name: str, traces: Traces) -> None:
     for turn in turns(traces):
         assert_conserved_in_turn(traces, name, turn, Architecture.PS)
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_conserves_rings_of_a_whole_trace_in_turn_or_refuses_them_in_words(name: str) -> None:
     for turn in turns(OWN):

@@ -11,12 +11,13 @@ from scheduling.oasis import Oasis
 from studies.workloads.documents import inventory_document
 from studies.workloads.generators import read_generator
 from studies.workloads.oasis import Setting, draw
+from tests.draws import rounds
 
 SMALL = Setting(servers=3, slots=40, jobs=6)
 seeds = st.integers(0, 2**32 - 1)
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=rounds(10), deadline=None)
 @given(seed=seeds)
 def test_jobs_are_drawn_from_the_papers_ranges_and_can_meet_their_own_target(seed: int) -> None:
     workload = draw(SMALL, np.random.default_rng(seed))

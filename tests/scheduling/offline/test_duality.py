@@ -15,6 +15,7 @@ from scheduling.offline import Answer, Covers, Kind, Question, best_bound, dual_
 from scheduling.offline.fluid import Mode, best_modes
 from scheduling.policy import Objective
 from scheduling.utility import Constant, Step
+from tests.draws import rounds
 from tests.scheduling.gpu_cluster import gpu_cluster, job
 from tests.scheduling.offline.outcomes import forever
 from tests.scheduling.worlds import SLOTS, world
@@ -139,7 +140,7 @@ def test_prices_have_the_shape_of_slots_and_resources() -> None:
             dual_at_prices(question, prices)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=rounds(7), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), elastic=st.booleans())
 def test_the_prices_found_prove_the_bound_again(seed: int, elastic: bool) -> None:
     drawn = world(seed, bids=12, kind="apart" if elastic else "")
@@ -152,7 +153,7 @@ def test_the_prices_found_prove_the_bound_again(seed: int, elastic: bool) -> Non
     assert again.bound <= dual_at_prices(question, 0 * prices).bound * (1 + 1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=rounds(13), deadline=None)
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_bound_for_any_schedule_is_not_below_one_for_elastic_schedules(seed: int) -> None:
     drawn = world(seed, bids=12, kind="apart")

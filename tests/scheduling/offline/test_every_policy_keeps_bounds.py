@@ -16,6 +16,7 @@ from scheduling.registry import make_policy
 from studies.traces.machines import gpu_cluster
 from studies.traces.mapping import Rules, to_bids
 from studies.workloads import dps, oasis, preemptive, weighted_completion
+from tests.draws import fresh_seed, rounds
 from tests.scheduling.offline.outcomes import ends_of, finished, forever, holds, outcomes
 from tests.scheduling.policy_settings import each_auction, each_policy
 from tests.scheduling.test_every_policy import run
@@ -25,7 +26,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 @each_policy
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=rounds(4), deadline=None)
 @given(seed=seeds, level=st.floats(0, 20))
 @example(seed=928, level=0.0)  # PSs on a server to which data takes longer than to the workers
 def test_none_beats_a_bound_for_any_schedule(name: str, parameters: Json, seed: int, level: float) -> None:
@@ -41,7 +42,7 @@ def test_none_beats_a_bound_for_any_schedule(name: str, parameters: Json, seed: 
 
 
 @each_auction
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=rounds(6), deadline=None)
 @given(seed=seeds)
 def test_no_elastic_auction_beats_a_bound_for_elastic_schedules(name: str, parameters: Json, seed: int) -> None:
     policy = make_policy(name, parameters)
@@ -81,7 +82,7 @@ def workload(kind: str, rng: np.random.Generator) -> tuple[Inventory, tuple[Bid,
     ],
 )
 def test_nor_on_workloads_of_the_papers(kind: str, policy: str) -> None:
-    seed = int(np.random.default_rng().integers(2**32))
+    seed = fresh_seed()
     inventory, bids, slots = workload(kind, np.random.default_rng(seed))
     done = finished(make_policy(policy, {}), bids, inventory, slots=slots)
     for objective, served, total in outcomes(bids, done):

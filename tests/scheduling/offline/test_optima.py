@@ -21,6 +21,7 @@ from scheduling.offline.programme import Solved, TooLarge
 from scheduling.offline.queued_programme import queued_optimum
 from scheduling.policy import Objective
 from scheduling.rows import same_ceilings
+from tests.draws import fresh_seed, rounds
 from tests.scheduling.cases import (
     dps_cases,
     has_optimum,
@@ -105,8 +106,8 @@ def test_total_time_without_migration_is_the_expected_optimum(path: Path) -> Non
 
 
 def test_nothing_that_was_tried_beats_an_optimum_of_rigid_jobs() -> None:
-    first = int(np.random.default_rng().integers(2**31))
-    for seed in range(first, first + 12):
+    first = fresh_seed()
+    for seed in range(first, first + rounds(4)):
         made = world(seed, bids=3, servers=2, architectures=frozenset({Architecture.RING}))
         if seed % 2:
             made = replace(made, inventory=finer(made.inventory, np.random.default_rng(seed)))
@@ -116,8 +117,8 @@ def test_nothing_that_was_tried_beats_an_optimum_of_rigid_jobs() -> None:
 
 
 def test_nor_of_elastic_jobs() -> None:
-    first = int(np.random.default_rng().integers(2**31))
-    for seed in range(first, first + 25):
+    first = fresh_seed()
+    for seed in range(first, first + rounds(8)):
         made = world(seed, bids=2, servers=3, kind="apart")
         if seed % 2:
             made = replace(made, inventory=finer(made.inventory, np.random.default_rng(seed)))
@@ -177,7 +178,7 @@ def test_no_optimum_takes_a_ratio_of_bandwidths_for_one_next_to_it(covers: Cover
 
 @pytest.mark.parametrize("architecture", Architecture)
 def test_nor_of_weighted_completion(architecture: Architecture) -> None:
-    seed = int(np.random.default_rng().integers(2**32))
+    seed = fresh_seed()
     rng = np.random.default_rng(seed)
     for _ in range(1):
         instance = random_instance(rng, architecture, jobs=3)
@@ -192,7 +193,7 @@ def test_nor_of_weighted_completion(architecture: Architecture) -> None:
 
 
 def test_nor_of_total_time_in_queues() -> None:
-    seed = int(np.random.default_rng().integers(2**32))
+    seed = fresh_seed()
     rng = np.random.default_rng(seed)
     for _ in range(4):
         document = draw_near(rng)

@@ -17,6 +17,7 @@ from scheduling.split_learning.method import NoPlan, Step
 from scheduling.split_learning.methods import METHODS, answer_of
 from scheduling.split_learning.one_helper import Order, cover, in_time, too_much
 from scheduling.split_learning.plan import by_priority
+from tests.draws import fresh_seed, rounds
 from tests.scheduling.split_learning.twins.optimum import least_makespan, least_of_one
 from tests.scheduling.split_learning.worlds import Known, draw, known, own, read, split_cases
 
@@ -43,13 +44,13 @@ def all_steps(instance: Instance, name: str = "exact", times: int = 2000) -> lis
 
 
 def fresh() -> tuple[np.random.Generator, int]:
-    seed = int(np.random.default_rng().integers(1 << 32))
+    seed = fresh_seed()
     return np.random.default_rng(seed), seed
 
 
 def test_exact_is_the_least_of_all_plans() -> None:
     rng, seed = fresh()
-    for _ in range(60):
+    for _ in range(rounds(20)):
         helpers = int(rng.integers(1, 4))
         instance = draw(rng, clients=int(rng.integers(1, 4)), helpers=helpers, longest=4)
         last = all_steps(instance)[-1]
@@ -61,7 +62,7 @@ def test_exact_is_the_least_of_all_plans() -> None:
 
 def test_bounds_hold_where_switching_costs() -> None:
     rng, seed = fresh()
-    for _ in range(40):
+    for _ in range(rounds(14)):
         instance = draw(rng, clients=int(rng.integers(1, 4)), helpers=2, longest=4, switch=int(rng.integers(1, 3)))
         steps = all_steps(instance, times=60)
         least = least_makespan(instance)
@@ -74,7 +75,7 @@ def test_bounds_hold_where_switching_costs() -> None:
 
 def test_one_helper_is_done_in_time_exactly_when_it_can_be() -> None:
     rng, seed = fresh()
-    for _ in range(150):
+    for _ in range(rounds(50)):
         count = int(rng.integers(1, 4))
         instance = draw(rng, clients=count, helpers=1, longest=6)
         everyone = np.arange(count)
@@ -89,7 +90,7 @@ def test_one_helper_is_done_in_time_exactly_when_it_can_be() -> None:
 
 def test_covers_hold() -> None:
     rng, seed = fresh()
-    for _ in range(60):
+    for _ in range(rounds(20)):
         instance = draw(rng, clients=5, helpers=1, longest=4)
         makespan = int(rng.integers(instance.path.max(), instance.horizon + 1))
         few = rng.choice(5, 2, replace=False)

@@ -19,6 +19,7 @@ from scheduling.split_learning.one_helper import in_time
 from scheduling.split_learning.pricing import Prices, mostly
 from scheduling.split_learning.relaxation import Relaxation, minimised
 from scheduling.split_learning.state import assigned, nobody
+from tests.draws import fresh_seed
 from tests.scheduling.split_learning.worlds import draw, known, read, split_cases
 
 CLIENTS = 6
@@ -56,7 +57,7 @@ def same_devices(rng: np.random.Generator) -> Instance:
 @pytest.mark.parametrize(("kind", "times"), [("any", 1_000), ("same devices", 1_000), ("any", 3)])
 def test_no_plan_breaks_a_row_of_a_makespan_it_keeps(kind: str, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduling.split_learning.interval_rows.MOST_TIMES", times)
-    seed = int(np.random.default_rng().integers(1 << 32))
+    seed = fresh_seed()
     rng = np.random.default_rng(seed)
     rounded = 0
     for _ in range(25):
@@ -81,7 +82,7 @@ def test_no_plan_breaks_a_row_of_a_makespan_it_keeps(kind: str, times: int, monk
 
 @pytest.mark.parametrize("kind", ["any", "same devices"])
 def test_a_priced_bound_is_never_above_the_optimum(kind: str) -> None:
-    seed = int(np.random.default_rng().integers(1 << 32))
+    seed = fresh_seed()
     rng = np.random.default_rng(seed)
     for _ in range(20):
         instance = drawn(kind, rng)

@@ -16,12 +16,13 @@ from scheduling.split_learning.noise import NODES, under_noise
 from scheduling.split_learning.one_helper import Order, in_time, soonest
 from scheduling.split_learning.plan import largest_path_first
 from scheduling.split_learning.state import nobody
+from tests.draws import fresh_seed
 from tests.scheduling.split_learning.twins.optimum import least_makespan, least_of_one
 from tests.scheduling.split_learning.worlds import draw
 
 
 def fresh() -> tuple[np.random.Generator, int]:
-    seed = int(np.random.default_rng().integers(1 << 32))
+    seed = fresh_seed()
     return np.random.default_rng(seed), seed
 
 

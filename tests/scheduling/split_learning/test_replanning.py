@@ -14,6 +14,7 @@ from scheduling.split_learning.noise import disturbed, under_noise
 from scheduling.split_learning.plan import by_priority, largest_path_first
 from scheduling.split_learning.replanning import best_orders, replan
 from scheduling.split_learning.switching import charged
+from tests.draws import fresh_seed
 from tests.scheduling.split_learning.twins.optimum import least_of_one
 from tests.scheduling.split_learning.worlds import draw, own, read, split_groups
 
@@ -23,7 +24,7 @@ def world(seed: int, clients: int = 8, helpers: int = 3) -> Instance:
 
 
 def test_orders_are_the_best_for_an_assignment() -> None:
-    seed = int(np.random.default_rng().integers(1 << 32))
+    seed = fresh_seed()
     rng = np.random.default_rng(seed)
     for _ in range(40):
         instance = draw(rng, clients=4, helpers=2, longest=4)

@@ -1,0 +1,51 @@
+"""Random tests draw something new in every run, the same again from its seed, and more in a soak."""
+
+import os
+import re
+import subprocess
+import sys
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.draws import LONGER, fresh_seed, rounds
+from tests.processes import ROOT
+
+FILE = "tests/architecture/test_draws.py"
+
+
+def run(*options: str, **variables: str) -> str:
+    """What this file's own random tests print, in a process that inherits no seed."""
+    command = [sys.executable, "-m", "pytest", "-s", "-n", "0", "-k", "test_it_prints", FILE, *options]
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("SHADOWPRICE_", "PYTEST_"))}
+    done = subprocess.run(command, env=env | variables, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def drawn(printed: str) -> list[str]:
+    """What was drawn, in order."""
+    return re.findall(r"drew (\d+)", printed)
+
+
+def test_it_prints_what_a_test_draws() -> None:
+    print(f"drew {fresh_seed()}, {rounds(1)} rounds")
+
+
+@given(st.integers(0, 10**9))
+def test_it_prints_what_hypothesis_draws(number: int) -> None:
+    print(f"drew {number}")
+
+
+def test_the_end_of_a_run_prints_the_seed_that_draws_the_same_again() -> None:
+    first = run()
+    (seed,) = set(re.findall(r"SHADOWPRICE_SEED=(\d+) draws the same again", first))
+    assert drawn(run(SHADOWPRICE_SEED=seed)) == drawn(first)
+    assert drawn(run(SHADOWPRICE_SEED=str(int(seed) + 1))) != drawn(first)
+
+
+def test_a_soak_runs_random_tests_alone_with_more_rounds() -> None:
+    printed = run("-m", "soak", SHADOWPRICE_SOAK="1")
+    assert f"{LONGER} rounds" in printed
+    assert "2 passed" in printed
+    assert "soak, seed" in printed

@@ -1,0 +1,51 @@
+"""How much random tests draw: a little that is new in every run, and much in `make soak`, which runs them alone.
+
+Whatever is drawn follows from one seed, which the end of a run prints: `SHADOWPRICE_SEED` draws the same again.
+"""
+
+import os
+from typing import Final
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+SOAK: Final = os.environ.get("SHADOWPRICE_SOAK") == "1"
+VARIABLE: Final = "SHADOWPRICE_SEED"
+MARKER: Final = "soak"
+"""Marker of tests that try more in a soak."""
+
+
+DRAWING: Final = frozenset({"fresh_seed", "fresh", "rounds"})
+"""What tests that draw call."""
+LONGER: Final = 20
+"""How many times as much a soak draws."""
+
+
+def rounds(count: int) -> int:
+    """How often to draw: this often in an ordinary run, and far more often in a soak."""
+    return count * LONGER if SOAK else count
+
+
+def choose_seed() -> int:
+    """The seed of this run, which its worker processes inherit: the one that is asked for, or a new one."""
+    return int(os.environ.setdefault(VARIABLE, str(np.random.default_rng().integers(1 << 32))))
+
+
+def fresh_seed() -> int:
+    """A seed for the test that runs now: another one in every run, unless the seed of the run is asked for."""
+    test = os.environ["PYTEST_CURRENT_TEST"].removesuffix(" (call)")
+    return int(np.random.default_rng([choose_seed(), crc32(test.encode())]).integers(1 << 31))
+
+
+def is_random(item: pytest.Item) -> bool:
+    """Whether a test draws: from a seed of the run, or by Hypothesis."""
+    function = getattr(item, "function", None)
+    names = getattr(getattr(function, "__code__", None), "co_names", ())
+    return getattr(function, "is_hypothesis_test", False) or not DRAWING.isdisjoint(names)
+
+
+def summary() -> str:
+    """What to do to draw the same again."""
+    seed = choose_seed()
+    return f"Random tests: {'soak, ' if SOAK else ''}seed {seed} ({VARIABLE}={seed} draws the same again)."
