@@ -107,6 +107,8 @@ AREAS: Final = {
     "posted price": Area(
         ("scheduling/posted_price.py", "scheduling/density.py"),
         (
+            "tests/scheduling/test_density.py",
+            "tests/scheduling/test_kept_promise.py",
             "tests/scheduling/test_dps.py",
             "tests/scheduling/test_oasis.py",
             "tests/scheduling/test_counter_offers.py",

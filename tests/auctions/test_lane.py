@@ -99,3 +99,31 @@ def test_a_market_leaves_the_bids_of_another_alone(market: Market, alice: User) 
     assert (planned.state, waiting.state) == (BidState.PLANNED, BidState.SUBMITTED)
     assert {bid.state for bid in mine} <= {BidState.RUNNING, BidState.PLANNED}
     assert findings(market) == findings(other) == {}
+
+
+def test_a_bid_that_another_worker_took_meanwhile_is_not_there(
+    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit(market, alice)
+    assert lane.decide_next(market.pk)
+    monkeypatch.setattr(lane, "waiting", lambda market_id: True)  # as it was before the lock was held
+    assert not lane.decide_next(market.pk)
+    assert DecisionRecord.objects.count() == 1
+
+
+def test_the_book_of_a_decision_is_kept_for_the_next_one(
+    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    rebuild = book.rebuild
+
+    def counted(asked: Market, *, now: int) -> book.LiveBook:
+        made.append(asked.ledger_version)
+        return rebuild(asked, now=now)
+
+    monkeypatch.setattr(book, "rebuild", counted)
+    book.forget()
+    for _ in range(3):
+        submit(market, alice)
+    lane.drain(market.pk)
+    assert len(made) == 1

@@ -23,6 +23,7 @@ from scheduling.bid import Bid as CoreBid
 from scheduling.decision import Decision
 from scheduling.dps import Dps
 from scheduling.policy import Book
+from scheduling.schedule import Placement, Role, Schedule
 from tests.auctions.faulty import UNLUCKY, FaultyDps, FaultyFifo, assert_clean, drain, register, send, states
 from tests.auctions.tellings import assert_stands_on_rows_as_on_events, assert_told_as_it_was
 from tests.auctions.worlds import make_cluster, set_time
@@ -47,6 +48,25 @@ def test_a_bid_on_which_the_policy_raises_is_quarantined_and_the_next_is_decided
     assert not DecisionRecord.objects.filter(bid__state=BidState.QUARANTINED).exists()
     events = Event.objects.filter(kind=EventKind.QUARANTINED).order_by("version")
     assert [event.bid.sequence for event in events if event.bid] == [2, 4]
+    assert_clean(faulty)
+
+
+def test_what_a_policy_does_to_the_book_before_it_raises_is_forgotten(
+    faulty: Market, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide = FaultyDps.decide
+
+    def spoil(self: FaultyDps, asked: CoreBid, view: Book) -> Decision:
+        if asked.utility.value == UNLUCKY:
+            everything = Placement(view.ledger.start, view.ledger.end, Role.WORKER, 0, 0, 4)
+            view.ledger.commit(Schedule(everything.start, everything.end, (everything,)))
+        return decide(self, asked, view)
+
+    monkeypatch.setattr(FaultyDps, "decide", spoil)
+    for worth in (50.0, UNLUCKY, 60.0):
+        bid(faulty, alice, worth)
+    drain(faulty)
+    assert states(faulty) == ["running", "quarantined", "running"]
     assert_clean(faulty)
 
 
