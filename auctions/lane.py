@@ -42,7 +42,8 @@ def wake(market_id: int) -> None:
 
 def wake_all() -> None:
     """Tell a worker of every market that has bids to decide."""
-    for market_id in Bid.objects.filter(state=BidState.SUBMITTED).values_list("market_id", flat=True).distinct():
+    bids = Bid.objects.filter(state=BidState.SUBMITTED)
+    for market_id in bids.order_by("market_id").values_list("market_id", flat=True).distinct():
         wake(market_id)
     connection.close()  # called from threads of a server, too, which nobody closes connections for
 

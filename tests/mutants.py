@@ -42,7 +42,10 @@ LEAST_S: Final = 5
 """Processor time that each mutant may take beside that."""
 WAITING: Final = 10
 """How many times as long it may wait for the processor, or for anything else."""
-PYTEST: Final = ("-m", "pytest", "-x", "-q", "-p", "pytest_django.plugin", "-p", "no:cacheprovider")
+PYTEST: Final = (
+    *("-m", "pytest", "-x", "-q", "-m", "not slow"),
+    *("-p", "pytest_django.plugin", "-p", "no:cacheprovider", "--nomigrations"),
+)
 
 
 @dataclass(frozen=True)
@@ -124,7 +127,6 @@ AREAS: Final = {
             "tests/auctions/test_planning.py",
             "tests/auctions/test_quarantine.py",
             "tests/auctions/test_wake.py",
-            "tests/auctions/test_warming.py",
         ),
         3,
     ),

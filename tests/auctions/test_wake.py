@@ -10,7 +10,7 @@ from kombu.exceptions import OperationalError
 
 from auctions import lane, slots, tasks
 from auctions.models import Bid, BidState, Market
-from tests.auctions.worlds import submit
+from tests.auctions.worlds import make_cluster, make_market, submit
 from tests.conftest import Tables
 from tests.faults import crowd
 from tests.processes import free_port, python_env
@@ -30,6 +30,20 @@ def test_a_worker_is_woken_after_the_commit(
         submit(market, alice)
         assert woken == []
     assert woken == [(market.pk,)]
+
+
+def test_workers_are_woken_for_every_market_that_has_bids_to_decide(
+    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    woken: list[int] = []
+    done, busy = make_market(make_cluster("done")), make_market(make_cluster("busy"))
+    for one in (market, busy, busy, done):
+        submit(one, alice)
+    lane.drain(done.pk)
+    monkeypatch.setattr(tasks.decide_market, "apply_async", lambda args, kwargs, **options: woken.extend(args))
+    with django_capture_on_commit_callbacks(execute=True):
+        lane.wake_all()
+    assert sorted(woken) == sorted([market.pk, busy.pk])
 
 
 def test_without_a_broker_the_bid_stands_and_the_sweep_finds_it(

@@ -1,6 +1,6 @@
 """Counter-offers are promises: each is tried against the same book."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import pytest
 from hypothesis import given, settings
@@ -10,8 +10,14 @@ from scheduling.arrays import Json
 from scheduling.bid import Bid
 from scheduling.decision import Reason
 from scheduling.dps import Dps
-from scheduling.posted_price import CENT, with_value
+from scheduling.ledger import Ledger
+from scheduling.posted_price import CENT, Posted, counter_offer, with_value
+from scheduling.prices import reserve_prices
+from scheduling.schedule import Schedule
+from scheduling.utility import Constant
 from tests.draws import rounds
+from tests.scheduling import test_dps
+from tests.scheduling.test_dps import INVENTORY, held
 from tests.scheduling.worlds import Run, world
 
 each_price = pytest.mark.parametrize(
@@ -73,3 +79,60 @@ def test_no_value_helps_where_there_is_no_counter_offer(parameters: Json, seed: 
             for value in (1e3, 1e6, 1e11):
                 assert not going.policy.decide(with_value(bid, value), going.book()).admitted
         going.decide(bid)
+
+
+@dataclass(frozen=True)
+class Found:
+    """One worker for one slot."""
+
+    start: int
+    value = 1.0
+
+    @property
+    def schedule(self) -> Schedule:
+        return held(start=self.start, end=self.start + 1, server=0, count=1)
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """A kernel that finds every schedule, but not always the last one when it is asked for that."""
+
+    last: int
+    found_last: int | None
+
+    def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Found | None:
+        start = first_start or 0
+        return Found(start) if start <= self.last else None
+
+    def least_ratio(self, bid: Bid) -> Found:
+        return Found(0)
+
+    def latest(self, bid: Bid) -> Found | None:
+        return None if self.found_last is None else Found(self.found_last)
+
+
+@pytest.mark.parametrize("found_last", [None, 0, 2, 3])
+def test_the_last_start_is_tried_where_a_kernel_finds_an_earlier_one(found_last: int | None) -> None:
+    ledger, prices = Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.0, 1.0], [1.0, 1.0])
+    kernel = Rounding(last=3, found_last=found_last)
+    offer = counter_offer(test_dps.bid(Constant(0.5)), Posted(ledger, prices, kernel, kernel), Found(0).schedule)
+    assert offer is not None
+    assert (offer.least_value, offer.latest_start, offer.completion) == (1.0, 3, 4)
+
+
+def test_a_schedule_without_machines_costs_nothing() -> None:
+    kernel = Rounding(last=3, found_last=None)
+    posted = Posted(Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.0, 1.0], [1.0, 1.0]), kernel, kernel)
+    nothing = Schedule(start=0, completion=0, placements=())
+    assert (posted.cost(nothing), posted.costs(nothing)) == (0.0, ())
+
+
+def test_costs_are_told_by_slot_from_the_start_of_the_schedule() -> None:
+    kernel = Rounding(last=3, found_last=None)
+    ledger = Ledger(INVENTORY, start=5, slots=8)
+    ledger.commit(held(start=8, end=10, server=0, count=1))
+    posted = Posted(ledger, reserve_prices([1.0, 1.0], [4.0, 4.0]), kernel, kernel)
+    asked = held(start=7, end=10, server=0, count=1)
+    # Half of the two GPUs is sold in slots 8 and 9.
+    assert posted.costs(asked) == pytest.approx((1.0, 2.0, 2.0))
+    assert posted.cost(asked) == pytest.approx(5.0)
