@@ -9,6 +9,7 @@ from time import monotonic, sleep
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.test import Client
 
 from auctions import compiling, lane, tasks, warming
@@ -18,8 +19,10 @@ from auctions.markets import open_market, set_open
 from auctions.models import Bid, BidState, Market
 from auctions.policies import change_policy
 from auctions.submission import quote, submit_bid
+from cluster.database.waiting import WaitsInTransaction
 from config.kernels import beside_sources
 from scheduling import kernels
+from scheduling.registry import POLICIES
 from tests.auctions.worlds import body, make_cluster, set_time, submit
 
 Start = Callable[..., warming.Warming]
@@ -65,6 +68,12 @@ def test_kernels_of_open_markets_come_in_the_order_of_the_markets(queued: Market
     open_market(make_cluster("none"), policy="fifo")
     open_market(make_cluster("weighted"), policy="weighted_completion")
     assert warming.groups_of_open_markets() == (kernels.RIGID, kernels.QUEUES, kernels.PLANNER)
+
+
+def test_a_server_asks_for_no_kernels_of_studies_and_bounds(db: None) -> None:
+    for name in POLICIES.keys() - {"oasis"}:  # which these servers do not suit
+        open_market(make_cluster(name.replace("_", "-")), policy=name)
+    assert set(warming.groups_of_open_markets()) == {kernels.RIGID, kernels.PLANNER, kernels.QUEUES}
 
 
 def test_the_processes_get_the_parts_in_this_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,6 +138,28 @@ def test_no_transaction_waits_for_a_compiler(market: Market, alice: User, start:
         cancel_job(bid)
     bid.refresh_from_db()
     assert bid.state == before
+
+
+def test_nobody_waits_for_a_compiler_with_a_transaction_open(market: Market, start: Start) -> None:
+    start(kernels.RIGID)
+    policy = warming.policy_of(market.pk)
+    with transaction.atomic(), pytest.raises(WaitsInTransaction):
+        warming.check(policy, patience_s=0.1)
+    with transaction.atomic(), pytest.raises(NotReady):
+        warming.check(policy)
+
+
+def test_quotients_of_a_market_wait_for_its_kernels(
+    queued: Market, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    renewed: list[int] = []
+    monkeypatch.setattr("auctions.quotients.renew", renewed.append)
+    warm = start(kernels.QUEUES)
+    tasks.measure()
+    assert not renewed
+    warm.close()
+    tasks.measure()
+    assert queued.pk in renewed
 
 
 def test_a_new_policy_has_its_kernels_before_it_is_in_force(
