@@ -7,6 +7,7 @@ import gc
 import os
 from concurrent.futures import ProcessPoolExecutor
 
+from auctions import compiling
 from scheduling import kernels
 
 GROUPS = (kernels.SPLIT_LEARNING, kernels.ELASTIC, kernels.RIGID, kernels.PLANNER, kernels.QUEUES, kernels.BOUNDS)
@@ -15,7 +16,7 @@ GROUPS = (kernels.SPLIT_LEARNING, kernels.ELASTIC, kernels.RIGID, kernels.PLANNE
 
 def main() -> None:
     """Compile them all; an error in one is raised once the others are through."""
-    with ProcessPoolExecutor(os.cpu_count(), initializer=gc.disable) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), initializer=gc.set_threshold, initargs=compiling.SELDOM) as pool:
         for begun in [pool.submit(kernels.compile_part, name) for name in kernels.parts_of((*GROUPS, kernels.FLUID))]:
             begun.result()
 
