@@ -32,6 +32,7 @@ from auctions.models import (
     Payment,
     PolicyError,
     PolicyVersion,
+    Publication,
     Quotients,
     SlotPrice,
 )
@@ -383,6 +384,15 @@ class SlotPriceAdmin(ReadOnlyAdmin):
     """Prices that slots began with."""
 
     list_display = ["market", "slot"]
+    list_filter = ["market"]
+    list_select_related = ["market__cluster"]
+
+
+@admin.register(Publication)
+class PublicationAdmin(ReadOnlyAdmin):
+    """What bidders read of everybody's money."""
+
+    list_display = ["market", "slot", "version"]
     list_filter = ["market"]
     list_select_related = ["market__cluster"]
 

@@ -3,7 +3,15 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from auctions import audit_history, audit_outages, audit_queues, audit_rows, audit_schedules, storage
+from auctions import (
+    audit_history,
+    audit_outages,
+    audit_publications,
+    audit_queues,
+    audit_rows,
+    audit_schedules,
+    storage,
+)
 from auctions.models import Market
 
 Check = Callable[[Market], list[str]]
@@ -27,6 +35,7 @@ CHECKS: dict[str, Check] = {
     "welfare is payoff plus revenue": audit_rows.welfare_adds_up,
     "welfare is below its certified bound": audit_rows.welfare_below_bound,
     "the certificate adds up": audit_history.certificate_adds_up,
+    "published figures are those of events": audit_publications.figures_match,
     "slots are kept as they began": audit_history.slots_as_they_began,
     "commitments are the schedules granted": audit_schedules.commitments_match,
     "plans are what events made them": audit_schedules.plans_match,

@@ -24,18 +24,20 @@ from auctions.models import (
     Market,
     Payment,
     PolicyVersion,
+    Publication,
     SlotPrice,
 )
 from auctions.policies import change_policy
 from auctions.slots import pass_slots
-from tests.auctions.worlds import set_time, submit
+from tests.auctions.worlds import make_user, set_time, submit
 
 
 @pytest.fixture
 def busy(market: Market, alice: User) -> Market:
-    """A market with bids in every state but failed."""
+    """A market with bids of five owners in every state but failed."""
+    owners = [alice, *(make_user(name) for name in ("bob", "carol", "dave", "erin"))]
     for i in range(24):
-        submit(market, alice, 20.0 * (1 + i % 5), epochs=1 + i % 7)
+        submit(market, owners[i % 5], 20.0 * (1 + i % 5), epochs=1 + i % 7)
     lane.drain(market.pk)
     set_time(market, 310.0)
     pass_slots(market.pk)
@@ -72,6 +74,11 @@ def change_document(field: str, **fields: object) -> None:
 def change_payload(kind: EventKind, **fields: object) -> None:
     event = Event.objects.filter(kind=kind).latest("version")
     Event.objects.filter(pk=event.pk).update(payload=event.payload | fields)
+
+
+def change_publication(**fields: object) -> None:
+    row = Publication.objects.get()
+    Publication.objects.filter(pk=row.pk).update(figures=row.figures | fields)
 
 
 def change_slot(**fields: object) -> None:
@@ -220,6 +227,18 @@ TAMPERINGS: dict[str, tuple[Callable[[], object], set[str]]] = {
             "settled_capacity": 100.0,
         }.items()
     },
+    "the welfare that was published": (
+        lambda: change_publication(welfare=1.0),
+        {"published figures are those of events"},
+    ),
+    "how many were published as rejected": (
+        lambda: change_publication(rejected=99),
+        {"published figures are those of events"},
+    ),
+    "a publication of few owners": (
+        lambda: Bid.objects.exclude(owner__username="alice").update(owner=admitted().owner),
+        {"published figures are those of events"},
+    ),
     "a certificate": (lambda: Certificate.objects.update(value=1.0), {"welfare is below its certified bound"}),
 }
 
