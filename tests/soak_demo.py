@@ -30,7 +30,7 @@ import requests
 
 from tests.processes import Process, free_port, python_env, wait_until
 
-VIEWERS: Final = ("operator", "bidder", "others")
+VIEWERS: Final = ("operator", "bidder", "ada")
 EVERY_S: Final = 2.0
 """Between two pages of a viewer."""
 BULK_EVERY_S: Final = 20.0
@@ -292,7 +292,7 @@ def run(var: Path, *, seconds: float) -> Soak:
         found, began, until = Soak(seconds), time.monotonic(), threading.Event()
         used_s = _cpu_s(world.server)
         visitors = {name: Visitor(world.base, found, began) for name in (*VIEWERS, "bulk", "health")}
-        visitors["bulk"].take_token("others", world.passwords["others"])
+        visitors["bulk"].take_token("ada", world.passwords["ada"])
         work: list[Callable[[], None]] = [
             partial(_measure, world.server, found, began, until),
             partial(_check_health, visitors["health"], until),

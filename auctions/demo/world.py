@@ -1,4 +1,4 @@
-"""What the demo needs to be there: clusters with their markets, an operator, a bidder and the others."""
+"""What the demo needs to be there: clusters with their markets, an operator, a bidder and four others."""
 
 import fcntl
 import json
@@ -18,8 +18,9 @@ from cluster.documents import import_cluster
 from cluster.models import Cluster
 from cluster.operators import ensure_operator_group
 
-LOGINS = ("operator", "bidder", "others")
-"""`others` sends most of the stream, so that a bidder sees what is hidden from it."""
+OTHERS = ("ada", "ben", "cleo", "dan")
+"""They send most of the stream, so that a bidder sees what is hidden from it, and sums over several owners."""
+LOGINS = ("operator", "bidder", *OTHERS)
 
 
 @contextmanager
@@ -36,10 +37,12 @@ def sole(var: Path) -> Iterator[None]:
 def passwords(var: Path) -> dict[str, str]:
     """The demo's passwords: made once, kept in a file only its owner reads."""
     kept = var / "demo.json"
-    if not kept.exists():
-        kept.touch(mode=0o600)
-        kept.write_text(json.dumps({name: secrets.token_urlsafe(9) for name in LOGINS}))
-    known: dict[str, str] = json.loads(kept.read_text())
+    kept.touch(mode=0o600)
+    known: dict[str, str] = json.loads(kept.read_text() or "{}")
+    missing = {name: secrets.token_urlsafe(9) for name in LOGINS if name not in known}
+    if missing:
+        known |= missing
+        kept.write_text(json.dumps(known))
     return known
 
 
@@ -50,7 +53,7 @@ def forget(var: Path, database: Path) -> None:
 
 
 def people(known: dict[str, str]) -> None:
-    """The three users, with their passwords; the operator is in the group that operates."""
+    """The users, with their passwords; the operator is in the group that operates."""
     group = ensure_operator_group()
     for name in LOGINS:
         user = User.objects.filter(username=name).first() or User(username=name)

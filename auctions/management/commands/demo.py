@@ -111,7 +111,9 @@ class Command(BaseCommand):
             server.open()
             base = server.base
             self._greet(base, scenarios, markets, known, once=options["once"])
-            tokens = {name: client.token(base, username=name, password=known[name]) for name in ("bidder", "others")}
+            tokens = {
+                name: client.token(base, username=name, password=known[name]) for name in ("bidder", *world.OTHERS)
+            }
             streams = []
             for scenario in scenarios:
                 market = markets[scenario.name]
@@ -232,8 +234,9 @@ def _slug(trace: Path) -> str:
 def _sender(base: str, cluster: str, tokens: dict[str, str], *, wait_s: int) -> Callable[[Offer], None]:
     def send(offer: Offer) -> None:
         # By the key, not by a counter: a second try must come from the same bidder.
-        own = int(offer.key.rsplit("-", 1)[1]) % OWN_SHARE == 0
-        client.submit(base, cluster, offer, token=tokens["bidder" if own else "others"], wait_s=wait_s)
+        number = int(offer.key.rsplit("-", 1)[1])
+        owner = "bidder" if number % OWN_SHARE == 0 else world.OTHERS[number % len(world.OTHERS)]
+        client.submit(base, cluster, offer, token=tokens[owner], wait_s=wait_s)
 
     return send
 
