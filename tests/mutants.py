@@ -65,6 +65,7 @@ AREAS: Final = {
         ("scheduling/prices.py", "scheduling/learned_prices.py", "scheduling/printed_bounds.py"),
         (
             "tests/scheduling/test_prices.py",
+            "tests/scheduling/test_learned_prices.py",
             "tests/scheduling/test_dps.py",
             "tests/scheduling/test_oasis.py",
             "tests/scheduling/test_printed_bounds.py",
@@ -155,7 +156,6 @@ AREAS: Final = {
             "auctions/api/base.py",
             "auctions/api/bids.py::Bids.get",
             "auctions/api/filters.py::filtered",
-            "auctions/api/servers.py::_market",
             "auctions/publications.py::sees_all",
             "auctions/bars.py::bars",
             "auctions/queue_readings.py::displacements",

@@ -8,7 +8,8 @@ from auctions import book, lane
 from auctions.book import CATCH_UP_SLOTS
 from auctions.errors import WrongState
 from auctions.jobs import cancel_job, fail_job, withdraw_bid
-from auctions.models import BidState, Event, EventKind, Market, SlotPrice
+from auctions.models import BidState, DecisionRecord, Event, EventKind, Market, SlotPrice
+from auctions.refunds import Refund, refund_of
 from auctions.slots import pass_slots
 from tests.auctions.worlds import make_cluster, make_market, set_time, submit
 
@@ -71,6 +72,23 @@ def test_a_job_that_failed_says_why(market: Market, alice: User) -> None:
     fail_job(bid, "a disk broke")
     assert Event.objects.get(kind=EventKind.FAILED).payload["why"] == "a disk broke"
     assert bid.state == BidState.FAILED
+
+
+def test_without_costs_by_slot_a_failed_job_is_paid_back_by_machine_slots(market: Market, alice: User) -> None:
+    bid = submit(market, alice, epochs=4)
+    lane.drain(market.pk)
+    DecisionRecord.objects.update(costs=None)  # as of decisions before these were kept
+    bid.refresh_from_db()
+    bid.payment = 12.0
+    rows = list(bid.commitments.values_list("count", "start", "end"))
+    every = [slot for count, start, end in rows for slot in range(start, end) for _ in range(count)]
+    assert len(set(every)) > 2
+    for now in range(max(every) + 2):
+        share = sum(slot >= now for slot in every) / len(every)
+        assert refund_of(bid, Refund.UNDELIVERED, now=now) == pytest.approx(12.0 * share)
+    bid.kept_from = 1
+    late = refund_of(bid, Refund.UNDELIVERED, now=max(every))
+    assert late == pytest.approx(12.0 * sum(slot >= 1 for slot in every) / len(every))
 
 
 def test_a_job_whose_last_slot_has_passed_is_complete_and_not_cancelled(market: Market, alice: User) -> None:

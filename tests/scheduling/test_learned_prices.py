@@ -1,0 +1,34 @@
+"""What learned prices know of scarcity, counted by hand, and which parameters they take."""
+
+from scheduling.dps import Dps
+from scheduling.learned_prices import check_learning, scarcity_of_resources, scarcity_of_roles
+from scheduling.ledger import Ledger
+from tests.scheduling.test_dps import INVENTORY, book, held
+
+
+def test_workers_are_as_scarce_as_the_square_of_what_is_sold_in_the_first_quarter() -> None:
+    ledger = Ledger(INVENTORY, start=0, slots=16)
+    ledger.commit(held(start=3, end=8, server=1, count=4))
+    # Four of six GPUs in one of four slots: a sixth is sold, an eighth in whole eighths.
+    assert scarcity_of_roles(book(ledger)).tolist() == [(1 / 8) ** 2, 0]
+    ledger.commit(held(start=0, end=3, server=1, count=4))
+    ledger.commit(held(start=0, end=4, server=0, count=2))
+    assert scarcity_of_roles(book(ledger)).tolist() == [1, 0]
+
+
+def test_a_resource_is_as_scarce_as_what_is_sold_in_the_first_eighth() -> None:
+    ledger = Ledger(INVENTORY, start=0, slots=16)
+    ledger.commit(held(start=1, end=8, server=1, count=4))
+    # Four of six GPUs in one of two slots: a third is sold, a quarter in whole eighths.
+    assert scarcity_of_resources(book(ledger)).tolist() == [2 / 8, 0]
+
+
+def test_a_short_horizon_has_a_first_slot_too() -> None:
+    ledger = Ledger(INVENTORY, start=0, slots=2)
+    ledger.commit(held(start=0, end=1, server=0, count=2))
+    ledger.commit(held(start=0, end=1, server=1, count=4))
+    assert scarcity_of_roles(book(ledger)).tolist() == scarcity_of_resources(book(ledger)).tolist() == [1, 0]
+
+
+def test_both_priors_and_both_quantiles_may_be_the_same() -> None:
+    check_learning(Dps(prior_low=2.0, prior_high=2.0, reserve_quantile=0.5, full_quantile=0.5))
