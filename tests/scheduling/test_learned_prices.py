@@ -1,8 +1,13 @@
 """What learned prices know of scarcity, counted by hand, and which parameters they take."""
 
+import numpy as np
+import pytest
+
 from scheduling.dps import Dps
 from scheduling.learned_prices import check_learning, scarcity_of_resources, scarcity_of_roles
 from scheduling.ledger import Ledger
+from scheduling.oasis import Oasis
+from tests.scheduling import test_oasis
 from tests.scheduling.test_dps import INVENTORY, book, held
 
 
@@ -28,6 +33,13 @@ def test_a_short_horizon_has_a_first_slot_too() -> None:
     ledger.commit(held(start=0, end=1, server=0, count=2))
     ledger.commit(held(start=0, end=1, server=1, count=4))
     assert scarcity_of_roles(book(ledger)).tolist() == scarcity_of_resources(book(ledger)).tolist() == [1, 0]
+
+
+def test_without_a_past_the_priors_are_the_price_of_all_there_is() -> None:
+    empty = Ledger(test_oasis.INVENTORY, start=0, slots=4)
+    new = Oasis(prior_low=1.0, prior_high=2.0).price_function(book(empty))
+    assert np.exp(new.log_scale) == pytest.approx([1 / 3, 1 / 4])
+    assert np.exp(np.add(new.log_scale, new.log_growth)) == pytest.approx([2 / 3, 2 / 4])
 
 
 def test_both_priors_and_both_quantiles_may_be_the_same() -> None:

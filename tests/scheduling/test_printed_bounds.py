@@ -46,9 +46,9 @@ def test_a_resource_is_bounded_by_the_bids_that_can_use_it() -> None:
 
 def test_the_floor_is_a_millionth_of_what_the_bid_is_worth_at_once() -> None:
     falling = bid(Sigmoid(10.0, 5.0, 3.0), arrival=2)
-    bounds = printed_bounds([falling], INVENTORY, start=0, end=200, l_arg="floor")
+    bounds = printed_bounds([falling], INVENTORY, start=2, end=200, l_arg="floor")
     at_once = 10.0 / (1 + math.exp(5.0 * (1 - 3.0)))
-    volume, everything = 6 / 3, 200  # in shares of all three GPUs
+    volume, everything = 6 / 3, 200 - 2  # in shares of all three GPUs
     floor = at_once * 1e-6 / volume * (volume / everything) / 4 / 3
     assert bounds.log_low[0] == pytest.approx(math.log(floor))
 
