@@ -95,7 +95,11 @@ AREAS: Final = {
             "scheduling/rigid_search.py",
             "scheduling/rigid_tables.py",
         ),
-        ("tests/scheduling/test_rigid.py", "tests/scheduling/test_rigid_compiled.py"),
+        (
+            "tests/scheduling/test_rigid.py",
+            "tests/scheduling/test_ring.py",
+            "tests/scheduling/test_rigid_compiled.py",
+        ),
         2,
     ),
     "planner kernel": Area(

@@ -249,7 +249,7 @@ def as_problem(market: RigidMarket, rng: np.random.Generator) -> Problem:
 
 def test_a_warm_index_answers_as_a_fresh_one() -> None:
     seed = fresh_seed()
-    for case in range(rounds(13)):
+    for case in range(rounds(40)):
         rng = np.random.default_rng([seed, case])
         market = a_market(rng)
         ledger, admitted = market.ledger, []
