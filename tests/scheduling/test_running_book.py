@@ -129,6 +129,10 @@ def test_nothing_changes_when_moves_do_not_fit_or_break_a_promise() -> None:
     assert book.jobs == before[1]
     book.apply([Move("b", alone(4, 4))])
     assert book.jobs["b"].completion == 8
+    with pytest.raises(OverCapacity):
+        book.apply([Move("b", alone(3, 4))])
+    assert book.jobs["b"].completion == 8
+    assert book.ledger.used[:, 0, 0].tolist() == [1] * 8 + [0] * 12
 
 
 def test_a_copy_goes_its_own_way() -> None:
