@@ -96,6 +96,7 @@ AREAS: Final = {
             "scheduling/rigid_tables.py",
         ),
         (
+            "tests/scheduling/test_rigid_durations.py",
             "tests/scheduling/test_rigid.py",
             "tests/scheduling/test_ring.py",
             "tests/scheduling/test_rigid_compiled.py",
@@ -148,6 +149,7 @@ AREAS: Final = {
             "tests/auctions/test_readings.py",
             "tests/auctions/api/test_quarantined.py",
             "tests/auctions/test_quarantine.py",
+            "tests/auctions/test_planning_failures.py",
             *(
                 f"tests/auctions/test_outages.py::{name}"
                 for name in (

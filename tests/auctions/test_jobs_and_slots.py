@@ -8,7 +8,8 @@ from auctions import book, lane
 from auctions.book import CATCH_UP_SLOTS
 from auctions.errors import WrongState
 from auctions.jobs import cancel_job, fail_job, withdraw_bid
-from auctions.models import BidState, DecisionRecord, Event, EventKind, Market, SlotPrice
+from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, Market, SlotPrice
+from auctions.readings import summary
 from auctions.refunds import Refund, refund_of
 from auctions.slots import pass_slots
 from tests.auctions.worlds import make_cluster, make_market, set_time, submit
@@ -89,6 +90,30 @@ def test_without_costs_by_slot_a_failed_job_is_paid_back_by_machine_slots(market
     bid.kept_from = 1
     late = refund_of(bid, Refund.UNDELIVERED, now=max(every))
     assert late == pytest.approx(12.0 * sum(slot >= 1 for slot in every) / len(every))
+
+
+def test_what_a_failed_job_is_paid_back_is_no_revenue(market: Market, alice: User) -> None:
+    kept, failed = submit(market, alice, epochs=4), submit(market, alice, epochs=4)
+    lane.drain(market.pk)
+    Bid.objects.update(payment=10.0)
+    fail_job(failed, "a disk broke", refund=Refund.FULL)  # as it was before it was decided: rows say what it paid
+    assert failed.refund == 10.0
+    kept.refresh_from_db()
+    seen = summary(market)
+    assert (seen.welfare, seen.revenue) == (kept.value, 10.0)
+    assert (seen.running, seen.failed, seen.quarantined, seen.waiting, seen.withdrawn) == (1, 1, 0, 0, 0)
+
+
+def test_only_jobs_that_have_started_count_in_the_mean_wait(market: Market, alice: User) -> None:
+    now, later = submit(market, alice), submit(market, alice, start_after_s=200)
+    lane.drain(market.pk)
+    later.refresh_from_db()
+    assert (later.state, later.start_slot) == (BidState.PLANNED, 2)
+    assert summary(market).mean_wait == 0
+    set_time(market, 200.0)
+    pass_slots(market.pk)
+    now.refresh_from_db()
+    assert summary(market).mean_wait == 1
 
 
 def test_a_job_whose_last_slot_has_passed_is_complete_and_not_cancelled(market: Market, alice: User) -> None:

@@ -136,3 +136,11 @@ def test_costs_are_told_by_slot_from_the_start_of_the_schedule() -> None:
     # Half of the two GPUs is sold in slots 8 and 9.
     assert posted.costs(asked) == pytest.approx((1.0, 2.0, 2.0))
     assert posted.cost(asked) == pytest.approx(5.0)
+
+
+def test_the_least_value_is_the_cost_rounded_up_to_a_whole_cent() -> None:
+    kernel = Rounding(last=3, found_last=3)
+    posted = Posted(Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.234, 1.0], [1.234, 1.0]), kernel, kernel)
+    offer = counter_offer(test_dps.bid(Constant(0.5)), posted, Found(0).schedule)
+    assert offer is not None
+    assert offer.least_value == 1.24

@@ -143,3 +143,15 @@ def test_a_copy_goes_its_own_way() -> None:
     assert list(book.jobs) == ["a"]
     assert book.ledger.used[:4].all()
     assert not other.ledger.used.any()
+
+
+@pytest.mark.parametrize(("start", "completion"), [(1, 3), (4, 4), (5, 4)])
+def test_slots_that_do_not_run_from_arrival_to_start_to_completion_are_a_mistake(start: int, completion: int) -> None:
+    book = RunningBook(Ledger(ONE, start=0, slots=20))
+    late = bid("late", 2, 2)
+    wrong = replace(alone(start, 2), completion=completion)
+    decision = replace(LastComeFirst().decide(late, book.view()), schedule=wrong)
+    with pytest.raises(ValueError, match="slots of late do not run from arrival to start to completion"):
+        book.take_in(late, decision, bound=False)
+    assert not book.jobs
+    assert not book.ledger.used.any()
