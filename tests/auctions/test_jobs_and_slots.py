@@ -76,7 +76,7 @@ def test_a_job_that_failed_says_why(market: Market, alice: User) -> None:
 
 
 def test_without_costs_by_slot_a_failed_job_is_paid_back_by_machine_slots(market: Market, alice: User) -> None:
-    bid = submit(market, alice, epochs=4)
+    bid = submit(market, alice, epochs=4, start_after_s=200)
     lane.drain(market.pk)
     DecisionRecord.objects.update(costs=None)  # as of decisions before these were kept
     bid.refresh_from_db()
@@ -87,9 +87,9 @@ def test_without_costs_by_slot_a_failed_job_is_paid_back_by_machine_slots(market
     for now in range(max(every) + 2):
         share = sum(slot >= now for slot in every) / len(every)
         assert refund_of(bid, Refund.UNDELIVERED, now=now) == pytest.approx(12.0 * share)
-    bid.kept_from = 1
+    bid.kept_from = 3
     late = refund_of(bid, Refund.UNDELIVERED, now=max(every))
-    assert late == pytest.approx(12.0 * sum(slot >= 1 for slot in every) / len(every))
+    assert late == pytest.approx(12.0 * sum(slot >= 3 for slot in every) / len(every))
 
 
 def test_what_a_failed_job_is_paid_back_is_no_revenue(market: Market, alice: User) -> None:
@@ -110,10 +110,14 @@ def test_only_jobs_that_have_started_count_in_the_mean_wait(market: Market, alic
     later.refresh_from_db()
     assert (later.state, later.start_slot) == (BidState.PLANNED, 2)
     assert summary(market).mean_wait == 0
-    set_time(market, 200.0)
-    pass_slots(market.pk)
+    assert summary(market).mean_flow is None, "no job is complete"
     now.refresh_from_db()
-    assert summary(market).mean_wait == 1
+    set_time(market, 100.0 * max(2, now.completion_slot or 0))
+    pass_slots(market.pk)
+    later.refresh_from_db()
+    seen = summary(market)
+    assert (seen.mean_wait, seen.admitted_share) == (1, 1)
+    assert (seen.completed, seen.mean_flow) == (1, now.completion_slot)
 
 
 def test_a_job_whose_last_slot_has_passed_is_complete_and_not_cancelled(market: Market, alice: User) -> None:

@@ -81,6 +81,13 @@ def test_a_rejection_says_why(offer: Bid, used: int, reason: Reason) -> None:
     assert decision.reason is reason
     assert (decision.counter is not None) == (reason is Reason.PRICE)
     assert decision.explanation.endswith(".")
+    said = {
+        Reason.IMPOSSIBLE: "Even the empty cluster could not complete it before slot 8",
+        Reason.WORTHLESS: "even at its earliest possible completion it is worth nothing",
+        Reason.NO_ROOM: "what is still free before slot 8 cannot, at any price",
+        Reason.PRICE: "It offered 0.01; anything above",
+    }
+    assert [why for why, words in said.items() if words in decision.explanation] == [reason]
 
 
 def test_the_counter_offer_of_a_small_case_is_the_cost_itself() -> None:
