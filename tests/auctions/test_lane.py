@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from auctions import book, lane
 from auctions.audit import audit_market
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market
+from auctions.readings import summary
 from auctions.replay import replay_market
 from auctions.slots import pass_slots
 from auctions.submission import quote
@@ -53,6 +54,9 @@ def test_a_full_market_rejects_with_a_counter_offer(market: Market, alice: User)
     lane.drain(market.pk)
     assert Bid.objects.filter(state=BidState.REJECTED).exists()
     assert Bid.objects.filter(state__in=[BidState.RUNNING, BidState.PLANNED]).exists()
+    seen = summary(market)
+    assert seen.admitted + seen.rejected == 60
+    assert seen.admitted_share == pytest.approx(seen.admitted / 60)
     assert findings(market) == {}
     replay = replay_market(market)
     assert (replay.decisions, replay.mismatches) == (60, ())
@@ -94,6 +98,8 @@ def test_a_market_leaves_the_bids_of_another_alone(market: Market, alice: User) 
     assert lane.drain(market.pk) == 0
     mine = [submit(market, alice) for _ in range(3)]
     assert lane.drain(market.pk) == 3
+    assert not lane.waiting(market.pk)
+    assert lane.waiting(other.pk)
     for bid in (planned, waiting, *mine):
         bid.refresh_from_db()
     assert (planned.state, waiting.state) == (BidState.PLANNED, BidState.SUBMITTED)
