@@ -147,3 +147,11 @@ def test_an_operator_who_is_not_active_is_none(market: Market) -> None:
         assert is_operator(user)
         user.is_active = False
         assert not is_operator(user)
+
+
+def test_a_number_too_large_for_any_row_is_not_there(market: Market) -> None:
+    client = client_of(make_operator())
+    for number in (2**63, 10**19):
+        assert client.get(f"{PAGES}/hindsights/{number}/").status_code == 404
+        assert client.get(f"{API}/hindsights/{number}").status_code == 404
+        assert client.get(f"{API}/bids/{number}").status_code == 404
