@@ -283,10 +283,22 @@ class EventAdmin(ReadOnlyAdmin):
         return str(event.payload.get("why", ""))
 
 
+class ServerField(forms.ModelChoiceField):  # type: ignore[type-arg]
+    """A server of any market; servers of several markets may have the same name."""
+
+    def label_from_instance(self, obj: Server) -> str:
+        """Cluster and server."""
+        return f"{obj.cluster.name}: {obj.name}"
+
+
 class OutageForm(forms.Form):
     """Say of a server that it is lost, or from when on it takes no new work."""
 
-    server = forms.ModelChoiceField(Server.objects.filter(cluster__market__isnull=False).select_related("cluster"))
+    server = ServerField(
+        Server.objects.filter(cluster__market__isnull=False)
+        .select_related("cluster")
+        .order_by("cluster__name", "position", "pk")
+    )
     kind = forms.ChoiceField(choices=OutageKind.choices, initial=OutageKind.DRAIN)
     from_slot = forms.IntegerField(required=False, help_text="Drain: no new work from it on; empty: from now on.")
     deadline_slot = forms.IntegerField(
@@ -315,7 +327,18 @@ class OutageForm(forms.Form):
 class OutageAdmin(ReadOnlyAdmin):
     """Take servers out of service, and return them; what was said before is history."""
 
-    list_display = ["server", "state", "from_slot", "deadline", "out_slot", "ended_slot", "why", "said_by", "said_at"]
+    list_display = [
+        "server",
+        "cluster",
+        "state",
+        "from_slot",
+        "deadline",
+        "out_slot",
+        "ended_slot",
+        "why",
+        "said_by",
+        "said_at",
+    ]
     list_filter = ["kind", "server__cluster"]
     list_select_related = ["server__cluster", "said_by"]
     search_fields = ["server__name", "why"]
@@ -338,6 +361,11 @@ class OutageAdmin(ReadOnlyAdmin):
             return HttpResponseRedirect(reverse("admin:auctions_outage_changelist"))
         context = {**self.admin_site.each_context(request), "title": "Take a server out of service", "form": form}
         return TemplateResponse(request, "auctions/admin/outage.html", {**context, "opts": self.opts})
+
+    @admin.display(description="cluster")
+    def cluster(self, outage: Outage) -> str:
+        """Servers of several clusters may have the same name."""
+        return outage.server.cluster.name
 
     @admin.display(description="state")
     def state(self, outage: Outage) -> str:

@@ -363,6 +363,21 @@ def test_operators_do_it_in_the_admin(paid: Paid, client: Client) -> None:
     assert (bid.state, bid.refund, bid.ended_why) == (BidState.FAILED, bid.payment, "its data was damaged")
 
 
+def test_the_admin_says_of_each_server_whose_it_is(paid: Paid, client: Client) -> None:
+    other = make_market(make_cluster("annex"))
+    client.force_login(User.objects.create_superuser("root"))
+    say = reverse("admin:auctions_outage_say")
+    page = client.get(say).content.decode()
+    for market in (paid.market, other):
+        edge = server(market, "edge-0")
+        assert f'<option value="{edge.pk}">{market.cluster.name}: edge-0</option>' in page
+    client.post(say, {"server": server(other, "edge-0").pk, "kind": "lost", "why": ""})
+    assert (
+        '<td class="field-cluster">annex</td>'
+        in client.get(reverse("admin:auctions_outage_changelist")).content.decode()
+    )
+
+
 def test_bidders_and_staff_outside_the_group_cannot(paid: Paid, client: Client) -> None:
     client.force_login(make_user("stan", is_staff=True))
     answer = client.post(reverse("admin:auctions_outage_say"), {"server": 1, "kind": "lost", "why": ""})
