@@ -73,7 +73,7 @@ system:
 	@.ci/system
 
 check: lint
-	$(BIN)/python -m pytest -n 2 -m "not slow and not browser and not services and not collection"
+	$(BIN)/python -m pytest -n 2 -m "not slow and not thorough and not soak and not browser and not services and not collection"
 
 test:
 	@$(MAKE) --no-print-directory --jobs 3 system lint kernels

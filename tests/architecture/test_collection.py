@@ -44,6 +44,7 @@ def test_without_a_collection_beside_the_repository_there_is_none(tmp_path: Path
     assert larger({VARIABLE: ""}, beside=tmp_path) is None
 
 
+@pytest.mark.thorough
 def test_a_variable_that_names_no_collection_ends_the_run(tmp_path: Path) -> None:
     with pytest.raises(pytest.UsageError, match=VARIABLE):
         larger({VARIABLE: str(tmp_path / "missing")})
@@ -52,12 +53,14 @@ def test_a_variable_that_names_no_collection_ends_the_run(tmp_path: Path) -> Non
     assert f"{VARIABLE}: {tmp_path}/missing is not a directory" in done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 def test_the_end_of_a_run_says_once_that_there_was_no_larger_collection() -> None:
     done = run("")
     assert done.stdout.count("there was no larger collection") == 1
     assert done.returncode == 0
 
 
+@pytest.mark.thorough
 def test_the_end_of_a_run_counts_the_tests_on_the_larger_collection(tmp_path: Path) -> None:
     (tmp_path / "cases").mkdir()
     (tmp_path / "README.md").write_text("# More\n")
@@ -67,6 +70,7 @@ def test_the_end_of_a_run_counts_the_tests_on_the_larger_collection(tmp_path: Pa
         assert done.returncode == 0
 
 
+@pytest.mark.thorough
 def test_the_same_test_fails_on_a_file_of_the_larger_collection(tmp_path: Path) -> None:
     (tmp_path / "cases").mkdir()
     (tmp_path / "README.md").write_text("no title\n")

@@ -25,6 +25,7 @@ def test_the_core_runs_without_django() -> None:
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("entry", ["config.asgi", "config.wsgi", "config.celery", "config.urls"])
 def test_every_entry_point_can_be_imported_first(entry: str) -> None:
     environment = os.environ | {"DJANGO_SETTINGS_MODULE": "config.settings"}

@@ -40,16 +40,19 @@ def calls(tree: ast.Module) -> Iterator[tuple[str, ast.Call]]:
             yield ".".join(ast.unparse(node.func).split(".")[-2:]), node
 
 
+@pytest.mark.thorough
 def test_only_the_clock_reads_wall_time() -> None:
     readers = {path for path, tree in modules(*ROOMS) for name, _ in calls(tree) if name in WALL_TIME}
     assert readers <= READERS
 
 
+@pytest.mark.thorough
 def test_no_loop_keeps_a_cursor_open() -> None:
     """`QuerySet.iterator` does: a write within such a loop fails on SQLite; `in_pages` reads pages instead."""
     assert not [path for path, tree in modules(*ROOMS) for name, _ in calls(tree) if name.endswith(".iterator")]
 
 
+@pytest.mark.thorough
 def test_no_field_reads_wall_time_by_itself() -> None:
     words = {"auto_now", "auto_now_add"}
     found = [path for path, tree in modules(*ROOMS) for _, call in calls(tree) for k in call.keywords if k.arg in words]

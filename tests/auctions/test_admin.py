@@ -44,6 +44,7 @@ def test_the_form_asks_for_every_parameter_with_its_help(operator: Client, marke
     assert "a reserve price from quantiles of past bids" in page
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_can_be_saved_as_it_is_offered(operator: Client, name: str) -> None:
     # Two pools suit all that book slots; who queues needs a resource for each type.

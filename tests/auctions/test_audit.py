@@ -249,6 +249,7 @@ def test_an_honest_market_passes_every_check(busy: Market) -> None:
     assert states >= {BidState.RUNNING, BidState.COMPLETED, BidState.REJECTED, BidState.WITHDRAWN, BidState.CANCELLED}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", TAMPERINGS)
 def test_tampering_is_found(busy: Market, what: str) -> None:
     tamper, expected = TAMPERINGS[what]

@@ -98,6 +98,7 @@ def check(market: Market) -> None:
     assert best >= row.welfare * (1 - 1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.django_db
 @pytest.mark.parametrize("seed", range(12))
 def test_no_scheduler_could_have_had_more_whatever_happens(seed: int) -> None:

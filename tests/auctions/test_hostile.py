@@ -25,6 +25,7 @@ def check(market: Market) -> None:
     assert {f.check: f.rows for f in audit_market(market) if not f.passed} == {}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("price", ["learned", "printed"])
 @pytest.mark.parametrize("value", [0, 5e-324, 1e-300, 1e-9, 1e12])
 def test_any_amount_of_money_is_decided(alice: User, price: str, value: float) -> None:
@@ -113,6 +114,7 @@ def test_a_job_is_cancelled_in_its_first_slot_and_not_at_its_completion(market: 
     assert done.state == BidState.COMPLETED
 
 
+@pytest.mark.thorough
 def test_a_clock_set_back_moves_nothing_back(market: Market, alice: User) -> None:
     for seconds in (1050.0, 0.0, 1050.0, 1100.0, 100.0, 1500.0, 1e9, 0.0):
         set_time(market, seconds)

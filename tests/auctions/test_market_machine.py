@@ -227,6 +227,7 @@ class MarketMachine(RuleBasedStateMachine):
             assert_every_bid_is_accounted_for(self.market, *OTHERS[self.market.pk % 3 :: 3])
 
 
+@pytest.mark.thorough
 @pytest.mark.django_db
 def test_nothing_that_people_do_breaks_what_must_always_be_true(monkeypatch: pytest.MonkeyPatch) -> None:
     register(monkeypatch)

@@ -259,6 +259,7 @@ def test_the_audit_finds_who_holds_a_lost_server(paid: Paid) -> None:
     assert "nobody holds a server out of service" in broken(paid.market)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("policy", "parameters"), EVERY)
 def test_under_every_policy_nobody_is_left_on_a_lost_server(db: None, policy: str, parameters: Json) -> None:
     """Servers are lost, drained and returned while jobs run; all of the audit, the replay and hindsight agree."""

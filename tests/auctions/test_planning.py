@@ -210,6 +210,7 @@ TAMPERINGS: dict[str, Callable[[], object]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", TAMPERINGS)
 def test_tampering_with_plans_is_found(what: str, planned: Market, alice: User) -> None:
     set_time(planned, 10.0)

@@ -144,6 +144,7 @@ def test_a_quarantined_bid_is_no_job_that_can_be_cancelled(deed: Any, faulty: Ma
     deed(unlucky)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "error", [OperationalError("locked"), IntegrityError("twice"), OSError("disk full"), MemoryError(), SystemExit()]
 )
@@ -312,6 +313,7 @@ TAMPERINGS: dict[str, Any] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", TAMPERINGS)
 def test_tampering_with_quarantined_bids_is_found(what: str, faulty: Market, alice: User) -> None:
     for worth in (50.0, UNLUCKY, 60.0):

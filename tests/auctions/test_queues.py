@@ -274,6 +274,7 @@ def test_the_cloud_is_as_busy_as_it_has_chunks(queued: Market, alice: User) -> N
     assert_clean(queued)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("restart", [False, True])
 @pytest.mark.parametrize("left", [0, 1])
 def test_chunks_may_come_to_a_worker_that_has_chunks_of_their_job(

@@ -269,6 +269,7 @@ def assert_of_one_version(databases: Databases, kind: str, memory: str, *, only:
         assert number > 0, f"{name} asks nothing"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("kind", POLICIES)
 def test_a_reading_is_of_one_version_whatever_is_committed_between_its_queries(

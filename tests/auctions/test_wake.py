@@ -21,6 +21,7 @@ def _rested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lane, "_resting_until", 0.0)
 
 
+@pytest.mark.thorough
 def test_a_worker_is_woken_after_the_commit(
     market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
 ) -> None:

@@ -99,6 +99,7 @@ def test_a_cluster_is_made_with_its_resources(operator: Client) -> None:
     assert not cluster.clock_running
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [

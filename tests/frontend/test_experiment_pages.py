@@ -48,6 +48,7 @@ def sent(client: Client, **changes: Any) -> Any:
     return client.post("/experiments/new/", {**FORM, **changes})
 
 
+@pytest.mark.thorough
 def test_a_form_leads_to_an_experiment_that_is_followed_compared_and_repeated(as_alice: Client) -> None:
     assert "no experiments yet" in as_alice.get("/experiments/").text
     answer = sent(as_alice, bound="on")

@@ -77,6 +77,7 @@ def test_a_form_leads_to_a_hindsight_and_its_page(as_operator: Client, decided: 
     assert "None matches these filters" in as_operator.get(f"{BASE}?state=failed").text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", POLICIES)
 def test_the_form_offers_every_policy_with_its_parameters(as_operator: Client, decided: Market, name: str) -> None:
     page = as_operator.get(f"{BASE}new/?policy={name}")
@@ -102,6 +103,7 @@ def test_what_is_wrong_stands_beside_its_field(as_operator: Client, decided: Mar
     assert not Hindsight.objects.exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("part", PARTS)
 def test_each_part_is_for_operators_alone(
     done: Hindsight, as_alice: Client, as_bob: Client, as_operator: Client, part: str

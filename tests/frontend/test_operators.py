@@ -95,6 +95,7 @@ def client_of(user: User | None) -> Client:
     return client
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("person", PEOPLE)
 @pytest.mark.parametrize("name", DEEDS)
 def test_each_person_is_answered_by_the_one_rule(

@@ -55,6 +55,7 @@ def test_a_whole_instance_and_helpers_that_are_gone(done: Plan, as_alice: Client
     assert list(sizes) == [(1, 3), (2, 3)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [

@@ -29,6 +29,7 @@ def numbers(document: Any) -> list[float]:
     return [document] if isinstance(document, int | float) else []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("key", PAPERS)
 def test_every_figure_of_a_paper_is_drawn_and_judged(key: str, tmp_path: Path) -> None:
     out = StringIO()

@@ -199,6 +199,7 @@ def each(names: Iterable[str]) -> list[Any]:
     return [pytest.param(name, marks=() if name in SOME else pytest.mark.slow) for name in names]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("policy", each(POLICIES))
 def test_worlds_that_differ_in_values_of_admitted_bids_look_the_same(
     people: dict[str, User], client: Client, policy: str
@@ -209,6 +210,7 @@ def test_worlds_that_differ_in_values_of_admitted_bids_look_the_same(
     assert_same(one, other)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("policy", each(["DPS, learned prices", "DPS, fluid prices", "OASiS"]))
 def test_worlds_that_differ_in_the_value_of_a_rejected_bid_look_the_same(
     people: dict[str, User], client: Client, policy: str
@@ -219,6 +221,7 @@ def test_worlds_that_differ_in_the_value_of_a_rejected_bid_look_the_same(
     assert_same(one, other)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("policy", each(["DPS, learned prices", "OASiS", "weighted completion"]))
 def test_worlds_with_the_same_published_sums_look_the_same(
     people: dict[str, User], client: Client, policy: str
@@ -263,6 +266,7 @@ def test_who_sends_all_bids_but_one_finds_that_ones_value_nowhere(
     assert_same(one, other)
 
 
+@pytest.mark.thorough
 def test_the_same_readings_would_tell_an_operator(people: dict[str, User], client: Client) -> None:
     olga = make_operator()
     client.force_login(olga)
@@ -391,6 +395,7 @@ def test_differences_of_readings_tell_no_value_and_no_payment_of_another(
     assert not found, found[:10]
 
 
+@pytest.mark.thorough
 def test_the_attack_finds_everything_in_what_operators_read(people: dict[str, User], client: Client) -> None:
     client.force_login(make_operator())
     market = open_market(make_cluster(units=8, horizon=12), policy="dps", parameters={})

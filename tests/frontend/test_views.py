@@ -36,6 +36,7 @@ def test_a_stranger_is_sent_to_the_login_page(market: Market, client: Client, pa
     assert answer.headers["Location"].startswith("/login/")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_is_served_under_a_strict_policy(market: Market, alice: User, as_alice: Client, path: str) -> None:
     decided(market, alice)
@@ -174,6 +175,7 @@ def test_without_a_model_every_missing_field_is_named(market: Market, as_alice: 
     assert "ps_step_s" in errors["more"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("changes", "field"),
     [

@@ -50,6 +50,7 @@ def alone(instance: DpsInstance, policy: Dps, job: int) -> Decision:
     return policy.decide(instance.bids[job], book)
 
 
+@pytest.mark.thorough
 @each_case
 def test_every_job_alone_earns_the_proven_optimum(path: Path, window: str, start: str) -> None:
     instance, expected = read(path), load(path)["expected"][f"{window}_{start}"]

@@ -212,6 +212,7 @@ def test_a_rejection_has_no_schedule(tmp_path: Path, capsys: pytest.CaptureFixtu
     }  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_it_needs_nothing_of_the_service_around_it(tmp_path: Path) -> None:
     path, root = own_case("dps/types_differ"), Path(__file__).resolve().parents[2]
     code = f"""
@@ -225,6 +226,7 @@ runpy.run_module("scheduling", run_name="__main__")
     assert json.loads(done.stdout)["jobs"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("price", ["printed", "learned"])
 def test_it_runs_as_a_module_without_settings_or_database(price: str, tmp_path: Path) -> None:
     path = own_case("dps/types_differ")

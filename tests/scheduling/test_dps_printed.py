@@ -25,6 +25,7 @@ def printed(instance: DpsInstance, policy: Dps, job: int) -> Printed | None:
     )
 
 
+@pytest.mark.thorough
 @each_case
 def test_the_twin_reports_and_earns_what_the_printed_algorithms_do(path: Path, window: str, start: str) -> None:
     instance, expected = read(path), load(path)["expected"][f"{window}_{start}"]

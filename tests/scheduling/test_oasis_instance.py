@@ -171,6 +171,7 @@ def test_jobs_come_in_order_and_have_names_of_their_own() -> None:
         read_oasis(INSTANCE | {"jobs": [job, job]})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", oasis_cases())
 def test_the_command_answers_with_every_option(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for options in ([], ["--price", "learned"], ["--model", "chunk"], ["--policy", "oasis"]):

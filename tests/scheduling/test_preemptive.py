@@ -161,6 +161,7 @@ def test_a_parameter_server_serves_one_job_at_a_time() -> None:
         }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", preemptive_cases(keep=has_optimum))
 def test_the_integer_programme_proves_the_expected_optimum(path: Path) -> None:
     document = load(path)

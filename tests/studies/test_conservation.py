@@ -67,6 +67,7 @@ def test_every_generator_has_a_setting_here() -> None:
     assert set(SETTINGS) == set(GENERATORS)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("generator", GENERATORS)
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_conserves_the_jobs_of_every_generator(name: str, generator: str) -> None:
@@ -79,6 +80,7 @@ def test_every_policy_conserves_the_jobs_of_every_generator(name: str, generator
     assert_conserved(run(workload, policy).outcome.jobs, len(workload.jobs.bids))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_conserves_the_first_jobs_of_every_trace(name: str, traces: Traces) -> None:
     for path in traces.jobs:

@@ -77,6 +77,7 @@ def test_the_past_is_known_before_the_first_judged_bid_and_lies_before_it(name: 
     assert (np.diff(known.slots) >= 0).all()
 
 
+@pytest.mark.thorough
 @EACH
 def test_every_rule_is_judged_on_the_same_bids_and_stays_below_the_bound(name: str) -> None:
     rows = list(rows_of(TINY[name], range(2)))

@@ -57,6 +57,7 @@ def test_jobs_come_in_order_and_speak_of_every_type_and_server(name: str) -> Non
         assert len(bid.delay) == len(inventory.servers)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "policy", "slots"),
     [("dps", Dps(), 300), ("weighted", WeightedCompletion(), 10**4), ("preemptive", Preemptive(), 10**4)],

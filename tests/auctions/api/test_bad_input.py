@@ -110,6 +110,7 @@ def test_the_body_the_wrong_ones_are_made_from_is_right(api: APIClient, form: st
     assert send(api, "quotes", full(form)).status_code == 200
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("form", "path", "wrong"), CASES, ids=[f"{f}-{dotted(p)}" for f, p, _ in CASES])
 def test_a_wrong_field_is_named_and_nothing_is_stored(api: APIClient, form: str, path: Path, wrong: list[Any]) -> None:
     before = rows()

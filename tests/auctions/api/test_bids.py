@@ -89,6 +89,7 @@ FORMS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("utility", FORMS, ids=[form["form"] for form in FORMS])
 @pytest.mark.parametrize("epochs", [1, 4, 6])
 def test_a_rejection_tells_what_would_have_done_and_that_is_true(
@@ -242,6 +243,7 @@ WRONG_QUERIES = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("wrong", WRONG_QUERIES)
 def test_a_wrong_filter_is_named(api: APIClient, wrong: str) -> None:
     answer = api.get(f"{BIDS}?{wrong}")

@@ -13,6 +13,7 @@ from tests.processes import ROOT
 TOUR, WEIGHED, PLANNED = (part.split("```")[0] for part in (ROOT / "docs/api.md").read_text().split("```sh\n")[1:4])
 
 
+@pytest.mark.thorough
 @pytest.mark.django_db(transaction=True)
 def test_the_tour_runs_as_written(live_server: Any) -> None:
     for scenario in (DPS, WEIGHTED):

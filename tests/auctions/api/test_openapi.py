@@ -236,6 +236,7 @@ def fuzz(
     return seen
 
 
+@pytest.mark.thorough
 def test_the_document_is_valid_and_raises_no_warning(tmp_path: Path) -> None:
     call_command("spectacular", "--validate", "--fail-on-warn", "--file", str(tmp_path / "schema.yml"))
 

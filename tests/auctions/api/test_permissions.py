@@ -123,6 +123,7 @@ def test_every_operation_has_a_rule(document: Any) -> None:
     assert {operation["operationId"] for _, _, operation in operations(document)} == set(RULES)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("actor", ACTORS)
 @pytest.mark.parametrize("name", RULES)
 def test_an_operation_answers_whom_it_may(

@@ -50,6 +50,7 @@ def test_no_answer_is_larger_than_its_bound(api: APIClient, monkeypatch: pytest.
     assert api.get(f"{BASE}/prices?from_slot=0&to_slot=9").status_code == 400
 
 
+@pytest.mark.thorough
 def test_a_password_brings_a_token_that_works(market: Market) -> None:
     User.objects.create_user("bob", password="correct horse")
     ask = APIClient()
@@ -118,6 +119,7 @@ def test_too_many_requests_are_told_when_to_come_again(api: APIClient, monkeypat
     assert int(answer["Retry-After"]) > 0
 
 
+@pytest.mark.thorough
 def test_no_header_lets_a_guesser_of_passwords_pass_for_many(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("auctions.api.throttles.PasswordThrottle.THROTTLE_RATES", {"password": "3/hour"})
     guesses = [

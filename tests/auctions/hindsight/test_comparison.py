@@ -158,6 +158,7 @@ def test_an_empty_market_has_nothing_to_tell(sole: Market) -> None:
     assert (found.rows, found.changed, found.recorded.submitted, found.recorded.acceptance) == ((), 0, 0, None)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", POLICIES)
 def test_it_accounts_for_every_bid_under_every_policy_and_comes_back_from_json(
     name: str, market: Market, alice: User

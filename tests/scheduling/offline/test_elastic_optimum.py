@@ -270,6 +270,7 @@ def test_jobs_that_cannot_both_be_complete_are_told_apart() -> None:
     assert elastic_optimum(replace(question, end=4), 8_000, None, forever).bound == pytest.approx(13)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["apart", "shared"])
 def test_completions_can_be_kept_if_the_whole_programme_keeps_them(kind: str) -> None:
     answers = []

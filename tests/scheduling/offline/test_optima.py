@@ -54,6 +54,7 @@ def proven(question: Question) -> float:
     return answer.incumbent
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", oasis_cases())
 def test_welfare_of_elastic_jobs_is_the_expected_optimum(path: Path) -> None:
     instance, expected = read_oasis(parse_document(path.read_text())), load(path)["expected"]
@@ -67,6 +68,7 @@ def test_welfare_of_elastic_jobs_is_the_expected_optimum(path: Path) -> None:
     assert holds(lagrangian(replace(question, covers=Covers.ANY), forever, steps=50).answer, question, found)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("path", "window", "start"), in_every_convention(dps_cases(), expected=is_proven))
 def test_welfare_of_rigid_jobs_is_the_expected_optimum(path: Path, window: str, start: str) -> None:
     instance, expected = read_instance(parse_document(path.read_text())), load(path)["expected"][f"{window}_{start}"]
@@ -96,6 +98,7 @@ def test_weighted_completion_is_the_expected_optimum(path: Path) -> None:
     assert proven(question) == expected["opt_twct"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", preemptive_cases(keep=has_optimum))
 def test_total_time_without_migration_is_the_expected_optimum(path: Path) -> None:
     instance, expected = read_preemptive(parse_document(path.read_text())), load(path)["expected"]
@@ -139,6 +142,7 @@ def test_nor_of_elastic_jobs() -> None:
         assert proven(question) == pytest.approx(most_elastic(bids, inventory, slots=5)), f"seed {seed}"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("covers", "seeds"), [(Covers.ELASTIC, (14, 64, 97)), (Covers.RIGID, (1, 3, 12, 36))])
 def test_no_optimum_depends_on_how_small_a_unit_is(covers: Covers, seeds: tuple[int, ...]) -> None:
     # Optima that were wrong where the solver was told all the digits.
@@ -151,6 +155,7 @@ def test_no_optimum_depends_on_how_small_a_unit_is(covers: Covers, seeds: tuple[
         assert found[0] == pytest.approx(found[1]), f"seed {seed}"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("covers", [Covers.ELASTIC, Covers.RIGID])
 def test_no_optimum_takes_a_ratio_of_bandwidths_for_one_next_to_it(covers: Covers) -> None:
     # With a thousand-millionth more than a PS serves, a worker needs another one.

@@ -38,6 +38,7 @@ def lagrange(instance: Instance, slots: Ints, dual: Floats, rho: float, assignme
     return float((dual * off + rho / 2 * np.abs(off)).sum())
 
 
+@pytest.mark.thorough
 def test_its_schedule_costs_what_the_programme_over_slots_costs() -> None:
     rng = np.random.default_rng(1)
     split = 0

@@ -117,6 +117,7 @@ def until_near(instance: Instance, row: Known) -> list[Step]:
     return steps
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", split_cases())
 def test_instances_are_planned_within_a_hundredth_of_the_best_that_is_known(path: Path) -> None:
     row = known(path)

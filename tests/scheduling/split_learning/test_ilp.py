@@ -27,6 +27,7 @@ def run(instance: Instance, seconds: float = float("inf")) -> list[Step]:
     return list(ilp(instance, left=lambda: seconds, rng=np.random.default_rng(0)))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("switch", [0, 1, 2])
 def test_it_finds_the_optimum_of_brute_force(switch: int) -> None:
     rng = np.random.default_rng(switch)
@@ -65,6 +66,7 @@ def test_interrupting_is_worth_its_cost_or_not() -> None:
         assert plan.interruptions == interruptions
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("path", split_cases(keep=lambda path: known(path).clients <= 5 or path.stem == LARGER))
 def test_it_proves_what_is_known_of_small_instances(path: Path) -> None:
     *_, last = run(read(path), 30)

@@ -31,6 +31,7 @@ from tests.studies.experiments.here import compute_here
 from tests.traces import Traces
 
 
+@pytest.mark.thorough
 def test_an_experiment_is_computed_compared_and_gives_the_same_bytes_again(alice: User) -> None:
     source = {"trace": uploaded(alice).pk, "gpus": 8, "slot_s": 3600}
     experiment = asked(alice, matrix(workloads=[source]))
@@ -80,6 +81,7 @@ def _adds_up(results: readings.Results) -> None:
     assert {len(row) for row in tables.run_rows(results)} == {len(next(iter(tables.run_rows(results))))}
 
 
+@pytest.mark.thorough
 def test_a_run_that_cannot_be_says_why_and_the_others_go_on(alice: User) -> None:
     experiment = asked(alice)
     Experiment.objects.filter(pk=experiment.pk).update(
@@ -182,6 +184,7 @@ def test_seeds_of_one_bound_are_told_apart_in_the_gap(alice: User) -> None:
     assert bound.gap == pytest.approx(12 / 4 - 1)
 
 
+@pytest.mark.thorough
 def test_what_is_cancelled_is_not_begun_and_what_runs_ends_at_once(alice: User) -> None:
     large = {"generator": "dps", "setting": {"jobs": 3000, "servers": 100}}
     experiment = asked(alice, matrix(workloads=[large], bound=False))
@@ -205,6 +208,7 @@ def test_a_worker_that_stops_gives_its_run_back(alice: User) -> None:
     assert set(experiment.runs.values_list("decided", flat=True)) == {0}
 
 
+@pytest.mark.thorough
 def test_a_run_of_a_dead_worker_is_begun_again(alice: User) -> None:
     experiment = asked(alice, matrix(policies=[{"name": "fifo"}], seeds=[1], bound=False))
     dead = states.claim_next(RUNS)

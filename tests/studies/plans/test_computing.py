@@ -25,6 +25,7 @@ def after(plan: Plan) -> Plan:
     return plan
 
 
+@pytest.mark.thorough
 def test_it_computes_a_plan_and_proves_it(alice: User) -> None:
     plan = asked(alice)
     assert compute_next()
@@ -38,6 +39,7 @@ def test_it_computes_a_plan_and_proves_it(alice: User) -> None:
     assert not compute_next(), "a plan that is done is never computed twice"
 
 
+@pytest.mark.thorough
 def test_the_process_finds_what_the_core_finds(alice: User) -> None:
     plans = [asked(alice, tiny(method=name, seed=7)) for name in ("random", "balanced-greedy")]
     while compute_next():
@@ -47,6 +49,7 @@ def test_the_process_finds_what_the_core_finds(alice: User) -> None:
         assert plan.makespan == found.plan.makespan
 
 
+@pytest.mark.thorough
 def test_what_has_no_plan_says_why(alice: User) -> None:
     body = tiny(method="exact")
     for helper in body["instance"]["helpers"]:
@@ -59,6 +62,7 @@ def test_what_has_no_plan_says_why(alice: User) -> None:
     assert any(f"client {name} needs" in plan.error for name in readings.names(plan)[1])
 
 
+@pytest.mark.thorough
 def test_a_cancelled_plan_ends_in_the_middle_of_a_step_and_keeps_the_best_it_has(alice: User) -> None:
     plan = asked(alice, large())
     cancelled_at: list[float] = []
@@ -157,6 +161,7 @@ def test_a_plan_that_is_deleted_ends_its_process(alice: User) -> None:
     assert not Plan.objects.exists()
 
 
+@pytest.mark.thorough
 def test_a_worker_that_stops_gives_its_plan_back(alice: User) -> None:
     plan = asked(alice)
     assert compute_next(stopping=lambda: True)
@@ -165,6 +170,7 @@ def test_a_worker_that_stops_gives_its_plan_back(alice: User) -> None:
     assert after(plan).state == WorkState.DONE
 
 
+@pytest.mark.thorough
 def test_a_plan_of_a_dead_worker_is_begun_again_and_what_that_would_write_is_lost(alice: User) -> None:
     plan = asked(alice)
     dead = states.claim_next()
