@@ -31,6 +31,7 @@ import json
 import logging
 from threading import Event, Thread
 from cluster.models import Cluster
+from scheduling import kernels
 from studies.hindsight import computing
 from studies.models import Hindsight
 from studies.work import loading
@@ -41,7 +42,8 @@ def commit():
         commits.append(Cluster.objects.update(note=f"{len(commits)}"))
 left_out = []
 logging.getLogger("studies.work.states").warning = lambda *said: left_out.append(said)
-loading._loaded, computing.EVERY_S = True, 0.0
+loading._loaded.update(kernels.GROUPS.values())
+computing.EVERY_S = 0.0
 writer = Thread(target=commit)
 writer.start()
 attempts = 0
