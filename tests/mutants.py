@@ -151,6 +151,7 @@ AREAS: Final = {
             "tests/auctions/api/test_quarantined.py",
             "tests/auctions/test_quarantine.py",
             "tests/auctions/test_planning_failures.py",
+            "tests/auctions/test_lane.py::test_a_full_market_rejects_with_a_counter_offer",
             *(
                 f"tests/auctions/test_outages.py::{name}"
                 for name in (
@@ -196,6 +197,9 @@ AREAS: Final = {
             "tests/auctions/api/test_quarantined.py",
             "tests/frontend/test_server_pages.py",
             "tests/frontend/test_views.py",
+            "tests/auctions/test_outages.py::test_operators_do_it_in_the_admin",
+            "tests/frontend/test_queues.py",
+            "tests/frontend/test_hindsight_pages.py",
             "tests/auctions/api/test_large_bodies.py",
             "tests/auctions/api/test_permissions.py",
         ),
