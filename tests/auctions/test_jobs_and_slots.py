@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from django.contrib.auth.models import User
+from django.db.models import F
 
 from auctions import book, lane
+from auctions.audit_rows import TOLERANCE, payments_rational, welfare_adds_up
 from auctions.book import CATCH_UP_SLOTS
 from auctions.errors import WrongState
 from auctions.jobs import cancel_job, fail_job, withdraw_bid
-from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, Market, SlotPrice
+from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, Market, Payment, SlotPrice
 from auctions.readings import summary
 from auctions.refunds import Refund, refund_of
 from auctions.slots import pass_slots
@@ -90,6 +92,8 @@ def test_without_costs_by_slot_a_failed_job_is_paid_back_by_machine_slots(market
     bid.kept_from = 3
     late = refund_of(bid, Refund.UNDELIVERED, now=max(every))
     assert late == pytest.approx(12.0 * sum(slot >= 3 for slot in every) / len(every))
+    bid.commitments.update(end=F("start"))  # as of a job that ended before it began
+    assert refund_of(bid, Refund.UNDELIVERED, now=0) == 12.0
 
 
 def test_what_a_failed_job_is_paid_back_is_no_revenue(market: Market, alice: User) -> None:
@@ -139,3 +143,51 @@ def test_only_a_waiting_bid_is_withdrawn(market: Market, alice: User) -> None:
         withdraw_bid(other)
     with pytest.raises(WrongState):
         cancel_job(bid)
+
+
+def test_an_empty_market_has_no_money_and_no_means(market: Market) -> None:
+    seen = summary(market)
+    assert (seen.submitted, seen.welfare, seen.revenue, seen.bidder_payoff) == (0, 0.0, 0.0, 0.0)
+    assert (seen.admitted_share, seen.mean_wait, seen.mean_flow, seen.weighted_flow) == (None, None, None, None)
+
+
+def test_mean_times_count_from_the_arrival_and_weighted_ones_by_value(market: Market, alice: User) -> None:
+    first = submit(market, alice, 30.0)
+    lane.drain(market.pk)
+    set_time(market, 300.0)
+    pass_slots(market.pk)
+    second = submit(market, alice, 90.0, epochs=6, start_after_s=200)
+    lane.drain(market.pk)
+    set_time(market, 2000.0)
+    pass_slots(market.pk)
+    for bid in (first, second):
+        bid.refresh_from_db()
+        assert bid.state == BidState.COMPLETED
+    waits = [(bid.start_slot or 0) - bid.arrival_slot for bid in (first, second)]
+    flows = [(bid.completion_slot or 0) - bid.arrival_slot for bid in (first, second)]
+    assert second.arrival_slot >= 3
+    assert flows[0] < flows[1]
+    seen = summary(market)
+    assert seen.mean_wait == pytest.approx(sum(waits) / 2)
+    assert seen.mean_flow == pytest.approx(sum(flows) / 2)
+    assert seen.weighted_flow == pytest.approx((30.0 * flows[0] + 90.0 * flows[1]) / 120.0)
+
+
+def test_the_audit_of_a_market_leaves_the_payments_of_another_alone(market: Market, alice: User) -> None:
+    other = make_market(make_cluster("other"))
+    bid = submit(other, alice)
+    lane.drain(other.pk)
+    bid.refresh_from_db()
+    Bid.objects.filter(pk=bid.pk).update(state=BidState.WITHDRAWN, value=None)
+    assert payments_rational(market) == []
+    assert payments_rational(other) == [f"bid 1 pays {bid.payment} for None"]
+
+
+def test_sums_of_money_may_differ_by_rounding_in_proportion_to_the_values(market: Market, alice: User) -> None:
+    bid = submit(market, alice, 1e6)
+    lane.drain(market.pk)
+    bid.refresh_from_db()
+    paid = bid.charge.amount
+    for share, found in ((0.0, 0), (0.5, 0), (1.5, 1)):
+        Payment.objects.filter(bid=bid).update(amount=paid + share * TOLERANCE * 1e6)
+        assert len(welfare_adds_up(market)) == found

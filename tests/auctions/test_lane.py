@@ -5,15 +5,16 @@ from time import perf_counter
 import pytest
 from django.contrib.auth.models import User
 
-from auctions import book, lane
+from auctions import book, decisions, lane
 from auctions.audit import audit_market
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market
 from auctions.readings import summary
 from auctions.replay import replay_market
 from auctions.slots import pass_slots
 from auctions.submission import quote
+from cluster.guards import checked_change
 from scheduling.decision import parse
-from tests.auctions.worlds import body, make_cluster, make_market, set_time, submit
+from tests.auctions.worlds import add_server, body, make_cluster, make_market, set_time, submit
 
 
 def findings(market: Market) -> dict[str, tuple[str, ...]]:
@@ -133,3 +134,42 @@ def test_the_book_of_a_decision_is_kept_for_the_next_one(
         submit(market, alice)
     lane.drain(market.pk)
     assert len(made) == 1
+
+
+def test_the_latency_of_a_decision_is_the_time_the_policy_took_in_milliseconds(
+    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bid = submit(market, alice)
+    readings = iter((10.0, 10.25))
+    monkeypatch.setattr(decisions, "perf_counter", lambda: next(readings))
+    lane.drain(market.pk)
+    assert DecisionRecord.objects.get(bid=bid).latency_ms == 250.0
+
+
+def test_a_bid_that_waits_while_servers_are_added_is_stored_in_positions_of_the_new_inventory(
+    market: Market, alice: User
+) -> None:
+    bid = submit(market, alice)
+    assert len(bid.core["delay"]) == 3
+    with checked_change(market.cluster):
+        add_server(market.cluster, "edge-2", units=4)
+    lane.drain(market.pk)
+    submitted = bid.inventory_version
+    bid.refresh_from_db()
+    market.refresh_from_db()
+    assert len(bid.core["delay"]) == 4
+    assert bid.inventory_version == market.inventory_version != submitted
+    assert findings(market) == {}
+
+
+def test_costs_by_slot_are_stored_of_an_admitted_bid_alone(market: Market, alice: User) -> None:
+    admitted, rejected = submit(market, alice, epochs=4), submit(market, alice, 1e-5, epochs=4)
+    lane.drain(market.pk)
+    admitted.refresh_from_db()
+    rejected.refresh_from_db()
+    assert rejected.state == BidState.REJECTED
+    costs = DecisionRecord.objects.get(bid=admitted).costs
+    assert costs is not None
+    assert len(costs) == (admitted.completion_slot or 0) - (admitted.start_slot or 0)
+    assert sum(costs) == pytest.approx(admitted.payment)
+    assert DecisionRecord.objects.get(bid=rejected).costs is None

@@ -66,6 +66,23 @@ def test_without_a_broker_the_bid_stands_and_the_sweep_finds_it(
     assert not Bid.objects.filter(state=BidState.SUBMITTED).exists()
 
 
+def test_a_broker_that_failed_is_tried_again_after_its_rest(market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
+    readings: list[float] = []
+    tried: list[float] = []
+
+    def fail(args: Any, kwargs: Any, **options: Any) -> None:
+        tried.append(readings[-1])
+        raise OperationalError("nobody is there")
+
+    monkeypatch.setattr(tasks.decide_market, "apply_async", fail)
+    monkeypatch.setattr(lane, "never_in_transaction", lambda what: None)
+    monkeypatch.setattr(lane, "monotonic", lambda: readings[-1])
+    for reading in (1000.0, 1000.0 + lane.BROKER_REST_S - 0.5, 1000.0 + lane.BROKER_REST_S):
+        readings.append(reading)
+        lane._publish(market.pk)
+    assert tried == [1000.0, 1000.0 + lane.BROKER_REST_S]
+
+
 def test_one_market_in_trouble_does_not_stop_the_sweep(
     market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
