@@ -245,6 +245,24 @@ def test_work_too_fine_for_machine_integers_is_still_counted_exactly() -> None:
     assert seen > 10
 
 
+def test_the_pss_of_some_workers_are_the_fewest_with_as_much_bandwidth() -> None:
+    """Constraint (6) as it is stated, for every number of workers that one slot may have."""
+    seed, several = fresh_seed(), 0
+    for case in range(rounds(30)):
+        rng = np.random.default_rng([seed, case])
+        inventory = random_inventory(rng, large=True)
+        index = ElasticIndex(inventory, 8)
+        for way in index.ways(random_bid(rng, inventory, start=0, slots=8)):
+            needed, wanted, each = index.pss_needed(way, 12), way.worker.bandwidth_mbps, way.ps.bandwidth_mbps
+            assert way.pss(0) == 0, f"seed {[seed, case]}"
+            for n in range(1, 13):
+                k = way.pss(n)
+                assert (k - 1) * each < n * wanted <= k * each, f"seed {[seed, case]}"
+                several += k > 1
+            assert needed.tolist() == [way.pss(n) for n in range(len(needed))], f"seed {[seed, case]}"
+    assert several > 0
+
+
 def test_prices_may_be_given_as_a_function() -> None:
     seed = fresh_seed()
     for case in range(rounds(16)):

@@ -1,24 +1,32 @@
 """The batch planner against a twin that asks the rigid best response for each job in turn."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
 from multiprocessing import get_context
 
 import numpy as np
+import pytest
 
 from scheduling import planner, rigid_batch, rigid_durations, rigid_options, rigid_rooms
+from scheduling.arrays import Ints
 from scheduling.bid import Architecture, Bid
 from scheduling.consumption import ConsumptionPrice
+from scheduling.inventory import Inventory, MachineType
 from scheduling.kernels import warm_up
 from scheduling.ledger import Ledger
 from scheduling.maxweight import pack
 from scheduling.planner import plan_alone, plan_batch, plan_idle
-from scheduling.schedule import Placement, Schedule
+from scheduling.rigid_durations import durations
+from scheduling.rigid_options import Options
+from scheduling.rigid_rooms import FAR, Rooms, make_rooms
+from scheduling.schedule import Placement, Role, Schedule
+from scheduling.utility import Constant
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins import planner_slow
 from tests.scheduling.twins.rigid_cases import random_bid, random_inventory
+from tests.scheduling.twins.rigid_exact import ps_count
 
 
 def a_batch(rng: np.random.Generator, ledger: Ledger, name: str, *, most: int = 7) -> list[Bid]:
@@ -108,6 +116,119 @@ def test_at_a_price_it_places_as_best_responses_one_by_one_would() -> None:
         assert found == slow, f"seed {[seed, case]}"
         placed += len(found)
     assert placed > rounds(6)
+
+
+def machines_that_fit(free: Ints, demand: Ints) -> Ints:
+    """How many machines of a demand fit what is free, in each row of resources."""
+    wants = demand > 0
+    return np.asarray((free[..., wants] // demand[wants]).min(axis=-1))
+
+
+def fits_empty(inventory: Inventory, w: int, p: int | None, n: int, spread: int) -> bool:
+    """Do n workers fit the empty cluster, all beside the PSs or at least one elsewhere? `p` is None in a ring."""
+    worker, servers = inventory.worker_demand[w], range(len(inventory.servers))
+    room = machines_that_fit(inventory.capacity, worker)
+    if p is None:
+        return bool(room.sum() >= n if spread else room.max() >= n)
+    ratio = inventory.workers[w].bandwidth_mbps / inventory.pss[p].bandwidth_mbps
+    return any(
+        (g * worker + ps_count(n - g, ratio) * inventory.ps_demand[p] <= inventory.capacity[host]).all()
+        and room.sum() - room[host] >= n - g
+        for host in servers
+        for g in (range(n) if spread else [n])
+    )
+
+
+def every_option(bid: Bid, inventory: Inventory, slots: int) -> Iterator[tuple[int, ...]]:
+    """(-duration, workers, worker type, PS type, spread, fewest PSs); fewer workers would take longer."""
+    ring = bid.architecture is Architecture.RING
+    lengths = durations(bid, most=bid.chunks, slots=slots)
+    for (spread, w, p, n), d in np.ndenumerate(lengths):
+        fewest = 2 if ring and spread else 1
+        quicker = n >= fewest and d <= slots and (lengths[spread, w, p, fewest:n] > d).all()
+        if quicker and fits_empty(inventory, w, None if ring else p, n, spread):
+            most = int(machines_that_fit(inventory.capacity, inventory.worker_demand[w]).max())
+            ratio = inventory.workers[w].bandwidth_mbps / inventory.pss[p].bandwidth_mbps
+            least = ps_count(n - min(most, n - 1), ratio) if spread else 1
+            yield -int(d), n, w, -1 if ring else p, spread, 0 if ring else least
+
+
+def as_listed(o: Options) -> Iterator[tuple[int, ...]]:
+    for g in range(len(o.number)):
+        ways = range(o.first[g], o.first[g + 1])
+        assert bool(o.apart[g]) == any(o.spread[f] for f in ways)
+        for f in ways:
+            yield tuple(int(x) for x in (-o.duration[g], o.number[g], o.worker[g], o.ps[f], o.spread[f], o.least[f]))
+
+
+def test_options_are_all_that_fit_the_empty_cluster_and_need_the_fewest_workers() -> None:
+    seed, listed = fresh_seed(), 0
+    for case in range(rounds(75)):
+        rng = np.random.default_rng([seed, case])
+        ledger = Ledger(random_inventory(rng), start=0, slots=int(rng.integers(2, 40)))
+        for bid in a_batch(rng, ledger, "job"):
+            found = list(as_listed(planner._cluster_of(ledger).options(bid)))
+            expected = sorted(every_option(bid, ledger.inventory, ledger.end - ledger.start))
+            assert found == expected, f"seed {[seed, case]}"
+            listed += len(found)
+    assert listed > rounds(75)
+
+
+def test_what_the_planner_knows_of_rooms_is_true_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rooms are those of what is free; no bound refuses what fits, and a fresh one refuses all that does not fit."""
+    made: list[Rooms] = []
+
+    def kept(*arguments: object, **keywords: int) -> Rooms:
+        made.append(make_rooms(*arguments, **keywords))  # type: ignore[arg-type]
+        return made[-1]
+
+    monkeypatch.setattr(planner, "make_rooms", kept)
+    seed, bounds = fresh_seed(), 0
+    for case in range(rounds(20)):
+        rng = np.random.default_rng([seed, case])
+        ledger = a_ledger(rng)
+        found = plan_batch(a_batch(rng, ledger, "job"), ledger, [(ledger.start, ledger.end)])
+        rooms, where = made.pop(), f"seed {[seed, case]}"
+        for schedule in found.values():
+            ledger.commit(schedule)
+        assert (rooms.free == ledger.inventory.capacity - ledger.used).all(), where
+        built = int(rooms.clock[1])
+        assert built >= max((schedule.completion - ledger.start for schedule in found.values()), default=0), where
+        for m, demand in enumerate(rooms.kinds.demand):
+            room = machines_that_fit(rooms.free[:built], demand)
+            assert (rooms.room[m, :built] == room).all(), where
+            assert (rooms.total[m, :built] == room.sum(axis=1)).all(), where
+            for start in range(built):
+                window = np.minimum.accumulate(room[start:], axis=0)
+                fresh = rooms.seen[m, start] >= rooms.touched[start]
+                for table, fit in ((rooms.sums, window.sum(axis=1)), (rooms.tops, window.max(axis=1))):
+                    for n in range(1, table.shape[1]):
+                        short = np.flatnonzero(fit < n)
+                        end = start + int(short[0]) if len(short) else FAR
+                        assert table[m, n, start] >= end or end == FAR, where
+                        if fresh and end < rooms.until[m, start]:
+                            bounds += 1
+                            assert table[m, n, start] == end, where
+    assert bounds > rounds(20)
+
+
+def test_a_ring_takes_every_slot_before_the_first_in_which_its_workers_do_not_fit() -> None:
+    one = Fraction(1)
+    inventory = Inventory(
+        resources=("gpu",),
+        servers=("a", "b"),
+        cloud=(False, False),
+        capacity=np.array([[1], [1]], dtype=np.int64),
+        workers=(MachineType("w", (1,), one),),
+        pss=(),
+    )
+    ledger = Ledger(inventory, start=0, slots=20)
+    held = Placement(start=3, end=20, role=Role.WORKER, server=1, type=0, count=1)
+    ledger.commit(Schedule(start=3, completion=20, placements=(held,)))
+    # Two workers for three slots, or one for six: only one server is free for six.
+    job = Bid("job", 0, 1, 2, 3, (one,), (), (Fraction(0),), (0, 0), Constant(1.0), Architecture.RING)
+    both = tuple(Placement(start=0, end=3, role=Role.WORKER, server=s, type=0, count=1) for s in range(2))
+    assert plan_batch([job], ledger, [(0, 20)]) == {"job": Schedule(start=0, completion=3, placements=both)}
 
 
 def compiled() -> dict[str, int]:

@@ -1,20 +1,25 @@
 """The rigid best response against its twin, which is itself held against every placement there is."""
 
 import itertools
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from time import thread_time
+from typing import cast
 
 import numpy as np
 import pytest
+from numba import njit
 
 from scheduling import rigid_index
 from scheduling.arrays import Floats, Ints
 from scheduling.bid import Bid
+from scheduling.inventory import Inventory
 from scheduling.ledger import Ledger
 from scheduling.prices import printed_prices, reserve_prices
 from scheduling.rigid import Response, RigidIndex, RigidMarket, best_response, smallest_problem
+from scheduling.rigid_bounds import cheapest_slots
+from scheduling.rigid_tables import Tables
 from scheduling.schedule import Role
 from scheduling.utility import Constant, Linear
 from studies.workloads.dps import Setting, draw_bid, draw_inventory
@@ -367,6 +372,73 @@ class Twice:
 
     def of(self, used: Ints, capacity: Ints) -> Floats:
         return np.where(capacity > 0, 2.0 * used, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class Rising:
+    """Prices that rise a little with what is used, and how many servers were priced each time."""
+
+    asked: list[int] = field(default_factory=list)
+
+    def of(self, used: Ints, capacity: Ints) -> Floats:
+        self.asked.append(used.shape[1])
+        return np.where(capacity > 0, 4.0 + used / (capacity + 1), 0.0)
+
+
+def of_twelve_servers(rng: np.random.Generator) -> Inventory:
+    drawn, servers = random_inventory(rng), 12
+    capacity = rng.integers(0, 10, (servers, len(drawn.resources)))
+    capacity[-1] *= 4
+    return replace(drawn, servers=tuple(f"s{i}" for i in range(servers)), cloud=(False,) * servers, capacity=capacity)
+
+
+def test_tables_refreshed_server_by_server_equal_those_built_at_once() -> None:
+    seed = fresh_seed()
+    for case in range(rounds(20)):
+        rng = np.random.default_rng([seed, case])
+        inventory, slots = of_twelve_servers(rng), int(rng.integers(1, 12))
+        used, where = np.zeros((slots, *inventory.capacity.shape), np.int64), f"seed {[seed, case]}"
+        warm, prices = RigidIndex(inventory, slots), Rising()
+        warm.refresh(used, prices)
+        for _ in range(4):
+            changed = rng.choice(12, int(rng.integers(1, 4)), replace=False)
+            low = int(rng.integers(slots))
+            high = int(rng.integers(low, slots)) + 1
+            now = used.copy()
+            now[low:high, changed] = rng.integers(0, inventory.capacity[changed] + 1)
+            different = int((now != used).any(axis=(0, 2)).sum())
+            prices.asked.clear()
+            warm.refresh(now, prices)
+            assert prices.asked == [different] * (different > 0), where
+            used, fresh = now, RigidIndex(inventory, slots)
+            fresh.refresh(used, Rising())
+            for name in Tables._fields:
+                assert np.array_equal(getattr(warm._tables, name), getattr(fresh._tables, name)), f"{where}: {name}"
+
+
+def _least_prices(tables: Tables) -> Ints:
+    return cheapest_slots(tables)
+
+
+least_prices = cast(Callable[[Tables], Ints], njit(_least_prices))
+"""The kernel `cheapest_slots`, which only kernels can call."""
+
+
+def test_no_machine_costs_less_in_any_slot_than_the_bound_and_some_cost_as_much() -> None:
+    seed, nowhere = fresh_seed(), 0
+    for case in range(rounds(60)):
+        problem = random_problem(np.random.default_rng([seed, case]))
+        index = RigidIndex(problem.inventory, len(problem.used))
+        index.refresh(problem.used, problem.prices)
+        tables = index._tables
+        fits_there = tables.room[:, 0] > 0
+        least = [
+            int(price[there].min()) if there.any() else 0
+            for price, there in zip(tables.slot_price, fits_there, strict=True)
+        ]
+        nowhere += not fits_there.any(axis=(1, 2)).all()
+        assert least_prices(tables).tolist() == least, f"seed {[seed, case]}"
+    assert 0 < nowhere < rounds(60)
 
 
 def test_prices_may_be_given_as_a_function() -> None:
