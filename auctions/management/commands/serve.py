@@ -11,6 +11,7 @@ from typing import Any
 import uvicorn
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connection
 
 from auctions import embedded, lane, shutdown
 from auctions.warming import Warming, groups_of_open_markets
@@ -84,6 +85,7 @@ class Command(BaseCommand):
                 warm.on_ready = lane.wake_all
             # Pages are up at once; each market decides once its kernels are here.
             warm.ask(groups_of_open_markets())
+            connection.close()  # the main thread reads nothing more
             with embedded.running() if settings.EMBEDDED else nullcontext():
                 server.run()
         if not server.started:
