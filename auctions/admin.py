@@ -231,12 +231,12 @@ class BidAdmin(ReadOnlyAdmin):
         if not is_operator(request.user):
             raise PermissionDenied
         why, refund = request.POST.get("why", "").strip(), request.POST.get("refund", "")
-        if not why or refund not in [one.value for one in Refund]:
+        if not why or not refund:
             self.message_user(request, "Give a reason, which owners read, and say what is paid back.", messages.ERROR)
             return
         for bid in queryset.order_by("sequence"):
             try:
-                fail_job(bid, why[:200], refund=Refund(refund))
+                fail_job(bid, why, refund=Refund(refund))
             except WrongState as error:
                 self.message_user(request, str(error), messages.ERROR)
             else:

@@ -222,7 +222,7 @@ def counter_offer(bid: Bid, posted: Posted, cheapest: Schedule) -> CounterOffer 
         return None
     value = bid.utility.value * (posted.cost(cheapest) / worth(bid, cheapest))
     # A value within rounding of a whole cent is that cent, else one cent less could be admitted too.
-    slack = max(1e-6, value * 1e-8)
+    slack = max(1e-6, value * 1e-12)
     least = max(0.0, round(math.ceil(value / CENT - slack) * CENT, 2)) if value <= LARGEST_MONEY else value
     for _ in range(ROUNDS):
         if least + CENT > LARGEST_MONEY:
@@ -233,7 +233,7 @@ def counter_offer(bid: Bid, posted: Posted, cheapest: Schedule) -> CounterOffer 
             last = _latest(offer, posted, schedule)
             return CounterOffer(least_value=least, latest_start=last.start, completion=last.completion)
         # Rounding, or a worth so near 0 that one cent more is lost in it.
-        least = round(least + max(CENT, least * 1e-12), 2)
+        least = round(least + CENT, 2)
     return None
 
 

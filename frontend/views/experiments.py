@@ -192,7 +192,7 @@ def _do(request: HttpRequest, number: int, act: Callable[[Experiment], Experimen
 
 
 def _own(request: HttpRequest, number: int) -> Experiment:
-    return get_object_or_404(readings.visible_experiments(viewer_of(request)), pk=min(number, 2**63 - 1))
+    return get_object_or_404(readings.visible_experiments(viewer_of(request)), pk=number)
 
 
 def _chosen(request: HttpRequest, experiment: Experiment) -> tuple[str, int]:

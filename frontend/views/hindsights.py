@@ -195,7 +195,7 @@ def _market(request: HttpRequest, name: str) -> Market:
 
 def _own(request: HttpRequest, name: str, number: int) -> Hindsight:
     found = readings.visible(viewer_of(request), _market(request, name))
-    return get_object_or_404(found, pk=min(number, 2**63 - 1))
+    return get_object_or_404(found, pk=number)
 
 
 def _done(request: HttpRequest, name: str, number: int) -> Hindsight:

@@ -19,7 +19,7 @@ from studies.hindsight.asking import Question, ask
 from studies.hindsight.computing import compute_next
 from studies.models import Hindsight
 from studies.work.rows import WorkState
-from tests.auctions.worlds import make_operator, submit
+from tests.auctions.worlds import make_cluster, make_market, make_operator, submit
 
 PARTS = ("", "part", "version", "sums.json", "bids.csv", "bids.json")
 BASE = "/markets/lab/hindsights/"
@@ -145,6 +145,14 @@ def test_one_that_waits_is_cancelled_and_deleted(decided: Market, as_operator: C
     assert "nothing is left to be cancelled" in as_operator.post(f"{path}cancel/", follow=True).text
     assert as_operator.post(f"{path}delete/").headers["Location"] == BASE
     assert not Hindsight.objects.exists()
+
+
+def test_a_hindsight_is_found_under_its_own_market_alone(decided: Market, as_operator: Client) -> None:
+    make_market(make_cluster("other"))
+    found = ask(make_operator("oscar"), decided, Question(make_policy("fifo", {})))
+    for market, status in (("lab", 200), ("other", 404)):
+        assert as_operator.get(f"/markets/{market}/hindsights/{found.pk}/").status_code == status
+        assert as_operator.get(f"/api/v1/clusters/{market}/hindsights/{found.pk}").status_code == status
 
 
 def test_the_curves_of_a_bid_are_its_owners_and_operators(

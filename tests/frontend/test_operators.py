@@ -153,6 +153,15 @@ def test_an_operator_who_is_not_active_is_none(market: Market) -> None:
 def test_a_number_too_large_for_any_row_is_not_there(market: Market) -> None:
     client = client_of(make_operator())
     for number in (2**63, 10**19):
-        assert client.get(f"{PAGES}/hindsights/{number}/").status_code == 404
-        assert client.get(f"{API}/hindsights/{number}").status_code == 404
-        assert client.get(f"{API}/bids/{number}").status_code == 404
+        for path in (f"{PAGES}/hindsights/{number}/", f"{API}/hindsights/{number}", f"{API}/bids/{number}"):
+            assert client.get(path).status_code == 404
+        for rows in ("plans", "traces", "experiments"):
+            assert client.get(f"/{rows}/{number}/").status_code == 404
+            assert client.get(f"/api/v1/{rows}/{number}").status_code == 404
+
+
+def test_the_admin_sends_visitors_to_the_login_page_and_from_there_to_the_page_they_asked_for(db: None) -> None:
+    for asked, target in (("", "/admin/"), ("?next=/admin/auctions/bid/", "/admin/auctions/bid/")):
+        answer = Client().get(f"/admin/login/{asked}")
+        assert answer.status_code == 302
+        assert answer.headers["Location"].endswith(f"?next={target}")

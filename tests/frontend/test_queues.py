@@ -10,9 +10,10 @@ from django.test import Client
 from auctions import lane, quotients
 from auctions.markets import open_market
 from auctions.models import Bid, Market
+from auctions.queue_readings import displacements
 from auctions.slots import pass_slots
 from auctions.submission import submit_bid
-from tests.auctions.worlds import make_cluster, set_time
+from tests.auctions.worlds import make_cluster, make_operator, make_user, set_time
 
 HOME = "/markets/queues/"
 
@@ -63,6 +64,26 @@ def test_segments_and_preemptions_of_a_bid_are_tables(
     assert [row["worker"] for row in lost] == ["1", "2", "3", "4"]
     for part in ("segments.csv", "preemptions.csv"):
         assert as_bob.get(f"{HOME}bids/1/{part}").status_code == 404
+
+
+def test_a_bid_that_displaces_another_is_named_to_its_own_owner_and_to_operators_alone(
+    queues: Market, alice: User
+) -> None:
+    bob = make_user("bob")
+    set_time(queues, 10.0)
+    long = send(queues, alice, 30)
+    go_to(queues, 3.5)
+    by_bob = send(queues, bob, 1)
+    go_to(queues, 8.5)
+    by_alice = send(queues, alice, 1)
+    go_to(queues, 20)
+
+    def named(viewer: User) -> set[int | None]:
+        return {displacement.by for displacement in displacements(long, viewer)}
+
+    assert named(make_operator()) == {by_bob.sequence, by_alice.sequence}
+    assert named(alice) == {None, by_alice.sequence}
+    assert named(bob) == {by_bob.sequence, None}
 
 
 def test_the_form_asks_for_the_size_of_a_chunk_where_jobs_queue(queues: Market, alice: User, as_alice: Client) -> None:

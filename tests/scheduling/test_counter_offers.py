@@ -11,7 +11,7 @@ from scheduling.bid import Bid
 from scheduling.decision import Reason
 from scheduling.dps import Dps
 from scheduling.ledger import Ledger
-from scheduling.posted_price import CENT, Posted, counter_offer, with_value
+from scheduling.posted_price import CENT, ROUNDS, SMALLEST_MONEY, Posted, counter_offer, with_value
 from scheduling.prices import reserve_prices
 from scheduling.schedule import Schedule
 from scheduling.utility import Constant
@@ -99,10 +99,12 @@ class Rounding:
 
     last: int
     found_last: int | None
+    above: float = 0.0
+    """It finds nothing for a bid of this value or less."""
 
     def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Found | None:
         start = first_start or 0
-        return Found(start) if start <= self.last else None
+        return Found(start) if start <= self.last and bid.utility.value > self.above else None
 
     def least_ratio(self, bid: Bid) -> Found:
         return Found(0)
@@ -144,3 +146,25 @@ def test_the_least_value_is_the_cost_rounded_up_to_a_whole_cent() -> None:
     offer = counter_offer(test_dps.bid(Constant(0.5)), posted, Found(0).schedule)
     assert offer is not None
     assert offer.least_value == 1.24
+
+
+@pytest.mark.parametrize("price", [1.0, 5e11])
+def test_more_is_tried_cent_by_cent_where_rounding_keeps_the_least_value_from_admission(price: float) -> None:
+    for cents in (1, 3, ROUNDS - 1, ROUNDS):
+        kernel = Rounding(last=3, found_last=3, above=price + cents * CENT + CENT / 2)
+        posted = Posted(Ledger(INVENTORY, start=0, slots=8), reserve_prices([price] * 2, [price] * 2), kernel, kernel)
+        offer = counter_offer(test_dps.bid(Constant(0.5)), posted, Found(0).schedule)
+        if cents == ROUNDS:
+            assert offer is None
+        else:
+            assert offer is not None
+            assert offer.least_value == round(price + cents * CENT, 2)
+
+
+def test_the_smallest_value_that_can_be_scaled_up_gets_a_counter_offer() -> None:
+    kernel = Rounding(last=3, found_last=3)
+    posted = Posted(Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.0, 1.0], [1.0, 1.0]), kernel, kernel)
+    offer = counter_offer(test_dps.bid(Constant(SMALLEST_MONEY)), posted, Found(0).schedule)
+    assert offer is not None
+    assert offer.least_value == 1.0
+    assert counter_offer(test_dps.bid(Constant(SMALLEST_MONEY / 2)), posted, Found(0).schedule) is None

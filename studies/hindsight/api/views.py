@@ -12,7 +12,7 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions.api.base import LARGEST_KEY, ApiView, bid_of, market_named, operated_market
+from auctions.api.base import ApiView, bid_of, market_named, operated_market
 from auctions.api.bids import user_of
 from auctions.api.described import CLUSTER, KEY, READ, REPLAYED, SEQUENCE, WRITE, answered, describe, query
 from auctions.api.examples import examples
@@ -225,7 +225,7 @@ def _market(request: Request, cluster: str) -> Market:
 
 def _found(request: Request, cluster: str, number: int) -> Hindsight:
     market = _market(request, cluster)
-    found = readings.visible(user_of(request), market).filter(pk=min(number, LARGEST_KEY)).first()
+    found = readings.visible(user_of(request), market).filter(pk=number).first()
     if found is None:
         raise Http404(f"There is no hindsight {number} of {cluster}.")
     return found

@@ -8,7 +8,6 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions.api.base import LARGEST_KEY
 from auctions.api.bids import user_of, wait_until_settled
 from auctions.api.described import KEY, REPLAYED, answered
 from auctions.api.headers import LONGEST_WAIT_S
@@ -55,7 +54,7 @@ def answered_with(asked: Asked[Plan], wait: int | None) -> Response:
 
 def plan_found(request: Request, number: int) -> Plan:
     """The plan, if its owner or an operator asks; else it is not there."""
-    plan = readings.visible_plans(user_of(request)).filter(pk=min(number, LARGEST_KEY)).first()
+    plan = readings.visible_plans(user_of(request)).filter(pk=number).first()
     if plan is None:
         raise Http404(f"There is no plan {number} of yours.")
     return plan

@@ -81,6 +81,34 @@ def test_an_operator_puts_it_back_in_the_admin(unlucky: Bid, operator: User) -> 
     pages.post("/admin/auctions/bid/", {"action": "retry", "_selected_action": [unlucky.pk]})
     unlucky.refresh_from_db()
     assert unlucky.state == "submitted"
+    again = {"action": "retry", "_selected_action": [unlucky.pk]}
+    page = pages.post("/admin/auctions/bid/", again, follow=True).text
+    assert "Bid 1 is waiting; only a bid that is quarantined can become waiting." in page
+
+
+def test_the_admin_fails_jobs_with_a_reason_and_a_refund_that_are_given(
+    market: Market, alice: User, operator: User
+) -> None:
+    bid = submit(market, alice, 100.0, epochs=3)
+    lane.drain(market.pk)
+    pages = Client()
+    pages.force_login(operator)
+
+    def fail(why: str, refund: str) -> str:
+        asked = {"action": "fail", "_selected_action": [bid.pk], "why": why, "refund": refund}
+        page = pages.post("/admin/auctions/bid/", asked, follow=True).text
+        bid.refresh_from_db()
+        return page
+
+    for why, refund in (("a disk broke", ""), ("", "full")):
+        assert "Give a reason, which owners read, and say what is paid back." in fail(why, refund)
+    for why, refund in (("a disk broke", "twice"), ("x" * 201, "full")):
+        assert "No action selected." in fail(why, refund)
+    assert bid.state == "running"
+    page = fail("x" * 200, "full")
+    assert (bid.state, bid.ended_why, bid.refund) == ("failed", "x" * 200, bid.payment)
+    assert f"failed; {bid.refund:,.2f} was paid back." in page
+    assert "only a bid that is planned or running can become failed" in fail("again", "full")
 
 
 def ended(market: Market, owner: User, how: str) -> Bid:
