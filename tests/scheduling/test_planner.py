@@ -19,7 +19,7 @@ from scheduling.ledger import Ledger
 from scheduling.maxweight import pack
 from scheduling.planner import plan_alone, plan_batch, plan_idle
 from scheduling.rigid_durations import durations
-from scheduling.rigid_options import Options
+from scheduling.rigid_options import Kinds, Options
 from scheduling.rigid_rooms import FAR, Rooms, make_rooms
 from scheduling.schedule import Placement, Role, Schedule
 from scheduling.utility import Constant
@@ -174,16 +174,40 @@ def test_options_are_all_that_fit_the_empty_cluster_and_need_the_fewest_workers(
     assert listed > rounds(75)
 
 
-def test_what_the_planner_knows_of_rooms_is_true_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[Rooms]:
+    """The tables of every batch that is planned."""
+    kept: list[Rooms] = []
+
+    def keep(kinds: Kinds, free: Ints, *, most: int) -> Rooms:
+        kept.append(make_rooms(kinds, free, most=most))
+        return kept[-1]
+
+    monkeypatch.setattr(planner, "make_rooms", keep)
+    return kept
+
+
+def check_rooms(rooms: Rooms, where: str) -> None:
     """Rooms are those of what is free; no bound refuses what fits, and a fresh one refuses all that does not fit."""
-    made: list[Rooms] = []
+    built = int(rooms.clock[1])
+    for m, demand in enumerate(rooms.kinds.demand):
+        room = machines_that_fit(rooms.free[:built], demand)
+        assert (rooms.room[m, :built] == room).all(), where
+        assert (rooms.total[m, :built] == room.sum(axis=1)).all(), where
+        for start in range(built):
+            window = np.minimum.accumulate(room[start:], axis=0)
+            fresh = rooms.seen[m, start] >= rooms.touched[start]
+            for table, fit in ((rooms.sums, window.sum(axis=1)), (rooms.tops, window.max(axis=1))):
+                for n in range(1, table.shape[1]):
+                    short = np.flatnonzero(fit < n)
+                    end = start + int(short[0]) if len(short) else FAR
+                    assert table[m, n, start] >= end or end == FAR, where
+                    if fresh and end < rooms.until[m, start]:
+                        assert table[m, n, start] == end, where
 
-    def kept(*arguments: object, **keywords: int) -> Rooms:
-        made.append(make_rooms(*arguments, **keywords))  # type: ignore[arg-type]
-        return made[-1]
 
-    monkeypatch.setattr(planner, "make_rooms", kept)
-    seed, bounds = fresh_seed(), 0
+def test_what_the_planner_knows_of_rooms_is_true_of_what_is_free(made: list[Rooms]) -> None:
+    seed, placed = fresh_seed(), 0
     for case in range(rounds(20)):
         rng = np.random.default_rng([seed, case])
         ledger = a_ledger(rng)
@@ -192,43 +216,50 @@ def test_what_the_planner_knows_of_rooms_is_true_of_what_is_free(monkeypatch: py
         for schedule in found.values():
             ledger.commit(schedule)
         assert (rooms.free == ledger.inventory.capacity - ledger.used).all(), where
-        built = int(rooms.clock[1])
-        assert built >= max((schedule.completion - ledger.start for schedule in found.values()), default=0), where
-        for m, demand in enumerate(rooms.kinds.demand):
-            room = machines_that_fit(rooms.free[:built], demand)
-            assert (rooms.room[m, :built] == room).all(), where
-            assert (rooms.total[m, :built] == room.sum(axis=1)).all(), where
-            for start in range(built):
-                window = np.minimum.accumulate(room[start:], axis=0)
-                fresh = rooms.seen[m, start] >= rooms.touched[start]
-                for table, fit in ((rooms.sums, window.sum(axis=1)), (rooms.tops, window.max(axis=1))):
-                    for n in range(1, table.shape[1]):
-                        short = np.flatnonzero(fit < n)
-                        end = start + int(short[0]) if len(short) else FAR
-                        assert table[m, n, start] >= end or end == FAR, where
-                        if fresh and end < rooms.until[m, start]:
-                            bounds += 1
-                            assert table[m, n, start] == end, where
-    assert bounds > rounds(20)
+        last = max((schedule.completion - ledger.start for schedule in found.values()), default=0)
+        assert rooms.clock[1] >= last, where
+        check_rooms(rooms, where)
+        placed += len(found)
+    assert placed > 0
 
 
-def test_a_ring_takes_every_slot_before_the_first_in_which_its_workers_do_not_fit() -> None:
-    one = Fraction(1)
+def two_servers(capacity: int, *held: tuple[int, int, int]) -> Ledger:
+    """Workers take one GPU each; all GPUs of a server are held from one slot to another."""
     inventory = Inventory(
         resources=("gpu",),
         servers=("a", "b"),
         cloud=(False, False),
-        capacity=np.array([[1], [1]], dtype=np.int64),
-        workers=(MachineType("w", (1,), one),),
+        capacity=np.full((2, 1), capacity, np.int64),
+        workers=(MachineType("w", (1,), Fraction(1)),),
         pss=(),
     )
     ledger = Ledger(inventory, start=0, slots=20)
-    held = Placement(start=3, end=20, role=Role.WORKER, server=1, type=0, count=1)
-    ledger.commit(Schedule(start=3, completion=20, placements=(held,)))
-    # Two workers for three slots, or one for six: only one server is free for six.
-    job = Bid("job", 0, 1, 2, 3, (one,), (), (Fraction(0),), (0, 0), Constant(1.0), Architecture.RING)
+    for server, start, end in held:
+        placements = (Placement(start=start, end=end, role=Role.WORKER, server=server, type=0, count=capacity),)
+        ledger.commit(Schedule(start=start, completion=end, placements=placements))
+    return ledger
+
+
+TWO_FOR_THREE_SLOTS = Bid(
+    "job", 0, 1, 2, 3, (Fraction(1),), (), (Fraction(0),), (0, 0), Constant(1.0), Architecture.RING
+)
+"""Two workers for three slots, or one for six."""
+
+
+def test_a_ring_takes_every_slot_before_the_first_in_which_its_workers_do_not_fit() -> None:
+    ledger = two_servers(1, (1, 3, 20))
     both = tuple(Placement(start=0, end=3, role=Role.WORKER, server=s, type=0, count=1) for s in range(2))
-    assert plan_batch([job], ledger, [(0, 20)]) == {"job": Schedule(start=0, completion=3, placements=both)}
+    assert plan_batch([TWO_FOR_THREE_SLOTS], ledger, [(0, 20)]) == {"job": Schedule(0, 3, both)}
+
+
+def test_a_bound_names_the_first_slot_up_to_which_too_few_workers_fit(made: list[Rooms]) -> None:
+    # Two GPUs are free in each slot: on the second server in the first two slots, on the first one from then on.
+    ledger = two_servers(2, (0, 0, 2), (1, 2, 20))
+    assert plan_batch([TWO_FOR_THREE_SLOTS], ledger, [(0, 4)]) == {}
+    (rooms,) = made
+    for table in (rooms.sums, rooms.tops):
+        assert table[0, 1:3, :2].tolist() == [[2, 2], [2, 2]]
+    check_rooms(rooms, "by hand")
 
 
 def compiled() -> dict[str, int]:
