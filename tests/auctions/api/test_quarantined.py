@@ -78,11 +78,11 @@ def test_an_operator_finds_the_error_and_puts_the_bid_back_on_its_page(
 def test_an_operator_puts_it_back_in_the_admin(unlucky: Bid, operator: User) -> None:
     pages = Client()
     pages.force_login(operator)
-    pages.post("/admin/auctions/bid/", {"action": "retry", "_selected_action": [unlucky.pk]})
+    asked = {"action": "retry", "_selected_action": [unlucky.pk]}
+    assert "Bid 1 is back in the queue." in pages.post("/admin/auctions/bid/", asked, follow=True).text
     unlucky.refresh_from_db()
     assert unlucky.state == "submitted"
-    again = {"action": "retry", "_selected_action": [unlucky.pk]}
-    page = pages.post("/admin/auctions/bid/", again, follow=True).text
+    page = pages.post("/admin/auctions/bid/", asked, follow=True).text
     assert "Bid 1 is waiting; only a bid that is quarantined can become waiting." in page
 
 
