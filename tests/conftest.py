@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from django.conf import settings
@@ -60,7 +61,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(f"Left out: {count} tests. {reason.removeprefix('Skipped: ')}")
 
 
-def missing(what: str, *, install: str) -> None:
+def missing(what: str, *, install: str) -> NoReturn:
     """Skip this test, or fail it where a skip would hide that nothing was tested."""
     message = f"This machine has no {what}; install it with: {install}"
     if os.environ.get("CI") == "true":

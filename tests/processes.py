@@ -72,15 +72,19 @@ class Process:
         self.command = list(command)
         self.log = log
         self._out: IO[bytes] = log.open("ab")
-        self.popen = subprocess.Popen(
-            self.command,
-            stdout=self._out,
-            stderr=subprocess.STDOUT,
-            env=env,
-            user=user,
-            cwd=cwd,
-            start_new_session=True,
-        )
+        try:
+            self.popen = subprocess.Popen(
+                self.command,
+                stdout=self._out,
+                stderr=subprocess.STDOUT,
+                env=env,
+                user=user,
+                cwd=cwd,
+                start_new_session=True,
+            )
+        except OSError:  # there is no such program
+            self._out.close()
+            raise
 
     @property
     def pid(self) -> int:

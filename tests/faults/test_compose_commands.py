@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.architecture.test_compose import SERVICES
+from tests.conftest import INSTALL, missing
 from tests.processes import Process, binary, free_port, python_env, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.services]
@@ -76,8 +77,9 @@ def test_the_servers_health_checks_answer(native: Native, name: str) -> None:
 def test_rediss_own_command_starts_it(tmp_path: Path) -> None:
     port = free_port()
     command = SERVICES["redis"]["command"]
+    program = binary(command[0]) or missing("Redis", install=INSTALL)
     process = Process(
-        [binary(command[0]) or command[0], *command[1:], "--port", str(port), "--bind", "127.0.0.1"],
+        [program, *command[1:], "--port", str(port), "--bind", "127.0.0.1"],
         log=tmp_path / "redis.log",
         cwd=tmp_path,
     )
