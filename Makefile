@@ -23,7 +23,7 @@ help:
 	@echo "make demo-reset  forget the demo's data"
 	@echo "make serve       the server and its in-process worker, without the feeder"
 	@echo "make test        everything: linters, contracts, types and every test"
-	@echo "make check       the short loop, under a minute"
+	@echo "make check       the short loop, a minute and a half"
 	@echo "make bench       speed of a decision"
 	@echo "make soak        before a release: random tests alone, twenty times as much of each, with a new seed; SEED=7"
 	@echo "make soak-demo   the demo with three viewers for eight minutes: no answer may be the server's failure; MINUTES=2"
