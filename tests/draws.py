@@ -38,6 +38,12 @@ def fresh_seed() -> int:
     return int(np.random.default_rng([choose_seed(), crc32(test.encode())]).integers(1 << 31))
 
 
+def fresh() -> tuple[np.random.Generator, int]:
+    """A generator of such a seed, and the seed, for the message of a failure."""
+    seed = fresh_seed()
+    return np.random.default_rng(seed), seed
+
+
 def is_random(item: pytest.Item) -> bool:
     """Whether a test draws: from a seed of the run, or by Hypothesis."""
     function = getattr(item, "function", None)

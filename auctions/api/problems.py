@@ -93,7 +93,7 @@ def handler403(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 
 
 def handler500(request: HttpRequest) -> HttpResponseBase:
-    """A problem document below /api/, a page elsewhere; nothing of the inside is told. 503 if the database is busy."""
+    """A problem document below /api/, a page elsewhere; it says nothing of the cause. 503 if the database is busy."""
     error = sys.exc_info()[1]
     if isinstance(error, NotReady):
         return busy(request, str(error))
@@ -121,7 +121,7 @@ def too_many(request: HttpRequest, detail: str, *, wait_s: float) -> HttpRespons
 
 
 def busy_words() -> str:
-    """What a request that met a busy database is told."""
+    """The answer to a request that met a busy database."""
     if has_stored():
         return "The database is busy, and part of this request is stored already: look before you send it again."
     return "The database is busy; nothing was stored. Send the request again a little later."

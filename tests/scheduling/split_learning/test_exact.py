@@ -17,7 +17,7 @@ from scheduling.split_learning.method import NoPlan, Step
 from scheduling.split_learning.methods import METHODS, answer_of
 from scheduling.split_learning.one_helper import Order, cover, in_time, too_much
 from scheduling.split_learning.plan import by_priority
-from tests.draws import fresh_seed, rounds
+from tests.draws import fresh, rounds
 from tests.scheduling.split_learning.twins.optimum import least_makespan, least_of_one
 from tests.scheduling.split_learning.worlds import Known, draw, known, own, read, split_cases
 
@@ -41,11 +41,6 @@ def all_steps(instance: Instance, name: str = "exact", times: int = 2000) -> lis
     steps: list[Step] = []
     answer_of(instance, name, left=asked(times), seed=1, seen=steps.append)
     return steps
-
-
-def fresh() -> tuple[np.random.Generator, int]:
-    seed = fresh_seed()
-    return np.random.default_rng(seed), seed
 
 
 def test_exact_is_the_least_of_all_plans() -> None:

@@ -16,14 +16,9 @@ from scheduling.split_learning.noise import NODES, under_noise
 from scheduling.split_learning.one_helper import Order, in_time, soonest
 from scheduling.split_learning.plan import largest_path_first
 from scheduling.split_learning.state import nobody
-from tests.draws import fresh_seed
+from tests.draws import fresh
 from tests.scheduling.split_learning.twins.optimum import least_makespan, least_of_one
 from tests.scheduling.split_learning.worlds import draw
-
-
-def fresh() -> tuple[np.random.Generator, int]:
-    seed = fresh_seed()
-    return np.random.default_rng(seed), seed
 
 
 def many(helpers: int, clients: int, longest: int = 100_000) -> Instance:
