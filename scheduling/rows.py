@@ -6,11 +6,10 @@ from fractions import Fraction
 from functools import lru_cache
 from itertools import product
 from math import ceil, gcd, inf, isfinite
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, linprog, milp
-from scipy.sparse import csr_array, vstack
+import scipy
 
 from scheduling.arrays import Floats
 from scheduling.budget import Left
@@ -197,11 +196,11 @@ class Rows:
 
     def _solve(self, seconds: float, gap: float, whole: bool) -> Solution:
         matrix = self._matrix()
-        result = milp(
+        result = scipy.optimize.milp(
             np.array(self._cost),
             integrality=np.array(self._whole) * whole,
-            bounds=Bounds(np.array(self._low), np.array(self._high)),
-            constraints=LinearConstraint(matrix, np.array(self._least), np.array(self._most)),
+            bounds=scipy.optimize.Bounds(np.array(self._low), np.array(self._high)),
+            constraints=scipy.optimize.LinearConstraint(matrix, np.array(self._least), np.array(self._most)),
             options={"mip_rel_gap": gap, "time_limit": max(0.0, seconds)},
         )
         if result.status == 2:
@@ -220,8 +219,9 @@ class Rows:
         matrix, least, most = self._matrix(), np.array(self._least), np.array(self._most)
         same, low, high = least == most, np.isfinite(least) & (least < most), np.isfinite(most) & (least < most)
         # The stubs know no sparse matrices here; the solver does.
-        equal, unequal = cast(Any, matrix[same]), cast(Any, vstack([matrix[high], -matrix[low]], format="csr"))
-        result = linprog(
+        equal: Any = matrix[same]
+        unequal: Any = scipy.sparse.vstack([matrix[high], -matrix[low]], format="csr")
+        result = scipy.optimize.linprog(
             np.array(self._cost),
             A_ub=unequal,
             b_ub=np.concatenate([most[high], -least[low]]),
@@ -240,8 +240,8 @@ class Rows:
         values = np.asarray(result.x, dtype=np.float64)
         return Relaxed(values, float(np.array(self._cost) @ values), prices)
 
-    def _matrix(self) -> csr_array:
-        matrix = csr_array((self._values, self._columns, self._starts), shape=(self.count, self.columns))
+    def _matrix(self) -> "scipy.sparse.csr_array":
+        matrix = scipy.sparse.csr_array((self._values, self._columns, self._starts), shape=(self.count, self.columns))
         matrix.sum_duplicates()
         return matrix
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import LinearConstraint, milp
-from scipy.sparse import coo_array
+import scipy
 
 from scheduling.bid import Bid
 from scheduling.errors import SchedulingError
@@ -150,15 +149,15 @@ def _solve(
                 if way.room is not None:
                     at.append((limits.setdefault(("place", way.place, k), (len(limits), way.room * step))[0], n))
     rows, columns = zip(*at, strict=True)
-    within = coo_array((np.ones(len(at)), (rows, columns)), shape=(len(limits), len(cost))).tocsr()
+    within = scipy.sparse.coo_array((np.ones(len(at)), (rows, columns)), shape=(len(limits), len(cost))).tocsr()
     owners, ways_of, speeds = zip(*done, strict=True)
-    all_done = coo_array((speeds, (owners, ways_of)), shape=(len(jobs), len(cost))).tocsr()
+    all_done = scipy.sparse.coo_array((speeds, (owners, ways_of)), shape=(len(jobs), len(cost))).tocsr()
     chunks = np.array([bid.chunks for bid in jobs], dtype=np.float64)
-    result = milp(
+    result = scipy.optimize.milp(
         np.array(cost),
         constraints=[
-            LinearConstraint(within, -np.inf, np.array([limit for _, limit in limits.values()])),
-            LinearConstraint(all_done, chunks, chunks),
+            scipy.optimize.LinearConstraint(within, -np.inf, np.array([limit for _, limit in limits.values()])),
+            scipy.optimize.LinearConstraint(all_done, chunks, chunks),
         ],
         options={} if seconds is None else {"time_limit": seconds},
     )

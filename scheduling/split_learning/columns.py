@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+import scipy
 
 from scheduling.arrays import Floats, Ints
 from scheduling.split_learning.instance import Flags
@@ -42,10 +42,12 @@ class Columns:
         place[self.pairs] = np.arange(len(self))
         return place.reshape(self.allowed.shape)
 
-    def once(self) -> csr_array:
+    def once(self) -> "scipy.sparse.csr_array":
         """A row for each client that counts it, J x (columns and OTHERS)."""
         at = (self.clients, np.arange(len(self)))
-        return csr_array(coo_array((np.ones(len(self)), at), shape=(self.allowed.shape[1], len(self) + OTHERS)))
+        return scipy.sparse.csr_array(
+            scipy.sparse.coo_array((np.ones(len(self)), at), shape=(self.allowed.shape[1], len(self) + OTHERS))
+        )
 
     def share(self, values: Floats) -> Floats:
         """Which part of each client each helper has, I x J."""

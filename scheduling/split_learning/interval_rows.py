@@ -14,7 +14,7 @@ from math import ceil
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array, csr_array
+import scipy
 
 from scheduling.arrays import Floats, Ints
 from scheduling.split_learning.columns import Columns
@@ -81,7 +81,9 @@ class IntervalRows:
     def __iter__(self) -> Iterator[Row]:
         return iter(self._rows)
 
-    def matrix(self, columns: Columns, low: int, makespan: int, *, whole: bool) -> tuple[csr_array, Floats]:
+    def matrix(
+        self, columns: Columns, low: int, makespan: int, *, whole: bool
+    ) -> "tuple[scipy.sparse.csr_array, Floats]":
         """Rows of memory, for `whole` clients rounded, and of intervals, for plans of `low` to `makespan` slots.
 
         The last columns are the makespan and slots by which the others may be more. A row whose slots a and t are more
@@ -112,8 +114,8 @@ class IntervalRows:
             right.append(float(row.free(0 if row.moves(low) else makespan)))
         number = np.repeat(np.arange(len(length)), length)
         shape = (len(length), len(columns) + 2)
-        matrix = coo_array((np.concatenate(weight), (number, np.concatenate(at))), shape=shape)
-        return csr_array(matrix), np.array(right)
+        matrix = scipy.sparse.coo_array((np.concatenate(weight), (number, np.concatenate(at))), shape=shape)
+        return scipy.sparse.csr_array(matrix), np.array(right)
 
     def separate(self, share: Floats, span: float, makespan: int) -> bool:
         """Add the rows that a solution breaks most; whether there were any.

@@ -3,8 +3,7 @@
 from typing import Any, Literal, cast
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, linprog, milp
-from scipy.sparse import coo_array, csr_array, vstack
+import scipy
 
 from scheduling.arrays import Floats, Ints
 from scheduling.budget import Left
@@ -56,7 +55,7 @@ class Relaxation:
         rows, right = self.rows.matrix(columns, makespan, makespan, whole=True)
         if cuts:
             matrix, most = _cut_rows(cuts, columns)
-            rows, right = vstack([rows, matrix], format="csr"), np.concatenate([right, most])
+            rows, right = scipy.sparse.vstack([rows, matrix], format="csr"), np.concatenate([right, most])
         found = _integers(columns, rows, right, (makespan, makespan), seconds)
         if found.status == 2:
             return None
@@ -70,8 +69,8 @@ class Relaxation:
 
 
 def minimised(
-    columns: Columns, rows: csr_array, right: Floats, ranges: list[tuple[float, float]]
-) -> OptimizeResult | None:
+    columns: Columns, rows: "scipy.sparse.csr_array", right: Floats, ranges: list[tuple[float, float]]
+) -> "scipy.optimize.OptimizeResult | None":
     """The least makespan of clients in parts, and slots more (IntervalRows.matrix), both in these ranges; None if there
     is none.
 
@@ -85,7 +84,9 @@ def minimised(
     # The stubs know no sparse matrices here; milp does, and takes several times as long over a linear program.
     equal, unequal = cast(Any, columns.once()), cast(Any, rows)
     ones = np.ones(columns.allowed.shape[1])
-    found = linprog(cost, A_ub=unequal, b_ub=right, A_eq=equal, b_eq=ones, bounds=cast(Any, limits), method=METHOD)
+    found = scipy.optimize.linprog(
+        cost, A_ub=unequal, b_ub=right, A_eq=equal, b_eq=ones, bounds=cast(Any, limits), method=METHOD
+    )
     if found.status == 2:
         return None
     if found.x is None or found.fun is None:
@@ -94,21 +95,24 @@ def minimised(
 
 
 def _integers(
-    columns: Columns, rows: csr_array, right: Floats, span: tuple[int, int], seconds: float
-) -> OptimizeResult:
+    columns: Columns, rows: "scipy.sparse.csr_array", right: Floats, span: tuple[int, int], seconds: float
+) -> "scipy.optimize.OptimizeResult":
     """The least makespan in this range of whole clients."""
     low = np.append(np.zeros(len(columns)), [span[0], 0])
     high = np.append(np.ones(len(columns)), [span[1], 0])
-    return milp(
+    return scipy.optimize.milp(
         np.append(np.zeros(len(columns)), [1.0, 0.0]),
         integrality=np.append(np.ones(len(columns), dtype=np.int64), [0, 0]),
-        bounds=Bounds(low, high),
-        constraints=[LinearConstraint(rows, -np.inf, right), LinearConstraint(columns.once(), 1, 1)],
+        bounds=scipy.optimize.Bounds(low, high),
+        constraints=[
+            scipy.optimize.LinearConstraint(rows, -np.inf, right),
+            scipy.optimize.LinearConstraint(columns.once(), 1, 1),
+        ],
         options={"time_limit": max(0.05, seconds)},
     )
 
 
-def _cut_rows(cuts: list[Cut], columns: Columns) -> tuple[csr_array, Floats]:
+def _cut_rows(cuts: list[Cut], columns: Columns) -> "tuple[scipy.sparse.csr_array, Floats]":
     at: list[Ints] = []
     row: list[Ints] = []
     most: list[float] = []
@@ -119,5 +123,5 @@ def _cut_rows(cuts: list[Cut], columns: Columns) -> tuple[csr_array, Floats]:
             row.append(np.full(len(at[-1]), len(most)))
             most.append(float(limit))
     where = (np.concatenate(row), np.concatenate(at))
-    matrix = coo_array((np.ones(len(where[0])), where), shape=(len(most), len(columns) + 2))
-    return csr_array(matrix), np.array(most)
+    matrix = scipy.sparse.coo_array((np.ones(len(where[0])), where), shape=(len(most), len(columns) + 2))
+    return scipy.sparse.csr_array(matrix), np.array(most)

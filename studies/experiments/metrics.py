@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.special import stdtrit
+import scipy
 
 from scheduling.arrays import Json
 
@@ -74,7 +74,7 @@ def interval(numbers: Sequence[float]) -> Interval | None:
     mean = float(np.mean(numbers))
     if n == 1:
         return Interval(1, mean, None)
-    quantile = float(stdtrit(n - 1, 0.5 + CONFIDENCE / 2))
+    quantile = float(scipy.special.stdtrit(n - 1, 0.5 + CONFIDENCE / 2))
     return Interval(n, mean, quantile * float(np.std(numbers, ddof=1)) / math.sqrt(n))
 
 
