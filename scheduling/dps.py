@@ -1,6 +1,6 @@
 """DPS: dynamic pricing and scheduling in edge-cloud networks."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +20,7 @@ from scheduling.learned_prices import check_learning, learned_prices, past, scar
 from scheduling.ledger import empty_like
 from scheduling.parameters import check_parameters, parameter, parameters_to_json
 from scheduling.policy import HISTORY, Book, Cause, Job, Objective
-from scheduling.posted_price import Posted
+from scheduling.posted_price import Grant, Posted
 from scheduling.prices import PriceFunction, printed_prices
 from scheduling.rigid import RigidMarket
 from scheduling.schedule import Schedule
@@ -120,6 +120,11 @@ class Dps:
         """Decide one bid against the book (DPS, Algorithm 1); nothing is changed."""
         offered = self.density(bid, book.inventory, horizon=book.ledger.end - bid.arrival)
         return posted_price.decide(self.waiting(bid), self.posted(book), density=offered)
+
+    def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
+        """What each bid would be admitted with on this book; None if it would be rejected."""
+        posted = self.posted(book)
+        return lambda bid: posted_price.grant(self.waiting(bid), posted)
 
     def posted(self, book: Book) -> Posted:
         """What a bid is decided against: the ledger at the prices in force, and the empty cluster at none."""

@@ -1,12 +1,15 @@
 """What one bid would have got by stating another worth, or another time, on the very same book."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from scheduling.bid import Bid
+from scheduling.decision import Decision
 from scheduling.errors import InvalidField
 from scheduling.policy import Book, Policy
+from scheduling.posted_price import Granting
+from scheduling.schedule import Schedule
 from scheduling.utility import Inverse, Linear, PiecewiseLinear, Sigmoid, Step, Utility
 
 VALUE_FACTORS: Final = tuple(tenth / 10 for tenth in range(31))
@@ -57,10 +60,9 @@ def stated_values(policy: Policy, bid: Bid, book: Book, factors: Sequence[float]
     Under a posted-price auction whose best response is exact, factor 1 has the largest payoff: a statement chooses
     among schedules whose prices it does not move, and the truth chooses the best of them (DPS, Theorem 4).
     """
-    truth = bid.utility
+    truth, granted = bid.utility, _grants(policy, book)
     return [
-        _asked(policy, bid, truth.scaled(factor), book, factor=factor, stated=truth.value * factor)
-        for factor in factors
+        _asked(granted, bid, truth.scaled(factor), factor=factor, stated=truth.value * factor) for factor in factors
     ]
 
 
@@ -69,8 +71,9 @@ def stated_times(policy: Policy, bid: Bid, book: Book, factors: Sequence[float] 
 
     A factor whose time would be too large for a bid is left out.
     """
+    granted = _grants(policy, book)
     return [
-        _asked(policy, bid, stated, book, factor=factor, stated=time_of(stated) or 0.0)
+        _asked(granted, bid, stated, factor=factor, stated=time_of(stated) or 0.0)
         for factor, stated in _stretches(bid.utility, factors)
     ]
 
@@ -122,20 +125,49 @@ def _stretches(utility: Utility, factors: Sequence[float]) -> Iterator[tuple[flo
             continue
 
 
-def _asked(policy: Policy, bid: Bid, utility: Utility, book: Book, *, factor: float, stated: float) -> Misreport:
+@dataclass(frozen=True)
+class _Granted:
+    """What became of one statement."""
+
+    admitted: bool
+    schedule: Schedule | None = None
+    payment: float = 0.0
+
+
+def _grants(policy: Policy, book: Book) -> Callable[[Bid], _Granted]:
+    """What the policy answers to each bid on this book. Counter-offers of many rejections would take most of the time:
+    policies that make them are asked for the schedule alone."""
+    if not isinstance(policy, Granting):
+        return lambda bid: _decided(policy.decide(bid, book))
+    grants = policy.grants(book)
+
+    def ask(bid: Bid) -> _Granted:
+        found = grants(bid)
+        return _Granted(admitted=False) if found is None else _Granted(True, found.schedule, found.payment)
+
+    return ask
+
+
+def _decided(decision: Decision) -> _Granted:
+    return _Granted(decision.admitted, decision.schedule, decision.payment)
+
+
+def _asked(
+    granted: Callable[[Bid], _Granted], bid: Bid, utility: Utility, *, factor: float, stated: float
+) -> Misreport:
     # Under the number it had: some policies draw by it.
-    decision = policy.decide(replace(bid, utility=utility), book)
-    schedule = decision.schedule
+    found = granted(replace(bid, utility=utility))
+    schedule = found.schedule
     worth: float | None = 0.0
-    if decision.admitted:
+    if found.admitted:
         worth = None if schedule is None else bid.utility.at(schedule.completion - bid.arrival)
     return Misreport(
         factor=factor,
         stated=stated,
-        admitted=decision.admitted,
+        admitted=found.admitted,
         start=None if schedule is None else schedule.start,
         completion=None if schedule is None else schedule.completion,
-        payment=decision.payment,
+        payment=found.payment,
         worth=worth,
-        payoff=None if worth is None else worth - decision.payment,
+        payoff=None if worth is None else worth - found.payment,
     )

@@ -1,5 +1,6 @@
 """OASiS: online scheduling of jobs whose workers and parameter servers may change in number every slot."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,7 @@ from scheduling.learned_prices import check_learning, learned_prices, past, scar
 from scheduling.ledger import Ledger, empty_like
 from scheduling.parameters import check_parameters, parameter, parameters_to_json
 from scheduling.policy import HISTORY, Book, Cause, Job, Objective
-from scheduling.posted_price import Kernel, Posted
+from scheduling.posted_price import Grant, Kernel, Posted
 from scheduling.prices import LARGEST_LOG, PriceFunction, printed_prices
 from scheduling.printed_bounds import Bounds, pool_of
 from scheduling.schedule import Schedule
@@ -114,6 +115,11 @@ class Oasis:
         """Decide one bid against the book (OASiS, Algorithm 1); nothing is changed."""
         offered = elastic_density(bid, book.inventory, horizon=book.ledger.end - bid.arrival)
         return posted_price.decide(bid, self.posted(book), density=offered)
+
+    def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
+        """What each bid would be admitted with on this book; None if it would be rejected."""
+        posted = self.posted(book)
+        return lambda bid: posted_price.grant(bid, posted)
 
     def posted(self, book: Book) -> Posted:
         """What a bid is decided against: the ledger at the prices in force, and the empty cluster at none."""

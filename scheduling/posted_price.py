@@ -6,8 +6,9 @@ answers is the policy's choice; admission, receipts and counter-offers are the s
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from scheduling.decision import CounterOffer, Decision, Reason
 from scheduling.ending import Ending
 from scheduling.fields import LARGEST_MONEY
 from scheduling.ledger import Ledger
-from scheduling.policy import Job
+from scheduling.policy import Book, Job
 from scheduling.prices import PriceFunction
 from scheduling.schedule import Schedule
 from scheduling.utility import Constant
@@ -139,6 +140,30 @@ def decide(bid: Bid, posted: Posted, *, density: tuple[float, ...]) -> Decision:
         prices=posted.prices.to_json(),
         costs=posted.costs(schedule),
     )
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What a bid is admitted with."""
+
+    schedule: Schedule
+    payment: float
+
+
+@runtime_checkable
+class Granting(Protocol):
+    """A policy that decides at posted prices."""
+
+    def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
+        """What each bid would be admitted with on this book, as `decide` says; None if it would be rejected."""
+
+
+def grant(bid: Bid, posted: Posted) -> Grant | None:
+    """The schedule and the payment of `decide`, without what only a receipt says; None if it rejects the bid."""
+    schedule = profitable(bid, posted)
+    if schedule is None or posted.empty.best(bid) is None:
+        return None
+    return Grant(schedule, posted.cost(schedule))
 
 
 def kept_promise(job: Job, rest: Bid, kernel: Kernel) -> Schedule | None:

@@ -1,8 +1,10 @@
 """A process answers some requests at once, fewer of one user, and says at once whether it is well."""
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator
-from threading import Event
+from threading import Event, Thread
+from time import monotonic, sleep
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +17,8 @@ from auctions.seats import Callers, Seats
 from config.asgi import Handler
 
 LONG_S = 20.0
+BY_DEFAULT_S = 0.005
+"""How long a thread keeps the interpreter, unless a program says otherwise."""
 
 
 class Slow:
@@ -177,3 +181,32 @@ def test_cookies_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch
     for user_id, cookie in enumerate("abc"):
         callers.learn(cookie, user_id)
     assert [callers.of(cookie) for cookie in "abc"] == ["a", 1, 2]
+
+
+def test_requests_beside_threads_that_compute_get_their_turn_sooner_than_by_default() -> None:
+    """A request lets go of the interpreter at each query; so does a sleep of no length."""
+    ended = Event()
+
+    def compute() -> None:
+        while not ended.is_set():
+            sum(range(1000))
+
+    def turns_s(interval_s: float) -> float:
+        sys.setswitchinterval(interval_s)
+        began = monotonic()
+        for _ in range(60):
+            sleep(0)
+        return monotonic() - began
+
+    ours = sys.getswitchinterval()
+    threads = [Thread(target=compute) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    try:
+        by_default, found = turns_s(BY_DEFAULT_S), turns_s(ours)
+    finally:
+        sys.setswitchinterval(ours)
+        ended.set()
+        for thread in threads:
+            thread.join()
+    assert found < by_default / 2

@@ -5,11 +5,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling import posted_price
 from scheduling.arrays import Json
 from scheduling.bid import Bid
+from scheduling.decision import Reason
 from scheduling.misreports import TIME_FACTORS, Misreport, stated_times, stated_values, stretched, time_of
 from scheduling.policy import Book
 from scheduling.registry import make_policy
+from scheduling.schedule import Schedule
 from scheduling.utility import Constant, Inverse, Linear, PiecewiseLinear, Sigmoid, Step, Table, Utility
 from tests.draws import rounds
 from tests.scheduling.policy_settings import each_exact_auction, each_policy
@@ -64,6 +67,49 @@ def test_the_truth_gets_what_the_policy_decides_and_nothing_is_changed(name: str
     completion = None if decision.schedule is None else decision.schedule.completion
     assert seen.completion == completion
     assert np.array_equal(book.ledger.used, used)
+
+
+@each_policy
+@settings(max_examples=rounds(3), deadline=None)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_each_statement_gets_what_the_policy_decides_about_it(name: str, parameters: Json, seed: int) -> None:
+    policy = make_policy(name, parameters)
+    bid, book = last_of(name, parameters, seed)
+    for point in stated_values(policy, bid, book, [0.0, 0.3, 0.9, 1.7]):
+        stated = Bid(**{**vars(bid), "utility": bid.utility.scaled(point.factor)})
+        decision = policy.decide(stated, book)
+        schedule = decision.schedule
+        slots = (None, None) if schedule is None else (schedule.start, schedule.completion)
+        assert (point.admitted, point.payment) == (decision.admitted, decision.payment)
+        assert (point.start, point.completion) == slots
+
+
+def rejected_for_its_price(name: str) -> tuple[Bid, Book]:
+    policy = make_policy(name, {})
+    for seed in range(100):
+        bid, book = last_of(name, {}, seed)
+        cheap = Bid(**{**vars(bid), "utility": bid.utility.scaled(1e-3)})
+        if policy.decide(cheap, book).reason is Reason.PRICE:
+            return cheap, book
+    raise AssertionError("no bid was rejected for its price")
+
+
+@pytest.mark.parametrize("name", ["dps", "oasis"])
+def test_no_counter_offer_is_sought_for_a_statement_that_is_rejected(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sought: list[Bid] = []
+
+    def counter_offer(bid: Bid, posted: posted_price.Posted, cheapest: Schedule) -> None:
+        sought.append(bid)
+
+    bid, book = rejected_for_its_price(name)
+    monkeypatch.setattr(posted_price, "counter_offer", counter_offer)
+    assert not make_policy(name, {}).decide(bid, book).admitted
+    assert sought == [bid]
+    points = stated_values(make_policy(name, {}), bid, book, [0.5, 1.0])
+    assert [point.admitted for point in points] == [False, False]
+    assert sought == [bid]
 
 
 @pytest.mark.parametrize("utility", TIMED, ids=lambda utility: utility.form)
