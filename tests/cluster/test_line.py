@@ -1,5 +1,6 @@
 """Within a process, threads get SQLite's write lock in the order in which they asked for it."""
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -84,6 +85,45 @@ def test_a_turn_is_waited_for_no_longer_than_the_lock(path: str, monkeypatch: py
         begin(other)
         end(other)
     assert Turn.waiting(path) == 0
+
+
+def test_the_line_and_the_lock_are_waited_for_together_no_longer_than_the_limit(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "current", lambda: limits.Limits(lock=1.0))
+    waited: list[float] = []
+
+    def write() -> None:
+        with closing(connect(path)) as mine:
+            began = monotonic()
+            with pytest.raises(OperationalError, match="locked"):
+                begin(mine)
+            waited.append(monotonic() - began)
+
+    with closing(sqlite3.connect(path, isolation_level=None)) as outside:
+        outside.execute("BEGIN IMMEDIATE")  # in no line, as another process
+        threads = [Thread(target=write) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        outside.execute("ROLLBACK")
+    assert len(waited) == 4
+    assert all(1.0 <= seconds < 1.8 for seconds in waited), waited
+
+
+def test_who_has_waited_in_line_waits_for_later_locks_as_long_as_ever(path: str) -> None:
+    holder, other = connect(path), connect(path)
+    with closing(holder), closing(other):
+        begin(holder)
+        thread = Thread(target=begin, args=(other,))
+        thread.start()
+        wait_until(lambda: Turn.waiting(path) == 2, what="a thread in line")
+        end(holder)
+        thread.join()
+        end(other)
+        (found,) = other.connection.execute("PRAGMA busy_timeout").fetchone()
+        assert found == 1000 * other.get_connection_params()["timeout"]
 
 
 def test_a_connection_that_is_closed_in_a_transaction_leaves_the_line(path: str) -> None:

@@ -1,5 +1,8 @@
 """Django's SQLite, whose transactions wait in line for the lock, and are watched while they hold it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import monotonic
 from typing import Any
 
 from django.db.backends.sqlite3 import base
@@ -24,20 +27,38 @@ class DatabaseWrapper(WatchedConnection, base.DatabaseWrapper):
         """Begin a transaction, or go back to one for each statement."""
         self.ensure_connection()  # opens it with its mode; each thread has a connection of its own
         begins = not autocommit and self.transaction_mode == "IMMEDIATE"  # others take no lock
-        if begins:
-            self._wait_for_turn()
+        left_s = self._wait_for_turn() if begins else None
         try:
-            super().set_autocommit(autocommit, force_begin_transaction_with_broken_autocommit)
+            with self._waiting_for_lock(left_s):
+                super().set_autocommit(autocommit, force_begin_transaction_with_broken_autocommit)
         except BaseException:
             self._transaction_ended()
             raise
         if begins:
             holding.begin(id(self))
 
-    def _wait_for_turn(self) -> None:
-        if self._turn is None and not self.is_in_memory_db():
-            self._turn = Turn(str(self.settings_dict["NAME"]))
-            self._turn.wait(self.get_connection_params()["timeout"])
+    def _wait_for_turn(self) -> float | None:
+        """Wait in line; how long the lock itself may still be waited for, None if no time was lost."""
+        if self._turn is not None or self.is_in_memory_db():
+            return None
+        longest_s, began = float(self.get_connection_params()["timeout"]), monotonic()
+        self._turn = Turn(str(self.settings_dict["NAME"]))
+        return max(0.0, longest_s - (monotonic() - began)) if self._turn.wait(longest_s) else None
+
+    @contextmanager
+    def _waiting_for_lock(self, seconds: float | None) -> Iterator[None]:
+        """Let SQLite wait for the lock for so long in the block; None: as long as the connection says."""
+        if seconds is None:
+            yield
+            return
+        self._set_busy_timeout(seconds)
+        try:
+            yield
+        finally:
+            self._set_busy_timeout(self.get_connection_params()["timeout"])
+
+    def _set_busy_timeout(self, seconds: float) -> None:
+        self.connection.execute(f"PRAGMA busy_timeout = {round(1000 * seconds)}")
 
     def _transaction_ended(self) -> bool:
         turn, self._turn = self._turn, None

@@ -18,14 +18,15 @@ class Turn:
         self._path = path
         self._has_come = Event()
 
-    def wait(self, timeout_s: float) -> None:
-        """Join the line, and wait for the turn, or for this long at most."""
+    def wait(self, timeout_s: float) -> bool:
+        """Join the line, and wait for the turn, or for this long at most; whether anybody was before it."""
         with _guard:
             line = _lines[self._path]
             line.append(self)
             is_first = line[0] is self
         if not is_first:
             self._has_come.wait(timeout_s)
+        return not is_first
 
     @staticmethod
     def waiting(path: str) -> int:
