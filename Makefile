@@ -14,7 +14,7 @@ VAR := $(or $(SHADOWPRICE_VAR),var)
 # Without bytecode each process compiles all sources anew, two seconds of a core: a run of the tests starts hundreds.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo demo-reset serve test check lint kernels system bench mutants soak soak-demo lock
+.PHONY: help demo demo-reset serve test check quick lint kernels system bench mutants soak soak-demo lock
 .DEFAULT_GOAL := help
 
 help:
@@ -23,7 +23,7 @@ help:
 	@echo "make demo-reset  forget the demo's data"
 	@echo "make serve       the server and its in-process worker, without the feeder"
 	@echo "make test        everything: linters, contracts, types and every test"
-	@echo "make check       the short loop, a minute and a half"
+	@echo "make check       the short loop, a minute"
 	@echo "make bench       speed of a decision"
 	@echo "make soak        before a release: random tests alone, twenty times as much of each, with a new seed; SEED=7"
 	@echo "make soak-demo   the demo with three viewers for eight minutes: no answer may be the server's failure; MINUTES=2"
@@ -72,7 +72,11 @@ kernels: $(VENV)/.run
 system:
 	@.ci/system
 
-check: lint
+# Side by side, each one's output whole.
+check:
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target lint quick
+
+quick: $(VENV)/.dev
 	$(BIN)/python -m pytest -n 2 -m "not slow and not thorough and not soak and not browser and not services and not collection"
 
 test:

@@ -12,11 +12,13 @@ from tests.processes import ROOT
 LINT = Path(sys.executable).parent / "lint-imports"
 
 
+@pytest.mark.thorough
 def test_the_contracts_hold() -> None:
     done = subprocess.run([str(LINT), "--no-cache"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.thorough
 def test_the_core_runs_without_django() -> None:
     code = (
         "import sys, scheduling.registry, scheduling.dps, scheduling.instance\n"

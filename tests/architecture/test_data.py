@@ -17,6 +17,7 @@ def stays(name: str) -> bool:
     return path.exists() and path.read_bytes() == MAKERS[name]().encode()
 
 
+@pytest.mark.thorough
 def test_a_fresh_draw_of_generated_files_comes_again_byte_for_byte() -> None:
     seed = SystemRandom().randrange(2**32)
     drawn = Random(seed).sample(sorted(MAKERS), FRESH)

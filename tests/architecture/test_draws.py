@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +38,7 @@ def test_it_prints_what_hypothesis_draws(number: int) -> None:
     print(f"drew {number}")
 
 
+@pytest.mark.thorough
 def test_the_end_of_a_run_prints_the_seed_that_draws_the_same_again() -> None:
     first = run()
     (seed,) = set(re.findall(r"SHADOWPRICE_SEED=(\d+) draws the same again", first))
@@ -44,6 +46,7 @@ def test_the_end_of_a_run_prints_the_seed_that_draws_the_same_again() -> None:
     assert drawn(run(SHADOWPRICE_SEED=str(int(seed) + 1))) != drawn(first)
 
 
+@pytest.mark.thorough
 def test_a_soak_runs_random_tests_alone_with_more_rounds() -> None:
     printed = run("-m", "soak", SHADOWPRICE_SOAK="1")
     assert f"{LONGER} rounds" in printed

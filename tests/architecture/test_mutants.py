@@ -15,6 +15,7 @@ def test_every_source_has_places_to_change_and_every_test_is_there(area: str) ->
         assert f"def {name.partition('[')[0]}" in (ROOT / path).read_text(), test
 
 
+@pytest.mark.thorough
 def test_a_mutant_changes_one_place_and_is_python() -> None:
     for area in AREAS:
         for mutant in mutants_of(area)[::20]:

@@ -76,6 +76,7 @@ def test_every_dependency_is_argued_for_and_no_other() -> None:
     assert argued == {canonical(requirement) for requirement in wanted}
 
 
+@pytest.mark.thorough
 def test_no_file_names_a_package_registry_or_a_path_of_one_machine() -> None:
     forbidden = re.compile(r"index-url|//pypi\.|//files\.pythonhosted|(?<![\w.])/(?:work|root|home/\w+)/")
     here = Path(__file__).resolve()

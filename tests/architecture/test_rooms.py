@@ -71,6 +71,7 @@ def _writes_state(node: ast.AST) -> bool:
     )
 
 
+@pytest.mark.thorough
 def test_one_module_writes_the_state_of_a_bid_and_one_that_of_a_plan() -> None:
     writers = {
         path for path, tree in modules("auctions", "studies", "frontend") if any(map(_writes_state, ast.walk(tree)))
@@ -78,6 +79,7 @@ def test_one_module_writes_the_state_of_a_bid_and_one_that_of_a_plan() -> None:
     assert writers <= STATE_WRITERS
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("room", ROOMS)
 def test_no_randomness_is_global(room: str) -> None:
     for path, tree in modules(room):
@@ -92,6 +94,7 @@ def test_no_randomness_is_global(room: str) -> None:
         assert drawn <= {"np.random.default_rng", "np.random.Generator", "np.random.SeedSequence"}, path
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("room", [room for room in ROOMS if room != "config"])
 def test_every_generator_is_given_its_seed(room: str) -> None:
     unseeded = [
@@ -100,6 +103,7 @@ def test_every_generator_is_given_its_seed(room: str) -> None:
     assert not unseeded
 
 
+@pytest.mark.thorough
 def test_the_core_opens_nothing_and_prints_nothing() -> None:
     # The command line is the one module of the core that reads a file and prints.
     world = {"open", "print", "input"}

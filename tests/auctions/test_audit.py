@@ -243,6 +243,7 @@ TAMPERINGS: dict[str, tuple[Callable[[], object], set[str]]] = {
 }
 
 
+@pytest.mark.thorough
 def test_an_honest_market_passes_every_check(busy: Market) -> None:
     assert {f.check: f.rows for f in audit_market(busy)} == dict.fromkeys(CHECKS, ())
     states = set(Bid.objects.values_list("state", flat=True))
@@ -258,6 +259,7 @@ def test_tampering_is_found(busy: Market, what: str) -> None:
     assert expected <= broken
 
 
+@pytest.mark.thorough
 def test_the_command_exits_0_with_a_line_a_check(busy: Market) -> None:
     out = StringIO()
     call_command("audit", stdout=out)
@@ -266,6 +268,7 @@ def test_the_command_exits_0_with_a_line_a_check(busy: Market) -> None:
     assert all(line.startswith("ok") for line in lines)
 
 
+@pytest.mark.thorough
 def test_the_command_exits_1_with_the_offending_rows(busy: Market) -> None:
     bid = admitted()
     Payment.objects.filter(bid=bid).update(amount=0.125)

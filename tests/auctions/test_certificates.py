@@ -163,6 +163,7 @@ def test_a_slot_whose_capacity_grows_as_it_begins_is_not_bounded_by_what_it_was(
     assert row.posted_price >= row.welfare
 
 
+@pytest.mark.thorough
 @pytest.mark.django_db
 def test_a_sweep_has_time_for_every_bid_of_a_demo() -> None:
     market = make_market(make_cluster(servers=12, units=8, horizon=150))

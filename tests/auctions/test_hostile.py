@@ -73,6 +73,7 @@ def test_a_closed_market_decides_what_waits_and_takes_no_more(market: Market, al
         quote(cluster=market.cluster, body=body())
 
 
+@pytest.mark.thorough
 def test_servers_and_types_come_go_and_change_names_under_waiting_bids(market: Market, alice: User) -> None:
     cluster = market.cluster
     for _ in range(5):

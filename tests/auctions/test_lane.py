@@ -49,6 +49,7 @@ def test_bids_are_decided_in_order_and_once(market: Market, alice: User) -> None
     assert findings(market) == {}
 
 
+@pytest.mark.thorough
 def test_a_full_market_rejects_with_a_counter_offer(market: Market, alice: User) -> None:
     for _ in range(60):
         submit(market, alice, 100.0, epochs=8)
@@ -76,6 +77,7 @@ def test_a_quote_is_the_later_decision(market: Market, alice: User) -> None:
     assert parse(record.receipt) == said
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("forgetful", [True, False])
 def test_memory_makes_no_difference(market: Market, alice: User, forgetful: bool) -> None:
     for i in range(20):

@@ -97,6 +97,7 @@ DEEDS: dict[str, Callable[[Market, Bid], object]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", DEEDS)
 def test_what_people_do_is_done_while_planning_fails(what: str, faulty: Market, alice: User) -> None:
     running = job(faulty, alice, epochs=8)
@@ -216,6 +217,7 @@ def queued(db: None, monkeypatch: pytest.MonkeyPatch) -> Market:
     return open_market(make_cluster(servers=2, units=2), policy="preemptive")
 
 
+@pytest.mark.thorough
 def test_forecasts_of_queued_jobs_are_right_though_planning_fails(queued: Market, alice: User) -> None:
     jobs = [send(queued, alice, 1.0, epochs=3) for _ in range(5)]
     drain(queued)
@@ -267,6 +269,7 @@ WRONG: dict[str, Callable[[Book], Any]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", WRONG)
 def test_a_plan_that_cannot_be_carried_out_has_failed(
     what: str, faulty: Market, alice: User, monkeypatch: pytest.MonkeyPatch
@@ -364,6 +367,7 @@ TAMPERINGS: dict[str, Callable[[], object]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", TAMPERINGS)
 def test_tampering_with_failed_plans_is_found(what: str, faulty: Market, alice: User) -> None:
     job(faulty, alice)

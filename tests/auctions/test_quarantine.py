@@ -195,6 +195,7 @@ WRONG: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", WRONG)
 def test_a_decision_that_cannot_be_stored_quarantines_its_bid(
     what: str, faulty: Market, alice: User, monkeypatch: pytest.MonkeyPatch

@@ -138,6 +138,7 @@ def test_a_cancelled_job_gives_its_place_to_others(queued: Market, alice: User) 
     assert_clean(queued)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("rule", ["edge", "jobmax"])
 def test_chunks_on_a_server_taken_out_are_sent_elsewhere_or_wait(queued: Market, alice: User, rule: str) -> None:
     change_policy(queued, name="preemptive", parameters={"cloud": rule}, by=None)

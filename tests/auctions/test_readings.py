@@ -32,6 +32,7 @@ def busy(market: Market, alice: User) -> Market:
     return market
 
 
+@pytest.mark.thorough
 def test_the_summary_adds_up(busy: Market) -> None:
     s = readings.summary(busy)
     assert s.submitted == 31 == s.admitted + s.rejected + s.waiting + s.withdrawn
@@ -41,6 +42,7 @@ def test_the_summary_adds_up(busy: Market) -> None:
     assert s.price > 0
 
 
+@pytest.mark.thorough
 def test_prices_join_what_was_kept_and_what_is_posted(busy: Market) -> None:
     read = readings.prices(busy, start=-100, end=1000)
     assert read.start == 0
@@ -50,6 +52,7 @@ def test_prices_join_what_was_kept_and_what_is_posted(busy: Market) -> None:
     assert (read.price >= 0).all()
 
 
+@pytest.mark.thorough
 def test_utilisation_counts_commitments(busy: Market) -> None:
     read = readings.utilisation(busy, start=0, end=1000)
     assert (read.used <= read.capacity).all()
@@ -57,6 +60,7 @@ def test_utilisation_counts_commitments(busy: Market) -> None:
     assert read.share.shape == (len(read.used), 2)
 
 
+@pytest.mark.thorough
 def test_the_welfare_series_ends_where_the_summary_stands(busy: Market) -> None:
     series, s = readings.welfare(busy), readings.summary(busy)
     assert series.sequence is not None
@@ -114,6 +118,7 @@ def test_the_certificate_bounds_welfare_and_is_renewed_only_when_something_happe
     assert again.took_ms == took
 
 
+@pytest.mark.thorough
 def test_settled_sums_give_the_bound_that_starting_anew_gives(busy: Market, alice: User) -> None:
     for i in range(12):
         certificates.renew(busy.pk)

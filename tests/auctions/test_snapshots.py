@@ -302,6 +302,7 @@ def test_nothing_can_be_written_in_a_read_transaction(sqlite: Databases) -> None
     assert User.objects.get().username == "carol"
 
 
+@pytest.mark.thorough
 def test_transactions_that_write_take_the_lock_at_once_after_a_reader_was_there(sqlite: Databases) -> None:
     with read_transaction():
         assert not User.objects.exists()
@@ -317,12 +318,14 @@ def test_a_reading_within_a_transaction_that_may_have_written_is_a_mistake(sqlit
         pass
 
 
+@pytest.mark.thorough
 def test_a_snapshot_needs_a_version(sqlite: Databases) -> None:
     market = World.of("an auction").market
     with pytest.raises(RuntimeError, match="one_version"):
         snapshot(market)
 
 
+@pytest.mark.thorough
 def test_no_reading_after_a_decision_of_another_process_reads_all_jobs_again(
     sqlite: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -338,6 +341,7 @@ def test_no_reading_after_a_decision_of_another_process_reads_all_jobs_again(
             read()
 
 
+@pytest.mark.thorough
 def test_many_waiting_bids_do_not_make_a_reader_read_all_jobs_again(
     sqlite: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -360,6 +364,7 @@ def test_a_reading_while_a_bid_is_decided_needs_no_new_book(sqlite: Databases, m
     assert plain(readings.summary(world.market)) == plain(known)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("known", [True, False])
 def test_readers_who_come_at_once_make_one_book(
     sqlite: Databases, monkeypatch: pytest.MonkeyPatch, known: bool

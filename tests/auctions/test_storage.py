@@ -110,6 +110,7 @@ def test_a_cloud_has_limits_too(db: None, alice: User) -> None:
     assert_clean(market)
 
 
+@pytest.mark.thorough
 def test_storage_is_read_back_after_a_restart_in_the_middle(db: None, alice: User) -> None:
     market = open_limited(30.0, 30.0, cloud="jobmax")
     set_time(market, 10.0)

@@ -118,6 +118,7 @@ def test_a_sweep_decides_what_it_can_and_the_rest_later(
     assert tasks.decide_market(market.pk) == 1
 
 
+@pytest.mark.thorough
 def test_a_group_is_there_when_all_of_its_parts_are(market: Market, start: Start) -> None:
     warm = start(kernels.RIGID, done=("rigid.search", "rigid.tables"))
     assert not warm.wait((kernels.RIGID,), at_most_s=0.5)
@@ -231,6 +232,7 @@ print(sum(descend.stats.cache_misses.values()), sum(descend.stats.cache_hits.val
 """
 
 
+@pytest.mark.thorough
 def test_two_processes_share_a_cache_and_compile_a_kernel_once(tmp_path: Path) -> None:
     command, env = [sys.executable, "-c", COMPILE], {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     both = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]

@@ -13,6 +13,7 @@ from cluster.traces.records import TraceJob
 from tests.traces import Traces
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("cut", "days", "jobs"), [(DAY, 1, 3022), (WEEK, 7, 12_751)])
 def test_drawn_rows_are_as_many_and_as_large_as_the_published_ones(cut: Slice, days: int, jobs: int) -> None:
     rows = jobs_of(cut, None)

@@ -207,6 +207,7 @@ def test_a_server_of_no_capacity_is_stored_with_a_warning(operator: Client, lab:
     assert [server.name for server in lab.servers.all()][-1] == "empty"
 
 
+@pytest.mark.thorough
 def test_301_servers_take_few_queries(operator: Client, django_assert_max_num_queries: Any) -> None:
     big = import_cluster(edge_cloud_document(np.random.default_rng(1), name="big", edge_servers=300))
     with django_assert_max_num_queries(14):

@@ -19,6 +19,7 @@ def test_a_second_run_draws_the_bids_the_first_would_have(scenario: Scenario) ->
     assert [o.at_s for o in rest] == pytest.approx([o.at_s for o in whole[3:]])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_arrivals_are_as_dense_as_declared(scenario: Scenario) -> None:
     offers = list(islice(scenario.offers(MACHINES, seed=0, number=1, from_s=0.0), 2000))

@@ -48,6 +48,7 @@ def test_the_mark_is_the_markets_version(market: Market) -> None:
     assert events.read_mark(market.pk) == f"{market.version} None"
 
 
+@pytest.mark.thorough
 def test_a_quiet_stream_sends_signs_of_life_and_ends_in_time(marks: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(events, "read_mark", lambda _: "7 7")
     monkeypatch.setattr(events, "BEAT_S", 0.1)

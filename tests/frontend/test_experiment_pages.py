@@ -102,6 +102,7 @@ def _is_repeated(client: Client, experiment: Experiment) -> None:
     assert "6 gave the same bytes" in client.get(page(again)).text.replace("\n", " ")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

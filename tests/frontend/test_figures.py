@@ -142,6 +142,7 @@ def test_roles_are_told_apart_without_colour() -> None:
     assert {trace["marker"]["pattern"]["shape"] for trace in drawing.data} == {"", "/"}
 
 
+@pytest.mark.thorough
 def test_a_busy_cluster_is_cut_with_a_word_and_the_table_is_whole() -> None:
     spans = [span(f"edge-{i}", j, j + 3) for i in range(301) for j in range(150)]
     drawing = gantt.figure(spans, LINE, now=3, window=(0, 160))

@@ -87,6 +87,7 @@ def guess(way: Guess, name: str, count: int, address: str = HERE) -> list[int]:
     return [way(name, f"guess {i}", address).status_code for i in range(count)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", WAYS)
 def test_guesses_at_one_account_are_stopped_and_the_right_password_then_brings_nothing(way: Guess) -> None:
     wrong, right = WAYS[way]
@@ -110,6 +111,7 @@ def test_one_address_that_tries_many_accounts_is_stopped() -> None:
     assert by_rest("alice", PASSWORD, THERE).status_code == 200
 
 
+@pytest.mark.thorough
 def test_many_addresses_that_try_one_account_are_stopped() -> None:
     each = OF_BOTH - 1
     addresses = [f"203.0.113.{i}" for i in range(-(-OF_NAME // each))]
@@ -120,6 +122,7 @@ def test_many_addresses_that_try_one_account_are_stopped() -> None:
     assert by_rest("bob", PASSWORD, THERE).status_code == 200
 
 
+@pytest.mark.thorough
 def test_one_address_cannot_lock_an_account_out_elsewhere() -> None:
     guess(by_rest, "alice", 200)
     assert by_rest("alice", PASSWORD, THERE).status_code == 200

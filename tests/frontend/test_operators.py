@@ -113,6 +113,7 @@ def test_each_person_is_answered_by_the_one_rule(
         assert "secret of alice" not in answer.content.decode()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("person", PEOPLE)
 def test_pages_offer_the_admin_and_everybodys_rows_to_operators_alone(
     market: Market, bid: Bid, plan: Plan, people: dict[str, User | None], person: str

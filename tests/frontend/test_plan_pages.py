@@ -59,6 +59,7 @@ def test_a_form_leads_to_a_plan_and_its_page(as_alice: Client) -> None:
     assert "mine" in as_alice.get("/plans/?state=done&method=exact").text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("part", PARTS)
 def test_each_part_is_the_owners_and_the_operators_alone(
     done: Plan, as_alice: Client, as_bob: Client, as_operator: Client, client: Client, part: str

@@ -14,6 +14,7 @@ from tests.studies.plans.here import compute_here
 SCENARIO = {"number": 2, "model": "vgg19", "clients": 4, "helpers": 2, "seed": 3, "slot_ms": 400}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("body", [{"profile": {**DESCRIBED, "slot_ms": 400}}, {"scenario": SCENARIO}])
 def test_makespans_by_length_are_listed_and_drawn(body: dict[str, object], alice: User, as_alice: Client) -> None:
     plan = ask(alice, Wish.from_json(body))

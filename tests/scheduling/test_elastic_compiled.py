@@ -4,6 +4,7 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 import numpy as np
+import pytest
 
 from scheduling import elastic_allocation, elastic_curves, elastic_search, elastic_tables
 from scheduling.elastic import ElasticMarket, best_response, warm_up
@@ -42,6 +43,7 @@ def compiled_by_warming_up_and_by_deciding() -> tuple[dict[str, int], dict[str, 
     return before, compiled()
 
 
+@pytest.mark.thorough
 def test_warming_up_leaves_nothing_to_compile() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
         before, after = fresh.submit(compiled_by_warming_up_and_by_deciding).result()

@@ -126,6 +126,7 @@ def test_the_payment_does_not_depend_on_the_stated_value_given_the_schedule(
     assert boasting.payment == modest.payment
 
 
+@pytest.mark.thorough
 @each_auction
 def test_enough_of_those_bids_are_admitted(name: str, parameters: Json) -> None:
     admitted = 0

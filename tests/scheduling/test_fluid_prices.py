@@ -60,6 +60,7 @@ def test_prices_prove_nearly_the_optimum_of_the_linear_programme(seed: int) -> N
     assert proved >= -best.fun * (1 - 1e-9)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", range(5))
 def test_the_kernel_agrees_with_its_plain_twin(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -283,6 +283,7 @@ def compiled_by_warming_up_and_by_planning() -> tuple[dict[str, int], dict[str, 
     return before, compiled()
 
 
+@pytest.mark.thorough
 def test_warming_up_leaves_nothing_to_compile() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
         before, after = fresh.submit(compiled_by_warming_up_and_by_planning).result()

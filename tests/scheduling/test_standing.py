@@ -20,6 +20,7 @@ def line_of(book: Book) -> list[str]:
     return [job.bid.id for job in sorted(waits, key=lambda job: job.bid.arrival)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [name for name in POLICIES if name not in ("oasis", "preemptive")])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_line_is_that_of_all_jobs_at_every_event(name: str, seed: int) -> None:
@@ -61,6 +62,7 @@ def test_jobs_out_of_order_are_put_in_order_and_bound_ones_are_not_in_line() -> 
     assert [job.bid for job in book.line] == [first, second, third]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["fifo", "antman", "drf", "rrh", "srtf", "tiresias", "tiresias_l"])
 def test_a_policy_says_the_same_of_a_book_whose_line_it_has_to_find(name: str) -> None:
     work = draw(Setting(jobs=12, servers=2, slots=4, workers=2, pss=2), np.random.default_rng(2))

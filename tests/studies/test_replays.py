@@ -106,6 +106,7 @@ def test_bidders_keep_what_they_do_not_pay(traces: Traces) -> None:
     assert 0 < outcome.jobs.rejected < 150
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", POLICIES)
 def test_the_same_run_gives_the_same_outcome(name: str, traces: Traces) -> None:
     rows = open_trace(traces.philly_day, TraceJob).rows[:40]

@@ -173,6 +173,7 @@ def test_step_times_of_one_model_stand_for_jobs_of_none_at_the_nearest_number_of
     assert "step time" in found.declared, "which model stands for them is the study's choice"
 
 
+@pytest.mark.thorough
 def test_tenants_are_drawn_by_quotas_and_nothing_else_changes(traces: Traces) -> None:
     quotas = open_trace(traces.quotas, Quota).rows
     shares = shares_of(quotas)

@@ -64,6 +64,7 @@ def test_a_preference_is_applied_or_ignored_and_never_fails(
     assert answer.get("Preference-Applied") == applied
 
 
+@pytest.mark.thorough
 def test_waiting_in_vain_ends_in_time(api: APIClient) -> None:
     began = time.monotonic()
     assert post(api, BIDS, body(), Prefer="wait=1").status_code == 202

@@ -29,6 +29,7 @@ def demo(db: None) -> Market:
     return market_of(DPS, seed=7)
 
 
+@pytest.mark.thorough
 def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: Any, demo: Market) -> None:
     taken = 0
     plan = ask(User.objects.get(), Wish.from_json({"instance": TINY}))

@@ -254,6 +254,7 @@ def test_what_is_often_right_is_answered_as_documented(document: Any, alice: Use
     assert 202 in seen["bids_submit"]  # 201, 200 and 409 are asked for below, whatever is drawn
 
 
+@pytest.mark.thorough
 def test_a_bid_sent_again_or_changed_under_its_key_is_answered_as_documented(document: Any, alice: User) -> None:
     """A key is rarely drawn twice, so these are written down."""
     schema = schemathesis.openapi.from_dict(document)

@@ -77,6 +77,7 @@ def test_a_job_that_must_wait_for_heavier_ones_lists_how_its_plan_changed(alices
     assert (last["start_slot"], last["completion_slot"]) == (now["start_slot"], now["completion_slot"])
 
 
+@pytest.mark.thorough
 def test_an_elastic_job_tells_its_machines_slot_by_slot(alices: APIClient, db: None) -> None:
     cluster = import_cluster(two_pools_document(np.random.default_rng(1), name="pools"))
     market = open_market(cluster, policy="oasis")

@@ -21,6 +21,7 @@ from tests.auctions.worlds import make_cluster, set_time, submit
 STEP = {"form": "step", "value": 40.0, "deadline_s": 500}
 
 
+@pytest.mark.thorough
 def test_the_truth_brings_what_the_receipt_says_whatever_happened_since(market: Market, alice: User) -> None:
     bids = [submit(market, alice, epochs=2, utility=STEP) for _ in range(6)]
     lane.drain(market.pk)

@@ -90,6 +90,7 @@ def test_nor_on_workloads_of_the_papers(kind: str, policy: str) -> None:
         assert holds(best_bound(question, forever), question, total), f"seed {seed}"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("policy", ["fifo", "dps", "drf", "tiresias", "weighted_completion"])
 def test_nor_on_a_slice_of_a_trace(policy: str, traces: Traces) -> None:
     rows = [job for job in open_trace(traces.philly_day, TraceJob).rows if (job.duration_s or 0) < 6 * 3600][:60]

@@ -42,6 +42,7 @@ def made(instance: Instance, assignment: Ints, forward: tuple[Pieces, ...], way:
     return plan
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", OPTIMAL)
 def test_it_is_as_short_as_brute_force_finds(way: Way) -> None:
     rng = np.random.default_rng(1)

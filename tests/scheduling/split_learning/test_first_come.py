@@ -87,6 +87,7 @@ def test_passes_of_no_slots_wait_for_nobody() -> None:
     assert plan.completion.tolist() == instance.path[0].tolist()
 
 
+@pytest.mark.thorough
 def test_balanced_greedy_is_its_literal_twin_except_where_that_overbooks() -> None:
     rng = np.random.default_rng(4)
     equal = over = fitted = 0

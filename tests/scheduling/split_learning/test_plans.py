@@ -53,6 +53,7 @@ def by_hand(rng: np.random.Generator, instance: Instance) -> Plan:
     return by_priority(instance, rng.integers(0, helpers, (clients,)), keys[0], keys[1])
 
 
+@pytest.mark.thorough
 def test_static_priorities_are_what_slots_say() -> None:
     rng = np.random.default_rng(4)
     for count in (*rng.integers(1, 6, 300), *range(2 * MANY - 3, 2 * MANY + 15)):

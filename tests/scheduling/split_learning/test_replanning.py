@@ -85,6 +85,7 @@ def test_without_noise_a_plan_is_what_it_said(paths: list[Path]) -> None:
         assert loud.bound <= loud.replanned <= loud.priorities
 
 
+@pytest.mark.thorough
 def test_where_switching_costs_priorities_say_what_was_planned() -> None:
     rng = np.random.default_rng(1)
     interrupted = 0

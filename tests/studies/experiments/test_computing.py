@@ -230,6 +230,7 @@ def test_a_process_that_dies_fails_its_run_and_the_next_gets_a_new_one(
     assert [run.error for run in experiment.runs.all()] == ["Its process ended without an answer (status 1)."] * 2
 
 
+@pytest.mark.thorough
 def test_a_process_that_loads_kernels_says_so_and_is_ended_at_once(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,6 +65,7 @@ def test_the_same_key_and_body_are_one_hindsight(api: APIClient, market: Market)
     assert (done.status_code, done.json()["state"], done.json()["stage"]) == (200, "done", "")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("body", "field", "words"),
     [

@@ -140,6 +140,7 @@ def test_kernels_are_loaded_in_a_process_and_the_row_says_so(
     assert (after(hindsight).state, hindsight.stage) == (WorkState.DONE, Stage.BEGUN)
 
 
+@pytest.mark.thorough
 def test_one_that_is_cancelled_while_kernels_are_compiled_ends_at_once(
     market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -220,6 +220,7 @@ def test_a_stranger_sees_nothing(charlie: APIClient, alice: User) -> None:
     assert plan.state == WorkState.WAITING
 
 
+@pytest.mark.thorough
 def test_large_instances_are_read_and_too_large_ones_refused(api: APIClient) -> None:
     names = ("release", "forward", "gap", "backward", "tail")
     instance = {

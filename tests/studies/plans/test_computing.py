@@ -82,6 +82,7 @@ def test_a_cancelled_plan_ends_in_the_middle_of_a_step_and_keeps_the_best_it_has
         assert plan.result["makespan"] == plan.makespan
 
 
+@pytest.mark.thorough
 def test_a_plan_whose_kernels_are_loaded_says_so_and_is_cancelled_at_once(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -100,6 +101,7 @@ def test_a_plan_whose_kernels_are_loaded_says_so_and_is_cancelled_at_once(
     assert monotonic() - began < 30
 
 
+@pytest.mark.thorough
 def test_the_best_plan_that_was_told_is_kept_though_its_process_gave_no_answer(
     alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +206,7 @@ def test_a_process_that_ends_without_an_answer_is_told(alice: User, monkeypatch:
     assert "status 1" in plan.error
 
 
+@pytest.mark.thorough
 def test_a_method_that_does_not_end_is_ended(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = asked(alice)
     monkeypatch.setattr(computing, "COMMAND", ("sh", "-c", "echo '{\"ready\": true}'; exec sleep 60"))
