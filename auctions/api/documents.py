@@ -30,6 +30,7 @@ def brief(bid: Bid, cluster: Cluster) -> Json:
         "submitted_s": bid.submitted_s,
         **slot_times(cluster, "arrival", bid.arrival_slot),
         **slot_times(cluster, "start", bid.start_slot),
+        "started": bid.started,
         **slot_times(cluster, "completion", bid.completion_slot),
         **slot_times(cluster, "ended", bid.ended_slot),
         "value": None if money is None else money.value,

@@ -163,6 +163,13 @@ class Bid(models.Model):
     def __str__(self) -> str:
         return f"bid {self.sequence}"
 
+    @property
+    def started(self) -> bool:
+        """Whether its job has run: one that was cancelled or failed before its start never did."""
+        if self.ended_slot is not None:
+            return self.start_slot is not None and self.start_slot < self.ended_slot
+        return self.state in (BidState.RUNNING, BidState.COMPLETED)
+
 
 class DecisionRecord(models.Model):
     """The receipt of a decided bid: canonical text, byte for byte what a replay must give again."""

@@ -220,10 +220,12 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
     if counter is not None:
         query = urlencode({"from": bid.sequence, "value": f"{counter.least_value + CENT:.2f}"})
         again = f"{reverse('submit', args=[name])}?{query}"
-    placements = list(Commitment.objects.filter(bid=bid).select_related("server", "machine_type"))
+    rows = Commitment.objects.filter(bid=bid).select_related("server", "machine_type")
+    placements = [row for row in rows if row.end > row.start]  # others were cut off before they began
     windows = {(row.start, row.end) for row in placements}
     steps = plans.steps(bid.plan_changes.all())
     held = _counts(bid)
+    is_plan, is_ended = bid.state == BidState.PLANNED and bool(steps), bid.ended_slot is not None
     return {
         "market": market,
         "bid": bid,
@@ -232,13 +234,14 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "decision": decision,
         "again": again,
         "again_value": None if counter is None else counter.least_value + CENT,
-        "elapsed": None if bid.completion_slot is None else bid.completion_slot - bid.arrival_slot,
+        "elapsed": None if bid.completion_slot is None or is_ended else bid.completion_slot - bid.arrival_slot,
         "placements": placements,
         "pays": record is None or POLICIES[record.policy.name].objective is Objective.WELFARE,
         "worth": "weight" if "weight" in bid.offer else "value",
         "steps": steps,
         # Only a job that may move has steps.
-        "is_plan": bid.state == BidState.PLANNED and bool(steps),
+        "is_plan": is_plan,
+        "start_words": _start_words(bid, is_plan=is_plan),
         "place": plans.place_of(bid, now=snapshot(market).moment.now) if steps else None,
         "runs": counts.runs(held),
         "seen": look_of(bid, may_move=bool(steps)),
@@ -256,6 +259,15 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "refunds": [("undelivered", "what was not delivered"), ("full", "all"), ("none", "nothing")],
         "can_cancel": bid.state in (BidState.PLANNED, BidState.RUNNING),
     }
+
+
+def _start_words(bid: Bid, *, is_plan: bool) -> str:
+    """What the slot of its start is called."""
+    if bid.started:
+        return "Started"
+    if bid.ended_slot is not None:
+        return "Would have started"
+    return "Planned start" if is_plan else "Starts"
 
 
 def _counts(bid: Bid) -> counts.Counts:

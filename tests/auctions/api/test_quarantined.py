@@ -14,8 +14,9 @@ from auctions.models import Bid, Market
 from auctions.money import money_of
 from auctions.policies import change_policy
 from auctions.refunds import Refund
+from auctions.slots import pass_slots
 from tests.auctions.faulty import UNLUCKY, drain, register, send
-from tests.auctions.worlds import make_cluster, make_user, submit
+from tests.auctions.worlds import make_cluster, make_user, set_time, submit
 
 BASE = "/api/v1/clusters/lab/bids"
 
@@ -141,3 +142,50 @@ def test_an_ended_job_is_worth_nothing_and_its_owner_has_what_is_paid_back_less_
     assert f"<dt>Payoff</dt><dd>{share * paid + 0.0:,.2f}</dd>" in page.replace("\u2212", "-")
     assert "Would have been complete" in page
     assert "100.00" not in pages.get("/markets/lab/bids/").content.decode()
+
+
+def shown(viewer: User, bid: Bid) -> str:
+    pages = Client()
+    pages.force_login(viewer)
+    return " ".join(pages.get(f"/markets/lab/bids/{bid.sequence}/").content.decode().split())
+
+
+@pytest.mark.parametrize("how", ["cancelled", "full"])
+def test_a_receipt_says_that_a_job_that_ended_before_its_start_would_have_started(
+    how: str, market: Market, alice: User, client_of: Callable[[User], APIClient]
+) -> None:
+    bid = submit(market, alice, 100.0, epochs=3, upload_delay_s={"edge-0": 500, "edge-1": 500, "cloud": 500})
+    lane.drain(market.pk)
+    bid.refresh_from_db()
+    assert bid.state == "planned"
+    assert "<dt>Starts</dt>" in shown(alice, bid)
+    if how == "cancelled":
+        cancel_job(bid)
+    else:
+        fail_job(bid, "a disk broke", refund=Refund(how))
+    page = shown(alice, bid)
+    assert "<dt>Would have started</dt>" in page
+    assert "<dt>Starts</dt>" not in page
+    assert f"When it was decided: Admitted: it starts in slot {bid.start_slot}" in page
+    assert "After arrival" not in page
+    assert "<summary>Schedule</summary>" not in page
+    assert client_of(alice).get(f"{BASE}/{bid.sequence}").json()["started"] is False
+
+
+def test_a_receipt_says_that_a_job_that_ended_while_it_ran_had_started(
+    market: Market, alice: User, client_of: Callable[[User], APIClient]
+) -> None:
+    bid = submit(market, alice, 100.0, epochs=3)
+    lane.drain(market.pk)
+    set_time(market, 100.0)
+    pass_slots(market.pk)
+    bid.refresh_from_db()
+    assert bid.state == "running"
+    assert "<dt>Started</dt>" in shown(alice, bid)
+    assert client_of(alice).get(f"{BASE}/1").json()["started"] is True
+    cancel_job(bid)
+    page = shown(alice, bid)
+    assert "<dt>Started</dt>" in page
+    assert "Would have started" not in page
+    assert "<summary>Schedule</summary>" in page
+    assert client_of(alice).get(f"{BASE}/1").json()["started"] is True
