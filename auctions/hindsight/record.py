@@ -7,6 +7,7 @@ from typing import Final
 from django.db.models import Max, Q, QuerySet
 
 from auctions.book import LiveBook, realigned
+from auctions.hindsight import waypoints
 from auctions.hindsight.retelling import Retelling
 from auctions.layout import Layout
 from auctions.lock import QUEUE_EVENTS
@@ -118,6 +119,33 @@ class Record:
             tell()
             telling.apply(event)
         return telling
+
+    def book_before(self, version: int, *, tell: Tell = quiet) -> Retelling:
+        """A telling that stands before this event, whose book is known, and of its bids only those under way.
+
+        Where promises move, it begins at the nearest waypoint.
+        """
+        if self._only_promises(version):
+            return self.before(version)
+        token = Market.objects.values_list("token", flat=True).get(pk=self.market_id)
+        since, telling = waypoints.nearest(token, version) or (0, Retelling({}, {}))
+        told = self.rows(since=since).filter(version__lt=version)
+        telling = self._going_on(telling, told)
+        for event in in_pages(told, by="version"):
+            tell()
+            telling.apply(event)
+            following = event.version + 1
+            if following % waypoints.EVENTS == 0:
+                waypoints.keep(token, following, telling.going_on({}, {}))
+        return telling
+
+    def _going_on(self, telling: Retelling, told: "QuerySet[Event]") -> Retelling:
+        """A fork that knows the bids that these events are about, and those under way."""
+        under_way = [] if telling.slot is None else [int(name) for name in telling.book.running.jobs]
+        bids = Bid.objects.filter(market_id=self.market_id).only(*COLUMNS)
+        bids = bids.filter(Q(pk__in=told.filter(bid__isnull=False).values("bid_id")) | Q(sequence__in=under_way))
+        receipts = DecisionRecord.objects.filter(version__in=told.values("version"), bid__market_id=self.market_id)
+        return telling.going_on({bid.pk: bid for bid in bids}, dict(receipts.values_list("bid_id", "receipt")))
 
     def _only_promises(self, version: int) -> bool:
         """Whether nothing that was granted before this version could move, so that rows say where it stood."""

@@ -88,10 +88,24 @@ class Retelling(Replaying):
 
     def fork(self) -> "Retelling":
         """Another telling that goes on from here on its own."""
-        other = Retelling(self.bids, self._receipts, self._costs)
+        other = self._with(self.bids, self._receipts, self._costs)
+        other.outcomes = {name: Outcome(**vars(outcome)) for name, outcome in self.outcomes.items()}
+        return other
+
+    def going_on(self, bids: Mapping[int, Bid], receipts: Mapping[int, str]) -> "Retelling":
+        """A fork that knows these bids and receipts, and otherwise only jobs that are under way."""
+        other = self._with(bids, receipts, {})
+        under_way = self._going | (set() if self._book is None else self._book.running.jobs.keys())
+        known = {name: Outcome(**vars(self.outcomes[name])) for name in under_way if name in self.outcomes}
+        other.outcomes |= known
+        return other
+
+    def _with(
+        self, bids: Mapping[int, Bid], receipts: Mapping[int, str], costs: Mapping[int, tuple[float, ...]]
+    ) -> "Retelling":
+        other = Retelling(bids, receipts, costs)
         other._opening, other.other, other.slot, other._since = self._opening, self.other, self.slot, self._since
         other._book = None if self._book is None else self._book.copy()
-        other.outcomes = {name: Outcome(**vars(outcome)) for name, outcome in self.outcomes.items()}
         other._going = set(self._going)
         other.failed_plans, other._plan_failed = self.failed_plans, self._plan_failed
         return other

@@ -81,7 +81,7 @@ def alternatives(
 
 def _computed(bid: Bid, version: int, *, values: bool, times: bool, tell: Callable[[], None]) -> Alternatives:
     market = Market.objects.get(pk=bid.market_id)
-    telling = Record.of(market).before(version, tell=tell)
+    telling = Record.of(market).book_before(version, tell=tell)
     slot = Event.objects.values_list("slot", flat=True).get(market=market, version=version)
     book = telling.at(slot)
     warming.check(book.policy)

@@ -8,6 +8,7 @@ import numpy as np
 
 from auctions.hindsight.comparison import compare
 from auctions.hindsight.record import Record
+from auctions.hindsight.retelling import Retelling
 from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, Market, PolicyVersion
 from scheduling.errors import InvalidField
 from scheduling.registry import make_policy
@@ -40,17 +41,22 @@ def assert_stands_on_rows_as_on_events(market: Market, *, looks: int = 6) -> Non
         slow = record.before(0)
         for event in islice(record.events(), version - 1):
             slow.apply(event)
+        now = Event.objects.get(market=market, version=version).slot
+        _assert_same_book(record.book_before(version), slow.fork(), now=now)
         if not all(job.bound for job in slow.book.running.jobs.values()):
             continue
-        now = Event.objects.get(market=market, version=version).slot
-        a, b = quick.at(now), slow.at(now)
-        assert np.array_equal(a.ledger.used, b.ledger.used)
-        assert list(a.running.jobs) == list(b.running.jobs)
-        assert a.running.jobs == b.running.jobs
-        assert list(a.running.history) == list(b.running.history)
-        assert list(a.running.offers) == list(b.running.offers)
-        assert (a.running.decided, a.policy, a.running.now) == (b.running.decided, b.policy, b.running.now)
-        assert (quick.slot, quick._since) == (slow.slot, slow._since)
+        _assert_same_book(quick, slow, now=now)
+
+
+def _assert_same_book(quick: Retelling, slow: Retelling, *, now: int) -> None:
+    a, b = quick.at(now), slow.at(now)
+    assert np.array_equal(a.ledger.used, b.ledger.used)
+    assert list(a.running.jobs) == list(b.running.jobs)
+    assert a.running.jobs == b.running.jobs
+    assert list(a.running.history) == list(b.running.history)
+    assert list(a.running.offers) == list(b.running.offers)
+    assert (a.running.decided, a.policy, a.running.now) == (b.running.decided, b.policy, b.running.now)
+    assert (quick.slot, quick._since) == (slow.slot, slow._since)
 
 
 def assert_the_same_policy_changes_nothing(market: Market) -> None:

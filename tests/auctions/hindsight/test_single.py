@@ -1,6 +1,7 @@
 """What one bidder would have got by stating something else, at that moment."""
 
 from contextlib import ExitStack
+from uuid import uuid4
 
 import pytest
 from django.contrib.auth.models import User
@@ -8,10 +9,13 @@ from django.test import Client
 
 from auctions import expensive, lane
 from auctions.errors import WrongState
+from auctions.hindsight import waypoints
+from auctions.hindsight.record import Record
+from auctions.hindsight.retelling import Retelling
 from auctions.hindsight.single import TooLong, alternatives, deadline
 from auctions.jobs import cancel_job
 from auctions.markets import open_market
-from auctions.models import Bid, Market
+from auctions.models import Bid, DecisionRecord, Event, Market
 from auctions.policies import change_policy
 from auctions.slots import pass_slots
 from auctions.submission import submit_bid
@@ -77,6 +81,50 @@ def test_a_way_that_is_too_long_is_refused(alice: User) -> None:
     lane.drain(market.pk)
     with pytest.raises(TooLong, match="more than -1 s"):
         alternatives(Bid.objects.get(market=market), caller=1, tell=deadline(-1))
+
+
+@pytest.mark.parametrize("policy", ["weighted_completion", "preemptive"])
+def test_the_way_to_a_late_bid_is_no_longer_than_to_the_nearest_waypoint(
+    policy: str, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waypoints.forget()
+    monkeypatch.setattr(waypoints, "EVENTS", 4)
+    market = open_market(make_cluster(servers=2), policy=policy)
+    for number in range(12):
+        submit_bid(
+            cluster=market.cluster, owner=alice, body={"model": "ResNet-50", "epochs": 1 + number % 3, "weight": 1}
+        )
+        lane.drain(market.pk)
+        set_time(market, 100.0 * number)
+        pass_slots(market.pk)
+    record = Record.of(market)
+    versions = list(DecisionRecord.objects.order_by("version").values_list("version", flat=True))
+    told: list[int] = []
+    record.book_before(versions[-1], tell=lambda: told.append(1))
+    assert len(told) == versions[-1] - 1
+    for version in reversed(versions):
+        told.clear()
+        telling = record.book_before(version, tell=lambda: told.append(1))
+        assert len(told) < 4
+        fresh = record.before(version)
+        now = Event.objects.get(market=market, version=version).slot
+        assert telling.at(now).running.jobs == fresh.at(now).running.jobs
+        assert (telling.at(now).used() == fresh.at(now).used()).all()
+
+
+def test_no_more_waypoints_are_kept_than_memory_is_meant_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    waypoints.forget()
+    monkeypatch.setattr(waypoints, "KEPT", 2)
+    first, second = uuid4(), uuid4()
+    for market, since in ((first, 64), (first, 128), (second, 64)):
+        waypoints.keep(market, since, Retelling({}, {}))
+    found = waypoints.nearest(first, 200)
+    assert found is not None
+    assert found[0] == 128
+    assert waypoints.nearest(first, 127) is None
+    waypoints.keep(second, 128, Retelling({}, {}))  # what was used last stays
+    assert waypoints.nearest(second, 64) is None
+    assert waypoints.nearest(first, 128) is not None
 
 
 def test_few_are_computed_at_once_and_the_next_one_is_asked_to_come_again(
