@@ -278,7 +278,12 @@ LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(name)s %(message)s"}},
-    "filters": {"briefly": {"()": "cluster.database.busy.Briefly"}},
-    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["briefly"]}},
+    "filters": {
+        "briefly": {"()": "cluster.database.busy.Briefly"},
+        "beat_briefly": {"()": "config.logs.BeatBriefly"},
+    },
+    "handlers": {
+        "console": {"class": "logging.StreamHandler", "formatter": "line", "filters": ["briefly", "beat_briefly"]}
+    },
     "root": {"handlers": ["console"], "level": os.environ.get("SHADOWPRICE_LOG", "WARNING")},
 }
