@@ -14,6 +14,8 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
+OF_COLOUR = ("color-contrast", "link-in-text-block")
+"""Rules of axe that say something else of the same page in another theme."""
 INSTALL = "apt-get install chromium chromium-driver"
 WAIT_S = 30
 
@@ -124,11 +126,13 @@ class Browser:
         inner = ("data", "blob", "chrome", "devtools", "about", "chrome-extension", "chrome-untrusted")
         return [u for u in self.requests() if urlsplit(u).scheme not in inner and urlsplit(u).netloc != host]
 
-    def barriers(self) -> list[str]:
-        """What axe finds on the page that keeps somebody from using it."""
-        self.driver.execute_script((files("axe_core_python") / "axe.min.js").read_text())
-        run = "axe.run(document, {resultTypes: ['violations']}).then(arguments[0])"
-        found: dict[str, Any] = self.driver.execute_async_script(run)
+    def barriers(self, *rules: str) -> list[str]:
+        """What axe finds on the page that keeps somebody from using it, by these rules or by all that it has."""
+        if not self.js("'axe' in window"):
+            self.driver.execute_script((files("axe_core_python") / "axe.min.js").read_text())
+        options = {"resultTypes": ["violations"]} | ({"runOnly": {"type": "rule", "values": rules}} if rules else {})
+        run = "axe.run(document, arguments[0]).then(arguments[1])"
+        found: dict[str, Any] = self.driver.execute_async_script(run, options)
         return [f"{rule['id']}: {[node['target'] for node in rule['nodes']]}" for rule in found["violations"]]
 
     def complaints(self) -> list[str]:

@@ -14,6 +14,9 @@ from tests.e2e.browser import Browser, browser
 View = tuple[int, str]
 """Width in pixels, and theme."""
 VIEWS: Final[Sequence[View]] = tuple(product((1280, 390), ("light", "dark")))
+COLOURED: Final = """[...document.querySelectorAll("[data-figure]")].every(place => place.hidden
+    || place.layout.font.color === getComputedStyle(document.documentElement).getPropertyValue("--text").trim())"""
+"""Whether each chart that is drawn has the colour of text of the theme."""
 
 
 def pages(window: Browser, market: str) -> dict[str, str]:
@@ -45,14 +48,21 @@ def pages(window: Browser, market: str) -> dict[str, str]:
 
 
 def walk(window: Browser, found: dict[str, str], views: Sequence[View] = VIEWS) -> Iterator[tuple[str, int, str]]:
-    """Open each page in each view and wait until all of it is there; its name, and the view's width and theme."""
+    """Show each page in each view and wait until all of it is there; its name, and the view's width and theme.
+
+    A page is opened at each width. Where the next view has the same width, the page that is open follows the theme.
+    """
     for name, path in found.items():
+        opened = None
         for width, theme in views:
             window.size(width, 900)
             window.theme(theme)
-            window.open(path)
+            if width != opened:
+                window.open(path)
+                opened = width
             if window.js("!!document.querySelector('[data-figure]')"):
                 window.wait_drawn()
+                window.wait(lambda: window.js(COLOURED))
             if name == "submit":
                 window.wait(lambda: window.js("!!document.querySelector('#quote .lead')"))
             yield name, width, theme
