@@ -99,6 +99,7 @@ class Dps:
     binding = True
     queues = False
     pause = 0
+    exact = True
 
     def __post_init__(self) -> None:
         check_parameters(self)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Final
 
 from scheduling.bid import Bid
@@ -42,7 +43,7 @@ def stated_values(policy: Policy, bid: Bid, book: Book, factors: Sequence[float]
     Parameters
     ----------
     policy
-        Asked once for each factor; pure, so nothing changes.
+        Asked about each factor, or where it answers exactly about as many as tell the others; pure, so nothing changes.
     bid
         As it is in truth.
     book
@@ -61,9 +62,13 @@ def stated_values(policy: Policy, bid: Bid, book: Book, factors: Sequence[float]
     among schedules whose prices it does not move, and the truth chooses the best of them (DPS, Theorem 4).
     """
     truth, granted = bid.utility, _grants(policy, book)
-    return [
-        _asked(granted, bid, truth.scaled(factor), factor=factor, stated=truth.value * factor) for factor in factors
-    ]
+
+    def ask(factor: float) -> _Granted:
+        return granted(replace(bid, utility=truth.scaled(factor)))
+
+    exact = isinstance(policy, Granting) and policy.exact
+    found = _between(ask, sorted({*factors}), among=1.0) if exact else {factor: ask(factor) for factor in factors}
+    return [_judged(found[factor], bid, factor=factor, stated=truth.value * factor) for factor in factors]
 
 
 def stated_times(policy: Policy, bid: Bid, book: Book, factors: Sequence[float] = TIME_FACTORS) -> list[Misreport]:
@@ -73,7 +78,7 @@ def stated_times(policy: Policy, bid: Bid, book: Book, factors: Sequence[float] 
     """
     granted = _grants(policy, book)
     return [
-        _asked(granted, bid, stated, factor=factor, stated=time_of(stated) or 0.0)
+        _judged(granted(replace(bid, utility=stated)), bid, factor=factor, stated=time_of(stated) or 0.0)
         for factor, stated in _stretches(bid.utility, factors)
     ]
 
@@ -152,11 +157,30 @@ def _decided(decision: Decision) -> _Granted:
     return _Granted(decision.admitted, decision.schedule, decision.payment)
 
 
-def _asked(
-    granted: Callable[[Bid], _Granted], bid: Bid, utility: Utility, *, factor: float, stated: float
-) -> Misreport:
-    # Under the number it had: some policies draw by it.
-    found = granted(replace(bid, utility=utility))
+def _between(ask: Callable[[float], _Granted], factors: Sequence[float], *, among: float) -> dict[float, _Granted]:
+    """Ask about the first factor, the last one and the one named, and between two only if their answers differ.
+
+    What a schedule pays off is linear in the amplitude: one that is best at two amplitudes is best between them.
+    """
+    found = {factor: ask(factor) for factor in {factors[0], factors[-1], among} & {*factors}}
+
+    def fill(low: int, high: int) -> None:
+        if found[factors[low]] == found[factors[high]]:
+            found.update((factor, found[factors[low]]) for factor in factors[low + 1 : high])
+        elif high - low > 1:
+            middle = (low + high) // 2
+            found[factors[middle]] = ask(factors[middle])
+            fill(low, middle)
+            fill(middle, high)
+
+    asked = [i for i, factor in enumerate(factors) if factor in found]
+    for low, high in pairwise(asked):
+        fill(low, high)
+    return found
+
+
+def _judged(found: _Granted, bid: Bid, *, factor: float, stated: float) -> Misreport:
+    """What an answer would have brought, by the bid's true utility."""
     schedule = found.schedule
     worth: float | None = 0.0
     if found.admitted:

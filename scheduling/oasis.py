@@ -111,6 +111,11 @@ class Oasis:
             if high < low:
                 raise InvalidField(f"log_high[{r}]", f"expected at least log_low[{r}] = {low:g}, got {high:g}")
 
+    @property
+    def exact(self) -> bool:
+        """Whether what is granted is the best there is: not in whole chunks."""
+        return self.model == "worker"
+
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Decide one bid against the book (OASiS, Algorithm 1); nothing is changed."""
         offered = elastic_density(bid, book.inventory, horizon=book.ledger.end - bid.arrival)

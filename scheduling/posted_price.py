@@ -154,6 +154,10 @@ class Grant:
 class Granting(Protocol):
     """A policy that decides at posted prices."""
 
+    @property
+    def exact(self) -> bool:
+        """Whether what it grants is the best there is for the bid at its prices."""
+
     def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
         """What each bid would be admitted with on this book, as `decide` says; None if it would be rejected."""
 

@@ -98,7 +98,8 @@ class Record:
     def before(self, version: int, *, tell: Tell = quiet) -> Retelling:
         """A telling that has taken every event before this one, and can take the others."""
         binding = self._only_promises(version)
-        going = self._going(version) if binding else {}
+        now = self._now(version) if binding else 0
+        going = self._going(version, now=now) if binding else {}
         bids = Bid.objects.filter(market_id=self.market_id, sequence__lte=self.submitted).only(*COLUMNS)
         if binding:
             decided = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
@@ -111,7 +112,7 @@ class Record:
         costs = {pk: tuple(found) for pk, _, found in rows if found}
         telling = Retelling(known, {pk: receipt for pk, receipt, _ in rows}, costs)
         if binding:
-            self._stand(telling, version, {pk: known[pk] for pk in going})
+            self._stand(telling, version, now=now, going=going)
             return telling
         for event in self.events():
             if event.version >= version:
@@ -160,9 +161,8 @@ class Record:
         last: int | None = found.aggregate(last=Max("bid__sequence"))["last"]
         return (last or 0) + 1
 
-    def _going(self, version: int) -> dict[int, tuple[int, int]]:
+    def _going(self, version: int, *, now: int) -> dict[int, tuple[int, int]]:
         """Jobs under way then, by key in order of admission: versions of their decision and its inventory."""
-        now = self._now(version)
         gone = self.rows().filter(kind__in=ENDS, version__lt=version).values("bid_id")
         found = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
         # An inclusive window holds a slot more than the job needs.
@@ -177,16 +177,16 @@ class Record:
         moved = 0 if last is None or last.kind == EventKind.SLOT else last.slot
         return moved if slots is None else max(moved, _traded(slots))
 
-    def _stand(self, telling: Retelling, version: int, bids: Mapping[int, Bid]) -> None:
+    def _stand(self, telling: Retelling, version: int, *, now: int, going: Mapping[int, tuple[int, int]]) -> None:
         """Let a telling stand before this event, from rows: only where nothing that was granted could move."""
         earlier = self.rows().filter(version__lt=version)
         laid = earlier.filter(kind__in=(EventKind.OPENED, EventKind.INVENTORY))
         layouts = {event.version: Layout.from_json(event.payload) for event in laid}
         in_force = max(layouts)
-        layout, now = layouts[in_force], self._now(version)
+        layout, bids = layouts[in_force], telling.bids
         jobs = [
             _job(bids[pk], telling.receipt_of(pk), layouts[granted], layout, same=granted == in_force)
-            for pk, (_, granted) in self._going(version).items()
+            for pk, (_, granted) in going.items()
         ]
         jobs = [job for job in jobs if not job.is_over(now)]
         ledger = layout.ledger(start=now)

@@ -12,7 +12,8 @@ from auctions.hindsight.record import Record
 from auctions.models import Bid, DecisionRecord, Event, Market
 from scheduling.bid import Bid as CoreBid
 from scheduling.misreports import Misreport, stated_times, stated_values, time_of
-from scheduling.policy import Objective, Policy
+from scheduling.policy import Policy
+from scheduling.posted_price import Granting
 
 LONGEST_S: Final = 8.0
 """For the way to the bid's moment, where rows alone do not say how the market stood."""
@@ -40,8 +41,7 @@ class Alternatives:
     @property
     def truthful(self) -> bool:
         """Whether the policy promises that nothing brings more than the truth."""
-        is_auction = self.policy.objective is Objective.WELFARE
-        return is_auction and getattr(self.policy, "model", "worker") != "chunk"  # best responses there are not exact
+        return isinstance(self.policy, Granting) and self.policy.exact
 
 
 def deadline(seconds: float) -> Callable[[], None]:

@@ -75,13 +75,34 @@ def test_the_truth_gets_what_the_policy_decides_and_nothing_is_changed(name: str
 def test_each_statement_gets_what_the_policy_decides_about_it(name: str, parameters: Json, seed: int) -> None:
     policy = make_policy(name, parameters)
     bid, book = last_of(name, parameters, seed)
-    for point in stated_values(policy, bid, book, [0.0, 0.3, 0.9, 1.7]):
+    for point in stated_values(policy, bid, book):
         stated = Bid(**{**vars(bid), "utility": bid.utility.scaled(point.factor)})
         decision = policy.decide(stated, book)
         schedule = decision.schedule
         slots = (None, None) if schedule is None else (schedule.start, schedule.completion)
         assert (point.admitted, point.payment) == (decision.admitted, decision.payment)
         assert (point.start, point.completion) == slots
+
+
+@each_exact_auction
+def test_amplitudes_between_two_that_bring_the_same_schedule_are_not_asked_about(
+    name: str, parameters: Json, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = make_policy(name, parameters)
+    bid, book = last_of(name, parameters, 7)
+    asked: list[Bid] = []
+    grant = posted_price.grant
+
+    def counted(bid: Bid, posted: posted_price.Posted) -> posted_price.Grant | None:
+        asked.append(bid)
+        return grant(bid, posted)
+
+    monkeypatch.setattr(posted_price, "grant", counted)
+    points = stated_values(policy, bid, book)
+    schedules = {(point.admitted, point.start, point.completion, point.payment) for point in points}
+    assert len(points) == 31
+    assert len(asked) <= 3 + 5 * 2 * (len(schedules) - 1)  # halves of halves, on both sides of the truth
+    assert len(asked) < 31
 
 
 def rejected_for_its_price(name: str) -> tuple[Bid, Book]:
