@@ -248,8 +248,8 @@ def assert_of_one_version(databases: Databases, kind: str, memory: str, *, only:
     world, process = World.of(kind), memory == "of another process"
     steps = world.steps()
     for name, read in list(world.readings().items())[only]:
+        before = plain(read())
         for number in count():
-            before = plain(read())
             if memory == "empty":
                 book.forget()
             step = next(steps)
@@ -262,10 +262,12 @@ def assert_of_one_version(databases: Databases, kind: str, memory: str, *, only:
                 found = plain(read())
             after = plain(read())
             book.forget()
-            assert after == plain(read()), f"{name}: what was caught up with is not what rows say, after {step}"
+            rebuilt = plain(read())
+            assert after == rebuilt, f"{name}: what was caught up with is not what rows say, after {step}"
             assert found in (before, after), f"{name}: mixed versions, with {step} before query {number}: {taken}"
             if not taken:
                 break
+            before = rebuilt
         assert number > 0, f"{name} asks nothing"
 
 

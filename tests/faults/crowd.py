@@ -1,7 +1,7 @@
 """Hundreds of bids by eight clients at once, on any database: set up, submit, and say what became of them.
 
-Run as `python -m tests.faults.crowd prepare POLICY | submit CLIENT COUNT | verdict` in the environment of the processes
-under test. The test process itself keeps its own database out of it.
+Run as `python -m tests.faults.crowd prepare POLICY | submit CLIENT COUNT | submit-all COUNT | verdict` in the
+environment of the processes under test. The test process itself keeps its own database out of it.
 """
 
 import json
@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from typing import Any
 
 import requests
@@ -88,9 +89,8 @@ def post_all(
 
 def submit_all(env: Mapping[str, str], *, count: int = BIDS) -> list[int]:
     """Submit the bids from eight processes through the services; their sequence numbers."""
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        runs = [pool.submit(call, "submit", str(c), str(count // CLIENTS), env=env) for c in range(CLIENTS)]
-        return [sequence for run in runs for sequence in run.result()]
+    sequences: list[int] = call("submit-all", str(count // CLIENTS), env=env)
+    return sequences
 
 
 def _post(address: str, client: int, token: str, numbers: range, *, patient: bool, states_value: bool) -> list[int]:
@@ -145,6 +145,13 @@ def _submit(client: int, count: int) -> list[int]:
     states_value = not cluster.market.policies.filter(name="preemptive").exists()
     bodies = (body_of(client, i, states_value=states_value) for i in range(count))
     return [submit_bid(cluster=cluster, owner=owner, body=body).bid.sequence for body in bodies]
+
+
+def _submit_all(count: int) -> list[int]:
+    """A process for each client, which begins with what this one has imported, but for connections."""
+    with get_context("fork").Pool(CLIENTS, maxtasksperchild=1) as pool:
+        runs = [pool.apply_async(_submit, (client, count)) for client in range(CLIENTS)]
+        return [sequence for run in runs for sequence in run.get()]
 
 
 def _verdict() -> dict[str, Any]:
@@ -229,6 +236,8 @@ def main(arguments: list[str]) -> None:
             answer: Any = _prepare(policy)
         case ["submit", client, count]:
             answer = _submit(int(client), int(count))
+        case ["submit-all", count]:
+            answer = _submit_all(int(count))
         case ["script"]:
             answer = _script()
         case ["waiting"]:
