@@ -8,7 +8,7 @@ from django.test import Client
 from rest_framework.test import APIClient
 
 from auctions import lane
-from auctions.jobs import cancel_job, fail_job
+from auctions.jobs import cancel_job, fail_job, withdraw_bid
 from auctions.markets import open_market
 from auctions.models import Bid, Market
 from auctions.money import money_of
@@ -110,6 +110,19 @@ def test_the_admin_fails_jobs_with_a_reason_and_a_refund_that_are_given(
     assert (bid.state, bid.ended_why, bid.refund) == ("failed", "x" * 200, bid.payment)
     assert f"failed; {bid.refund:,.2f} was paid back." in page
     assert "only a bid that is planned or running can become failed" in fail("again", "full")
+
+
+def test_a_market_shows_operators_that_bids_are_quarantined(unlucky: Bid, alice: User, operator: User) -> None:
+    pages = Client()
+    pages.force_login(operator)
+    page = pages.get("/markets/lab/").content.decode()
+    assert '<a href="/markets/lab/bids/?state=quarantined">1 bid</a>, which is quarantined.' in page
+    assert "1 quarantined" in str(pages.get("/markets/lab/tiles.json").json()["tiles"])
+    pages.force_login(alice)
+    assert "The policy failed on" not in pages.get("/markets/lab/").content.decode()
+    withdraw_bid(unlucky)
+    pages.force_login(operator)
+    assert "quarantined" not in pages.get("/markets/lab/").content.decode()
 
 
 def ended(market: Market, owner: User, how: str) -> Bid:
