@@ -95,19 +95,24 @@ def traces(request: pytest.FixtureRequest) -> Traces:
 
 
 @pytest.fixture(scope="session")
-def make_tables(tmp_path_factory: pytest.TempPathFactory) -> Tables:
-    """Give the data directory of these processes a migrated database on SQLite, without a row."""
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory of all processes of this run of the tests."""
     base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def make_tables(shared: Path) -> Tables:
+    """Give the data directory of these processes a migrated database on SQLite, without a row."""
     return partial(processes.make_tables, shared=shared)
 
 
 @pytest.fixture(scope="module")
-def postgres_server() -> Iterator[processes.Server]:
-    """A PostgreSQL server of its own, with an empty database."""
+def postgres_server(shared: Path) -> Iterator[processes.Server]:
+    """A PostgreSQL server of its own."""
     if processes.binary("initdb") is None:
         missing("PostgreSQL", install=INSTALL)
-    with processes.postgres() as server:
+    with processes.postgres(shared=shared) as server:
         yield server
 
 
@@ -122,8 +127,14 @@ def redis_server() -> Iterator[processes.Server]:
 
 @pytest.fixture(scope="module")
 def postgres_url(postgres_server: processes.Server) -> str:
-    """Its database."""
+    """Its empty database."""
     return postgres_server.url
+
+
+@pytest.fixture
+def postgres_tables(postgres_server: processes.Server) -> str:
+    """A database of it for one test, with tables and without a row."""
+    return processes.fresh_database(postgres_server)
 
 
 @pytest.fixture(scope="module")

@@ -15,11 +15,16 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from glob import glob
 from pathlib import Path
-from typing import IO
+from typing import IO, Final
+from uuid import uuid4
+
+import psycopg2
 
 ROOT = Path(__file__).resolve().parent.parent
 DATABASE = "shadowprice.sqlite3"
 """Its file in a data directory."""
+TABLES: Final = "tables"
+"""The database of a PostgreSQL server that has tables and no row."""
 START_S = 180.0
 """How long anything may take to come up, on a busy machine."""
 
@@ -179,42 +184,89 @@ class Server:
 
 
 @contextlib.contextmanager
-def postgres() -> Iterator[Server]:
-    """A PostgreSQL server of its own, with an empty database."""
+def postgres(*, shared: Path) -> Iterator[Server]:
+    """A PostgreSQL server of its own, with an empty database and one of TABLES, which `fresh_database` copies.
+
+    `shared` is the directory of all processes of one test run: its first server is migrated, others are copies of it.
+    """
     # initdb refuses to run as root, and that other user must reach the directory: not below pytest's private one.
     user = "postgres" if os.geteuid() == 0 and _is_user("postgres") else "nobody" if os.geteuid() == 0 else None
     base = Path(tempfile.mkdtemp(prefix="shadowprice-pg-"))
     try:
         base.chmod(0o755)
-        data = base / "data"
-        data.mkdir(mode=0o700)
-        if user:
-            shutil.chown(data, user)
-        made = subprocess.run(
-            [str(binary("initdb")), "-D", str(data), "-A", "trust", "-U", "shadowprice", "-E", "UTF8", "--no-sync"],
-            user=user,
-            cwd=base,
-            capture_output=True,
-            text=True,
-        )
-        assert made.returncode == 0, made.stdout + made.stderr
-        port = free_port()
-        options = ["-h", "127.0.0.1", "-p", str(port), "-k", "", "-F", "-c", "max_connections=100"]
-
-        def start() -> Process:
-            command = [str(binary("postgres")), "-D", str(data), *options]
-            process = Process(command, log=base / "log", user=user, cwd=base)
-            ready = [str(binary("pg_isready")), "-h", "127.0.0.1", "-p", str(port), "-q"]
-            wait_until(lambda: subprocess.run(ready).returncode == 0, what="PostgreSQL")
-            return process
-
-        server = Server(f"postgres://shadowprice@127.0.0.1:{port}/postgres", start=start)
+        data, kept = base / "data", shared / "postgres"
+        with (shared / "postgres.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not kept.exists():
+                _make_tables_on_postgres(base, user)
+                copied = Path(tempfile.mkdtemp(dir=shared))
+                _copy(data, copied / "data")
+                (copied / "data").rename(kept)
+        if not data.exists():
+            _copy(kept, data)
+        server = _postgres_on(base, user)
         try:
             yield server
         finally:
             server.end(signal.SIGINT)  # its fast shutdown; SIGTERM would wait for clients
     finally:
         shutil.rmtree(base, ignore_errors=True)
+
+
+def fresh_database(server: Server) -> str:
+    """The address of a new database of a PostgreSQL server, with tables and without a row."""
+    name = f"fresh_{uuid4().hex}"
+    _create_database(server, f"{name} TEMPLATE {TABLES}")
+    return f"{server.url.rpartition('/')[0]}/{name}"
+
+
+def _make_tables_on_postgres(base: Path, user: str | None) -> None:
+    data = base / "data"
+    data.mkdir(mode=0o700)
+    if user:
+        shutil.chown(data, user)
+    made = subprocess.run(
+        [str(binary("initdb")), "-D", str(data), "-A", "trust", "-U", "shadowprice", "-E", "UTF8", "--no-sync"],
+        user=user,
+        cwd=base,
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 0, made.stdout + made.stderr
+    server = _postgres_on(base, user)
+    try:
+        _create_database(server, TABLES)
+        with tempfile.TemporaryDirectory() as var:
+            address = f"{server.url.rpartition('/')[0]}/{TABLES}"
+            manage("migrate", "-v0", env=python_env(Path(var), DATABASE_URL=address))
+    finally:
+        server.end(signal.SIGINT)
+
+
+def _postgres_on(base: Path, user: str | None) -> Server:
+    """Started with the data there, at a free port."""
+    port = free_port()
+    options = ["-h", "127.0.0.1", "-p", str(port), "-k", "", "-F", "-c", "max_connections=100"]
+
+    def start() -> Process:
+        command = [str(binary("postgres")), "-D", str(base / "data"), *options]
+        process = Process(command, log=base / "log", user=user, cwd=base)
+        ready = [str(binary("pg_isready")), "-h", "127.0.0.1", "-p", str(port), "-q"]
+        wait_until(lambda: subprocess.run(ready).returncode == 0, what="PostgreSQL")
+        return process
+
+    return Server(f"postgres://shadowprice@127.0.0.1:{port}/postgres", start=start)
+
+
+def _create_database(server: Server, name: str) -> None:
+    with contextlib.closing(psycopg2.connect(server.url)) as connection:
+        connection.autocommit = True
+        connection.cursor().execute(f"CREATE DATABASE {name}")
+
+
+def _copy(data: Path, to: Path) -> None:
+    """With owners and rights, which PostgreSQL insists on."""
+    subprocess.run(["cp", "-a", str(data), str(to)], check=True)
 
 
 @contextlib.contextmanager

@@ -110,10 +110,9 @@ def sqlite(tmp_path: Path, make_tables: Tables, django_db_blocker: DjangoDbBlock
 
 
 @pytest.fixture
-def postgres(tmp_path: Path, postgres_url: str, django_db_blocker: DjangoDbBlocker) -> Iterator[Databases]:
+def postgres(postgres_tables: str, django_db_blocker: DjangoDbBlocker) -> Iterator[Databases]:
     """A database on a server."""
-    processes.manage("migrate", "-v0", env=processes.python_env(tmp_path, DATABASE_URL=postgres_url))
-    settings = {"OPTIONS": {}, **dj_database_url.parse(postgres_url)}
+    settings = {"OPTIONS": {}, **dj_database_url.parse(postgres_tables)}
     with django_db_blocker.unblock(), Databases(settings).in_use() as found:
         yield found
 

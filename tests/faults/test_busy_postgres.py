@@ -17,16 +17,15 @@ from django.conf import settings
 from tests.faults import crowd
 from tests.faults.installation import shell
 from tests.faults.streams import session_of, streams
-from tests.processes import Process, Server, answers, free_port, manage, python_env, wait_until
+from tests.processes import Process, Server, answers, free_port, fresh_database, python_env, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.services]
 
 PASSWORD: Final = "only-for-tests"
 SET_PASSWORDS: Final = f"""
+from django.contrib.auth.hashers import make_password
 from django.contrib.auth.models import User
-for user in User.objects.all():
-    user.set_password("{PASSWORD}")
-    user.save()
+User.objects.update(password=make_password("{PASSWORD}"))
 """
 MOST_CONNECTIONS: Final = 8
 """Of pages, requests and the one that looks at markets for all streams, at any moment of these tests."""
@@ -44,47 +43,47 @@ class Web:
     address: str
     tokens: list[str]
     postgres: Server
+    database: str
 
 
 @pytest.fixture(scope="module")
 def web(tmp_path_factory: pytest.TempPathFactory, postgres_server: Server, redis_url: str) -> Iterator[Web]:
     """One for all tests of this module."""
-    directory, port = tmp_path_factory.mktemp("web"), free_port()
+    directory, port, database = tmp_path_factory.mktemp("web"), free_port(), fresh_database(postgres_server)
     env = python_env(
         directory,
-        DATABASE_URL=postgres_server.url,
+        DATABASE_URL=database,
         REDIS_URL=redis_url,
         SHADOWPRICE_SECRET_KEY="only for this test",
         SHADOWPRICE_LOCK_TIMEOUT_S=str(LOCK_S),
         SHADOWPRICE_STREAMS_OF_ONE_USER=str(STREAMS_OF_ONE),
     )
-    manage("migrate", "-v0", env=env)
     tokens = crowd.call("prepare", "dps", env=env)
     shell(SET_PASSWORDS, env)
     process = Process(["python", "manage.py", "serve", "--port", str(port)], log=directory / "web.log", env=env)
     try:
         wait_until(lambda: answers(port) or not process.alive, what="the web process")
         assert process.alive, process.text()
-        yield Web(f"http://127.0.0.1:{port}", tokens, postgres_server)
+        yield Web(f"http://127.0.0.1:{port}", tokens, postgres_server, database)
     finally:
         process.end()
 
 
-def ask(server: Server, question: str) -> int:
+def ask(web: Web, question: str) -> int:
     """A number that the database knows."""
-    with closing(psycopg2.connect(server.url)) as database, database.cursor() as cursor:
+    with closing(psycopg2.connect(web.database)) as database, database.cursor() as cursor:
         cursor.execute(question)
         return int(cursor.fetchone()[0])
 
 
 def connections(web: Web) -> int:
     """That others than the one who asks have open."""
-    return ask(web.postgres, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'") - 1
+    return ask(web, "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'") - 1
 
 
 def bids(web: Web) -> int:
     """That are stored."""
-    return ask(web.postgres, "SELECT count(*) FROM auctions_bid")
+    return ask(web, "SELECT count(*) FROM auctions_bid")
 
 
 def statuses(web: Web, session: requests.Session, *paths: str) -> list[int]:
@@ -104,9 +103,9 @@ def submit(web: Web, i: int, **options: Any) -> requests.Response:
 
 
 @contextmanager
-def locked_market(server: Server) -> Iterator[None]:
+def locked_market(web: Web) -> Iterator[None]:
     """Somebody holds the market's row while the block runs."""
-    with closing(psycopg2.connect(server.url)) as database, database.cursor() as cursor:
+    with closing(psycopg2.connect(web.database)) as database, database.cursor() as cursor:
         cursor.execute("SELECT id FROM auctions_market FOR UPDATE")
         yield
 
@@ -146,7 +145,7 @@ def test_clients_that_left_while_they_waited_for_a_lock_hold_nothing(web: Web) -
         with pytest.raises(requests.exceptions.ReadTimeout):
             submit(web, i, timeout=1)
 
-    with locked_market(web.postgres), ThreadPoolExecutor(30) as pool:
+    with locked_market(web), ThreadPoolExecutor(30) as pool:
         list(pool.map(leave_soon, range(30)))
         wait_until(lambda: connections(web) == 1, what="the end of the waiting", seconds=LOCK_S + 8)  # who holds it
         with requests.Session() as session:
@@ -156,7 +155,7 @@ def test_clients_that_left_while_they_waited_for_a_lock_hold_nothing(web: Web) -
 
 def test_a_locked_market_is_answered_with_503_and_nothing_is_stored(web: Web) -> None:
     before = bids(web)
-    with locked_market(web.postgres):
+    with locked_market(web):
         began = time.monotonic()
         answer = submit(web, 0)
         assert time.monotonic() - began < LOCK_S + 5
@@ -177,7 +176,7 @@ def test_guesses_of_many_at_once_are_counted_and_stopped(web: Web) -> None:
     with ThreadPoolExecutor(4) as pool:
         found = Counter(pool.map(guess, range(2 * of_both)))
     assert found == {400: of_both - 1, 429: of_both + 1}
-    assert ask(web.postgres, "SELECT sum(failures_since_start) FROM axes_accessattempt") == of_both
+    assert ask(web, "SELECT sum(failures_since_start) FROM axes_accessattempt") == of_both
 
 
 def test_a_database_that_is_gone_is_503_everywhere_and_its_return_is_seen(web: Web) -> None:

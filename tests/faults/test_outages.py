@@ -15,7 +15,7 @@ from auctions.models import DecisionRecord
 from tests.faults import crowd
 from tests.faults.installation import start_beat, start_worker
 from tests.faults.test_crowd_embedded import check, wait_for_decisions
-from tests.processes import Process, Server, answers, free_port, manage, python_env, wait_until
+from tests.processes import Process, Server, answers, free_port, python_env, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.services]
 
@@ -75,16 +75,17 @@ def start_web(env: dict[str, str], directory: Path, port: int, started: ExitStac
 
 
 @pytest.fixture
-def installation(tmp_path: Path, postgres_server: Server, redis_server: Server) -> Iterator[Installation]:
+def installation(
+    tmp_path: Path, postgres_server: Server, postgres_tables: str, redis_server: Server
+) -> Iterator[Installation]:
     """Web, a worker, beat, PostgreSQL and Redis."""
     env = python_env(
         tmp_path,
-        DATABASE_URL=postgres_server.url,
+        DATABASE_URL=postgres_tables,
         REDIS_URL=redis_server.url,
         SHADOWPRICE_SECRET_KEY="only for this test",
         SHADOWPRICE_SWEEP_S="1",
     )
-    manage("migrate", "-v0", env=env)
     port = free_port()
     with ExitStack() as started:
         web = start_web(env, tmp_path, port, started)
@@ -107,7 +108,7 @@ def installation(tmp_path: Path, postgres_server: Server, redis_server: Server) 
 def decided(installation: Installation) -> int:
     """Asked of the database itself: a process for each look would take a core from those that decide."""
     count = f"SELECT count(*) FROM {DecisionRecord._meta.db_table}"
-    with closing(psycopg2.connect(installation.postgres.url)) as connection, connection.cursor() as cursor:
+    with closing(psycopg2.connect(installation.env["DATABASE_URL"])) as connection, connection.cursor() as cursor:
         cursor.execute(count)
         return int(cursor.fetchone()[0])
 
