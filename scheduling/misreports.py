@@ -66,6 +66,7 @@ def stated_values(policy: Policy, bid: Bid, book: Book, factors: Sequence[float]
     def ask(factor: float) -> _Granted:
         return granted(replace(bid, utility=truth.scaled(factor)))
 
+    # What a schedule pays off is linear in the amplitude: one that is best at two amplitudes is best between them.
     exact = isinstance(policy, Granting) and policy.exact
     found = _between(ask, sorted({*factors}), among=1.0) if exact else {factor: ask(factor) for factor in factors}
     return [_judged(found[factor], bid, factor=factor, stated=truth.value * factor) for factor in factors]
@@ -76,10 +77,17 @@ def stated_times(policy: Policy, bid: Bid, book: Book, factors: Sequence[float] 
 
     A factor whose time would be too large for a bid is left out.
     """
-    granted = _grants(policy, book)
+    granted, utilities = _grants(policy, book), dict(_stretches(bid.utility, factors))
+
+    def ask(factor: float) -> _Granted:
+        return granted(replace(bid, utility=utilities[factor]))
+
+    # A schedule that is best by a late deadline, and keeps an early one, is best by all between.
+    exact = isinstance(bid.utility, Step) and isinstance(policy, Granting) and policy.exact
+    found = _between(ask, sorted(utilities), among=1.0) if exact else {factor: ask(factor) for factor in utilities}
     return [
-        _judged(granted(replace(bid, utility=stated)), bid, factor=factor, stated=time_of(stated) or 0.0)
-        for factor, stated in _stretches(bid.utility, factors)
+        _judged(found[factor], bid, factor=factor, stated=time_of(stated) or 0.0)
+        for factor, stated in utilities.items()
     ]
 
 
@@ -158,11 +166,8 @@ def _decided(decision: Decision) -> _Granted:
 
 
 def _between(ask: Callable[[float], _Granted], factors: Sequence[float], *, among: float) -> dict[float, _Granted]:
-    """Ask about the first factor, the last one and the one named, and between two only if their answers differ.
-
-    What a schedule pays off is linear in the amplitude: one that is best at two amplitudes is best between them.
-    """
-    found = {factor: ask(factor) for factor in {factors[0], factors[-1], among} & {*factors}}
+    """Ask about the first factor, the last one and the one named, and between two only if their answers differ."""
+    found = {factor: ask(factor) for factor in {*factors[:1], *factors[-1:], among} & {*factors}}
 
     def fill(low: int, high: int) -> None:
         if found[factors[low]] == found[factors[high]]:

@@ -75,9 +75,12 @@ def test_the_truth_gets_what_the_policy_decides_and_nothing_is_changed(name: str
 def test_each_statement_gets_what_the_policy_decides_about_it(name: str, parameters: Json, seed: int) -> None:
     policy = make_policy(name, parameters)
     bid, book = last_of(name, parameters, seed)
-    for point in stated_values(policy, bid, book):
-        stated = Bid(**{**vars(bid), "utility": bid.utility.scaled(point.factor)})
-        decision = policy.decide(stated, book)
+    timed = Bid(**{**vars(bid), "utility": Step(bid.utility.value, 6.0)})
+    asked = [(point, bid.utility.scaled(point.factor), bid) for point in stated_values(policy, bid, book)]
+    for own in (bid, timed):
+        asked += [(point, stretched(own.utility, point.factor), own) for point in stated_times(policy, own, book)]
+    for point, stated, own in asked:
+        decision = policy.decide(Bid(**{**vars(own), "utility": stated}), book)
         schedule = decision.schedule
         slots = (None, None) if schedule is None else (schedule.start, schedule.completion)
         assert (point.admitted, point.payment) == (decision.admitted, decision.payment)
@@ -103,6 +106,10 @@ def test_amplitudes_between_two_that_bring_the_same_schedule_are_not_asked_about
     assert len(points) == 31
     assert len(asked) <= 3 + 5 * 2 * (len(schedules) - 1)  # halves of halves, on both sides of the truth
     assert len(asked) < 31
+    asked.clear()
+    timed = Bid(**{**vars(bid), "utility": Step(bid.utility.value, 40.0)})
+    assert len(stated_times(policy, timed, book)) == 30
+    assert len(asked) < 30
 
 
 def rejected_for_its_price(name: str) -> tuple[Bid, Book]:
