@@ -16,6 +16,7 @@ django.setup(set_prefix=False)
 
 from auctions.api.problems import busy  # noqa: E402 (needs the app registry)
 from auctions.seats import Callers, Seats, Visit  # noqa: E402
+from cluster import memory  # noqa: E402
 from cluster.addresses import address_of  # noqa: E402
 
 SWITCH_S: Final = 0.0005
@@ -23,6 +24,7 @@ SWITCH_S: Final = 0.0005
 wait ten times as long for it each time by default: with two other threads at work, a page of 50 ms took half a second.
 """
 sys.setswitchinterval(SWITCH_S)
+memory.share_between_threads()
 
 Receive = Callable[[], Awaitable[Any]]
 Application = Callable[[Any, Receive, Any], Awaitable[None]]

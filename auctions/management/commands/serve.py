@@ -15,6 +15,7 @@ from django.db import connection
 
 from auctions import embedded, lane, shutdown
 from auctions.warming import Warming, groups_of_open_markets
+from cluster import memory
 from scheduling.kernels import needed_by
 from scheduling.registry import POLICIES, make_policy
 
@@ -61,6 +62,7 @@ class Command(BaseCommand):
         """Run uvicorn in the main thread, which is where signals arrive."""
         if not settings.HAS_OWN_KEY and options["host"] not in LOOPBACK:
             raise CommandError(f"Set SHADOWPRICE_SECRET_KEY to listen on {options['host']}: the default is public.")
+        memory.share_between_threads()
         server = Server(
             uvicorn.Config(
                 "config.asgi:application",
