@@ -2,8 +2,8 @@
 
 Three viewers open a page of a market every two seconds, with all that the page fetches, and each keeps an event stream
 open; 50 bids come at once every twenty seconds; a health check asks every second. No answer may be a failure of the
-server and every bid is decided. A long run, on a machine of two cores that is idle otherwise, is also judged by its times
-and by the server's memory: 99 % of answers take less than 300 ms, and memory levels off.
+server and every bid is decided. A long run, on a machine of two cores that is idle otherwise, is also judged by its
+times and by the memory of the server: 99 % of answers take less than 300 ms, and memory levels off.
 """
 
 import argparse
