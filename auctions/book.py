@@ -75,9 +75,12 @@ class LiveBook:
         """What the policy may look at."""
         return self.running.view()
 
-    def take_in(self, bid: CoreBid, decision: Decision) -> None:
-        """Make the moves a decision asks for, reserve what it granted, and learn from the bid it was about."""
-        self.running.take_in(bid, decision, bound=self.policy.binding)
+    def take_in(self, bid: CoreBid, decision: Decision, *, owner: int) -> None:
+        """Make the moves a decision asks for, reserve what it granted, and learn from the bid it was about.
+
+        `owner` is the key of the user who sent it.
+        """
+        self.running.take_in(bid, decision, bound=self.policy.binding, owner=owner)
 
     def relaid(self, layout: Layout, offers: Mapping[str, Json]) -> "LiveBook":
         """The book under another inventory; `offers` by the bid's id. Raises if what jobs hold does not fit it."""
@@ -99,8 +102,8 @@ class LiveBook:
             types = _positions(self.layout.worker_ids, layout.worker_ids)
             bids = {name: job.bid for name, job in known.items()}
             queues = queues.relaid(layout.inventory, servers=servers, types=types, bids=bids)
-        told = deque(self.running.offers, maxlen=HISTORY)
-        running = RunningBook(ledger, history, self.running.decided, known, queues, list(self.running.ran), told)
+        offered = deque(self.running.offers, maxlen=HISTORY)
+        running = RunningBook(ledger, history, self.running.decided, known, queues, list(self.running.ran), offered)
         return replace(self, layout=layout, running=running)
 
     def end(self, job_id: str) -> None:
@@ -366,22 +369,22 @@ def realigned(history: Iterable[tuple[float, ...]], *, old: Layout, new: Layout)
     return deque((tuple(row) for row in moved.tolist()), maxlen=HISTORY)
 
 
-def _recorded_history(market: Market, layout: Layout) -> tuple[deque[tuple[float, ...]], deque[tuple[int, float]]]:
-    """What the last receipts teach: densities, in the order of this layout; slots and ceilings."""
+def _recorded_history(market: Market, layout: Layout) -> tuple[deque[tuple[float, ...]], deque[tuple[int, float, int]]]:
+    """What the last receipts teach: densities, in the order of this layout; slots, ceilings and owners."""
     rows = list(
         DecisionRecord.objects.filter(bid__market=market)
         .order_by("-version")
-        .values_list("receipt", "inventory_version")[:HISTORY]
+        .values_list("receipt", "inventory_version", "bid__owner_id")[:HISTORY]
     )
-    others = {version for _, version in rows} - {market.inventory_version}
+    others = {version for _, version, _ in rows} - {market.inventory_version}
     events = Event.objects.filter(market=market, version__in=others) if others else []
     known = {event.version: Layout.from_json(event.payload) for event in events}
     history: deque[tuple[float, ...]] = deque(maxlen=HISTORY)
-    offers: deque[tuple[int, float]] = deque(maxlen=HISTORY)
-    for text, version in reversed(rows):
+    offers: deque[tuple[int, float, int]] = deque(maxlen=HISTORY)
+    for text, version, owner in reversed(rows):
         receipt = parse(text)
         density = tuple(receipt["density"])
-        offers.append((receipt["slot"], receipt["ceiling"]))
+        offers.append((receipt["slot"], receipt["ceiling"], owner))
         history.extend(realigned([density], old=known[version], new=layout) if version in known else [density])
     return history, offers
 
@@ -405,7 +408,7 @@ def _catch_up(book: LiveBook, market: Market) -> bool:
             book.running.apply(moves)
         else:
             decision = replace(Decision.from_json(parse(event.bid.decision.receipt)), moves=tuple(moves))
-            book.take_in(core_in_force(event.bid, market, book.layout), decision)
+            book.take_in(core_in_force(event.bid, market, book.layout), decision, owner=event.bid.owner_id)
     book.running.ran.clear()  # the other process kept it
     book.version = market.ledger_version
     return True

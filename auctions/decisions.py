@@ -25,8 +25,8 @@ class Made:
     """Time the policy took."""
 
 
-def decide(book: LiveBook, bid: Bid) -> Made:
-    """Let the policy decide a bid, and the book take the decision in.
+def decide(book: LiveBook, bid: Bid, *, owner: int) -> Made:
+    """Let the policy decide a bid, and the book take the decision in. `owner` is the key of the user who sent it.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def decide(book: LiveBook, bid: Bid) -> Made:
         receipt = canonical(decision.to_json())
         canonical(decision.costs)
         _check(decision, bid)
-        book.take_in(bid, decision)
+        book.take_in(bid, decision, owner=owner)
     return Made(decision, receipt, latency_ms)
 
 

@@ -74,7 +74,7 @@ def decide_next(market_id: int) -> bool:
         try:
             with policy_errors():
                 core = current_core(market, bid, book)
-            made = decide(book, core)
+            made = decide(book, core, owner=bid.owner_id)
         except PolicyFailed as failed:
             _quarantine(market, bid, book, moment, failed)
             sound = False  # the book may have been changed in part: the next one is rebuilt from rows

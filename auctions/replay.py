@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
 from auctions import plans
 from auctions.book import LiveBook
@@ -19,6 +20,9 @@ from scheduling.policy import Cause, Job, Objective
 from scheduling.registry import make_policy
 from scheduling.running_book import RunningBook
 from scheduling.schedule import Schedule
+
+COLUMNS: Final = ("pk", "sequence", "owner_id", "core", "offer", "arrival_slot")
+"""What a replay reads of bids."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ def replayed(market: Market, *, priced: bool = False) -> Iterator[Step]:
 
     With `priced`, the posted prices are computed at each admission and the schedule's cost summed from them.
     """
-    bids = {b.pk: b for b in Bid.objects.filter(market=market).only("pk", "sequence", "core", "offer", "arrival_slot")}
+    bids = {b.pk: b for b in Bid.objects.filter(market=market).only(*COLUMNS)}
     state = Replaying(bids, priced=priced)
     for event in in_pages(Event.objects.filter(market=market), by="version"):
         step = state.apply(event)
@@ -92,7 +96,7 @@ def replayed(market: Market, *, priced: bool = False) -> Iterator[Step]:
 
 def runs_by_replay(market: Market) -> Runs:
     """What workers took from queues, as a replay finds it."""
-    bids = {b.pk: b for b in Bid.objects.filter(market=market).only("pk", "sequence", "core", "offer", "arrival_slot")}
+    bids = {b.pk: b for b in Bid.objects.filter(market=market).only(*COLUMNS)}
     state = Replaying(bids, priced=False)
     for event in in_pages(Event.objects.filter(market=market), by="version"):
         state.apply(event)
@@ -103,7 +107,7 @@ def kept_by_replay(market: Market) -> dict[int, tuple[int, list[object], list[ob
     """What is kept of each slot that began: version of the inventory, prices and use as a replay finds them."""
     kept: dict[int, tuple[int, list[object], list[object]]] = {}
     inventory_version = 0
-    bids = {b.pk: b for b in Bid.objects.filter(market=market).only("pk", "sequence", "core", "offer", "arrival_slot")}
+    bids = {b.pk: b for b in Bid.objects.filter(market=market).only(*COLUMNS)}
     state = Replaying(bids, priced=False)
     for event in in_pages(Event.objects.filter(market=market), by="version"):
         if event.kind == EventKind.SLOT:
@@ -227,7 +231,7 @@ class Replaying:
         pays = self._priced and book.policy.objective is Objective.WELFARE
         charged = _posted_cost(book, decision) if pays else 0.0 if self._priced and decision.admitted else None
         with policy_errors():
-            book.take_in(core, decision)
+            book.take_in(core, decision, owner=bid.owner_id)
         step = self._step(event, decision.moves)
         return Replayed(
             **vars(step),

@@ -23,7 +23,7 @@ from scheduling.arrays import Json
 from scheduling.bid import Bid as CoreBid
 from scheduling.decision import Decision, canonical
 from scheduling.errors import InvalidField
-from scheduling.policy import Policy
+from scheduling.policy import NOBODY, Policy
 
 log = logging.getLogger(__name__)
 
@@ -117,7 +117,7 @@ def quote(*, cluster: Cluster, body: Json) -> Quote:
     # Under the number it would have: some policies draw by it.
     core = core_bid(resolved, book.layout, bid_id=str(seen.market.submitted + 1), arrival=now)
     try:
-        made = decide(book, core)
+        made = decide(book, core, owner=NOBODY)
     except PolicyFailed as failed:
         log.error("a quote of market %s failed", market.pk, exc_info=failed.error)
         raise CannotDecide("The policy of this market fails on this bid, so there is no quote for it.") from None

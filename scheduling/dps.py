@@ -86,11 +86,9 @@ class Dps:
         high=HISTORY // 2,
     )
     prior_low: float = parameter(
-        0.01, "Price of an idle unit while there is no past, money per slot.", low=1e-9, high=1e9
+        0.01, "Price of an idle unit until bids of four owners were decided, money per slot.", low=1e-9, high=1e9
     )
-    prior_high: float = parameter(
-        1.0, "Price of a full server's unit while there is no past, money per slot.", low=1e-9, high=1e9
-    )
+    prior_high: float = parameter(1.0, "The same of a full server's unit.", low=1e-9, high=1e9)
 
     name = "dps"
     title = "DPS: posted prices, the same machines from start to end"

@@ -19,8 +19,9 @@ from numpy.typing import NDArray
 
 from scheduling.arrays import Floats, Ints
 from scheduling.fluid_descent import Kinds, descend
-from scheduling.learned_prices import IDLE_SHARE, SMALLEST_OFFER, Learning, past_rows
+from scheduling.learned_prices import IDLE_SHARE, Learning, past_pools
 from scheduling.policy import HISTORY, Book
+from scheduling.pooling import SMALLEST_OFFER
 from scheduling.prices import PriceFunction, reserve_prices
 
 Flags = NDArray[np.bool_]
@@ -71,8 +72,7 @@ def fluid_prices(learning: Pouring, book: Book, *, room: float = 0.0) -> PriceFu
     if not len(book.slots) == len(book.ceilings) == len(book.history):
         raise ValueError(f"expected a slot and a ceiling for each of {len(book.history)} past bids")
     total = book.inventory.capacity.sum(axis=0)
-    chosen = past_rows(learning, book, most=WINDOW)
-    rows, ceilings = book.history[chosen], book.ceilings[chosen]
+    rows, ceilings = past_pools(learning, book, most=WINDOW)
     middle = _medians(rows.tobytes(), len(total))
     solved = np.zeros(len(total))
     level = _level(book)

@@ -4,6 +4,7 @@ A reserve price keeps room for better bids; on an idle cluster it would only tur
 sold already. Workers and PSs are bought together, so each role has a share of its own.
 """
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Protocol
@@ -12,13 +13,12 @@ import numpy as np
 
 from scheduling.arrays import Floats, Ints
 from scheduling.errors import InvalidField
-from scheduling.policy import HISTORY, Book
+from scheduling.policy import HISTORY, NOBODY, Book
+from scheduling.pooling import LEAST_BLOCK, SMALLEST_OFFER, pooled
 from scheduling.prices import PriceFunction, reserve_prices
 
 LEVELS = 8
 """Steps in which scarcity is seen."""
-SMALLEST_OFFER = 1e-9
-"""Money per unit-slot below which a past bid teaches nothing: a logarithm of such quantiles would leave the doubles."""
 IDLE_SHARE = 1e-6
 """Share of the reserve quantile asked on an idle cluster: next to nothing, but never 0, so that full costs more."""
 
@@ -48,11 +48,11 @@ class Learning(Protocol):
 
     @property
     def prior_low(self) -> float:
-        """L while there is no past."""
+        """L until bids of `LEAST_OWNERS` owners were decided."""
 
     @property
     def prior_high(self) -> float:
-        """U while there is no past."""
+        """U until then."""
 
 
 def check_learning(learning: Learning) -> None:
@@ -66,15 +66,24 @@ def check_learning(learning: Learning) -> None:
 
 
 def past(learning: Learning, book: Book) -> Floats:
-    """Densities of the bids decided before the last refit: the same rows until the next one."""
-    return book.history[past_rows(learning, book, most=HISTORY - learning.refit_every)]
+    """Densities of the bids decided before the last refit, pooled: the same rows until the next one, P x R."""
+    return past_pools(learning, book, most=HISTORY - learning.refit_every)[0]
 
 
-def past_rows(learning: Learning, book: Book, *, most: int) -> slice:
-    """Which rows of the history belong to bids decided before the last refit, at most the last `most` of them."""
-    since = book.decided % learning.refit_every
-    known = max(0, len(book.history) - since)
-    return slice(max(0, known - most), known)
+def past_pools(learning: Learning, book: Book, *, most: int) -> tuple[Floats, Floats]:
+    """Densities P x R and ceilings P of the bids decided before the last refit, pooled (`scheduling.pooling`).
+
+    Of the last `most` bids at most; of them from the beginning of a block on.
+    """
+    forgotten = book.decided - len(book.history)
+    known = book.decided - book.decided % learning.refit_every
+    block = learning.refit_every * math.ceil(LEAST_BLOCK / learning.refit_every)
+    first = max(forgotten, known - most)
+    if first > 0:
+        first = math.ceil(first / block) * block
+    rows = slice(max(0, first - forgotten), max(0, known - forgotten))
+    owners = book.owners if len(book.owners) else np.full(len(book.history), NOBODY)
+    return pooled(book.history[rows], book.ceilings[rows], owners[rows], block=block)
 
 
 def learned_prices(

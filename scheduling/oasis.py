@@ -88,7 +88,7 @@ class Oasis:
     )
     prior_low: float = parameter(
         0.001,
-        "Price of all there is of a resource, idle, while there is no past, money per slot.",
+        "Price of all there is of a resource, idle, until bids of four owners were decided, money per slot.",
         low=1e-9,
         high=1e9,
     )

@@ -96,6 +96,8 @@ class Book:
     """In which slot each bid of `history` was decided, N numbers; empty where nobody asks."""
     ceilings: Floats = field(default_factory=lambda: np.zeros(0))
     """Worth of each bid of `history` on an empty cluster, its ceiling, money, N numbers; empty where nobody asks."""
+    owners: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    """A number for the owner of each bid of `history`, N numbers; empty: `NOBODY` for all."""
     line: tuple[Job, ...] | None = None
     """Of `jobs`, those that may be moved and hold nothing from now on, by arrival, then admission; None: not known."""
     uploading: tuple[Job, ...] | None = None
@@ -111,6 +113,8 @@ class Book:
 
 HISTORY = 512
 """How many past bids prices may learn from."""
+NOBODY = -1
+"""Owner of bids of which each counts as that of another owner: as in the papers, where nobody has two."""
 
 
 class Terms(Protocol):

@@ -11,7 +11,7 @@ from scheduling.bid import Bid
 from scheduling.decision import Decision, Move
 from scheduling.ledger import Ledger
 from scheduling.past import Past
-from scheduling.policy import HISTORY, Book, Job
+from scheduling.policy import HISTORY, NOBODY, Book, Job
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Ran
 from scheduling.schedule import Schedule
@@ -34,8 +34,8 @@ class RunningBook:
     """None until a job's chunks join a queue."""
     ran: list[Ran] = field(default_factory=list)
     """What workers took from queues since somebody last emptied this list."""
-    offers: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=HISTORY))
-    """Of each bid of `history`: the slot in which it was decided, and its ceiling."""
+    offers: deque[tuple[int, float, int]] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    """Of each bid of `history`: the slot in which it was decided, its ceiling, and its owner's number."""
     _past: Past | None = field(default=None, init=False, repr=False, compare=False)
     """The history and the offers as arrays, once somebody looked."""
     _kept: tuple[dict[str, Job], Standing] | None = field(default=None, init=False, repr=False, compare=False)
@@ -50,7 +50,7 @@ class RunningBook:
         """What a policy may look at."""
         if self._past is None:
             self._past = Past(self.history, self.offers, resources=len(self.ledger.inventory.resources))
-        history, slots, ceilings = self._past.arrays()
+        history, slots, ceilings, owners = self._past.arrays()
         return Book(
             self.now,
             self.ledger,
@@ -60,6 +60,7 @@ class RunningBook:
             queues=self.queues,
             slots=slots,
             ceilings=ceilings,
+            owners=owners,
             line=self._standing.line(),
             uploading=self._standing.uploading(self.now),
             prompt=self._standing.prompt,
@@ -90,8 +91,10 @@ class RunningBook:
         if self.queues is not None and self.queues.now < self.now:
             self.ran.append(self.queues.advance(self.now))
 
-    def take_in(self, bid: Bid, decision: Decision, *, bound: bool) -> None:
+    def take_in(self, bid: Bid, decision: Decision, *, bound: bool, owner: int = NOBODY) -> None:
         """Make the moves a decision asks for, reserve what it granted, and learn from the bid.
+
+        `owner` is a number for whoever sent it, the same for all their bids.
 
         Raises
         ------
@@ -109,9 +112,9 @@ class RunningBook:
                 self._take_out(bid.id)
             raise
         self.history.append(decision.density)
-        self.offers.append((decision.slot, decision.ceiling))
+        self.offers.append((decision.slot, decision.ceiling, owner))
         if self._past is not None:
-            self._past.add(decision.density, decision.slot, decision.ceiling)
+            self._past.add(decision.density, decision.slot, decision.ceiling, owner)
         self.decided += 1
 
     def apply(self, moves: Iterable[Move]) -> None:

@@ -197,12 +197,14 @@ class Record:
         if chosen is None:
             raise ValueError("a decision was made before a policy was chosen")
         decisions = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
-        past = list(decisions.order_by("-version").values_list("receipt", "inventory_version")[:HISTORY])
+        past = list(
+            decisions.order_by("-version").values_list("receipt", "inventory_version", "bid__owner_id")[:HISTORY]
+        )
         running = RunningBook(ledger, decided=decisions.count(), jobs={job.bid.id: job for job in jobs})
-        for text, known in reversed(past):
+        for text, known, owner in reversed(past):
             receipt = parse(text)
             running.history.extend(realigned([tuple(receipt["density"])], old=layouts[known], new=layout))
-            running.offers.append((receipt["slot"], receipt["ceiling"]))
+            running.offers.append((receipt["slot"], receipt["ceiling"], owner))
         book = LiveBook(
             version=0,
             market_id=self.market_id,

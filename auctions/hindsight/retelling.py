@@ -183,7 +183,7 @@ class Retelling(Replaying):
         try:
             with policy_errors():
                 decision = self.decided(book, core, event)
-                book.take_in(core, decision)
+                book.take_in(core, decision, owner=bid.owner_id)
         except PolicyFailed as failed:
             if self.other is None:
                 raise failed.error from None

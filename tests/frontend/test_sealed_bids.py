@@ -115,12 +115,16 @@ POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
     "DPS, learned prices": ("dps", {}),
     "DPS, fluid prices": ("dps", {"price": "fluid"}),
     "DPS, printed prices": ("dps", {"price": "printed", "eta_worker": [3.0], "eta_ps": [2.0]}),
+    "DPS, printed prices of past bids": ("dps", {"price": "printed"}),
     "OASiS": ("oasis", {}),
+    "OASiS, fluid prices": ("oasis", {"price": "fluid"}),
+    "OASiS, printed prices of past bids": ("oasis", {"price": "printed"}),
     "OASiS, printed prices": ("oasis", {"price": "printed", "log_low": [-9.0, -9.0], "log_high": [1.0, 1.0]}),
     "weighted completion": ("weighted_completion", {}),
     "FIFO": ("fifo", {}),
     "preemptive": ("preemptive", {}),
 }
+POLICIES_WITH_PRICES = tuple(name for name, (policy, _) in POLICIES.items() if policy in ("dps", "oasis"))
 Course = Callable[[World, Spy], None]
 SUMS = re.compile(r"clusters/lab/(welfare|summary)$|tiles|figures/(welfare|flow)|^/$|^/markets/lab/$")
 """Addresses that tell sums."""
@@ -244,18 +248,7 @@ def flooded(found: World, spy: Spy) -> None:
     spy.look("refitted", only=FIGURES)
 
 
-LEARNS = pytest.mark.xfail(strict=True, reason="prices that learn tell it: see docs/what-a-bidder-learns.md")
-
-
-@pytest.mark.parametrize(
-    "policy",
-    [
-        "DPS, printed prices",
-        "OASiS, printed prices",
-        pytest.param("DPS, learned prices", marks=LEARNS),
-        pytest.param("OASiS", marks=LEARNS),
-    ],
-)
+@pytest.mark.parametrize("policy", POLICIES_WITH_PRICES)
 @pytest.mark.slow
 def test_who_sends_all_bids_but_one_finds_that_ones_value_nowhere(
     people: dict[str, User], client: Client, policy: str
@@ -264,6 +257,30 @@ def test_who_sends_all_bids_but_one_finds_that_ones_value_nowhere(
     other, known_too = seen(people, client, policy, flooded, {"bob": 137.5})
     assert known[0] != known_too[0], "operators read another welfare"
     assert_same(one, other)
+
+
+def pooled_in_turn(found: World, spy: Spy) -> None:
+    """Prices learn from bids of four owners, one after the other, until they have looked at 32 of them."""
+    for _ in range(8):
+        found.bid_of("alice", 50.0)
+        for name in ("bob", "carol", "dave"):
+            found.bid(name, epochs=2)
+    spy.look("refitted", only=FIGURES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["DPS, learned prices", "OASiS"])
+def test_prices_that_learn_tell_no_more_than_the_product_of_what_three_others_offer(
+    people: dict[str, User], client: Client, policy: str
+) -> None:
+    values = {"bob": 100.0, "carol": 90.0, "dave": 80.0}
+    one, _ = seen(people, client, policy, pooled_in_turn, values)
+    other, _ = seen(people, client, policy, pooled_in_turn, {"bob": 125.0, "carol": 72.0, "dave": 80.0})
+    assert_same(one, other)
+    # They do learn: from another product come other prices.
+    third, _ = seen(people, client, policy, pooled_in_turn, {"bob": 125.0, "carol": 90.0, "dave": 80.0})
+    prices = "refitted", "/api/v1/clusters/lab/prices"
+    assert one[prices][2] != third[prices][2]
 
 
 @pytest.mark.thorough

@@ -135,15 +135,17 @@ def test_without_a_past_prices_are_the_prior() -> None:
 
 
 def test_an_idle_cluster_asks_next_to_nothing_and_a_sold_one_its_share_of_the_median() -> None:
-    rows = [[float(x), 3.0] for x in range(1, 65)]
+    rows = [[float(x), 3.0] for x in range(1, 17) for _ in range(4)]
     policy = Dps(worker_share=0.5)
     assert policy.prices(book(history=rows)).max() < 1e-3
     ledger = Ledger(INVENTORY, start=0, slots=8)
     ledger.commit(held(start=0, end=2, server=0, count=2))
     ledger.commit(held(start=0, end=2, server=1, count=4))
     prices = policy.prices(book(ledger, history=rows))
-    assert prices[4, 0, 0] == pytest.approx(0.5 * 32.5)
-    assert prices[0, 0, 0] == pytest.approx(np.quantile(range(1, 65), 0.95))
+    middle = np.log(np.arange(1.0, 17.0)).mean()
+    pools = np.exp(middle + 2 * (np.log(np.arange(1.0, 17.0)) - middle))  # each of four who offer the same
+    assert prices[4, 0, 0] == pytest.approx(0.5 * np.median(pools))
+    assert prices[0, 0, 0] == pytest.approx(np.quantile(pools, 0.95))
 
 
 @pytest.mark.parametrize("offer", [5e-324, 1e-300, 1e-9, 1e12])
@@ -158,7 +160,8 @@ def test_other_peoples_bids_move_learned_prices_and_ones_own_does_not() -> None:
     policy, rows = Dps(refit_every=1), [[1.0, 1.0]] * 4
     low, high = (policy.decide(bid(Constant(value)), book(history=rows)) for value in (5.0, 500.0))
     assert low.prices == high.prices
-    assert policy.price_function(book(history=[*rows, [50.0, 50.0]])) != policy.price_function(book(history=rows))
+    more = [*rows, *[[50.0, 50.0]] * 4]
+    assert policy.price_function(book(history=more)) != policy.price_function(book(history=rows))
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from scipy.optimize import linprog
 from scheduling.arrays import Floats
 from scheduling.dps import Dps
 from scheduling.fluid_prices import ROUNDS, STRIDE, Flags, solve
-from scheduling.learned_prices import SMALLEST_OFFER
 from scheduling.ledger import Ledger
 from scheduling.policy import Book
+from scheduling.pooling import SMALLEST_OFFER
 from scheduling.utility import Constant
 from tests.scheduling.test_dps import INVENTORY, bid
 

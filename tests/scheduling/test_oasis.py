@@ -151,14 +151,15 @@ def test_readings_of_the_printed_bounds_differ_where_they_should() -> None:
 
 
 def test_without_bounds_the_printed_price_goes_from_a_quarter_of_the_least_offer_to_the_most() -> None:
-    offers = np.array([[2.0, 1.0], [4.0, 0.0]])
-    book = Book(now=0, ledger=Ledger(INVENTORY, start=0, slots=4), history=offers, decided=2)
+    offers = np.array([[2.0, 1.0], [4.0, 0.0]] * 4)
+    book = Book(now=0, ledger=Ledger(INVENTORY, start=0, slots=4), history=offers, decided=8)
     function = Oasis(price="printed", refit_every=1).price_function(book)
     full = np.exp(np.add(function.log_scale, function.log_growth))
-    assert np.exp(function.log_scale) == pytest.approx([2.0 / 4, 1.0 / 4])
-    assert full == pytest.approx([4.0, 1.0])
+    # Two pools, moved away from their mean twice as far as they are.
+    assert np.exp(function.log_scale) == pytest.approx([math.sqrt(2.0) / 4, 1.0 / 4])
+    assert full == pytest.approx([4.0 * math.sqrt(2.0), 1.0])
     # Nothing is known yet: the priors are the price of all there is.
-    new = Oasis(price="printed", refit_every=8, prior_low=1.0, prior_high=2.0).price_function(book)
+    new = Oasis(price="printed", refit_every=16, prior_low=1.0, prior_high=2.0).price_function(book)
     assert np.exp(new.log_scale) == pytest.approx([1 / 3, 1 / 4])
 
 
@@ -224,8 +225,9 @@ def test_no_run_earns_more_than_any_bound(seed: int, model: str, level: float) -
 
 def test_a_scarce_resource_has_a_reserve_price_and_an_idle_one_next_to_none() -> None:
     policy, book = Oasis(refit_every=1), book_of(slots=8)
-    first = bid(Constant(60.0), epochs=1)
-    book.take_in(first, policy.decide(first, book.view()), bound=True)
+    for name in "abcd":
+        sent = replace(bid(Constant(60.0), epochs=1), id=name)
+        book.take_in(sent, policy.decide(sent, book.view()), bound=True)
     empty = policy.prices(replace(book.view(), ledger=Ledger(INVENTORY, start=0, slots=8)))[0]
     sold = policy.prices(book.view())[1]
     assert sold[0, 0] > 1e3 * empty[0, 0]

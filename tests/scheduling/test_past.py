@@ -9,19 +9,20 @@ from scheduling.policy import HISTORY
 
 @pytest.mark.parametrize("known", [0, 3, HISTORY, HISTORY + 5])
 def test_it_shows_the_last_bids_and_never_changes_what_it_showed(known: int) -> None:
-    told = [((float(n), 0.5 * n), (n // 3, 7.0 * n)) for n in range(3 * HISTORY + 10)]
+    told = [((float(n), 0.5 * n), (n // 3, 7.0 * n, n % 5)) for n in range(3 * HISTORY + 10)]
     past = Past((row for row, _ in told[:known]), (offer for _, offer in told[:known]), resources=2)
     shown = []
     for number in range(known, len(told)):
         shown.append((number, past.arrays()))
-        row, (slot, ceiling) = told[number]
-        past.add(row, slot, ceiling)
+        row, (slot, ceiling, owner) = told[number]
+        past.add(row, slot, ceiling, owner)
     shown.append((len(told), past.arrays()))
-    for number, (densities, slots, ceilings) in shown[:: HISTORY // 4] + shown[-1:]:
+    for number, (densities, slots, ceilings, owners) in shown[:: HISTORY // 4] + shown[-1:]:
         last = told[max(0, number - HISTORY) : number]
         assert densities.tolist() == [[*row] for row, _ in last]
-        assert slots.tolist() == [slot for _, (slot, _) in last]
-        assert ceilings.tolist() == [ceiling for _, (_, ceiling) in last]
+        assert slots.tolist() == [slot for _, (slot, _, _) in last]
+        assert ceilings.tolist() == [ceiling for _, (_, ceiling, _) in last]
+        assert owners.tolist() == [owner for _, (_, _, owner) in last]
         assert densities.shape == (len(last), 2)
     for array in past.arrays():
         with pytest.raises(ValueError, match="read-only"):
@@ -29,7 +30,7 @@ def test_it_shows_the_last_bids_and_never_changes_what_it_showed(known: int) -> 
 
 
 def test_without_bids_there_are_no_rows() -> None:
-    densities, slots, ceilings = Past((), (), resources=3).arrays()
+    densities, slots, ceilings, owners = Past((), (), resources=3).arrays()
     assert densities.shape == (0, 3)
-    assert slots.dtype == np.int64
-    assert len(slots) == len(ceilings) == 0
+    assert slots.dtype == owners.dtype == np.int64
+    assert len(slots) == len(ceilings) == len(owners) == 0
