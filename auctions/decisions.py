@@ -4,10 +4,12 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from auctions.book import LiveBook
+from auctions.offers import LEAST_WEIGHT
 from auctions.policy_errors import policy_errors
-from scheduling.bid import Bid
-from scheduling.decision import Decision, canonical
+from scheduling.bid import Bid as CoreBid
+from scheduling.decision import Decision, Reason, canonical
 from scheduling.errors import SchedulingError
+from scheduling.policy import Objective, Policy
 
 
 class WrongDecision(SchedulingError):
@@ -25,7 +27,7 @@ class Made:
     """Time the policy took."""
 
 
-def decide(book: LiveBook, bid: Bid, *, owner: int) -> Made:
+def decide(book: LiveBook, bid: CoreBid, *, owner: int) -> Made:
     """Let the policy decide a bid, and the book take the decision in. `owner` is the key of the user who sent it.
 
     Raises
@@ -35,7 +37,7 @@ def decide(book: LiveBook, bid: Bid, *, owner: int) -> Made:
     """
     with policy_errors():
         began = perf_counter()
-        decision = book.policy.decide(bid, book.view())
+        decision = answer(bid, book)
         latency_ms = (perf_counter() - began) * 1000
         receipt = canonical(decision.to_json())
         canonical(decision.costs)
@@ -44,7 +46,41 @@ def decide(book: LiveBook, bid: Bid, *, owner: int) -> Made:
     return Made(decision, receipt, latency_ms)
 
 
-def _check(decision: Decision, bid: Bid) -> None:
+def answer(bid: CoreBid, book: LiveBook) -> Decision:
+    """What becomes of a bid; nothing is changed.
+
+    The policy is not asked about a bid that it would not take, which another policy took before the market changed
+    to this one: it is rejected.
+    """
+    problem = refusal(bid, book.policy)
+    if not problem:
+        return book.policy.decide(bid, book.view())
+    return Decision(
+        bid_id=bid.id,
+        slot=book.running.now,
+        admitted=False,
+        value=0.0,
+        payment=0.0,
+        payoff=0.0,
+        schedule=None,
+        reason=Reason.REFUSED,
+        explanation=problem,
+        counter=None,
+        ceiling=0.0,
+        density=(0.0,) * len(book.layout.inventory.resources),
+    )
+
+
+def refusal(bid: CoreBid, policy: Policy) -> str:
+    """Why a market under this policy takes no such bid; empty if it does."""
+    if bid.architecture not in policy.architectures:
+        return f"{policy.title} does not run {bid.architecture} jobs."
+    if policy.objective is not Objective.WELFARE and bid.utility.value < LEAST_WEIGHT:
+        return f"Its amplitude, taken as its weight, is below {LEAST_WEIGHT:g}."
+    return ""
+
+
+def _check(decision: Decision, bid: CoreBid) -> None:
     """A decision that cannot be stored is the policy's mistake."""
     if decision.bid_id != bid.id:
         raise WrongDecision(f"the decision on bid {bid.id} speaks of bid {decision.bid_id}")

@@ -7,6 +7,7 @@ from typing import Final
 
 from auctions import plans
 from auctions.book import LiveBook
+from auctions.decisions import answer
 from auctions.layout import Layout
 from auctions.models import Bid, DecisionRecord, Event, EventKind, Market
 from auctions.plans import Planned
@@ -149,7 +150,7 @@ class Replaying:
     def decided(self, book: LiveBook, core: CoreBid, event: Event) -> Decision:
         """What becomes of a bid; nothing is changed. Raises PolicyFailed if the policy fails on it."""
         with policy_errors():
-            return book.policy.decide(core, book.view())
+            return answer(core, book)
 
     def ended(self, book: LiveBook, bid: Bid, event: Event) -> tuple[Move, ...]:
         """A job is taken out, and what moves then; nothing where an inventory took it out already."""

@@ -20,6 +20,8 @@ class Reason(StrEnum):
     """No schedule fits even the empty cluster within the horizon."""
     WORTHLESS = "worthless"
     """It can run, but is worth nothing by the earliest completion that is possible."""
+    REFUSED = "refused"
+    """The policy takes no such bids; it was submitted under another one."""
 
 
 @dataclass(frozen=True)

@@ -21,8 +21,10 @@ LEAST_BLOCK = 32
 """Bids in a block of pools, at least: in shorter ones many bids would be left over."""
 SMALLEST_OFFER = 1e-9
 """Money per unit-slot below which a past bid teaches nothing: its logarithm would leave the doubles."""
-DIGITS = 9
-"""Of means: what is behind them in a floating-point sum depends on every term."""
+STEP = 2.0**-30
+"""Logarithms of means, to base two, are multiples of it, which leaves nine digits: those behind them in a sum of
+floating-point numbers depend on every term. A power of two as factor of all money moves no rounding.
+"""
 
 
 Pool = list[list[int]]
@@ -90,19 +92,23 @@ def _pooled(densities: bytes, ceilings: bytes, owners: bytes, resources: int, bl
     rows, worth = np.frombuffer(densities).reshape(-1, resources), np.frombuffer(ceilings)
     usable = rows >= SMALLEST_OFFER
     pools = pools_of(usable, np.frombuffer(owners, dtype=np.int64), block=block)
-    logs = np.log(rows, out=np.zeros(rows.shape), where=usable)
+    logs = np.log2(rows, out=np.zeros(rows.shape), where=usable)
     offered = np.array([usable[pool[0][0]] for pool in pools], dtype=np.bool_).reshape(-1, resources)
-    means = np.array([_mean(logs, pool) for pool in pools]).round(DIGITS).reshape(-1, resources)
+    means = _rounded(np.array([_mean(logs, pool) for pool in pools]).reshape(-1, resources))
     middle = means.sum(axis=0) / np.maximum(1, offered.sum(axis=0))
-    spread = np.exp(middle + math.sqrt(LEAST_OWNERS) * (means - middle))
+    spread = np.exp2(middle + math.sqrt(LEAST_OWNERS) * (means - middle))
     average = np.array([_mean(worth, pool) for pool in pools] if len(worth) else np.zeros(len(pools)))
     found = (
         np.where(offered, np.clip(spread, SMALLEST_OFFER, LARGEST_MONEY), 0.0),
-        np.exp(np.log(average, out=np.zeros(len(pools)), where=average > 0).round(DIGITS)) * (average > 0),
+        np.exp2(_rounded(np.log2(average, out=np.zeros(len(pools)), where=average > 0))) * (average > 0),
     )
     for array in found:
         array.flags.writeable = False
     return found
+
+
+def _rounded(logs: Floats) -> Floats:
+    return np.asarray(np.round(logs / STEP) * STEP)
 
 
 def _mean(rows: Floats, pool: Pool) -> Floats:

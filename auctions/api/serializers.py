@@ -130,7 +130,9 @@ class QuoteOut(Document):
     value = _money("Worth at the completion granted; 0 when rejected")
     payment = _money("Posted price of what it holds; 0 where nobody pays")
     payoff = _money("value - payment")
-    reason = serializers.CharField(allow_null=True, help_text="Of a rejection: price, no_room, impossible, worthless.")
+    reason = serializers.CharField(
+        allow_null=True, help_text="Of a rejection: price, no_room, impossible, worthless, refused."
+    )
     explanation = serializers.CharField(help_text="In words.")
     schedule = ScheduleOut(allow_null=True, help_text="null when rejected, or in line without a planned start.")
     counter_offer = CounterOfferOut(allow_null=True, help_text="Of a rejection: the least that would have done.")

@@ -15,7 +15,6 @@ from auctions.book import LiveBook
 from auctions.hindsight.outcome import Outcome
 from auctions.layout import Layout
 from auctions.models import Bid, BidState, Event, EventKind
-from auctions.offers import LEAST_WEIGHT
 from auctions.plans import Planned
 from auctions.policies import check_line
 from auctions.policy_errors import PolicyFailed, policy_errors
@@ -24,14 +23,11 @@ from auctions.replay import Replaying, Step
 from scheduling.bid import Bid as CoreBid
 from scheduling.decision import Decision, Move, parse
 from scheduling.errors import OutsideHorizon, OverCapacity
-from scheduling.policy import Cause, Job, Objective, Policy
+from scheduling.policy import Cause, Job, Policy
 from scheduling.schedule import Schedule
 
 GOING: Final = (BidState.PLANNED, BidState.RUNNING)
 log = logging.getLogger(__name__)
-
-REFUSED: Final = "refused"
-"""Reason of a bid that the other policy's market would not have taken."""
 
 
 class Retelling(Replaying):
@@ -172,14 +168,9 @@ class Retelling(Replaying):
     def settled(self, event: Event, bid: Bid) -> Step:
         """A bid is decided.
 
-        One that the other policy's market would not have taken teaches nothing, nor does one on which that policy
-        fails, which is quarantined.
+        One on which the other policy fails is quarantined and teaches nothing.
         """
         book, core, name = self.at(event.slot), CoreBid.from_json(bid.core), str(bid.sequence)
-        problem = "" if self.other is None else refusal(core, self.other)
-        if problem:
-            self.outcomes[name] = Outcome(admitted=False, reason=REFUSED, explanation=problem)
-            return self._step(event, ())
         try:
             with policy_errors():
                 decision = self.decided(book, core, event)
@@ -260,15 +251,6 @@ class Retelling(Replaying):
             if placed and book.running.jobs[move.job].bound and self.outcomes[move.job].kept_from is None:
                 self.outcomes[move.job].kept_from = book.running.now
             self.outcomes[move.job].plan(book.running.jobs[move.job])
-
-
-def refusal(bid: CoreBid, policy: Policy) -> str:
-    """Why a market under this policy would not have taken a bid that another took; empty if it would."""
-    if bid.architecture not in policy.architectures:
-        return f"{policy.title} does not run {bid.architecture} jobs."
-    if policy.objective is not Objective.WELFARE and bid.utility.value < LEAST_WEIGHT:
-        return f"Its amplitude, taken as its weight, is below {LEAST_WEIGHT:g}."
-    return ""
 
 
 def without_room(book: LiveBook, layout: Layout) -> list[str]:

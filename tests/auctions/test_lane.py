@@ -7,19 +7,39 @@ from django.contrib.auth.models import User
 
 from auctions import book, decisions, lane
 from auctions.audit import audit_market
+from auctions.hindsight.comparison import compare
+from auctions.hindsight.record import Record
+from auctions.markets import open_market
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market
+from auctions.policies import change_policy
 from auctions.readings import summary
 from auctions.replay import replay_market
 from auctions.slots import pass_slots
-from auctions.submission import quote
+from auctions.submission import quote, submit_bid
 from cluster.guards import checked_change
 from scheduling.decision import parse
+from scheduling.registry import make_policy
 from tests.auctions.worlds import add_server, body, make_cluster, make_market, set_time, submit
 
 
 def findings(market: Market) -> dict[str, tuple[str, ...]]:
     """What the audit finds fault with."""
     return {f.check: f.rows for f in audit_market(market) if not f.passed}
+
+
+def test_a_bid_that_waits_when_its_market_changes_to_a_policy_that_takes_none_is_rejected(alice: User) -> None:
+    market = open_market(make_cluster(), policy="weighted_completion")
+    ring = {"model": "ResNet-50", "epochs": 1, "weight": 5.0, "architecture": "ring", "reduce_step_s": 0}
+    bid = submit_bid(cluster=market.cluster, owner=alice, body=ring).bid
+    change_policy(market, name="dps", parameters={}, by=None)
+    assert lane.drain(market.pk) == 1
+    bid.refresh_from_db()
+    receipt = parse(bid.decision.receipt)
+    assert (bid.state, receipt["reason"]) == (BidState.REJECTED, "refused")
+    assert "does not run ring jobs" in receipt["explanation"]
+    assert findings(market) == {}
+    assert replay_market(market).mismatches == ()
+    assert compare(Record.of(market), make_policy("dps", {})).changed == 0
 
 
 def test_a_bid_worth_its_price_is_planned_and_charged(market: Market, alice: User) -> None:

@@ -78,20 +78,25 @@ class MarketMachine(RuleBasedStateMachine):
     """Bidders, an operator, a clock and a worker."""
 
     market: Market
-    alice: User
+    people: list[User]
 
     @initialize()
     def open(self) -> None:
         """Open the market of two small servers and a cloud."""
         number = Market.objects.count()  # one database for all examples: each has a cluster of its own
         self.market = make_market(make_cluster(f"lab-{number}", units=2, horizon=8), refit_every=3)
-        self.alice = make_user(f"alice-{number}")
+        self.people = [make_user(f"alice-{number}-{n}") for n in range(5)]
         self.seconds = 0.0
 
     @rule(value=VALUES, epochs=EPOCHS, utility=UTILITIES)
     def submit(self, value: float, epochs: int, utility: dict[str, Any]) -> None:
         """A bid comes in."""
-        submit_bid(cluster=self.market.cluster, owner=self.alice, body=self.offer(value, epochs, utility))
+        submit_bid(cluster=self.market.cluster, owner=self.bidder, body=self.offer(value, epochs, utility))
+
+    @property
+    def bidder(self) -> User:
+        """Whose turn it is: prices learn from bids of four owners."""
+        return self.people[Bid.objects.filter(market=self.market).count() % len(self.people)]
 
     def offer(self, value: float, epochs: int, utility: dict[str, Any]) -> dict[str, Any]:
         """A body that says its worth as the policy in force wants it; rings where they are run."""
@@ -115,7 +120,7 @@ class MarketMachine(RuleBasedStateMachine):
         sent = self.offer(value, epochs, {"form": "constant"})
         with suppress(CannotDecide):
             offered = quote(cluster=self.market.cluster, body=sent)
-        bid = submit_bid(cluster=self.market.cluster, owner=self.alice, body=sent).bid
+        bid = submit_bid(cluster=self.market.cluster, owner=self.bidder, body=sent).bid
         lane.drain(self.market.pk)
         record = DecisionRecord.objects.filter(bid=bid).first()
         if record is None:

@@ -122,8 +122,11 @@ def test_the_payment_does_not_depend_on_the_stated_value_given_the_schedule(
     boasting = going.policy.decide(replace(bid, utility=bid.utility.scaled(factor * max(1.0, modest.value))), book)
     event("admitted" if modest.admitted else "does not fit")
     assert boasting.admitted == modest.admitted
-    assert boasting.schedule == modest.schedule
-    assert boasting.payment == modest.payment
+    if modest.schedule is not None and boasting.schedule is not None:
+        # Of schedules that cost the same, either may be granted.
+        assert boasting.schedule.completion == modest.schedule.completion
+    # Payoffs are compared, which are as exact as doubles of the size of the value.
+    assert boasting.payment == pytest.approx(modest.payment, rel=1e-9, abs=1e-15 * boasting.value)
 
 
 @pytest.mark.thorough

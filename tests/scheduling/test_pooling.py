@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from scheduling.arrays import Floats, Ints
 from scheduling.dps import Dps
@@ -16,7 +17,7 @@ from tests.draws import fresh, rounds
 from tests.scheduling import test_dps, test_oasis
 
 
-def pools_plainly(supports: Floats, owners: Ints, block: int) -> list[Pool]:
+def pools_plainly(supports: NDArray[np.bool_], owners: Ints, block: int) -> list[Pool]:
     """Block by block and set of resources by set of resources; full pools in the order of their last bids."""
     found = []
     for first in range(0, len(owners), block):
@@ -90,7 +91,7 @@ def test_pools_spread_as_what_they_are_of() -> None:
         assert math.log(np.quantile(found, quantile)) == pytest.approx(wanted, abs=0.2)
 
 
-POLICIES = {
+POLICIES: dict[str, Dps | Oasis] = {
     "DPS, learned": Dps(refit_every=8),
     "DPS, fluid": Dps(price="fluid", refit_every=8),
     "DPS, printed": Dps(price="printed", refit_every=8),

@@ -6,7 +6,6 @@ from django.contrib.auth.models import User
 from auctions import book, lane
 from auctions.hindsight.comparison import Comparison, Enough, Row, compare
 from auctions.hindsight.record import Record
-from auctions.hindsight.retelling import REFUSED
 from auctions.jobs import cancel_job, withdraw_bid
 from auctions.markets import open_market
 from auctions.models import Bid, BidState, Market
@@ -16,6 +15,7 @@ from auctions.submission import submit_bid
 from cluster.guards import checked_change
 from cluster.models import Capacity, Server
 from scheduling.arrays import Json
+from scheduling.decision import Reason
 from scheduling.errors import InvalidField
 from scheduling.registry import POLICIES, make_policy
 from tests.auctions.worlds import make_cluster, make_market, set_time, submit
@@ -122,7 +122,7 @@ def test_jobs_that_the_other_market_would_not_have_taken_are_refused_with_a_reas
     bid = submit_bid(cluster=market.cluster, owner=alice, body=sent).bid
     lane.drain(market.pk)
     other = row(told(market, "dps"), bid).other
-    assert (other.admitted, other.reason) == (False, REFUSED)
+    assert (other.admitted, other.reason) == (False, Reason.REFUSED)
     assert "does not run ring jobs" in other.explanation
 
 
