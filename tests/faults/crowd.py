@@ -6,7 +6,6 @@ environment of the processes under test. The test process itself keeps its own d
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from typing import Any
 import requests
 
 from tests.draws import SOAK
-from tests.processes import ROOT
+from tests.faults import imported
 
 CLUSTER = "crowd"
 POLICIES = ("dps", "preemptive")
@@ -54,10 +53,8 @@ def body_of(client: int, i: int, *, states_value: bool = True) -> dict[str, Any]
 
 def call(*arguments: str, env: Mapping[str, str], seconds: float = 300.0) -> Any:
     """Run one of this module's commands in the environment of the processes under test; its JSON answer."""
-    command = [sys.executable, "-m", "tests.faults.crowd", *arguments]
-    done = subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, timeout=seconds)
-    assert done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
-    return json.loads(done.stdout.splitlines()[-1])
+    work = {"module": "tests.faults.crowd", "arguments": arguments}
+    return json.loads(imported.run(work, env=env, seconds=seconds).splitlines()[-1])
 
 
 def verdict(env: Mapping[str, str]) -> Verdict:

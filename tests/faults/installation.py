@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.architecture.test_compose import SERVICES
-from tests.processes import Process, manage, wait_until
+from tests.faults import imported
+from tests.processes import Process, wait_until
 
 UNTIL = """
 from time import sleep
@@ -36,7 +37,7 @@ def start_beat(env: dict[str, str], directory: Path) -> Process:
 
 def shell(code: str, env: dict[str, str]) -> str:
     """What a piece of code prints in a process of the installation."""
-    return manage("shell", "--no-imports", "-c", code, env=env)
+    return imported.run({"code": code}, env=env, seconds=120)
 
 
 def read(code: str, env: dict[str, str]) -> Any:
@@ -46,7 +47,7 @@ def read(code: str, env: dict[str, str]) -> Any:
 
 def until(condition: str, env: dict[str, str], *, seconds: float) -> None:
     """Wait for a condition on plans or runs, in one process: one for each look would take a core from the workers."""
-    manage("shell", "--no-imports", "-c", UNTIL.format(condition), env=env, seconds=seconds)
+    imported.run({"code": UNTIL.format(condition)}, env=env, seconds=seconds)
 
 
 def _ready(command: Sequence[str], name: str, env: dict[str, str], directory: Path) -> Process:
