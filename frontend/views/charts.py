@@ -300,15 +300,27 @@ class Section:
     """What is chosen for the other charts, to be kept when this one's form is sent."""
 
 
-def sections_of(objective: Objective, servers: Sequence[str], query: QueryDict) -> list[Section]:
-    """The charts of an overview, with what the address chooses."""
+def _named(chart: Chart, title: str = "", spoken: str = "") -> Chart:
+    return replace(chart, title=title or chart.title, spoken=spoken or chart.spoken)
+
+
+PUBLISHED: Final[Mapping[str, tuple[str, str]]] = {
+    "welfare": ("Welfare and revenue", "Cumulative welfare and revenue as published"),
+}
+"""What charts are called, and what a screen reader is told, where figures are published: without the bound."""
+
+
+def sections_of(
+    objective: Objective, servers: Sequence[str], query: QueryDict, *, published: bool = False
+) -> list[Section]:
+    """The charts of an overview, with what the address chooses; `published`: of figures that are published."""
     names = SECTIONS[objective]
     choices = {name: CHARTS[name].choices(servers) for name in names}
     chosen = {name: query.get(name, "") for name in names if choices[name]}
     return [
         Section(
             name=name,
-            chart=CHARTS[name],
+            chart=_named(CHARTS[name], *PUBLISHED.get(name, ())) if published else CHARTS[name],
             choices=choices[name],
             chosen=chosen.get(name, ""),
             others=[(other, value) for other, value in chosen.items() if other != name],

@@ -47,7 +47,7 @@ def overview(request: HttpRequest, name: str) -> HttpResponse:
         "now": now_words(market, reading),
         "published": published_words(market, reading),
         "least_owners": publications.LEAST_OWNERS,
-        "sections": sections_of(reading.objective, servers, request.GET),
+        "sections": sections_of(reading.objective, servers, request.GET, published=reading.published is not None),
         "query": request.GET.urlencode(),
     }
     return render(request, "frontend/overview.html", context)

@@ -63,6 +63,17 @@ def test_another_bidders_bid_is_404_and_in_no_list(
     assert as_operator.get(f"{HOME}bids/1/").status_code == 200
 
 
+def test_a_chart_of_published_sums_promises_no_bound(
+    market: Market, alice: User, as_bob: Client, as_operator: Client
+) -> None:
+    decided(market, alice)
+    assert "what nobody could have exceeded" in as_operator.get(HOME).text
+    page = as_bob.get(HOME).text
+    assert "Welfare and revenue</h2>" in page
+    assert "what nobody could have exceeded" not in page
+    assert "certified upper bound" not in page
+
+
 def test_other_peoples_work_is_only_grey_in_the_schedule(market: Market, alice: User, as_bob: Client) -> None:
     decided(market, alice, label="secret plan")
     for kind in ("json", "csv"):
