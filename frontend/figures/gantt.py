@@ -74,7 +74,7 @@ def figure(spans: Sequence[Span], line: TimeLine, *, now: int, window: tuple[int
         # One word a colour: its workers' or, where it has none, its PSs'.
         trace["showlegend"] = i == 0 or data[i - 1]["legendgroup"] != trace["legendgroup"]
     if any(p.span.is_ps for p in placed):
-        data.append(_hatching())
+        data.append(_hatching(line.date(window[0])))
     if any(p.height < HIGHEST for p in placed):
         note = f"{note} A job's bars are lower where it holds fewer machines.".strip()
     shapes: list[Json] = [
@@ -114,12 +114,12 @@ def figure(spans: Sequence[Span], line: TimeLine, *, now: int, window: tuple[int
     return Drawing(data, drawn, note=note)
 
 
-def _hatching() -> Json:
-    """A bar that is nowhere, for the legend."""
+def _hatching(at: str) -> Json:
+    """A bar of no length, for the legend; without a base it would make the drawing reach back to 1970."""
     pattern = {"shape": "/", "size": 6, "solidity": 0.35}
     marker = {"color": GREY, "pattern": pattern, "line": {"width": 0}}
     hatched = {"type": "bar", "orientation": "h", "name": "hatched: parameter servers", "marker": marker}
-    return {**hatched, "x": [None], "y": [0], "showlegend": True, "hoverinfo": "skip"}
+    return {**hatched, "base": [at], "x": [0], "y": [0], "showlegend": True, "hoverinfo": "skip"}
 
 
 def table(spans: Iterable[Span], line: TimeLine) -> Table:

@@ -142,6 +142,15 @@ def test_roles_are_told_apart_without_colour() -> None:
     assert {trace["marker"]["pattern"]["shape"] for trace in drawing.data} == {"", "/"}
 
 
+def test_every_bar_of_a_schedule_begins_in_its_slots() -> None:
+    """A bar without a base begins in 1970, and the drawing is then millions of pixels wide."""
+    drawing = gantt.figure([span(), span(is_ps=True)], LINE, now=0, window=(0, 4))
+    first, last = drawing.layout["xaxis"]["range"]
+    bases = [base for trace in drawing.data for base in trace["base"]]
+    assert len(bases) == 3
+    assert all(first <= base <= last for base in bases)
+
+
 @pytest.mark.thorough
 def test_a_busy_cluster_is_cut_with_a_word_and_the_table_is_whole() -> None:
     spans = [span(f"edge-{i}", j, j + 3) for i in range(301) for j in range(150)]
