@@ -8,7 +8,7 @@ from typing import Final
 from scheduling.bid import Bid
 from scheduling.decision import Decision
 from scheduling.errors import InvalidField
-from scheduling.policy import Book, Policy
+from scheduling.policy import Book, Objective, Policy
 from scheduling.posted_price import Granting
 from scheduling.schedule import Schedule
 from scheduling.utility import Inverse, Linear, PiecewiseLinear, Sigmoid, Step, Utility
@@ -66,6 +66,9 @@ def stated_values(policy: Policy, bid: Bid, book: Book, factors: Sequence[float]
     def ask(factor: float) -> _Granted:
         return granted(replace(bid, utility=truth.scaled(factor)))
 
+    if policy.objective is Objective.COMPLETION:  # weights are not used
+        same = ask(1.0)
+        return [_judged(same, bid, factor=factor, stated=truth.value * factor) for factor in factors]
     # What a schedule pays off is linear in the amplitude: one that is best at two amplitudes is best between them.
     exact = isinstance(policy, Granting) and policy.exact
     found = _between(ask, sorted({*factors}), among=1.0) if exact else {factor: ask(factor) for factor in factors}

@@ -13,8 +13,8 @@ from auctions.hindsight.retelling import Retelling
 
 EVENTS: Final = 64
 """Between two that are kept."""
-KEPT: Final = 32
-"""Of all markets together, those that were used last: some 100 kB each."""
+KEPT: Final = 12
+"""Of all markets together, those that were used last: half a megabyte each where a hundred jobs are under way."""
 
 _kept: "OrderedDict[tuple[UUID, int], Retelling]" = OrderedDict()
 """By the market's token and the version of the first event that is not told yet."""

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from scheduling import posted_price
 from scheduling.arrays import Json
 from scheduling.bid import Bid
-from scheduling.decision import Reason
+from scheduling.decision import Decision, Reason
 from scheduling.misreports import TIME_FACTORS, Misreport, stated_times, stated_values, stretched, time_of
 from scheduling.policy import Book
+from scheduling.preemptive.policy import Preemptive
 from scheduling.registry import make_policy
 from scheduling.schedule import Schedule
 from scheduling.utility import Constant, Inverse, Linear, PiecewiseLinear, Sigmoid, Step, Table, Utility
@@ -110,6 +111,21 @@ def test_amplitudes_between_two_that_bring_the_same_schedule_are_not_asked_about
     timed = Bid(**{**vars(bid), "utility": Step(bid.utility.value, 40.0)})
     assert len(stated_times(policy, timed, book)) == 30
     assert len(asked) < 30
+
+
+def test_a_policy_that_uses_no_weights_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = make_policy("preemptive", {})
+    bid, book = last_of("preemptive", {}, 7)
+    asked: list[Bid] = []
+    decide = Preemptive.decide
+
+    def counted(self: Preemptive, bid: Bid, book: Book) -> Decision:
+        asked.append(bid)
+        return decide(self, bid, book)
+
+    monkeypatch.setattr(Preemptive, "decide", counted)
+    assert len({(point.start, point.completion) for point in stated_values(policy, bid, book)}) == 1
+    assert len(asked) == 1
 
 
 def rejected_for_its_price(name: str) -> tuple[Bid, Book]:
