@@ -1,9 +1,9 @@
 """What one bid would have got by stating another worth, or another time, on the very same book."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Final
+from typing import Final, Protocol, runtime_checkable
 
 from scheduling.bid import Bid
 from scheduling.decision import Decision
@@ -16,6 +16,14 @@ from scheduling.utility import Inverse, Linear, PiecewiseLinear, Sigmoid, Step, 
 VALUE_FACTORS: Final = tuple(tenth / 10 for tenth in range(31))
 """0 to 3 times the truth, which is among them."""
 TIME_FACTORS: Final = tuple(tenth / 10 for tenth in range(1, 31))
+
+
+@runtime_checkable
+class Standing(Protocol):
+    """A policy that knows which amplitudes come to the same."""
+
+    def standings(self, bid: Bid, factors: Sequence[float], book: Book) -> Sequence[Hashable] | None:
+        """A name for what the amplitude times each factor comes to; None if each has to be asked about."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +77,13 @@ def stated_values(policy: Policy, bid: Bid, book: Book, factors: Sequence[float]
     if policy.objective is Objective.COMPLETION:  # weights are not used
         same = ask(1.0)
         return [_judged(same, bid, factor=factor, stated=truth.value * factor) for factor in factors]
+    standings = policy.standings(bid, factors, book) if isinstance(policy, Standing) else None
+    if standings is not None:
+        asked = {standing: ask(factor) for standing, factor in dict(zip(standings, factors, strict=True)).items()}
+        return [
+            _judged(asked[standing], bid, factor=factor, stated=truth.value * factor)
+            for standing, factor in zip(standings, factors, strict=True)
+        ]
     # What a schedule pays off is linear in the amplitude: one that is best at two amplitudes is best between them.
     exact = isinstance(policy, Granting) and policy.exact
     found = _between(ask, sorted({*factors}), among=1.0) if exact else {factor: ask(factor) for factor in factors}

@@ -113,6 +113,19 @@ class WeightedCompletion:
             moves=_moves(others, plan) if self.mode == "rolling" else (),
         )
 
+    def standings(self, bid: Bid, factors: Sequence[float], book: Book) -> list[tuple[int, bool]] | None:
+        """A name for the bid's turn with its weight times each factor: the same turn leads to the same plan. None where
+        weights also have to exceed a price."""
+        if self.mode != "rolling" or self.lambda_ != 1.0:
+            return None
+        known, others = consumptions([*(job.bid for job in book.jobs), bid], book.ledger), _open(book)
+        found = []
+        for factor in factors:
+            stated = replace(bid, utility=bid.utility.scaled(factor))
+            new = Job(stated, held=(), completion=None)
+            found.append((in_order([*others, new], known, self.order).index(new), stated.utility.value > 0))
+        return found
+
     def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
         """Plan anew: all jobs that have not started where something ended or changed, else those without a plan."""
         jobs = _open(book)

@@ -15,6 +15,7 @@ from scheduling.preemptive.policy import Preemptive
 from scheduling.registry import make_policy
 from scheduling.schedule import Schedule
 from scheduling.utility import Constant, Inverse, Linear, PiecewiseLinear, Sigmoid, Step, Table, Utility
+from scheduling.weighted_completion import WeightedCompletion
 from tests.draws import rounds
 from tests.scheduling.policy_settings import each_exact_auction, each_policy
 from tests.scheduling.worlds import Run, world_for
@@ -126,6 +127,24 @@ def test_a_policy_that_uses_no_weights_is_asked_once(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Preemptive, "decide", counted)
     assert len({(point.start, point.completion) for point in stated_values(policy, bid, book)}) == 1
     assert len(asked) == 1
+
+
+def test_weights_that_give_a_job_the_same_turn_are_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = make_policy("weighted_completion", {})
+    bid, book = last_of("weighted_completion", {}, 7)
+    asked: list[Bid] = []
+    decide = WeightedCompletion.decide
+
+    def counted(self: WeightedCompletion, bid: Bid, book: Book) -> Decision:
+        asked.append(bid)
+        return decide(self, bid, book)
+
+    monkeypatch.setattr(WeightedCompletion, "decide", counted)
+    assert len(stated_values(policy, bid, book)) == 31
+    assert len(asked) <= len(book.jobs) + 2  # its turns among the others, and no weight at all
+    asked.clear()
+    priced = make_policy("weighted_completion", {"lambda_": 2.0})
+    assert len(stated_values(priced, bid, book)) == len(asked) == 31
 
 
 def rejected_for_its_price(name: str) -> tuple[Bid, Book]:
