@@ -17,8 +17,9 @@ from studies.work import loading
 from tests import collection, draws, processes
 from tests.traces import Traces, each
 
-LONG = ("browser", "services", "slow")
-"""Markers of what takes long: first the one file that takes longest, then what waits for processes of its own."""
+LONG = ("browser", "services", "slow", "thorough")
+"""Markers of what takes long: first the one file that takes longest, then what waits for processes of its own, then
+what takes a second or more; files of short tests are left for the end."""
 Tables = Callable[[Mapping[str, str]], None]
 INSTALL = "apt-get install postgresql redis-server"
 

@@ -11,11 +11,13 @@ from tests.collection import ROOT, VARIABLE, files, larger, own_files
 
 FILE = "tests/architecture/test_collection.py"
 TEST = "test_a_collection_says_what_it_is"
+WORKERS = ("-n", "2")
+"""What is counted or said once is so however many workers there are."""
 
 
 def run(collection: Path | str, *options: str) -> subprocess.CompletedProcess[str]:
-    """Run one test of this file on two workers, with this as the larger collection."""
-    command = [sys.executable, "-m", "pytest", "-n", "2", f"{FILE}::{TEST}", *options]
+    """Run one test of this file with this as the larger collection."""
+    command = [sys.executable, "-m", "pytest", "-n", "0", f"{FILE}::{TEST}", *options]
     env = os.environ | {VARIABLE: str(collection)}
     return subprocess.run(command, env=env, cwd=ROOT, capture_output=True, text=True, check=False)
 
@@ -55,7 +57,7 @@ def test_a_variable_that_names_no_collection_ends_the_run(tmp_path: Path) -> Non
 
 @pytest.mark.thorough
 def test_the_end_of_a_run_says_once_that_there_was_no_larger_collection() -> None:
-    done = run("")
+    done = run("", *WORKERS)
     assert done.stdout.count("there was no larger collection") == 1
     assert done.returncode == 0
 
@@ -64,7 +66,7 @@ def test_the_end_of_a_run_says_once_that_there_was_no_larger_collection() -> Non
 def test_the_end_of_a_run_counts_the_tests_on_the_larger_collection(tmp_path: Path) -> None:
     (tmp_path / "cases").mkdir()
     (tmp_path / "README.md").write_text("# More\n")
-    for options, added in (((), 1), (("--deselect", f"{FILE}::{TEST}[collection-README]"), 0)):
+    for options, added in ((WORKERS, 1), (("--deselect", f"{FILE}::{TEST}[collection-README]"), 0)):
         done = run(tmp_path, *options)
         assert done.stdout.count(f"the larger collection in {tmp_path} (tests added: {added})") == 1
         assert done.returncode == 0
