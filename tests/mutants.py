@@ -62,9 +62,15 @@ class Area:
 
 AREAS: Final = {
     "prices": Area(
-        ("scheduling/prices.py", "scheduling/learned_prices.py", "scheduling/printed_bounds.py"),
+        (
+            "scheduling/prices.py",
+            "scheduling/learned_prices.py",
+            "scheduling/pooling.py",
+            "scheduling/printed_bounds.py",
+        ),
         (
             "tests/scheduling/test_prices.py",
+            "tests/scheduling/test_pooling.py",
             "tests/scheduling/test_learned_prices.py",
             "tests/scheduling/test_dps.py",
             "tests/scheduling/test_oasis.py",
