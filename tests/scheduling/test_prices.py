@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from scheduling.errors import InvalidField
-from scheduling.prices import PriceFunction, printed_prices, reserve_prices
+from scheduling.prices import LARGEST_LOG, PriceFunction, printed_prices, reserve_prices
 
 CAPACITY = np.array([[4, 0]])
 
@@ -36,3 +36,9 @@ def test_a_tiny_eta_keeps_its_digits() -> None:
 def test_a_function_that_falls_or_overflows_is_refused(scale: float, growth: float, offset: int) -> None:
     with pytest.raises(InvalidField):
         PriceFunction(name="x", log_scale=(scale,), log_growth=(growth,), offset=(offset,))
+
+
+def test_the_greatest_price_is_allowed_and_none_above_it() -> None:
+    PriceFunction(name="x", log_scale=(LARGEST_LOG,), log_growth=(0.0,), offset=(0,))
+    with pytest.raises(InvalidField):
+        PriceFunction(name="x", log_scale=(np.nextafter(LARGEST_LOG, np.inf),), log_growth=(0.0,), offset=(0,))
