@@ -178,12 +178,12 @@ def test_what_this_policy_does_not_take_is_named(
 
 
 def test_an_offer_outlives_a_change_of_policy(line: Market, alice: User) -> None:
-    for sent in (weighted(3.0), weighted(2.0, architecture="ring")):
+    for sent in (weighted(3.0), weighted(2.0, architecture="ring"), weighted(2.5)):
         submit_bid(cluster=line.cluster, owner=alice, body=sent)
     change_policy(line, name="dps", parameters={}, by=None)
     lane.drain(line.pk)
     kept = Bid.objects.order_by("sequence").values_list("state", "value")
-    assert list(kept) == [(BidState.RUNNING, 3.0), (BidState.RUNNING, 2.0)]
+    assert list(kept) == [(BidState.RUNNING, 3.0), (BidState.REJECTED, None), (BidState.RUNNING, 2.5)]
     with pytest.raises(InvalidField, match="takes a utility"):
         submit_bid(cluster=line.cluster, owner=alice, body=weighted())
     assert submit_bid(cluster=line.cluster, owner=alice, body=body()).created
