@@ -139,6 +139,7 @@ AREAS: Final = {
             "tests/auctions/test_planning.py",
             "tests/auctions/test_quarantine.py",
             "tests/auctions/test_wake.py",
+            "tests/cluster/test_lock_watch.py",
             "tests/auctions/test_queues.py",
         ),
         3,

@@ -190,6 +190,7 @@ def test_a_worker_killed_between_the_failure_and_the_quarantine_leaves_the_bid_f
 WRONG: dict[str, dict[str, Any]] = {
     "pays more than its worth": {"payment": 1e9},
     "is worth no number": {"value": float("nan")},
+    "has a cost that is no number": {"costs": (float("nan"),)},
     "speaks of another bid": {"bid_id": "77"},
     "completes before it starts": {"completion": 0},
 }

@@ -26,11 +26,15 @@ def test_a_worker_is_woken_after_the_commit(
     market: Market, alice: User, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
 ) -> None:
     woken: list[tuple[Any, ...]] = []
-    monkeypatch.setattr(tasks.decide_market, "apply_async", lambda args, kwargs, **options: woken.append(tuple(args)))
+
+    def woke(args: Any, kwargs: Any, **options: Any) -> None:
+        woken.append((*args, options["retry"]))
+
+    monkeypatch.setattr(tasks.decide_market, "apply_async", woke)
     with django_capture_on_commit_callbacks(execute=True):
         submit(market, alice)
         assert woken == []
-    assert woken == [(market.pk,)]
+    assert woken == [(market.pk, False)], "nobody waits while it is tried once more"
 
 
 def test_workers_are_woken_for_every_market_that_has_bids_to_decide(

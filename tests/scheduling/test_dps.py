@@ -79,6 +79,7 @@ def test_a_rejection_says_why(offer: Bid, used: int, reason: Reason) -> None:
         ledger.commit(held(start=0, end=8, server=1, count=1))
     decision = Dps(price="printed", eta_worker=(16,), eta_ps=(4,)).decide(offer, book(ledger))
     assert decision.reason is reason
+    assert (decision.value, decision.payment, decision.payoff) == (0, 0, 0)
     assert (decision.counter is not None) == (reason is Reason.PRICE)
     assert decision.explanation.endswith(".")
     said = {
