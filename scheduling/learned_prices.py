@@ -14,7 +14,7 @@ import numpy as np
 from scheduling.arrays import Floats, Ints
 from scheduling.errors import InvalidField
 from scheduling.policy import HISTORY, NOBODY, Book
-from scheduling.pooling import LEAST_BLOCK, SMALLEST_OFFER, pooled
+from scheduling.pooling import LEAST_BLOCK, pooled
 from scheduling.prices import PriceFunction, reserve_prices
 
 LEVELS = 8
@@ -119,7 +119,7 @@ def _quantiles(rows: bytes, resources: int, wanted: tuple[float, float]) -> tupl
     """Quantiles of what was offered for each resource: the same rows are asked for until the next refit."""
     found: list[tuple[float, float] | None] = []
     for offers in np.frombuffer(rows).reshape(-1, resources).T:
-        offers = offers[offers >= SMALLEST_OFFER]
+        offers = offers[offers > 0]
         if len(offers):
             low, high = np.quantile(offers, wanted).tolist()
             found.append((low, high))

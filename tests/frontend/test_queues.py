@@ -84,6 +84,7 @@ def test_a_bid_that_displaces_another_is_named_to_its_own_owner_and_to_operators
     assert named(make_operator()) == {by_bob.sequence, by_alice.sequence}
     assert named(alice) == {None, by_alice.sequence}
     assert named(bob) == {by_bob.sequence, None}
+    assert displacements(by_bob, make_operator("oscar")) == (), "that of another bid"
 
 
 def test_the_form_asks_for_the_size_of_a_chunk_where_jobs_queue(queues: Market, alice: User, as_alice: Client) -> None:

@@ -13,8 +13,10 @@ from django.test import Client
 from auctions import lane, warming
 from auctions.errors import NotReady
 from auctions.jobs import cancel_job
-from auctions.models import Bid, Market
-from tests.auctions.worlds import set_time, submit
+from auctions.models import Bid, BidState, Market
+from auctions.publications import sees_all
+from frontend.access import visible_bids
+from tests.auctions.worlds import make_cluster, make_market, make_operator, make_user, set_time, submit
 
 HOME = "/markets/lab/"
 PAGES = ["/", HOME, f"{HOME}bids/", f"{HOME}submit/", f"{HOME}bids/1/", f"{HOME}tiles.json", f"{HOME}version"]
@@ -34,6 +36,29 @@ def test_a_stranger_is_sent_to_the_login_page(market: Market, client: Client, pa
     answer = client.get(path)
     assert answer.status_code == 302
     assert answer.headers["Location"].startswith("/login/")
+
+
+@pytest.mark.parametrize("deed", ["withdraw", "retry", "cancel"])
+def test_bids_are_changed_by_posts_of_people_who_are_logged_in(
+    deed: str, market: Market, alice: User, as_alice: Client, as_operator: Client
+) -> None:
+    submit(market, alice)
+    path = f"{HOME}bids/1/{deed}/"
+    answer = Client().post(path)
+    assert (answer.status_code, answer.headers["Location"]) == (302, f"/login/?next={path}")
+    assert [person.get(path).status_code for person in (as_alice, as_operator)] == [405, 405]
+    assert Bid.objects.get().state == BidState.SUBMITTED
+
+
+def test_bids_of_another_market_are_in_no_list_of_this_one(market: Market, alice: User) -> None:
+    here = submit(market, alice)
+    bob, elsewhere = make_user("bob"), make_market(make_cluster("elsewhere"))
+    submit(elsewhere, bob)
+    assert list(visible_bids(market, make_operator())) == list(visible_bids(market, alice)) == [here]
+    assert sees_all(market, alice), "nobody else bids here"
+    assert not sees_all(elsewhere, alice)
+    submit(market, bob)
+    assert not sees_all(market, alice)
 
 
 @pytest.mark.thorough

@@ -1,5 +1,7 @@
 """What learned prices know of scarcity, counted by hand, and which parameters they take."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -26,6 +28,18 @@ def test_a_resource_is_as_scarce_as_what_is_sold_in_the_first_eighth() -> None:
     ledger.commit(held(start=1, end=8, server=1, count=4))
     # Four of six GPUs in one of two slots: a third is sold, a quarter in whole eighths.
     assert scarcity_of_resources(book(ledger)).tolist() == [2 / 8, 0]
+
+
+def test_what_there_is_one_of_is_sold_out_once_it_is_sold() -> None:
+    ledger = Ledger(replace(INVENTORY, capacity=np.array([[1, 1], [0, 0]])), start=0, slots=4)
+    ledger.commit(held(start=0, end=1, server=0, count=1))
+    assert scarcity_of_roles(book(ledger)).tolist() == scarcity_of_resources(book(ledger)).tolist() == [1, 0]
+
+
+def test_bids_that_cannot_use_a_resource_say_nothing_of_its_price() -> None:
+    none_for_pss = [[4.0, 0.0]] * 8 + [[4.0, 2.0]] * 4
+    only = Dps(refit_every=1).price_function(book(history=none_for_pss))
+    assert only == Dps(refit_every=1).price_function(book(history=[[4.0, 2.0]] * 12))
 
 
 def test_a_short_horizon_has_a_first_slot_too() -> None:
