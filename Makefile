@@ -6,7 +6,8 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$python && break; done || echo python3)
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+# Modules are compiled when they are first imported: of plotly's thousands that is a few.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 # One more than there are cores, up to eight: many tests wait for processes of their own.
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 PYTEST_WORKERS ?= $(shell [ $(CORES) -lt 7 ] && expr $(CORES) + 1 || echo 8)
