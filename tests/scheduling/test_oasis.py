@@ -136,6 +136,11 @@ def test_the_printed_bounds_are_those_of_the_paper_in_shares_of_the_cluster() ->
     assert bounds.log_high == pytest.approx((math.log(12.0), math.log(6.0)))
 
 
+def test_a_sigmoid_that_is_worth_nothing_moves_no_printed_bound() -> None:
+    bids = [bid(Step(12.0, 4.0)), bid(Sigmoid(0.0, 1.0, 2.0))]
+    assert printed_bounds(bids, INVENTORY, start=0, end=4) == printed_bounds(bids[:1], INVENTORY, start=0, end=4)
+
+
 def test_readings_of_the_printed_bounds_differ_where_they_should() -> None:
     falling = [bid(Sigmoid(10.0, 5.0, 3.0), arrival=2)]
 
