@@ -13,7 +13,7 @@ from threading import Lock
 from uuid import UUID
 
 import numpy as np
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from auctions import queue_rows
 from auctions.layout import Holding, Layout, align
@@ -308,7 +308,8 @@ def rebuild(market: Market, *, now: int) -> LiveBook:
     jobs = [job for job in known.values() if not job.is_over(now)]
     ledger = layout.ledger(start=now)
     ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
-    history, offers = _recorded_history(market, layout)
+    decisions = DecisionRecord.objects.filter(bid__market=market)
+    history, offers = recorded_history(decisions, layout, market_id=market.pk, in_force=market.inventory_version)
     book = LiveBook(
         version=market.ledger_version,
         market_id=market.pk,
@@ -318,7 +319,7 @@ def rebuild(market: Market, *, now: int) -> LiveBook:
         running=RunningBook(
             ledger=ledger,
             history=history,
-            decided=DecisionRecord.objects.filter(bid__market=market).count(),
+            decided=decisions.count(),
             jobs={job.bid.id: job for job in jobs},
             queues=queue_rows.restored({pk: job.bid for pk, job in known.items()}, layout, market.pk),
             offers=offers,
@@ -369,15 +370,15 @@ def realigned(history: Iterable[tuple[float, ...]], *, old: Layout, new: Layout)
     return deque((tuple(row) for row in moved.tolist()), maxlen=HISTORY)
 
 
-def _recorded_history(market: Market, layout: Layout) -> tuple[deque[tuple[float, ...]], deque[tuple[int, float, int]]]:
-    """What the last receipts teach: densities, in the order of this layout; slots, ceilings and owners."""
-    rows = list(
-        DecisionRecord.objects.filter(bid__market=market)
-        .order_by("-version")
-        .values_list("receipt", "inventory_version", "bid__owner_id")[:HISTORY]
-    )
-    others = {version for _, version, _ in rows} - {market.inventory_version}
-    events = Event.objects.filter(market=market, version__in=others) if others else []
+def recorded_history(
+    decisions: "QuerySet[DecisionRecord]", layout: Layout, *, market_id: int, in_force: int
+) -> tuple[deque[tuple[float, ...]], deque[tuple[int, float, int]]]:
+    """What the last of these receipts teach: densities, in the order of the layout of version `in_force`; slots,
+    ceilings and owners.
+    """
+    rows = list(decisions.order_by("-version").values_list("receipt", "inventory_version", "bid__owner_id")[:HISTORY])
+    others = {version for _, version, _ in rows} - {in_force}
+    events = Event.objects.filter(market=market_id, version__in=others) if others else []
     known = {event.version: Layout.from_json(event.payload) for event in events}
     history: deque[tuple[float, ...]] = deque(maxlen=HISTORY)
     offers: deque[tuple[int, float, int]] = deque(maxlen=HISTORY)

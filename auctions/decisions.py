@@ -55,20 +55,8 @@ def answer(bid: CoreBid, book: LiveBook) -> Decision:
     problem = refusal(bid, book.policy)
     if not problem:
         return book.policy.decide(bid, book.view())
-    return Decision(
-        bid_id=bid.id,
-        slot=book.running.now,
-        admitted=False,
-        value=0.0,
-        payment=0.0,
-        payoff=0.0,
-        schedule=None,
-        reason=Reason.REFUSED,
-        explanation=problem,
-        counter=None,
-        ceiling=0.0,
-        density=(0.0,) * len(book.layout.inventory.resources),
-    )
+    nothing = (0.0,) * len(book.layout.inventory.resources)
+    return Decision.reject(bid.id, Reason.REFUSED, problem, slot=book.running.now, density=nothing)
 
 
 def refusal(bid: CoreBid, policy: Policy) -> str:

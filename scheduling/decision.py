@@ -1,6 +1,7 @@
 """What became of a bid, and why: the receipt."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import cast
@@ -90,6 +91,36 @@ class Decision:
     """What other jobs hold from now on because this one came. Theirs, not this bid's: not part of the receipt."""
     costs: tuple[float, ...] = field(default=(), compare=False)
     """Posted cost of each slot from the schedule's start on, money; they add up to the payment. Not in the receipt."""
+
+    @classmethod
+    def reject(
+        cls,
+        bid_id: str,
+        reason: Reason,
+        explanation: str,
+        *,
+        slot: int,
+        density: Iterable[float],
+        ceiling: float = 0.0,
+        counter: CounterOffer | None = None,
+        prices: Json | None = None,
+    ) -> "Decision":
+        """A rejection: nothing is granted, and nothing is paid."""
+        return cls(
+            bid_id=bid_id,
+            slot=slot,
+            admitted=False,
+            value=0.0,
+            payment=0.0,
+            payoff=0.0,
+            schedule=None,
+            reason=reason,
+            explanation=explanation,
+            counter=counter,
+            ceiling=ceiling,
+            density=tuple(density),
+            prices={} if prices is None else prices,
+        )
 
     def to_json(self) -> Json:
         """The receipt as a document of finite numbers; `from_json` reads it back, without moves."""

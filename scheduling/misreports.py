@@ -19,11 +19,11 @@ TIME_FACTORS: Final = tuple(tenth / 10 for tenth in range(1, 31))
 
 
 @runtime_checkable
-class Standing(Protocol):
-    """A policy that knows which amplitudes come to the same."""
+class Ranking(Protocol):
+    """A policy that knows which amplitudes give a job the same rank, and so the same plan."""
 
-    def standings(self, bid: Bid, factors: Sequence[float], book: Book) -> Sequence[Hashable] | None:
-        """A name for what the amplitude times each factor comes to; None if each has to be asked about."""
+    def ranks(self, bid: Bid, factors: Sequence[float], book: Book) -> Sequence[Hashable] | None:
+        """The rank of the bid with its amplitude times each factor; None if more than the rank decides."""
 
 
 @dataclass(frozen=True)
@@ -74,19 +74,15 @@ def stated_values(policy: Policy, bid: Bid, book: Book, factors: Sequence[float]
     def ask(factor: float) -> _Granted:
         return granted(replace(bid, utility=truth.scaled(factor)))
 
-    if policy.objective is Objective.COMPLETION:  # weights are not used
-        same = ask(1.0)
-        return [_judged(same, bid, factor=factor, stated=truth.value * factor) for factor in factors]
-    standings = policy.standings(bid, factors, book) if isinstance(policy, Standing) else None
-    if standings is not None:
-        asked = {standing: ask(factor) for standing, factor in dict(zip(standings, factors, strict=True)).items()}
-        return [
-            _judged(asked[standing], bid, factor=factor, stated=truth.value * factor)
-            for standing, factor in zip(standings, factors, strict=True)
-        ]
-    # What a schedule pays off is linear in the amplitude: one that is best at two amplitudes is best between them.
-    exact = isinstance(policy, Granting) and policy.exact
-    found = _between(ask, sorted({*factors}), among=1.0) if exact else {factor: ask(factor) for factor in factors}
+    ranks = _ranks(policy, bid, factors, book)
+    if ranks is not None:
+        by_rank = {rank: ask(factor) for rank, factor in dict(zip(ranks, factors, strict=True)).items()}
+        found = {factor: by_rank[rank] for factor, rank in zip(factors, ranks, strict=True)}
+    elif isinstance(policy, Granting) and policy.exact:
+        # What a schedule pays off is linear in the amplitude: one that is best at two amplitudes is best between them.
+        found = _between(ask, sorted({*factors}))
+    else:
+        found = {factor: ask(factor) for factor in factors}
     return [_judged(found[factor], bid, factor=factor, stated=truth.value * factor) for factor in factors]
 
 
@@ -102,7 +98,7 @@ def stated_times(policy: Policy, bid: Bid, book: Book, factors: Sequence[float] 
 
     # A schedule that is best by a late deadline, and keeps an early one, is best by all between.
     exact = isinstance(bid.utility, Step) and isinstance(policy, Granting) and policy.exact
-    found = _between(ask, sorted(utilities), among=1.0) if exact else {factor: ask(factor) for factor in utilities}
+    found = _between(ask, sorted(utilities)) if exact else {factor: ask(factor) for factor in utilities}
     return [
         _judged(found[factor], bid, factor=factor, stated=time_of(stated) or 0.0)
         for factor, stated in utilities.items()
@@ -183,9 +179,15 @@ def _decided(decision: Decision) -> _Granted:
     return _Granted(decision.admitted, decision.schedule, decision.payment)
 
 
-def _between(ask: Callable[[float], _Granted], factors: Sequence[float], *, among: float) -> dict[float, _Granted]:
-    """Ask about the first factor, the last one and the one named, and between two only if their answers differ."""
-    found = {factor: ask(factor) for factor in {*factors[:1], *factors[-1:], among} & {*factors}}
+def _ranks(policy: Policy, bid: Bid, factors: Sequence[float], book: Book) -> Sequence[Hashable] | None:
+    if policy.objective is Objective.COMPLETION:  # weights are not used
+        return [0] * len(factors)
+    return policy.ranks(bid, factors, book) if isinstance(policy, Ranking) else None
+
+
+def _between(ask: Callable[[float], _Granted], factors: Sequence[float]) -> dict[float, _Granted]:
+    """Ask about the first factor, the last one and the truth, and between two only if their answers differ."""
+    found = {factor: ask(factor) for factor in {*factors[:1], *factors[-1:], 1.0} & {*factors}}
 
     def fill(low: int, high: int) -> None:
         if found[factors[low]] == found[factors[high]]:

@@ -195,19 +195,14 @@ def _reject(bid: Bid, posted: Posted, *, ceiling: float, density: tuple[float, .
         reason = Reason.NO_ROOM if cheapest is None else Reason.PRICE
     else:
         reason = Reason.IMPOSSIBLE if posted.empty.best(bid, above=-math.inf) is None else Reason.WORTHLESS
-    return Decision(
-        bid_id=bid.id,
+    return Decision.reject(
+        bid.id,
+        reason,
+        _explain(bid, reason, end=posted.ledger.end, counter=counter),
         slot=posted.ledger.start,
-        admitted=False,
-        value=0.0,
-        payment=0.0,
-        payoff=0.0,
-        schedule=None,
-        reason=reason,
-        explanation=_explain(bid, reason, end=posted.ledger.end, counter=counter),
-        counter=counter,
-        ceiling=ceiling,
         density=density,
+        ceiling=ceiling,
+        counter=counter,
         prices=posted.prices.to_json(),
     )
 

@@ -113,9 +113,11 @@ class WeightedCompletion:
             moves=_moves(others, plan) if self.mode == "rolling" else (),
         )
 
-    def standings(self, bid: Bid, factors: Sequence[float], book: Book) -> list[tuple[int, bool]] | None:
-        """A name for the bid's turn with its weight times each factor: the same turn leads to the same plan. None where
-        weights also have to exceed a price."""
+    def ranks(self, bid: Bid, factors: Sequence[float], book: Book) -> list[tuple[int, bool]] | None:
+        """The bid's place in line with its weight times each factor, and whether it has a weight.
+
+        The same rank leads to the same plan. None where weights also have to exceed a price.
+        """
         if self.mode != "rolling" or self.lambda_ != 1.0:
             return None
         known, others = consumptions([*(job.bid for job in book.jobs), bid], book.ledger), _open(book)
@@ -275,21 +277,11 @@ def _on_empty(bid: Bid, book: Book) -> Schedule | None:
 
 
 def _impossible(bid: Bid, book: Book, least: Consumption, prices: ConsumptionPrice) -> Decision:
-    return Decision(
-        bid_id=bid.id,
-        slot=book.now,
-        admitted=False,
-        value=0.0,
-        payment=0.0,
-        payoff=0.0,
-        schedule=None,
-        reason=Reason.IMPOSSIBLE,
-        explanation=(
-            f"Even the empty cluster could not complete it before slot {book.ledger.end}: its machines, its work and "
-            "its upload delays do not fit."
-        ),
-        counter=None,
-        ceiling=0.0,
-        density=least.densities(bid.utility.value),
-        prices=prices.to_json(),
+    explanation = (
+        f"Even the empty cluster could not complete it before slot {book.ledger.end}: its machines, its work and "
+        "its upload delays do not fit."
+    )
+    offered = least.densities(bid.utility.value)
+    return Decision.reject(
+        bid.id, Reason.IMPOSSIBLE, explanation, slot=book.now, density=offered, prices=prices.to_json()
     )

@@ -6,7 +6,7 @@ from typing import Final
 
 from django.db.models import Max, Q, QuerySet
 
-from auctions.book import LiveBook, realigned
+from auctions.book import LiveBook, recorded_history
 from auctions.hindsight import waypoints
 from auctions.hindsight.retelling import Retelling
 from auctions.layout import Layout
@@ -16,7 +16,7 @@ from auctions.offers import core_bid
 from cluster.database.paging import in_pages
 from scheduling.bid import Bid as CoreBid
 from scheduling.decision import Decision, parse
-from scheduling.policy import HISTORY, Job
+from scheduling.policy import Job
 from scheduling.registry import POLICIES, make_policy
 from scheduling.running_book import RunningBook
 from scheduling.schedule import Schedule
@@ -130,9 +130,9 @@ class Record:
             return self.before(version)
         token = Market.objects.values_list("token", flat=True).get(pk=self.market_id)
         since, telling = waypoints.nearest(token, version) or (0, Retelling({}, {}))
-        told = self.rows(since=since).filter(version__lt=version)
-        telling = self._going_on(telling, told)
-        for event in in_pages(told, by="version"):
+        events = self.rows(since=since).filter(version__lt=version)
+        telling = self._going_on(telling, events)
+        for event in in_pages(events, by="version"):
             tell()
             telling.apply(event)
             following = event.version + 1
@@ -140,12 +140,12 @@ class Record:
                 waypoints.keep(token, following, telling.going_on({}, {}))
         return telling
 
-    def _going_on(self, telling: Retelling, told: "QuerySet[Event]") -> Retelling:
+    def _going_on(self, telling: Retelling, events: "QuerySet[Event]") -> Retelling:
         """A fork that knows the bids that these events are about, and those under way."""
         under_way = [] if telling.slot is None else [int(name) for name in telling.book.running.jobs]
         bids = Bid.objects.filter(market_id=self.market_id).only(*COLUMNS)
-        bids = bids.filter(Q(pk__in=told.filter(bid__isnull=False).values("bid_id")) | Q(sequence__in=under_way))
-        receipts = DecisionRecord.objects.filter(version__in=told.values("version"), bid__market_id=self.market_id)
+        bids = bids.filter(Q(pk__in=events.filter(bid__isnull=False).values("bid_id")) | Q(sequence__in=under_way))
+        receipts = DecisionRecord.objects.filter(version__in=events.values("version"), bid__market_id=self.market_id)
         return telling.going_on({bid.pk: bid for bid in bids}, dict(receipts.values_list("bid_id", "receipt")))
 
     def _only_promises(self, version: int) -> bool:
@@ -197,14 +197,9 @@ class Record:
         if chosen is None:
             raise ValueError("a decision was made before a policy was chosen")
         decisions = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
-        past = list(
-            decisions.order_by("-version").values_list("receipt", "inventory_version", "bid__owner_id")[:HISTORY]
-        )
-        running = RunningBook(ledger, decided=decisions.count(), jobs={job.bid.id: job for job in jobs})
-        for text, known, owner in reversed(past):
-            receipt = parse(text)
-            running.history.extend(realigned([tuple(receipt["density"])], old=layouts[known], new=layout))
-            running.offers.append((receipt["slot"], receipt["ceiling"], owner))
+        history, offers = recorded_history(decisions, layout, market_id=self.market_id, in_force=in_force)
+        known = {job.bid.id: job for job in jobs}
+        running = RunningBook(ledger, history, decided=decisions.count(), jobs=known, offers=offers)
         book = LiveBook(
             version=0,
             market_id=self.market_id,

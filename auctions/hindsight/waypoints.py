@@ -1,7 +1,7 @@
-"""Tellings that stand at some event of a record, kept in memory: the way to a later event begins at the nearest.
+"""States of a market after some events of its record, kept in memory: a replay to a later event begins at the nearest.
 
-A record never changes, so they are never wrong. Of a market where promises move, every event up to a bid's decision has
-to be told before the bid's policy can be asked again: without them that would take longer with each bid.
+A record never changes, so these states stay correct. Where jobs may be moved, every event before a bid's decision is
+replayed before the policy can be asked about the bid again. Without kept states that takes longer with each bid.
 """
 
 from collections import OrderedDict
@@ -12,17 +12,17 @@ from uuid import UUID
 from auctions.hindsight.retelling import Retelling
 
 EVENTS: Final = 64
-"""Between two that are kept."""
+"""Between two kept states."""
 KEPT: Final = 12
-"""Of all markets together, those that were used last: half a megabyte each where a hundred jobs are under way."""
+"""Kept states of all markets together, those used last. Each takes about half a megabyte per hundred jobs."""
 
 _kept: "OrderedDict[tuple[UUID, int], Retelling]" = OrderedDict()
-"""By the market's token and the version of the first event that is not told yet."""
+"""By the market's token and the version of the first event that is not replayed yet."""
 _guard = Lock()
 
 
 def nearest(market: UUID, version: int) -> tuple[int, Retelling] | None:
-    """The latest telling that has not taken the event of this version, and the first event it has not taken."""
+    """The version of the first event that is not replayed, and the state before it; the latest one up to `version`."""
     with _guard:
         found = max((since for token, since in _kept if token == market and since <= version), default=None)
         if found is None:
@@ -32,7 +32,7 @@ def nearest(market: UUID, version: int) -> tuple[int, Retelling] | None:
 
 
 def keep(market: UUID, since: int, telling: Retelling) -> None:
-    """Remember a telling that has taken all events before this one; it must not move any more."""
+    """Keep a state after all events before version `since`; the caller must not change it any more."""
     with _guard:
         _kept[market, since] = telling
         _kept.move_to_end((market, since))

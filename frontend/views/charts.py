@@ -300,27 +300,28 @@ class Section:
     """What is chosen for the other charts, to be kept when this one's form is sent."""
 
 
-def _named(chart: Chart, title: str = "", spoken: str = "") -> Chart:
-    return replace(chart, title=title or chart.title, spoken=spoken or chart.spoken)
-
-
-PUBLISHED: Final[Mapping[str, tuple[str, str]]] = {
-    "welfare": ("Welfare and revenue", "Cumulative welfare and revenue as published"),
+PUBLISHED: Final[Mapping[str, Chart]] = {
+    **CHARTS,
+    "welfare": replace(
+        CHARTS["welfare"],
+        title="Welfare and revenue",
+        spoken="Cumulative welfare and revenue as published",
+    ),
 }
-"""What charts are called, and what a screen reader is told, where figures are published: without the bound."""
+"""The charts where figures are published: there is no bound."""
 
 
 def sections_of(
     objective: Objective, servers: Sequence[str], query: QueryDict, *, published: bool = False
 ) -> list[Section]:
     """The charts of an overview, with what the address chooses; `published`: of figures that are published."""
-    names = SECTIONS[objective]
-    choices = {name: CHARTS[name].choices(servers) for name in names}
+    names, charts = SECTIONS[objective], PUBLISHED if published else CHARTS
+    choices = {name: charts[name].choices(servers) for name in names}
     chosen = {name: query.get(name, "") for name in names if choices[name]}
     return [
         Section(
             name=name,
-            chart=_named(CHARTS[name], *PUBLISHED.get(name, ())) if published else CHARTS[name],
+            chart=charts[name],
             choices=choices[name],
             chosen=chosen.get(name, ""),
             others=[(other, value) for other, value in chosen.items() if other != name],

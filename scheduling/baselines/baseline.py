@@ -127,19 +127,5 @@ def _explain(schedule: Schedule | None, *, waiting: int, place: int) -> str:
 
 
 def _impossible(bid: Bid, book: Book, density: Iterable[float], machines: str) -> Decision:
-    return Decision(
-        bid_id=bid.id,
-        slot=book.now,
-        admitted=False,
-        value=0.0,
-        payment=0.0,
-        payoff=0.0,
-        schedule=None,
-        reason=Reason.IMPOSSIBLE,
-        explanation=(
-            f"Even on the empty cluster {machines} could not complete it in {book.ledger.end - book.now} slots."
-        ),
-        counter=None,
-        ceiling=0.0,
-        density=tuple(density),
-    )
+    explanation = f"Even on the empty cluster {machines} could not complete it in {book.ledger.end - book.now} slots."
+    return Decision.reject(bid.id, Reason.IMPOSSIBLE, explanation, slot=book.now, density=density)

@@ -237,17 +237,5 @@ def _where(mine: Schedule) -> str:
 
 
 def _impossible(bid: Bid, book: Book, *, why: str) -> Decision:
-    return Decision(
-        bid_id=bid.id,
-        slot=book.now,
-        admitted=False,
-        value=0.0,
-        payment=0.0,
-        payoff=0.0,
-        schedule=None,
-        reason=Reason.IMPOSSIBLE,
-        explanation=why,
-        counter=None,
-        ceiling=0.0,
-        density=(0.0,) * len(book.inventory.resources),
-    )
+    offered = (0.0,) * len(book.inventory.resources)
+    return Decision.reject(bid.id, Reason.IMPOSSIBLE, why, slot=book.now, density=offered)

@@ -1,5 +1,7 @@
 """What stating something else would have brought, on the same book."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -114,33 +116,31 @@ def test_amplitudes_between_two_that_bring_the_same_schedule_are_not_asked_about
     assert len(asked) < 30
 
 
-def test_a_policy_that_uses_no_weights_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = make_policy("preemptive", {})
-    bid, book = last_of("preemptive", {}, 7)
+def asked_of(policy: type[Preemptive] | type[WeightedCompletion], monkeypatch: pytest.MonkeyPatch) -> list[Bid]:
+    """The bids about which policies of this class are asked from now on."""
     asked: list[Bid] = []
-    decide = Preemptive.decide
+    decide = policy.decide
 
-    def counted(self: Preemptive, bid: Bid, book: Book) -> Decision:
+    def noted(self: Any, bid: Bid, book: Book) -> Decision:
         asked.append(bid)
         return decide(self, bid, book)
 
-    monkeypatch.setattr(Preemptive, "decide", counted)
-    assert len({(point.start, point.completion) for point in stated_values(policy, bid, book)}) == 1
+    monkeypatch.setattr(policy, "decide", noted)
+    return asked
+
+
+def test_a_policy_that_uses_no_weights_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    bid, book = last_of("preemptive", {}, 7)
+    asked = asked_of(Preemptive, monkeypatch)
+    points = stated_values(make_policy("preemptive", {}), bid, book)
+    assert len({(point.start, point.completion) for point in points}) == 1
     assert len(asked) == 1
 
 
 def test_weights_that_give_a_job_the_same_turn_are_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    policy = make_policy("weighted_completion", {})
     bid, book = last_of("weighted_completion", {}, 7)
-    asked: list[Bid] = []
-    decide = WeightedCompletion.decide
-
-    def counted(self: WeightedCompletion, bid: Bid, book: Book) -> Decision:
-        asked.append(bid)
-        return decide(self, bid, book)
-
-    monkeypatch.setattr(WeightedCompletion, "decide", counted)
-    assert len(stated_values(policy, bid, book)) == 31
+    asked = asked_of(WeightedCompletion, monkeypatch)
+    assert len(stated_values(make_policy("weighted_completion", {}), bid, book)) == 31
     assert len(asked) <= len(book.jobs) + 2  # its turns among the others, and no weight at all
     asked.clear()
     priced = make_policy("weighted_completion", {"lambda_": 2.0})
