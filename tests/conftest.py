@@ -108,6 +108,13 @@ def make_tables(shared: Path) -> Tables:
     return partial(processes.make_tables, shared=shared)
 
 
+@pytest.fixture(scope="session")
+def django_db_setup(request: pytest.FixtureRequest, shared: Path) -> None:
+    """The database of the tests of this process: migrated by the first process of the run, copied by the others."""
+    with processes.migrating_once(shared=shared):
+        request.getfixturevalue("django_db_setup")
+
+
 @pytest.fixture(scope="module")
 def postgres_server(shared: Path) -> Iterator[processes.Server]:
     """A PostgreSQL server of its own."""

@@ -15,7 +15,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from glob import glob
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, Any, Final
+from unittest.mock import patch
 from uuid import uuid4
 
 import psycopg2
@@ -142,15 +143,46 @@ def make_tables(env: Mapping[str, str], *, shared: Path) -> None:
 
     `shared` is the directory of all processes of one test run.
     """
+    kept = _migrated(shared, migrate=lambda made: manage("migrate", "-v0", env=python_env(made.parent)))
+    with contextlib.closing(sqlite3.connect(kept)) as database:
+        database.execute("VACUUM INTO ?", (str(Path(env["SHADOWPRICE_VAR"]) / DATABASE),))
+
+
+@contextlib.contextmanager
+def migrating_once(*, shared: Path) -> Iterator[None]:
+    """In the block, `migrate` fills the database of tests in this process with a copy of the one of the whole run.
+
+    The first process of the run migrates. `shared` is the directory of all processes of the run.
+    """
+    from django.core.management.commands.migrate import Command
+    from django.db import connection
+
+    migrate = Command.handle
+
+    def fill(command: Command, *args: Any, **options: Any) -> str | None:
+        def keep(made: Path) -> None:
+            migrate(command, *args, **options)
+            connection.cursor().execute("VACUUM INTO %s", [str(made)])
+
+        with contextlib.closing(sqlite3.connect(_migrated(shared, migrate=keep))) as database:
+            connection.ensure_connection()
+            database.backup(connection.connection)
+        return None
+
+    with patch.object(Command, "handle", fill) if connection.vendor == "sqlite" else contextlib.nullcontext():
+        yield
+
+
+def _migrated(shared: Path, *, migrate: Callable[[Path], object]) -> Path:
+    """The migrated database of this run, without a row; `migrate` makes its file where there is none yet."""
     kept = shared / "migrated"
     with (shared / "migrated.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (kept / DATABASE).exists():
             made = Path(tempfile.mkdtemp(dir=shared))
-            manage("migrate", "-v0", env=python_env(made))
+            migrate(made / DATABASE)
             made.rename(kept)
-    with contextlib.closing(sqlite3.connect(kept / DATABASE)) as database:
-        database.execute("VACUUM INTO ?", (str(Path(env["SHADOWPRICE_VAR"]) / DATABASE),))
+    return kept / DATABASE
 
 
 class Server:
