@@ -55,6 +55,17 @@ def one_version() -> Iterator[None]:
             _snapshots.reset(outer)
 
 
+def market_named(name: str) -> Market | None:
+    """The market of the cluster of that name; in `one_version()`, the row of its snapshot. None if there is none."""
+    found = Market.objects.select_related("cluster").filter(cluster__name=name).first()
+    known = _snapshots.get()
+    if found is None or known is None:
+        return found
+    if found.pk not in known:
+        known[found.pk] = Snapshot(found)
+    return known[found.pk].market
+
+
 def snapshot(market: Market) -> Snapshot:
     """The market in the version that this block reads; its clock is read once."""
     known = _snapshots.get()

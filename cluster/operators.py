@@ -2,17 +2,31 @@
 
 from typing import Final
 
-from django.contrib.auth.models import AnonymousUser, Group, Permission, PermissionsMixin
+from django.contrib.auth.base_user import AbstractBaseUser
+from django.contrib.auth.models import AnonymousUser, Group, Permission
+from django.db.models import Q
 
 OPERATORS: Final = "operators"
 APPS: Final = ("cluster", "auctions", "studies", "axes")
-OPERATE: Final = "cluster.change_cluster"
+OPERATE: Final = ("cluster", "change_cluster")
 """Whoever has this permission is an operator: members of the group, and superusers."""
 
 
-def is_operator(user: PermissionsMixin | AnonymousUser) -> bool:
-    """Whether the user may see and end everybody's work and enter the admin; Django's staff status does not matter."""
-    return user.has_perm(OPERATE)
+def is_operator(user: AbstractBaseUser | AnonymousUser) -> bool:
+    """Whether the user may see and end everybody's work and enter the admin; Django's staff status does not matter.
+
+    The answer is that of `user.has_perm`, in one query instead of two; like it, the object of a user remembers the
+    answer, and so it holds for one request.
+    """
+    if not user.is_active or getattr(user, "is_superuser", False):
+        return user.is_active
+    known: bool | None = getattr(user, "_is_operator", None)
+    if known is None:
+        app, codename = OPERATE
+        held = Permission.objects.filter(content_type__app_label=app, codename=codename)
+        known = held.filter(Q(user=user.pk) | Q(group__user=user.pk)).exists()
+        user._is_operator = known  # type: ignore[attr-defined]
+    return known
 
 
 def ensure_operator_group() -> Group:

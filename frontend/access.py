@@ -3,8 +3,8 @@
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
-from django.shortcuts import get_object_or_404
 
+from auctions import snapshot
 from auctions.models import Bid, Market
 from cluster.operators import is_operator
 from frontend.figures.timeline import TimeLine
@@ -20,7 +20,10 @@ def viewer_of(request: HttpRequest) -> User:
 
 def market_named(name: str) -> Market:
     """The market of the cluster of that name."""
-    return get_object_or_404(Market.objects.select_related("cluster"), cluster__name=name)
+    market = snapshot.market_named(name)
+    if market is None:
+        raise Http404
+    return market
 
 
 def visible_bids(market: Market, viewer: User) -> QuerySet[Bid]:

@@ -6,7 +6,7 @@ from hashlib import sha256
 from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.cache import patch_cache_control
 
-from auctions.models import Certificate, Market, Quotients
+from auctions.models import Market
 from auctions.publications import sees_all
 from auctions.snapshot import snapshot
 from cluster.operators import is_operator
@@ -15,11 +15,11 @@ from frontend.access import viewer_of
 
 def tag_of(request: HttpRequest, market: Market) -> str:
     """What an answer about a market depends on: its version, what was computed of it, the slot, who asks for what."""
-    certificate = Certificate.objects.filter(market=market).values_list("version", flat=True).first()
-    measured = Quotients.objects.filter(market=market).values_list("computed_at", flat=True).first()
+    row = Market.objects.filter(pk=market.pk)
+    computed = row.values_list("certificate__version", "quotients__computed_at").first()
     viewer, seen = viewer_of(request), snapshot(market)
-    of_market = (seen.market.version, certificate, measured, seen.moment.now)
-    parts = (*of_market, viewer.pk, is_operator(viewer), sees_all(market, viewer), request.get_full_path())
+    of_viewer = (viewer.pk, is_operator(viewer), sees_all(market, viewer))
+    parts = (seen.market.version, computed, seen.moment.now, *of_viewer, request.get_full_path())
     return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import AnonymousUser, User
+from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.test import Client
 
 from auctions import lane, readings
@@ -142,6 +142,23 @@ def test_whoever_leaves_the_group_is_no_operator_from_then_on(market: Market, bi
     olga.groups.clear()
     assert client.get(f"{API}/bids/1").status_code == 404
     assert client.get("/admin/", follow=True).status_code == 403
+
+
+@pytest.mark.parametrize("codename", ["change_cluster", "view_cluster"])
+@pytest.mark.parametrize("through_group", [False, True])
+def test_the_rule_is_the_permission_to_change_clusters_however_it_is_held(
+    db: None, codename: str, through_group: bool
+) -> None:
+    alice = make_user("alice")
+    permission = Permission.objects.get(content_type__app_label="cluster", codename=codename)
+    if through_group:
+        group = Group.objects.create(name="others")
+        group.permissions.add(permission)
+        alice.groups.add(group)
+    else:
+        alice.user_permissions.add(permission)
+    alice.user_permissions.add(Permission.objects.get(content_type__app_label="auctions", codename="change_market"))
+    assert is_operator(alice) is alice.has_perm("cluster.change_cluster") is (codename == "change_cluster")
 
 
 def test_an_operator_who_is_not_active_is_none(market: Market) -> None:

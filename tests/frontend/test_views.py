@@ -126,6 +126,20 @@ def test_a_chart_is_fetched_again_only_when_the_market_moved(
     assert len(table.text.splitlines()) > 1
 
 
+@pytest.mark.parametrize(
+    ("path", "most"),
+    [(f"{HOME}version", 10), ("/api/v1/clusters/lab/summary", 11), ("/api/v1/clusters/lab/bids/1", 11)],
+)
+def test_what_is_known_already_takes_few_queries(
+    market: Market, alice: User, as_alice: Client, path: str, most: int, django_assert_max_num_queries: Any
+) -> None:
+    """The session, the user, the market and whether the user operates are read once; four begin and end reading."""
+    decided(market, alice)
+    known = {"If-None-Match": as_alice.get(path).headers.get("ETag", "")}
+    with django_assert_max_num_queries(most):
+        as_alice.get(path, headers=known)
+
+
 @pytest.mark.parametrize("query", ["both", "server", "type", "server:edge-0"])
 def test_the_heat_map_follows_the_choice_in_the_address(market: Market, as_alice: Client, query: str) -> None:
     rows = as_alice.get(f"{HOME}figures/prices.json", {"prices": query}).json()["data"][0]["y"]
