@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import django
+from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.handlers.asgi import ASGIHandler, ASGIRequest
 from django.http import HttpRequest, HttpResponseBase
@@ -39,6 +40,15 @@ class Handler(ASGIHandler):
         super().__init__()
         self._reads, self._writes = (Seats(settings.REQUESTS_AT_ONCE[kind]) for kind in ("read", "write"))
         self._callers = Callers()
+
+    def load_middleware(self, is_async: bool = False) -> None:
+        """Middleware and view run in the request's thread, which is entered once.
+
+        By default each change between them and the event loop waits for another turn of the interpreter.
+        """
+        super().load_middleware(is_async=False)
+        chain: Callable[[HttpRequest], HttpResponseBase] = vars(self)["_middleware_chain"]
+        self._middleware_chain = sync_to_async(chain, thread_sensitive=True)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answer one request. One whose client has left has its seat until its thread has ended."""

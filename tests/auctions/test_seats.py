@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from asgiref.sync import AsyncToSync, SyncToAsync
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
@@ -181,6 +182,34 @@ def test_cookies_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch
     for user_id, cookie in enumerate("abc"):
         callers.learn(cookie, user_id)
     assert [callers.of(cookie) for cookie in "abc"] == ["a", 1, 2]
+
+
+def test_middleware_and_view_take_one_turn_of_the_requests_thread(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.MIDDLEWARE = [
+        "django.middleware.csrf.CsrfViewMiddleware",
+        "frontend.middleware.security_headers",
+        "axes.middleware.AxesMiddleware",
+    ]
+    entered: list[str] = []
+    enter, leave = SyncToAsync.__call__, AsyncToSync.__call__
+
+    async def entering(self: Any, *args: Any, **kwargs: Any) -> Any:
+        entered.append(getattr(self.func, "__qualname__", "?"))
+        return await enter(self, *args, **kwargs)
+
+    def leaving(self: Any, *args: Any, **kwargs: Any) -> Any:
+        entered.append("the event loop")
+        return leave(self, *args, **kwargs)
+
+    monkeypatch.setattr(SyncToAsync, "__call__", entering)
+    monkeypatch.setattr(AsyncToSync, "__call__", leaving)
+    assert asyncio.run(get(Handler(), "/api/page?user=alice")) == 200
+    assert slow.under_way == ["alice"]
+    # Beside them, receivers of signals and the end of the response have a turn each.
+    own = [name for name in entered if not name.startswith("Signal.") and not name.endswith(".close")]
+    assert own == ["convert_exception_to_response.<locals>.inner"]
 
 
 def test_requests_beside_threads_that_compute_get_their_turn_sooner_than_by_default() -> None:
