@@ -18,6 +18,7 @@ from django.conf import settings
 from auctions import compiling
 from auctions.errors import NotReady
 from auctions.models import Market, PolicyVersion
+from cluster import memory
 from cluster.database.waiting import never_in_transaction
 from scheduling import kernels
 from scheduling.kernels import Group
@@ -104,6 +105,8 @@ class Warming:
             if not self._closed:
                 log.warning("the kernels %s are compiled in this process: the others ended before", group.name)
                 self._load(group)
+        if not self.is_busy:
+            memory.pass_over_what_is_loaded()
 
     def _load(self, group: Group) -> None:
         try:

@@ -113,3 +113,4 @@ def bounded(application: Application) -> Application:
 
 
 application = bounded(Handler())
+memory.pass_over_what_is_loaded()

@@ -19,6 +19,7 @@ from auctions.markets import open_market, set_open
 from auctions.models import Bid, BidState, Market
 from auctions.policies import change_policy
 from auctions.submission import quote, submit_bid
+from cluster import memory
 from cluster.database.waiting import WaitsInTransaction
 from config.kernels import beside_sources
 from scheduling import kernels
@@ -116,6 +117,17 @@ def test_a_sweep_decides_what_it_can_and_the_rest_later(
     start(kernels.RIGID, kernels.QUEUES, done=("rigid.search", "rigid.placement", "rigid.tables", "queues"))
     wait_until(lambda: warming.prepare(market.pk))
     assert tasks.decide_market(market.pk) == 1
+
+
+def test_the_collector_of_garbage_passes_over_kernels_once_all_are_here(
+    monkeypatch: pytest.MonkeyPatch, start: Start
+) -> None:
+    busy: list[bool] = []
+    warm: warming.Warming = start(done=("queues",), ends=True)
+    monkeypatch.setattr(memory, "pass_over_what_is_loaded", lambda: busy.append(warm.is_busy))
+    warm.ask((kernels.QUEUES,))
+    wait_until(lambda: bool(busy))
+    assert busy == [False]
 
 
 @pytest.mark.thorough

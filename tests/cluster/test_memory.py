@@ -37,3 +37,11 @@ def arenas(before: str) -> int:
 def test_threads_share_two_arenas_instead_of_one_for_each() -> None:
     assert arenas("from cluster import memory; memory.share_between_threads()") <= 2
     assert arenas("") > 2
+
+
+def test_the_collector_of_garbage_passes_over_what_a_server_has_loaded() -> None:
+    code = "import config.asgi, gc; print(gc.get_freeze_count(), len(gc.get_objects()))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    passed_over, looked_at = map(int, done.stdout.split())
+    assert passed_over > 100_000
+    assert looked_at < passed_over / 20
