@@ -97,23 +97,11 @@ class Record:
 
     def before(self, version: int, *, tell: Tell = quiet) -> Retelling:
         """A telling that has taken every event before this one, and can take the others."""
-        binding = self._only_promises(version)
-        now = self._now(version) if binding else 0
-        going = self._going(version, now=now) if binding else {}
+        if self._only_promises(version):
+            return self._standing(version, later=True)
         bids = Bid.objects.filter(market_id=self.market_id, sequence__lte=self.submitted).only(*COLUMNS)
-        if binding:
-            decided = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
-            bids = bids.filter(~Q(pk__in=decided.values("bid_id")) | Q(pk__in=going))
-        known = {bid.pk: bid for bid in bids}
         receipts = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lte=self.version)
-        if binding:
-            receipts = receipts.filter(Q(version__gte=version) | Q(bid__in=going))
-        rows = list(receipts.values_list("bid_id", "receipt", "costs"))
-        costs = {pk: tuple(found) for pk, _, found in rows if found}
-        telling = Retelling(known, {pk: receipt for pk, receipt, _ in rows}, costs)
-        if binding:
-            self._stand(telling, version, now=now, going=going)
-            return telling
+        telling = _telling(bids, receipts)
         for event in self.events():
             if event.version >= version:
                 break
@@ -127,7 +115,7 @@ class Record:
         Where promises move, it begins at the nearest waypoint.
         """
         if self._only_promises(version):
-            return self.before(version)
+            return self._standing(version, later=False)
         token = Market.objects.values_list("token", flat=True).get(pk=self.market_id)
         since, telling = waypoints.nearest(token, version) or (0, Retelling({}, {}))
         events = self.rows(since=since).filter(version__lt=version)
@@ -177,8 +165,27 @@ class Record:
         moved = 0 if last is None or last.kind == EventKind.SLOT else last.slot
         return moved if slots is None else max(moved, _traded(slots))
 
+    def _standing(self, version: int, *, later: bool) -> Retelling:
+        """A telling that stands before this event, from rows: only where nothing that was granted could move.
+
+        `later`: it can take the others, so it knows the bids that they are about.
+        """
+        now = self._now(version)
+        going = self._going(version, now=now)
+        known, receipts = Q(pk__in=going), Q(bid__in=going)
+        if later:
+            decided = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
+            known |= Q(sequence__lte=self.submitted) & ~Q(pk__in=decided.values("bid_id"))
+            receipts |= Q(version__gte=version, version__lte=self.version)
+        telling = _telling(
+            Bid.objects.filter(known, market_id=self.market_id).only(*COLUMNS),
+            DecisionRecord.objects.filter(receipts, bid__market_id=self.market_id),
+        )
+        self._stand(telling, version, now=now, going=going)
+        return telling
+
     def _stand(self, telling: Retelling, version: int, *, now: int, going: Mapping[int, tuple[int, int]]) -> None:
-        """Let a telling stand before this event, from rows: only where nothing that was granted could move."""
+        """Let a telling that knows the jobs under way stand before this event."""
         earlier = self.rows().filter(version__lt=version)
         laid = earlier.filter(kind__in=(EventKind.OPENED, EventKind.INVENTORY))
         layouts = {event.version: Layout.from_json(event.payload) for event in laid}
@@ -213,6 +220,13 @@ class Record:
         telling.resume(book, slot=slot, since=since)
         for event in earlier.filter(kind__in=sorted(QUEUE_EVENTS), bid__in=telling.bids).order_by("version"):
             telling.apply(event)
+
+
+def _telling(bids: "QuerySet[Bid]", receipts: "QuerySet[DecisionRecord]") -> Retelling:
+    """One that knows these bids and receipts, before the first event."""
+    rows = list(receipts.values_list("bid_id", "receipt", "costs"))
+    costs = {pk: tuple(found) for pk, _, found in rows if found}
+    return Retelling({bid.pk: bid for bid in bids}, {pk: receipt for pk, receipt, _ in rows}, costs)
 
 
 def _traded(event: Event) -> int:

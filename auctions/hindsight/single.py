@@ -1,9 +1,12 @@
 """One decided bid, and what stating something else would have brought at that very moment."""
 
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from threading import Lock
 from time import monotonic
 from typing import Final
+from uuid import UUID
 
 from auctions import warming
 from auctions.errors import AuctionError, WrongState
@@ -17,6 +20,8 @@ from scheduling.posted_price import Granting
 
 LONGEST_S: Final = 8.0
 """For the way to the bid's moment, where rows alone do not say how the market stood."""
+KEPT: Final = 64
+"""Tables that are kept, those that were used last: 40 kB each. The charts of a page and its table ask for the same."""
 
 
 class TooLong(AuctionError):
@@ -55,12 +60,11 @@ def deadline(seconds: float) -> Callable[[], None]:
     return look
 
 
-def alternatives(
-    bid: Bid, *, caller: int, values: bool = True, times: bool = True, tell: Callable[[], None] | None = None
-) -> Alternatives:
-    """Ask the policy of that time again, on the book as it was before it decided the bid, about either or both.
+def alternatives(bid: Bid, *, caller: int, tell: Callable[[], None] | None = None) -> Alternatives:
+    """Ask the policy of that time again, on the book as it was before it decided the bid.
 
-    `caller` is the key of the user who asks: one user has one such computation at a time.
+    `caller` is the key of the user who asks: one user has one such computation at a time. It never changes: asked for
+    again soon, it is not computed again.
 
     Raises
     ------
@@ -71,15 +75,35 @@ def alternatives(
     NotReady
         While the server still compiles the algorithms, or is busy with other long computations.
     """
-    found = DecisionRecord.objects.filter(bid=bid).values_list("version", flat=True).first()
-    if found is None:
+    decided = DecisionRecord.objects.filter(bid=bid).values_list("bid__market__token", "version").first()
+    if decided is None:
         raise WrongState(f"Bid {bid.sequence} is {bid.get_state_display().lower()}; only a decided bid has a moment.")
+    known = _known(decided)
+    if known is not None:
+        return known
     warming.check_market(bid.market_id)
     with COMPUTATIONS.turn(caller):
-        return _computed(bid, found, values=values, times=times, tell=deadline(LONGEST_S) if tell is None else tell)
+        found = _known(decided) or _computed(bid, decided[1], tell=deadline(LONGEST_S) if tell is None else tell)
+    with _guard:
+        _kept[decided] = found
+        while len(_kept) > KEPT:
+            _kept.popitem(last=False)
+    return found
 
 
-def _computed(bid: Bid, version: int, *, values: bool, times: bool, tell: Callable[[], None]) -> Alternatives:
+_kept: OrderedDict[tuple[UUID, int], Alternatives] = OrderedDict()
+"""By the market's token and the version of the decision."""
+_guard = Lock()
+
+
+def _known(decided: tuple[UUID, int]) -> Alternatives | None:
+    with _guard:
+        if decided in _kept:
+            _kept.move_to_end(decided)
+        return _kept.get(decided)
+
+
+def _computed(bid: Bid, version: int, *, tell: Callable[[], None]) -> Alternatives:
     market = Market.objects.get(pk=bid.market_id)
     telling = Record.of(market).book_before(version, tell=tell)
     slot = Event.objects.values_list("slot", flat=True).get(market=market, version=version)
@@ -91,6 +115,6 @@ def _computed(bid: Bid, version: int, *, values: bool, times: bool, tell: Callab
         slot=slot,
         amplitude=core.utility.value,
         time=time_of(core.utility),
-        by_value=tuple(stated_values(policy, core, view)) if values else (),
-        by_time=tuple(stated_times(policy, core, view)) if times else (),
+        by_value=tuple(stated_values(policy, core, view)),
+        by_time=tuple(stated_times(policy, core, view)),
     )

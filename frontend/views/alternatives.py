@@ -74,7 +74,7 @@ def _tag(request: HttpRequest, bid: Bid, decided: int) -> str:
 
 
 def _drawing(market: Market, bid: Bid, kind: str, caller: int) -> Drawing:
-    found = alternatives(bid, caller=caller, values=kind == "value", times=kind == "time")
+    found = alternatives(bid, caller=caller)
     pays = found.policy.objective is Objective.WELFARE
     points = _points(found.by_value) if kind == "value" else _hours(found, market)
     value = "stated value" if pays else "stated weight"

@@ -1,5 +1,6 @@
 """What one bidder would have got by stating something else, at that moment."""
 
+from collections.abc import Callable
 from contextlib import ExitStack
 from uuid import uuid4
 
@@ -9,7 +10,7 @@ from django.test import Client
 
 from auctions import expensive, lane
 from auctions.errors import WrongState
-from auctions.hindsight import waypoints
+from auctions.hindsight import single, waypoints
 from auctions.hindsight.record import Record
 from auctions.hindsight.retelling import Retelling
 from auctions.hindsight.single import TooLong, alternatives, deadline
@@ -112,6 +113,19 @@ def test_the_way_to_a_late_bid_is_no_longer_than_to_the_nearest_waypoint(
         assert (telling.at(now).used() == fresh.at(now).used()).all()
 
 
+def test_where_nothing_moves_only_jobs_that_were_under_way_are_read(market: Market, alice: User) -> None:
+    for _ in range(6):
+        submit(market, alice, epochs=2, utility=STEP)
+    lane.drain(market.pk)
+    third = DecisionRecord.objects.get(bid__market=market, bid__sequence=3).version
+    record = Record.of(market)
+    found, whole = record.book_before(third), record.before(third)
+    assert {bid.sequence for bid in found.bids.values()} == {1, 2}
+    assert len(whole.bids) == 6
+    assert found.book.running.jobs == whole.book.running.jobs
+    assert (found.book.used() == whole.book.used()).all()
+
+
 def test_no_more_waypoints_are_kept_than_memory_is_meant_for(monkeypatch: pytest.MonkeyPatch) -> None:
     waypoints.forget()
     monkeypatch.setattr(waypoints, "KEPT", 2)
@@ -125,6 +139,42 @@ def test_no_more_waypoints_are_kept_than_memory_is_meant_for(monkeypatch: pytest
     waypoints.keep(second, 128, Retelling({}, {}))  # what was used last stays
     assert waypoints.nearest(second, 64) is None
     assert waypoints.nearest(first, 128) is not None
+
+
+def test_the_charts_of_a_page_and_its_table_are_computed_once(
+    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bids = [submit(market, alice, epochs=2, utility=STEP) for _ in range(2)]
+    lane.drain(market.pk)
+    computed: list[int] = []
+    compute = Record.book_before
+
+    def counted(record: Record, version: int, *, tell: Callable[[], None]) -> Retelling:
+        computed.append(version)
+        return compute(record, version, tell=tell)
+
+    monkeypatch.setattr(Record, "book_before", counted)
+    client = Client()
+    client.force_login(alice)
+    for number, bid in enumerate(bids, start=1):
+        for asked in ("stating/value.json", "stating/time.json", "alternatives.csv"):
+            answer = client.get(f"/markets/{market.cluster.name}/bids/{bid.sequence}/{asked}")
+            assert (answer.status_code, len(computed)) == (200, number)
+
+
+def test_no_more_tables_are_kept_than_memory_is_meant_for(
+    market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(single, "KEPT", 2)
+    single._kept.clear()
+    bids = [submit(market, alice, epochs=1) for _ in range(3)]
+    lane.drain(market.pk)
+    first = alternatives(bids[0], caller=1)
+    alternatives(bids[1], caller=1)
+    assert alternatives(bids[0], caller=2) is first
+    alternatives(bids[2], caller=1)
+    assert len(single._kept) == 2
+    assert alternatives(bids[0], caller=1) is first  # what was used last stays
 
 
 def test_few_are_computed_at_once_and_the_next_one_is_asked_to_come_again(
