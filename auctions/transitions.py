@@ -127,6 +127,9 @@ def _origins(state: BidState) -> list[BidState]:
 
 def _wrong_state(bid: Bid, found: BidState, origins: list[BidState], state: BidState) -> WrongState:
     expected = " or ".join(origin.label.lower() for origin in origins)
-    return WrongState(
+    message = (
         f"Bid {bid.sequence} is {found.label.lower()}; only a bid that is {expected} can become {state.label.lower()}."
     )
+    if state is BidState.CANCELLED and BidState.WITHDRAWN in STEPS.get(found, ()):
+        message += " It can be withdrawn."
+    return WrongState(message)

@@ -139,7 +139,7 @@ def test_only_a_quarantined_bid_is_put_back(state: str, faulty: Market, alice: U
 def test_a_quarantined_bid_is_no_job_that_can_be_cancelled(deed: Any, faulty: Market, alice: User) -> None:
     unlucky = bid(faulty, alice, UNLUCKY)
     drain(faulty)
-    with pytest.raises(WrongState):
+    with pytest.raises(WrongState, match=r"can become cancelled\. It can be withdrawn\.$"):
         cancel_job(unlucky)
     deed(unlucky)
 
