@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 
 import numpy as np
 
@@ -159,25 +160,30 @@ def _rows(freed: Iterable[Placement], ledger: Ledger, workers: int) -> Ints:
 
 
 def _batch(bids: Sequence[Bid], options: Sequence[Options], start: int) -> Batch:
-    groups = np.cumsum([0, *(len(o.number) for o in options)])
-    ways = np.cumsum([0, *(len(o.ps) for o in options)])
-    parts = [[*column] for column in zip(*options, strict=True)]
+    begin = np.array([0, *accumulate(len(o.number) for o in options)], np.int64)
     usable = np.array([bid.delay for bid in bids], np.int64)
     arrival = np.array([bid.arrival - start for bid in bids], np.int64)
     usable += arrival[:, None]
-    joined = [np.concatenate(part) for part in parts]
-    first = np.concatenate([*(o.first[:-1] + way for o, way in zip(options, ways, strict=False)), ways[-1:]])
     return Batch(
-        options=Options(*joined)._replace(first=first.astype(np.int64)),
-        begin=groups.astype(np.int64),
+        # Most batches are of one job, whose options are only read.
+        options=options[0] if len(options) == 1 else _joined(options),
+        begin=begin,
         usable=usable,
         earliest=np.maximum(np.maximum(usable.min(axis=1), arrival), 0),
-        complete=np.zeros(groups[-1], np.int64),
+        complete=np.zeros(begin[-1], np.int64),
     )
 
 
+def _joined(options: Sequence[Options]) -> Options:
+    """The options of several jobs, one after the other."""
+    ways = np.cumsum([0, *(len(o.ps) for o in options)])
+    first = np.concatenate([*(o.first[:-1] + way for o, way in zip(options, ways, strict=False)), ways[-1:]])
+    joined = Options(*(np.concatenate(part) for part in zip(*options, strict=True)))
+    return joined._replace(first=first.astype(np.int64))
+
+
 def _nothing(jobs: int, servers: int) -> Plan:
-    columns: list[Ints] = [np.full(jobs, -1, np.int64) for _ in range(6)]
+    columns: Ints = np.full((6, jobs), -1, np.int64)
     return Plan._make([*columns, np.zeros((jobs, servers), np.int32)])
 
 

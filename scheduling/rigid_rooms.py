@@ -50,15 +50,17 @@ def make_rooms(kinds: Kinds, free: Ints, *, most: int) -> Rooms:
     """What is free, T x S x R, for jobs of at most so many workers; the array is kept and modified."""
     machines, (slots, servers, _) = len(kinds.demand), free.shape
     tabled = min(most, TABLED) + 1
+    sums, tops = np.full((2, machines, tabled, slots), FAR, np.int32)
+    total, until = np.zeros((2, machines, slots), np.int64)
     return Rooms(
         kinds=kinds,
         free=free,
         room=np.empty((machines, slots, servers), np.int32),
-        sums=np.full((machines, tabled, slots), FAR, np.int32),
-        tops=np.full((machines, tabled, slots), FAR, np.int32),
-        total=np.zeros((machines, slots), np.int64),
+        sums=sums,
+        tops=tops,
+        total=total,
         seen=np.full((machines, slots), -1, np.int64),
-        until=np.zeros((machines, slots), np.int64),
+        until=until,
         touched=np.zeros(slots, np.int64),
         clock=np.zeros(2, np.int64),
         window=np.empty(servers, np.int32),

@@ -75,6 +75,7 @@ ONCE |= {
 @pytest.fixture(autouse=True)
 def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """A market with a decided and a waiting bid of Alice; who waits for a decision gets one."""
+    monkeypatch.setattr("django.contrib.auth.hashers.PBKDF2PasswordHasher.iterations", 1)
     User.objects.create_user("bob", password="correct horse")
     submit(market, alice)
     lane.drain(market.pk)
@@ -93,7 +94,6 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("studies.plans.asking.MOST_WAITING", 10**6)
     monkeypatch.setattr("studies.hindsight.asking.MOST_OPEN", 10**6)
     monkeypatch.setattr("auctions.shutdown.pause", lambda _: lane.drain(market.pk))
-    monkeypatch.setattr("django.contrib.auth.hashers.PBKDF2PasswordHasher.iterations", 1)
     monkeypatch.setattr("auctions.api.throttles.PasswordThrottle.allow_request", lambda *_: True)
     # The end of a request would close the connection, and with it undo the test's own transaction.
     monkeypatch.setattr(connection, "close_if_unusable_or_obsolete", lambda: None)
