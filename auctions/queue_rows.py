@@ -14,6 +14,7 @@ from auctions import tenures
 from auctions.layout import Layout
 from auctions.models import Bid, BidState, Preemption, QueuedChunks, Segment
 from auctions.open_rows import WORKED, OpenRows
+from cluster.database.updating import update_rows
 from scheduling.bid import Bid as CoreBid
 from scheduling.preemptive.crew import TICKS
 from scheduling.preemptive.queues import Queues
@@ -145,7 +146,7 @@ def _close(found: QuerySet[QueuedChunks], *, now: int) -> None:
         done = min(row.count, (row.worked or 0) // row.each)
         # Side by side in the cloud they are complete all at once.
         row.until, row.done = now, done if row.worker != CLOUD or done == row.count else 0
-    QueuedChunks.objects.bulk_update(rows, ["until", "done"])
+    update_rows(rows, ["until", "done"])
 
 
 def restored(cores: Mapping[int, CoreBid], layout: Layout, market_id: int) -> Queues | None:

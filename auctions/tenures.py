@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from auctions.layout import Layout
 from auctions.models import Bid, Market, Tenure
 from auctions.offers import core_bid
+from cluster.database.updating import update_rows
 from scheduling.preemptive.crew import TICKS, Crew, machines
 from scheduling.preemptive.parameter_servers import Host, assign
 from scheduling.preemptive.parameter_servers import Tenure as CoreTenure
@@ -47,7 +48,7 @@ def keep(segments: Sequence[Segment], layout: Layout, market_id: int) -> None:
                 row.server_id = None if tenure.server is None else layout.server_ids[tenure.server]
                 made.append(row)
             row.end = tenure.end
-    Tenure.objects.bulk_update(list(known.values()), ["end"])
+    update_rows(list(known.values()), ["end"])
     Tenure.objects.bulk_create(made)
 
 

@@ -18,6 +18,7 @@ from django.db.models import QuerySet
 
 from auctions.errors import WrongState
 from auctions.models import Bid, BidState, Market
+from cluster.database.updating import update_rows
 
 STEPS: Final = {
     BidState.SUBMITTED: {
@@ -58,7 +59,7 @@ def replan(windows: Sequence[tuple[Bid, Window]], *, slot: int) -> None:
         if state != bid.state and state not in STEPS[BidState(bid.state)]:
             raise _wrong_state(bid, BidState(bid.state), _origins(state), state)
         bid.state, bid.start_slot, bid.completion_slot = state, start, completion
-    Bid.objects.bulk_update([bid for bid, _ in windows], ["state", "start_slot", "completion_slot"])
+    update_rows([bid for bid, _ in windows], ["state", "start_slot", "completion_slot"])
 
 
 def reject(bid: Bid) -> None:
