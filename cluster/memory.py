@@ -3,7 +3,9 @@
 import ctypes
 import gc
 import sys
-from typing import Final
+from threading import Thread
+from time import sleep
+from typing import Any, Final
 
 ARENAS: Final = 2
 """By default the C library keeps eight for each core. A thread takes memory from its own, and what it frees waits there
@@ -11,14 +13,42 @@ for it: a server of a dozen threads grew by half in its first minutes.
 """
 M_ARENA_MAX: Final = -8
 """Of malloc.h."""
+EVERY_S: Final = 30.0
+"""Between two times at which free memory is given back to the system. That takes 2 ms."""
 
 
 def share_between_threads() -> None:
     """Let all threads take memory from few arenas; before they are started. Only the GNU C library has them."""
-    if sys.platform == "linux":
-        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-        if mallopt is not None:
-            mallopt(M_ARENA_MAX, ARENAS)
+    mallopt = _of_c_library("mallopt")
+    if mallopt is not None:
+        mallopt(M_ARENA_MAX, ARENAS)
+
+
+def give_back() -> None:
+    """Give the system all whole pages of free memory. Only the GNU C library has this.
+
+    By itself it gives back the end of an arena alone, and what stays for long lies between what was free soon: a server
+    of 350 MB held 60 MB more than it used.
+    """
+    malloc_trim = _of_c_library("malloc_trim")
+    if malloc_trim is not None:
+        malloc_trim(0)
+
+
+def give_back_now_and_then() -> None:
+    """The same every `EVERY_S` seconds, in a thread that ends with the process."""
+
+    def go_on() -> None:
+        while True:
+            sleep(EVERY_S)
+            give_back()
+
+    Thread(target=go_on, name="memory", daemon=True).start()
+
+
+def _of_c_library(name: str) -> Any:
+    """A function of it; None if it has none of that name."""
+    return getattr(ctypes.CDLL(None), name, None) if sys.platform == "linux" else None
 
 
 def pass_over_what_is_loaded() -> None:

@@ -114,3 +114,4 @@ def bounded(application: Application) -> Application:
 
 application = bounded(Handler())
 memory.pass_over_what_is_loaded()
+memory.give_back_now_and_then()

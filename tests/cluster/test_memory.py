@@ -33,10 +33,43 @@ def arenas(before: str) -> int:
     return int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library has no arenas")
+GLIBC = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="another C library has no arenas")
+HOLES = """
+import time
+{before}
+def held_mb():
+    return int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6
+held = [bytes(100_000) for _ in range(800)]
+full = held_mb()
+held[:] = held[39::40]
+{after}
+print(full - held_mb())
+"""
+"""80 MB in pieces, of which every fortieth is kept."""
+
+
+def given_back_mb(*, before: str, after: str) -> float:
+    """How much of that a process gives back to the system."""
+    code = HOLES.format(before=before, after=after)
+    return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+
+
+@GLIBC
 def test_threads_share_two_arenas_instead_of_one_for_each() -> None:
     assert arenas("from cluster import memory; memory.share_between_threads()") <= 2
     assert arenas("") > 2
+
+
+@GLIBC
+def test_free_memory_between_what_is_kept_is_given_back() -> None:
+    assert given_back_mb(before="from cluster import memory", after="memory.give_back()") > 40
+    assert given_back_mb(before="from cluster import memory", after="") < 20
+
+
+@GLIBC
+def test_a_server_gives_back_free_memory_now_and_then() -> None:
+    before = "from cluster import memory; memory.EVERY_S = 0.05; import config.asgi"
+    assert given_back_mb(before=before, after="time.sleep(2)") > 40
 
 
 def test_the_collector_of_garbage_passes_over_what_a_server_has_loaded() -> None:
