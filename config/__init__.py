@@ -1,5 +1,9 @@
 """Settings, root URLs and entry points; nothing else."""
 
-from config.celery import app as celery_app
+from cluster import memory
+
+memory.begin_to_load()  # until frontend.apps
+
+from config.celery import app as celery_app  # noqa: E402
 
 __all__ = ["celery_app"]

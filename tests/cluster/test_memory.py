@@ -1,5 +1,6 @@
 """Threads of a server share memory that others gave back."""
 
+import os
 import platform
 import subprocess
 import sys
@@ -78,3 +79,11 @@ def test_the_collector_of_garbage_passes_over_what_a_server_has_loaded() -> None
     passed_over, looked_at = map(int, done.stdout.split())
     assert passed_over > 100_000
     assert looked_at < passed_over / 20
+
+
+def test_the_collector_of_garbage_rests_while_modules_are_loaded_and_works_afterwards() -> None:
+    looks = "import config, gc; counted = gc.get_stats()[0]['collections']"
+    code = f"{looks}; import django; django.setup(); print(gc.get_stats()[0]['collections'] - counted, gc.isenabled())"
+    env = os.environ | {"DJANGO_SETTINGS_MODULE": "config.settings"}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["0", "True"]
