@@ -128,12 +128,13 @@ class Record:
                 waypoints.keep(token, following, telling.going_on({}, {}))
         return telling
 
-    def _going_on(self, telling: Retelling, events: "QuerySet[Event]") -> Retelling:
-        """A fork that knows the bids that these events are about, and those under way."""
-        under_way = [] if telling.slot is None else [int(name) for name in telling.book.running.jobs]
-        bids = Bid.objects.filter(market_id=self.market_id).only(*COLUMNS)
-        bids = bids.filter(Q(pk__in=events.filter(bid__isnull=False).values("bid_id")) | Q(sequence__in=under_way))
-        receipts = DecisionRecord.objects.filter(version__in=events.values("version"), bid__market_id=self.market_id)
+    def _going_on(self, telling: Retelling, told: "QuerySet[Event]") -> Retelling:
+        """A fork that knows the bids that these events are about; those under way, too, if servers change."""
+        known = Q(pk__in=told.filter(bid__isnull=False).values("bid_id"))
+        if told.filter(kind=EventKind.INVENTORY).exists():
+            known |= Q(sequence__in=[int(name) for name in telling.under_way])
+        bids = Bid.objects.filter(known, market_id=self.market_id).only(*COLUMNS)
+        receipts = DecisionRecord.objects.filter(version__in=told.values("version"), bid__market_id=self.market_id)
         return telling.going_on({bid.pk: bid for bid in bids}, dict(receipts.values_list("bid_id", "receipt")))
 
     def _only_promises(self, version: int) -> bool:

@@ -11,9 +11,9 @@ from uuid import UUID
 
 from auctions.hindsight.retelling import Retelling
 
-EVENTS: Final = 64
+EVENTS: Final = 32
 """Between two kept states."""
-KEPT: Final = 12
+KEPT: Final = 24
 """Kept states of all markets together, those used last. Each takes about half a megabyte per hundred jobs."""
 
 _kept: "OrderedDict[tuple[UUID, int], Retelling]" = OrderedDict()

@@ -16,12 +16,13 @@ from auctions.hindsight.retelling import Retelling
 from auctions.hindsight.single import TooLong, alternatives, deadline
 from auctions.jobs import cancel_job
 from auctions.markets import open_market
-from auctions.models import Bid, DecisionRecord, Event, Market
+from auctions.models import Bid, DecisionRecord, Event, EventKind, Market
 from auctions.policies import change_policy
 from auctions.slots import pass_slots
 from auctions.submission import submit_bid
+from cluster.guards import checked_change
 from scheduling.decision import Decision, parse
-from tests.auctions.worlds import make_cluster, set_time, submit
+from tests.auctions.worlds import add_server, make_cluster, set_time, submit
 
 STEP = {"form": "step", "value": 40.0, "deadline_s": 500}
 
@@ -95,9 +96,13 @@ def test_the_way_to_a_late_bid_is_no_longer_than_to_the_nearest_waypoint(
         submit_bid(
             cluster=market.cluster, owner=alice, body={"model": "ResNet-50", "epochs": 1 + number % 3, "weight": 1}
         )
+        if number == 6:
+            with checked_change(market.cluster):
+                add_server(market.cluster, "late", units=4)
         lane.drain(market.pk)
         set_time(market, 100.0 * number)
         pass_slots(market.pk)
+    assert Event.objects.filter(kind=EventKind.INVENTORY).exists()
     record = Record.of(market)
     versions = list(DecisionRecord.objects.order_by("version").values_list("version", flat=True))
     told: list[int] = []
@@ -111,6 +116,27 @@ def test_the_way_to_a_late_bid_is_no_longer_than_to_the_nearest_waypoint(
         now = Event.objects.get(market=market, version=version).slot
         assert telling.at(now).running.jobs == fresh.at(now).running.jobs
         assert (telling.at(now).used() == fresh.at(now).used()).all()
+
+
+def test_bids_under_way_are_read_only_if_servers_changed_meanwhile(
+    alice: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waypoints.forget()
+    monkeypatch.setattr(waypoints, "EVENTS", 4)
+    market = open_market(make_cluster(servers=1), policy="weighted_completion")
+    for _ in range(8):
+        submit_bid(cluster=market.cluster, owner=alice, body={"model": "ResNet-50", "epochs": 9, "weight": 1})
+        lane.drain(market.pk)
+    last = DecisionRecord.objects.latest("version").version
+    Record.of(market).book_before(last)
+    found = Record.of(market).book_before(last)
+    assert len(found.book.running.jobs) == 7
+    assert len(found.bids) <= 3
+    with checked_change(market.cluster):
+        add_server(market.cluster, "late", units=4)
+    submit_bid(cluster=market.cluster, owner=alice, body={"model": "ResNet-50", "epochs": 9, "weight": 1})
+    lane.drain(market.pk)
+    assert len(Record.of(market).book_before(DecisionRecord.objects.latest("version").version).bids) == 9
 
 
 def test_where_nothing_moves_only_jobs_that_were_under_way_are_read(market: Market, alice: User) -> None:
