@@ -181,8 +181,13 @@ class Record:
         telling = _telling(
             Bid.objects.filter(known, market_id=self.market_id).only(*COLUMNS),
             DecisionRecord.objects.filter(receipts, bid__market_id=self.market_id),
+            costs=later,
         )
         self._stand(telling, version, now=now, going=going)
+        if later:
+            kinds = sorted(QUEUE_EVENTS - {EventKind.SUBMITTED})
+            for event in self.rows().filter(version__lt=version, kind__in=kinds, bid__in=telling.bids):
+                telling.apply(event)
         return telling
 
     def _stand(self, telling: Retelling, version: int, *, now: int, going: Mapping[int, tuple[int, int]]) -> None:
@@ -219,15 +224,14 @@ class Record:
         start = laid.get(version=opened).slot - 1
         slot, since = (None, start) if slots is None else (slots.slot, _traded(slots))
         telling.resume(book, slot=slot, since=since)
-        for event in earlier.filter(kind__in=sorted(QUEUE_EVENTS), bid__in=telling.bids).order_by("version"):
-            telling.apply(event)
 
 
-def _telling(bids: "QuerySet[Bid]", receipts: "QuerySet[DecisionRecord]") -> Retelling:
-    """One that knows these bids and receipts, before the first event."""
-    rows = list(receipts.values_list("bid_id", "receipt", "costs"))
-    costs = {pk: tuple(found) for pk, _, found in rows if found}
-    return Retelling({bid.pk: bid for bid in bids}, {pk: receipt for pk, receipt, _ in rows}, costs)
+def _telling(bids: "QuerySet[Bid]", receipts: "QuerySet[DecisionRecord]", *, costs: bool = True) -> Retelling:
+    """One that knows these bids and receipts, and the costs of each slot, before the first event."""
+    known = {bid.pk: bid for bid in bids}
+    texts = dict(receipts.values_list("bid_id", "receipt"))
+    rows = receipts.exclude(costs=None).values_list("bid_id", "costs") if costs else ()
+    return Retelling(known, texts, {pk: tuple(found) for pk, found in rows if found})
 
 
 def _traded(event: Event) -> int:
