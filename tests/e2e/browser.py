@@ -47,6 +47,17 @@ class Browser:
         """Go to a page of the server."""
         self.driver.get(self.base + path)
 
+    def first_link(self, path: str) -> str:
+        """Where the first link of a table on another page leads, which is not shown; empty if there is none."""
+        read = """
+            const [path, done] = arguments;
+            fetch(path).then((answer) => answer.text()).then((text) => {
+                const page = new DOMParser().parseFromString(text, "text/html");
+                done(page.querySelector("tbody a")?.getAttribute("href") ?? "");
+            });
+        """
+        return str(self.driver.execute_async_script(read, path))
+
     def log_in(self, name: str, password: str) -> None:
         """Log in by the form."""
         self.open("/login/")

@@ -23,25 +23,21 @@ def pages(window: Browser, market: str) -> dict[str, str]:
     """A name and a path for each page worth a look, among them a bid of each kind if there is one."""
     paths = {"markets": "/", "overview": f"/markets/{market}/", "bids": f"/markets/{market}/bids/"}
     paths["submit"] = f"/markets/{market}/submit/"
-    window.open("/plans/?state=done")
-    link = window.js("document.querySelector('tbody a')?.getAttribute('href') ?? ''")
+    link = window.first_link("/plans/?state=done")
     paths |= {
         "plans": "/plans/",
         "plan-new": "/plans/new/",
         **({"plan": link, "plan-again": f"{link}again/"} if link else {}),
     }
     hindsights = f"/markets/{market}/hindsights/"
-    window.open(f"{hindsights}?state=done")
-    link = window.js("document.querySelector('tbody a')?.getAttribute('href') ?? ''")
+    link = window.first_link(f"{hindsights}?state=done")
     paths |= {"hindsights": hindsights, "hindsight-new": f"{hindsights}new/", **({"hindsight": link} if link else {})}
     for one in ("experiment", "trace"):
-        window.open(f"/{one}s/")
-        link = window.js("document.querySelector('tbody a')?.getAttribute('href') ?? ''")
+        link = window.first_link(f"/{one}s/")
         paths |= {f"{one}s": f"/{one}s/", **({one: link} if link else {})}
     paths["experiment-new"] = "/experiments/new/"
     for state in ("rejected", "planned", "in_line", "running", "completed"):
-        window.open(f"/markets/{market}/bids/?state={state}")
-        link = window.js("document.querySelector('tbody a')?.getAttribute('href') ?? ''")
+        link = window.first_link(f"/markets/{market}/bids/?state={state}")
         if link:
             paths[f"bid-{state}"] = link
     return paths
