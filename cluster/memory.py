@@ -13,7 +13,7 @@ for it: a server of a dozen threads grew by half in its first minutes.
 """
 M_ARENA_MAX: Final = -8
 """Of malloc.h."""
-EVERY_S: Final = 30.0
+EVERY_S: Final = 10.0
 """Between two times at which free memory is given back to the system. That takes 2 ms."""
 
 
