@@ -9,7 +9,7 @@ figure depends on values (welfare): with two, such as a mean weighted by value, 
 Operators read everything as it stands; so does whoever owns all bids of a market, as there is nobody else's to seal.
 """
 
-from dataclasses import replace
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -58,21 +58,22 @@ def sees_all(market: Market, viewer: User) -> bool:
 def _latest(market: Market) -> tuple[int, dict[str, Any]]:
     """The slot and the figures of the last publication; before the first, those of the empty market that opened."""
     last = Publication.objects.filter(market=market).order_by("-version").first()
-    nothing = figures_of(Bid.objects.none())
+    nothing = _of_no_bids()
     if last is not None:
         return last.slot, nothing | last.figures
     opened = Event.objects.filter(market=market, kind=EventKind.OPENED).order_by("version")[0]
     return opened.slot, nothing
 
 
+@cache
+def _of_no_bids() -> dict[str, Any]:
+    return figures_of(Bid.objects.none())
+
+
 @one_version()
 def summary(market: Market, viewer: User) -> Summary:
     """The market at a glance, as the viewer may read it."""
-    now = readings.summary(market)
-    if sees_all(market, viewer):
-        return now
-    slot, figures = _latest(market)
-    return replace(now, **figures, published=slot, bound=None)
+    return readings.summary(market, published=None if sees_all(market, viewer) else _latest(market))
 
 
 @one_version()

@@ -3,7 +3,9 @@
 Slot windows [start, end) are cut to what is known: the first recorded slot to the end of the horizon.
 """
 
+from collections.abc import Mapping
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from django.db.models import F
@@ -52,8 +54,11 @@ __all__ = [
 
 
 @one_version()
-def summary(market: Market) -> Summary:
-    """The market at a glance."""
+def summary(market: Market, *, published: tuple[int, Mapping[str, Any]] | None = None) -> Summary:
+    """The market at a glance, with its figures as they stand.
+
+    `published`: a slot, and the figures as they were then. They are shown instead, and no bound is.
+    """
     seen = snapshot(market)
     market, moment, book = seen.market, seen.moment, seen.book
     policy = PolicyVersion.objects.get(pk=book.policy_id)
@@ -73,9 +78,10 @@ def summary(market: Market) -> Summary:
         # A server that was just lost is in use in the slot under way.
         utilisation=_mean_share(used, np.maximum(used, capacity)),
         price=float((prices * capacity).sum() / capacity.sum()) if capacity.any() else 0.0,
-        bound=bound(market),
+        bound=bound(market) if published is None else None,
         objective=book.policy.objective,
-        **figures_of(Bid.objects.filter(market=market)),
+        published=None if published is None else published[0],
+        **(figures_of(Bid.objects.filter(market=market)) if published is None else published[1]),
     )
 
 

@@ -11,11 +11,24 @@ VALUE_KEPT: Final = frozenset({BidState.PLANNED, BidState.RUNNING, BidState.COMP
 
 
 def figures_of(bids: QuerySet[Bid]) -> dict[str, Any]:
-    """The fields of a summary that count bids, sum up their money or average their times, by name."""
+    """The fields of a summary that count bids, sum up their money or average their times, by name; in two queries."""
     counts = dict(bids.order_by().values_list("state").annotate(n=Count("pk")))
     admitted = sum(counts.get(state, 0) for state in ADMITTED)
     decided = admitted + counts.get(BidState.REJECTED, 0)
-    welfare, revenue = _money(bids)
+    kept, started = Q(state__in=sorted(VALUE_KEPT)), Q(state__in=(BidState.RUNNING, BidState.COMPLETED))
+    over, took = Q(state=BidState.COMPLETED), F("completion_slot") - F("arrival_slot")
+    sums = bids.aggregate(
+        in_line=Count("pk", filter=Q(state=BidState.PLANNED, start_slot=None)),
+        welfare=Sum("value", filter=kept),
+        paid=Sum("payment"),
+        refunds=Sum("refund"),
+        wait=Avg(F("start_slot") - F("arrival_slot"), filter=started),
+        flow=Avg(took, filter=over),
+        weight=Sum("value", filter=over),
+        weighted=Sum(F("value") * took, filter=over),
+    )
+    # Payments less what was paid back.
+    welfare, revenue = sums["welfare"] or 0.0, (sums["paid"] or 0.0) - (sums["refunds"] or 0.0)
     return {
         "submitted": sum(counts.values()),
         "admitted": admitted,
@@ -28,31 +41,13 @@ def figures_of(bids: QuerySet[Bid]) -> dict[str, Any]:
         "completed": counts.get(BidState.COMPLETED, 0),
         "cancelled": counts.get(BidState.CANCELLED, 0),
         "failed": counts.get(BidState.FAILED, 0),
-        "in_line": bids.filter(state=BidState.PLANNED, start_slot__isnull=True).count(),
+        "in_line": sums["in_line"],
         "welfare": welfare,
         "revenue": revenue,
         "bidder_payoff": welfare - revenue,
         "admitted_share": admitted / decided if decided else None,
-        **_times(bids),
-    }
-
-
-def _money(bids: QuerySet[Bid]) -> tuple[float, float]:
-    """Welfare, and payments less what was paid back."""
-    kept = Q(state__in=sorted(VALUE_KEPT))
-    sums = bids.aggregate(welfare=Sum("value", filter=kept), paid=Sum("payment"), refunds=Sum("refund"))
-    return sums["welfare"] or 0.0, (sums["paid"] or 0.0) - (sums["refunds"] or 0.0)
-
-
-def _times(bids: QuerySet[Bid]) -> dict[str, float | None]:
-    """Mean wait, flow and weighted flow, slots."""
-    took = F("completion_slot") - F("arrival_slot")
-    started = bids.filter(state__in=(BidState.RUNNING, BidState.COMPLETED))
-    over = bids.filter(state=BidState.COMPLETED).aggregate(
-        flow=Avg(took), weight=Sum("value"), sum=Sum(F("value") * took)
-    )
-    return {
-        "mean_wait": started.aggregate(wait=Avg(F("start_slot") - F("arrival_slot")))["wait"],
-        "mean_flow": over["flow"],
-        "weighted_flow": over["sum"] / over["weight"] if over["weight"] else None,
+        # Slots.
+        "mean_wait": sums["wait"],
+        "mean_flow": sums["flow"],
+        "weighted_flow": sums["weighted"] / sums["weight"] if sums["weight"] else None,
     }

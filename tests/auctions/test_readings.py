@@ -2,16 +2,19 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from auctions import certificates, lane, readings
 from auctions.jobs import cancel_job
 from auctions.models import Bid, BidState, Certificate, Market
 from auctions.slots import pass_slots
+from auctions.totals import figures_of
 from tests.auctions.worlds import make_operator, make_user, set_time, submit
 
 BEGIN_AND_END = 4
@@ -40,6 +43,22 @@ def test_the_summary_adds_up(busy: Market) -> None:
     assert s.welfare == pytest.approx(s.bidder_payoff + s.revenue)
     assert 0 <= s.utilisation <= 1
     assert s.price > 0
+
+
+def test_all_figures_of_a_market_are_read_in_two_queries(busy: Market) -> None:
+    with CaptureQueriesContext(connection) as asked:
+        found = figures_of(Bid.objects.filter(market=busy))
+    assert len(asked) == 2
+    bids = list(Bid.objects.filter(market=busy))
+    done = [bid for bid in bids if bid.state == BidState.COMPLETED]
+    begun = [bid for bid in bids if bid.state == BidState.RUNNING] + done
+    took = {bid.pk: cast(int, bid.completion_slot) - bid.arrival_slot for bid in done}
+    assert found["mean_wait"] == pytest.approx(np.mean([cast(int, b.start_slot) - b.arrival_slot for b in begun]))
+    assert found["mean_flow"] == pytest.approx(np.mean(list(took.values())))
+    weights = [bid.value or 0.0 for bid in done]
+    assert found["weighted_flow"] == pytest.approx(np.average(list(took.values()), weights=weights))
+    assert found["revenue"] == pytest.approx(sum((bid.payment or 0.0) - bid.refund for bid in bids))
+    assert found["in_line"] == 0
 
 
 @pytest.mark.thorough

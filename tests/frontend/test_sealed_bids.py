@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import pytest
 from django.contrib.auth.models import User
-from django.db import transaction
+from django.db import connection, transaction
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from auctions import book, certificates, lane, publications, readings
@@ -476,7 +477,9 @@ def test_nothing_is_published_while_a_slot_is_under_way_or_owners_are_few(people
     set_time(market, 2 * SLOT_S)
     pass_slots(market.pk)
     row = Publication.objects.get()
-    seen = publications.summary(market, people["alice"])
+    with CaptureQueriesContext(connection) as asked:
+        seen = publications.summary(market, people["alice"])
+    assert not [query["sql"] for query in asked if "SUM(" in query["sql"] or "AVG(" in query["sql"]], "what is sealed"
     assert seen.published == row.slot == 2
     assert (seen.submitted, seen.admitted) == (7, 7)
     exact = readings.summary(market)
