@@ -2,7 +2,8 @@
 
 `python -m auctions.compiling rigid.search rigid.tables` writes a line of JSON for each part that is kept on disk, and
 `{"ready": true}` when all are. Of several such processes each takes a part that nobody else compiles at the moment, and
-waits for the others at the end. A process that waits has not loaded the compiler.
+waits for the others at the end. A process that waits, or finds on disk what it was started for, has not loaded the
+compiler.
 """
 
 import fcntl
@@ -11,13 +12,20 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from itertools import chain
 from pathlib import Path
 
 SELDOM = (100_000, 50, 1000)
 """When garbage is looked for (`gc.set_threshold`): as often as usual, that takes a tenth of a compiler's time."""
 
 SOURCES = Path(__file__).resolve().parent.parent / "scheduling"
+PROCESSORS = Path("/proc/cpuinfo")
+OF_A_PROCESSOR = ("vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU part", "Features")
+"""Lines of that file that say for which processor machine code is."""
 
 
 def command(parts: Iterable[str]) -> tuple[str, ...]:
@@ -28,6 +36,31 @@ def command(parts: Iterable[str]) -> tuple[str, ...]:
 def cache_folder() -> Path:
     """Where all processes keep machine code: beside the sources, or where the settings say."""
     return Path(os.environ.get("NUMBA_CACHE_DIR") or SOURCES / "__pycache__")
+
+
+@cache
+def made_of() -> str:
+    """A digest of what machine code depends on: sources, by their dates and sizes, compiler and processor."""
+    digest = sha256(f"{sys.version} {version('numba')} {version('llvmlite')} {sorted(_processor())}".encode())
+    for path in sorted(SOURCES.rglob("*.py")):
+        about = path.stat()
+        digest.update(f"{path} {about.st_mtime_ns} {about.st_size}\n".encode())
+    return digest.hexdigest()
+
+
+def _processor() -> set[str]:
+    lines = PROCESSORS.read_text().splitlines() if PROCESSORS.exists() else [os.uname().machine]
+    return {line for line in lines if len(lines) == 1 or line.partition("\t")[0].strip() in OF_A_PROCESSOR}
+
+
+def is_kept(part: str) -> bool:
+    """Whether the machine code of a part is on disk, as these sources, compiler and processor need it."""
+    mark = _mark(part)
+    return mark.exists() and mark.read_text() == made_of()
+
+
+def _mark(part: str) -> Path:
+    return cache_folder() / f"{part}.kept"
 
 
 @contextmanager
@@ -53,7 +86,10 @@ def compile_part(part: str, *, wait: bool = True) -> bool:
         if mine:
             from scheduling import kernels  # noqa: PLC0415 (a process that only waits need not load the compiler)
 
+            made = made_of()
             kernels.compile_part(part)
+            with suppress(PermissionError):  # another user's mark: the next process looks again at what is on disk
+                _mark(part).write_text(made)
         return mine
 
 
@@ -78,7 +114,8 @@ def compile_all(parts: Iterable[str]) -> None:
 def main(parts: Sequence[str]) -> None:
     """Tell of each part when it is done."""
     gc.set_threshold(*SELDOM)
-    for part in compile_each(parts):
+    kept = [part for part in parts if is_kept(part)]
+    for part in chain(kept, compile_each(part for part in parts if part not in kept)):
         _tell({"part": part})
     _tell({"ready": True})
 

@@ -17,7 +17,7 @@ GROUPS = (kernels.SPLIT_LEARNING, kernels.ELASTIC, kernels.RIGID, kernels.PLANNE
 def main() -> None:
     """Compile them all; an error in one is raised once the others are through."""
     with ProcessPoolExecutor(os.cpu_count(), initializer=gc.set_threshold, initargs=compiling.SELDOM) as pool:
-        for begun in [pool.submit(kernels.compile_part, name) for name in kernels.parts_of((*GROUPS, kernels.FLUID))]:
+        for begun in [pool.submit(compiling.compile_part, name) for name in kernels.parts_of((*GROUPS, kernels.FLUID))]:
             begun.result()
 
 

@@ -244,12 +244,56 @@ print(sum(descend.stats.cache_misses.values()), sum(descend.stats.cache_hits.val
 """
 
 
+ASK = """
+import sys
+from auctions import compiling
+compiling.main(["fluid"])
+print("the compiler" if "numba" in sys.modules else "no compiler")
+"""
+
+
 @pytest.mark.thorough
 def test_two_processes_share_a_cache_and_compile_a_kernel_once(tmp_path: Path) -> None:
     command, env = [sys.executable, "-c", COMPILE], {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
     both = [subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     counts = sorted(child.communicate(timeout=120)[0].split() for child in both)
     assert counts == [["0", "1"], ["1", "0"]]
+    later = subprocess.run([sys.executable, "-c", ASK], env=env, capture_output=True, text=True, check=True)
+    assert later.stdout.splitlines() == ['{"part": "fluid"}', '{"ready": true}', "no compiler"]
+
+
+def test_what_is_on_disk_is_compiled_again_when_anything_changes_that_it_is_made_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sources, processors = tmp_path / "sources", tmp_path / "cpuinfo"
+    sources.mkdir()
+    (sources / "kernel.py").write_text("1")
+    processors.write_text("flags\t\t: avx2\ncpu MHz\t\t: 2000\n")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kept"))
+    monkeypatch.setattr(compiling, "SOURCES", sources)
+    monkeypatch.setattr(compiling, "PROCESSORS", processors)
+    monkeypatch.setattr(kernels, "compile_part", lambda name: None)
+
+    def is_kept(part: str) -> bool:
+        compiling.made_of.cache_clear()
+        return compiling.is_kept(part)
+
+    def compile_again() -> None:
+        assert not is_kept("queues")
+        assert compiling.compile_part("queues")
+        assert is_kept("queues")
+        assert not is_kept("fluid")
+
+    compile_again()
+    processors.write_text("flags\t\t: avx2\ncpu MHz\t\t: 2100\n")
+    assert is_kept("queues")
+    processors.write_text("flags\t\t: avx512\ncpu MHz\t\t: 2000\n")
+    compile_again()
+    (sources / "kernel.py").write_text("12")
+    compile_again()
+    monkeypatch.setattr(compiling, "version", lambda name: "another")
+    compile_again()
+    compiling.made_of.cache_clear()
 
 
 def test_a_part_that_another_process_compiles_comes_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
