@@ -13,7 +13,7 @@ from auctions.hindsight.retelling import Retelling
 
 EVENTS: Final = 32
 """Between two kept states."""
-KEPT: Final = 16
+KEPT: Final = 12
 """Kept states of all markets together, those used last. Each takes about half a megabyte per hundred jobs."""
 
 _kept: "OrderedDict[tuple[UUID, int], Retelling]" = OrderedDict()
