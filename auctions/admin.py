@@ -43,8 +43,8 @@ from auctions.refunds import Refund
 from auctions.servers import drain_server, lose_server, restore_server
 from cluster.models import Server
 from cluster.operators import is_operator
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField, UnknownPolicy
+from scheduling.model.errors import InvalidField, UnknownPolicy
+from scheduling.model.types import Json
 from scheduling.registry import POLICIES, make_policy
 
 MOST_CHANGED = 50

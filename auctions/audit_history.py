@@ -27,7 +27,7 @@ from auctions.replay import kept_by_replay
 from auctions.totals import VALUE_KEPT
 from auctions.transitions import Window
 from cluster.database.paging import in_pages
-from scheduling.bid import Bid as CoreBid
+from scheduling.model.bid import Bid as CoreBid
 
 GOING = (BidState.PLANNED, BidState.RUNNING)
 

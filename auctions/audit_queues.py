@@ -21,10 +21,10 @@ from auctions.models import (
 )
 from auctions.queue_rows import recorded
 from auctions.replay import runs_by_replay
+from scheduling.model.schedule import CLOUD
 from scheduling.preemptive.crew import TICKS, machines
 from scheduling.preemptive.parameter_servers import runs
 from scheduling.preemptive.record import Segment as Work
-from scheduling.schedule import CLOUD
 
 
 def segments_match(market: Market) -> list[str]:

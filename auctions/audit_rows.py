@@ -20,7 +20,7 @@ from auctions.models import (
     PolicyVersion,
 )
 from auctions.totals import VALUE_KEPT
-from scheduling.decision import Decision, parse
+from scheduling.model.decision import Decision, parse
 
 TOLERANCE = 1e-6
 """Relative error allowed between sums of money that were added in different orders."""

@@ -23,14 +23,14 @@ from auctions.models import (
 from auctions.offers import core_bid
 from auctions.policy_errors import PolicyFailed
 from auctions.replay import Replayed, replayed
-from scheduling.bid import Architecture
-from scheduling.bid import Bid as CoreBid
-from scheduling.errors import SchedulingError
-from scheduling.inventory import Inventory
+from scheduling.model.bid import Architecture
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.errors import SchedulingError
+from scheduling.model.inventory import Inventory
+from scheduling.model.progress import constellations
+from scheduling.model.progress import work_done as progress
+from scheduling.model.schedule import Placement, Role
 from scheduling.registry import POLICIES
-from scheduling.schedule import Placement, Role
-from scheduling.work import constellations
-from scheduling.work import work_done as progress
 
 STRETCH = 256
 """Slots looked at in one go: bounds the memory."""

@@ -21,16 +21,17 @@ from auctions.lock import MOVES_THE_LEDGER
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market, PolicyVersion
 from auctions.offers import core_bid
 from auctions.queue_rows import Runs
-from scheduling.arrays import Floats, Ints, Json
-from scheduling.bid import Bid as CoreBid
-from scheduling.decision import Decision, Move, parse
-from scheduling.ledger import Ledger
-from scheduling.policy import HISTORY, Book, Job, Policy
+from scheduling.book.ledger import Ledger
+from scheduling.book.running import RunningBook
+from scheduling.book.state import HISTORY, Book, Job
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.decision import Decision, Move, parse
+from scheduling.model.schedule import Schedule
+from scheduling.model.types import Floats, Ints, Json
+from scheduling.policies.base import Policy
 from scheduling.preemptive.record import Ran
 from scheduling.preemptive.use import slots_of, units_in_use
 from scheduling.registry import POLICIES, make_policy
-from scheduling.running_book import RunningBook
-from scheduling.schedule import Schedule
 
 CATCH_UP_EVENTS = 32
 JOBS_PER_EVENT = 4

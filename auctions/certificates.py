@@ -26,9 +26,10 @@ from auctions.readings import kept_prices
 from auctions.snapshot import Snapshot, one_version, snapshot
 from auctions.totals import VALUE_KEPT
 from cluster.clock import now
-from scheduling.arrays import Floats
-from scheduling.bid import Bid as CoreBid
-from scheduling.policy import Objective, Policy, Terms
+from scheduling.best_response.at_prices import Terms
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.types import Floats
+from scheduling.policies.base import Objective, Policy
 
 BUDGET_S = 0.5
 """Processor time one renewal may take for the terms; bids beyond it count with their ceilings."""

@@ -6,10 +6,10 @@ from time import perf_counter
 from auctions.book import LiveBook
 from auctions.offers import LEAST_WEIGHT
 from auctions.policy_errors import policy_errors
-from scheduling.bid import Bid as CoreBid
-from scheduling.decision import Decision, Reason, canonical
-from scheduling.errors import SchedulingError
-from scheduling.policy import Objective, Policy
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.decision import Decision, Reason, canonical
+from scheduling.model.errors import SchedulingError
+from scheduling.policies.base import Objective, Policy
 
 
 class WrongDecision(SchedulingError):

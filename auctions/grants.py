@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from auctions.layout import Holding, Layout
 from auctions.models import Bid, Event, EventKind, Market
 from auctions.transitions import Window
-from scheduling.decision import Decision, Move, parse
+from scheduling.model.decision import Decision, Move, parse
 from scheduling.registry import POLICIES
 
 

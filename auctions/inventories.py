@@ -8,7 +8,7 @@ from auctions.layout import Layout
 from auctions.lock import Happening, Moment, record
 from auctions.models import Bid, Certificate, Event, EventKind, Market, SlotPrice
 from auctions.refunds import Refund, refund_of
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 
 NO_SERVER: Final = "Its machines are out of service"
 

@@ -7,8 +7,8 @@ from auctions.lock import Happening, Moment, locked_market, moment_of, record, s
 from auctions.models import Bid, EventKind, Market
 from auctions.refunds import Refund, refund_of
 from auctions.slots import caught_up
-from scheduling.arrays import Json
-from scheduling.policy import Cause
+from scheduling.book.state import Cause
+from scheduling.model.types import Json
 
 
 def withdraw_bid(bid: Bid) -> Bid:

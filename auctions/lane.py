@@ -22,8 +22,8 @@ from auctions.models import Bid, BidState, Commitment, DecisionRecord, EventKind
 from auctions.policy_errors import PolicyFailed, keep_error, policy_errors
 from auctions.slots import caught_up
 from cluster.database.waiting import never_in_transaction
-from scheduling.bid import Bid as CoreBid
-from scheduling.decision import Decision
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.decision import Decision
 
 LONGEST_TURN = 200
 """Bids one task decides before it makes way for other markets."""

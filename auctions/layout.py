@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from auctions.models import Event, Market, Outage
 from cluster.facts import inventory_of
 from cluster.models import Cluster, MachineRole, MachineType, Resource, Server
-from scheduling.arrays import Ints, Json
-from scheduling.inventory import Inventory
-from scheduling.inventory import MachineType as CoreType
-from scheduling.ledger import Ledger
-from scheduling.schedule import Placement, Role
+from scheduling.book.ledger import Ledger
+from scheduling.model.inventory import Inventory
+from scheduling.model.inventory import MachineType as CoreType
+from scheduling.model.schedule import Placement, Role
+from scheduling.model.types import Ints, Json
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from django.db import transaction
 
 from auctions.models import Bid, Event, EventKind, Market
 from cluster import clock
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 
 QUEUE_EVENTS = frozenset({EventKind.SUBMITTED, EventKind.WITHDRAWN, EventKind.QUARANTINED, EventKind.RETRIED})
 """Events that change which bids wait for a decision, and nothing that decisions depend on."""

@@ -15,10 +15,10 @@ from auctions.slots import caught_up
 from auctions.storage import storage_problems
 from cluster.facts import inventory_of
 from cluster.models import Cluster
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
-from scheduling.inventory import Inventory
-from scheduling.policy import Policy
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Json
+from scheduling.policies.base import Policy
 from scheduling.registry import POLICIES, make_policy
 
 BINDING = tuple(name for name, kind in POLICIES.items() if kind.binding)

@@ -22,13 +22,13 @@ from cluster.models import (
     MachineRole,
     ModelProfile,
 )
-from scheduling.arrays import Json
-from scheduling.bid import Architecture, Bid
-from scheduling.errors import InvalidField, OutOfRange
-from scheduling.fields import LARGEST_MONEY, check_integer, check_list, check_number, check_object
-from scheduling.policy import Objective
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.errors import InvalidField, OutOfRange
+from scheduling.model.types import Json
+from scheduling.model.utility import utility_from_json
+from scheduling.model.validation import LARGEST_MONEY, check_integer, check_list, check_number, check_object
+from scheduling.policies.base import Objective
 from scheduling.registry import POLICIES
-from scheduling.utility import utility_from_json
 
 LARGEST_EPOCHS: Final = 1_000_000
 SMALLEST_ZERO_S: Final = 0.001

@@ -12,8 +12,8 @@ from django.db.models import F, Max, Sum
 
 from auctions.layout import Layout
 from auctions.models import QueuedChunks
+from scheduling.model.schedule import CLOUD
 from scheduling.preemptive.record import Preemption, Segment
-from scheduling.schedule import CLOUD
 
 WORKED = Sum((F("segments__end") - F("segments__start")) * F("segments__count"))
 """Ticks that workers spent on a row's chunks."""

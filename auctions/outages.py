@@ -15,7 +15,7 @@ from auctions.layout import layout_of
 from auctions.lock import Moment
 from auctions.models import Market, Outage, OutageKind
 from cluster.models import Server
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 
 
 @dataclass(frozen=True)

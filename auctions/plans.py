@@ -13,12 +13,12 @@ from auctions.layout import Holding, Layout
 from auctions.lock import Moment
 from auctions.models import Bid, Commitment, Event, Market, PlanChange
 from auctions.policy_errors import PolicyFailed, keep_error, policy_errors
-from scheduling.arrays import Json
-from scheduling.decision import Move, canonical
-from scheduling.errors import OutsideHorizon, OverCapacity
-from scheduling.policy import Cause, Job
-from scheduling.preemptive.policy import reforecast
-from scheduling.schedule import Schedule
+from scheduling.book.state import Cause, Job
+from scheduling.model.decision import Move, canonical
+from scheduling.model.errors import OutsideHorizon, OverCapacity
+from scheduling.model.schedule import Schedule
+from scheduling.model.types import Json
+from scheduling.policies.preemptive import reforecast
 
 
 @dataclass(frozen=True)

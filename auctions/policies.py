@@ -9,9 +9,10 @@ from auctions import plans, warming
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
 from auctions.models import Event, EventKind, Market, PolicyVersion
 from auctions.slots import caught_up
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
-from scheduling.policy import Cause, Job, Policy
+from scheduling.book.state import Cause, Job
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.policies.base import Policy
 from scheduling.registry import make_policy
 
 PATIENCE_S: Final = 10.0

@@ -5,8 +5,8 @@ from typing import Any
 
 from django import forms
 
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
 from scheduling.registry import POLICIES, make_policy
 
 

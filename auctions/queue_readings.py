@@ -14,7 +14,7 @@ from auctions.queue_rows import joined
 from auctions.snapshot import one_version, snapshot
 from cluster.models import Server, ServerKind
 from cluster.operators import is_operator
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 from scheduling.preemptive.crew import TICKS
 from scheduling.preemptive.use import units_in_use
 

@@ -15,12 +15,12 @@ from auctions.layout import Layout
 from auctions.models import Bid, BidState, Preemption, QueuedChunks, Segment
 from auctions.open_rows import WORKED, OpenRows
 from cluster.database.updating import update_rows
-from scheduling.bid import Bid as CoreBid
+from scheduling.book.running import RunningBook
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.schedule import CLOUD, Chunks
 from scheduling.preemptive.crew import TICKS
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Part, Ran, Restored
-from scheduling.running_book import RunningBook
-from scheduling.schedule import CLOUD, Chunks
 
 GOING = (BidState.PLANNED, BidState.RUNNING)
 

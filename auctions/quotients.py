@@ -15,12 +15,12 @@ from auctions.book import core_in_force
 from auctions.layout import Layout
 from auctions.models import Bid, BidState, Market, Quotients, Segment
 from auctions.snapshot import one_version, snapshot
-from scheduling.bid import Bid as CoreBid
-from scheduling.errors import SchedulingError
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.errors import SchedulingError
+from scheduling.policies.preemptive import Preemptive
 from scheduling.preemptive.bounds import Least, NotSolved, TooLarge, least
 from scheduling.preemptive.crew import TICKS
 from scheduling.preemptive.duals import flow, play
-from scheduling.preemptive.policy import Preemptive
 
 MOST_JOBS: Final = 40
 MOST_UNKNOWNS: Final = 60_000

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from auctions.models import BidState, BoundKind
 from cluster.models import MachineRole
-from scheduling.arrays import Floats, Ints
-from scheduling.policy import Objective
+from scheduling.model.types import Floats, Ints
+from scheduling.policies.base import Objective
 
 Bools = NDArray[np.bool_]
 

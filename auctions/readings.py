@@ -29,8 +29,8 @@ from auctions.reading_types import Bar, Bools, BoundReading, Flow, Machines, Pri
 from auctions.snapshot import one_version, snapshot
 from auctions.totals import VALUE_KEPT, figures_of
 from cluster.models import MachineRole
-from scheduling.arrays import Floats, Ints
-from scheduling.policy import Objective
+from scheduling.model.types import Floats, Ints
+from scheduling.policies.base import Objective
 from scheduling.registry import POLICIES
 
 __all__ = [

@@ -4,7 +4,7 @@ from enum import StrEnum
 from math import fsum
 
 from auctions.models import Bid, Commitment, DecisionRecord
-from scheduling.decision import parse
+from scheduling.model.decision import parse
 
 
 class Refund(StrEnum):

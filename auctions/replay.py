@@ -14,13 +14,14 @@ from auctions.plans import Planned
 from auctions.policy_errors import PolicyFailed, policy_errors
 from auctions.queue_rows import Runs, taken, together
 from cluster.database.paging import in_pages
-from scheduling.arrays import Json
-from scheduling.bid import Bid as CoreBid
-from scheduling.decision import Decision, Move, canonical
-from scheduling.policy import Cause, Job, Objective
+from scheduling.book.running import RunningBook
+from scheduling.book.state import Cause, Job
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.decision import Decision, Move, canonical
+from scheduling.model.schedule import Schedule
+from scheduling.model.types import Json
+from scheduling.policies.base import Objective
 from scheduling.registry import make_policy
-from scheduling.running_book import RunningBook
-from scheduling.schedule import Schedule
 
 COLUMNS: Final = ("pk", "sequence", "owner_id", "core", "offer", "arrival_slot")
 """What a replay reads of bids."""

@@ -11,7 +11,7 @@ from auctions.models import Outage, OutageKind
 from auctions.outages import Said
 from auctions.slots import caught_up
 from cluster.models import Server
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 
 
 def lose_server(server: Server, *, why: str, by: User | None) -> Outage | None:

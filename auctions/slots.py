@@ -6,8 +6,8 @@ from auctions.book import LiveBook
 from auctions.lock import Happening, Moment, locked_market, moment_of, record, save_counters
 from auctions.models import Bid, BidState, Event, EventKind, Market, SlotPrice
 from auctions.policy_errors import PolicyFailed, policy_errors
-from scheduling.decision import canonical
-from scheduling.policy import Cause
+from scheduling.book.state import Cause
+from scheduling.model.decision import canonical
 
 
 def pass_slots(market_id: int) -> bool:

@@ -9,9 +9,9 @@ from auctions import book as books
 from auctions.layout import Layout
 from auctions.models import TERMINAL, Event, EventKind, Market, QueuedChunks
 from cluster.units import mb_of
-from scheduling.arrays import Json
-from scheduling.policy import Policy
-from scheduling.preemptive.policy import Preemptive
+from scheduling.model.types import Json
+from scheduling.policies.base import Policy
+from scheduling.policies.preemptive import Preemptive
 
 LIMITED: Final = "limited"
 T = TypeVar("T")

@@ -19,11 +19,12 @@ from auctions.offers import check_finite, core_bid, policy_in_force, resolve
 from auctions.policy_errors import PolicyFailed
 from auctions.snapshot import one_version, snapshot
 from cluster.models import Cluster
-from scheduling.arrays import Json
-from scheduling.bid import Bid as CoreBid
-from scheduling.decision import Decision, canonical
-from scheduling.errors import InvalidField
-from scheduling.policy import NOBODY, Policy
+from scheduling.book.state import NOBODY
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.decision import Decision, canonical
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.policies.base import Policy
 
 log = logging.getLogger(__name__)
 
@@ -69,7 +70,7 @@ def submit_bid(*, cluster: Cluster, owner: User, body: Json, idempotency_key: st
         If there is nowhere to bid.
     KeyReused
         If the key came before with another body.
-    scheduling.errors.InvalidField
+    scheduling.model.errors.InvalidField
         If the body is wrong; the message names the field.
     """
     return _submit(cluster, owner, [body], [idempotency_key])[0]
@@ -102,7 +103,7 @@ def quote(*, cluster: Cluster, body: Json) -> Quote:
         If there is nowhere to bid.
     NotReady
         While the kernels of the market's policy are being compiled.
-    scheduling.errors.InvalidField
+    scheduling.model.errors.InvalidField
         If the body is wrong; the message names the field.
     """
     market = market_of(cluster)

@@ -22,7 +22,7 @@ from cluster import memory
 from cluster.database.waiting import never_in_transaction
 from scheduling import kernels
 from scheduling.kernels import Group
-from scheduling.policy import Policy
+from scheduling.policies.base import Policy
 from scheduling.registry import make_policy
 
 SIDE_BY_SIDE = 2

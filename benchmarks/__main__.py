@@ -11,8 +11,8 @@ import numpy as np
 from benchmarks import elastic, offline, philly, preemptive, split_learning, weighted
 from benchmarks.decision import Run, measure
 from benchmarks.twin import compare
-from scheduling.dps import Dps
 from scheduling.kernels import warm_up
+from scheduling.policies.dps import Dps
 from studies.workloads.dps import PAPER, Setting
 
 MEDIAN_MS, P99_MS, SATURATED_P99_MS = 10.0, 60.0, 250.0

@@ -12,10 +12,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduling.arrays import Floats
-from scheduling.baselines.fluid import fluid_drf
-from scheduling.bid import Architecture
-from scheduling.weighted_completion import WeightedCompletion
+from scheduling.analysis.fluid_drf import fluid_drf
+from scheduling.model.bid import Architecture
+from scheduling.model.types import Floats
+from scheduling.policies.weighted_completion import WeightedCompletion
 from studies.weighted_completion.rivals import BASELINES, completions, horizon, sums
 from studies.workloads.weighted_completion import Setting, Workload, draw
 

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.arrays import Floats
-from scheduling.dps import Dps
-from scheduling.ledger import Ledger
-from scheduling.policy import HISTORY, Book
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import HISTORY, Book
+from scheduling.model.types import Floats
+from scheduling.policies.dps import Dps
 from studies.workloads.dps import Setting, draw_bid, draw_inventory
 
 

@@ -7,16 +7,16 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.arrays import Floats
-from scheduling.bid import Bid
-from scheduling.chunks import ChunkMarket
-from scheduling.elastic import ElasticMarket, warm_up
-from scheduling.inventory import Inventory, MachineType
-from scheduling.ledger import Ledger
-from scheduling.oasis import Oasis
-from scheduling.policy import Book
-from scheduling.prices import reserve_prices
-from scheduling.utility import Constant, Sigmoid
+from scheduling.best_response.chunked import ChunkMarket
+from scheduling.best_response.elastic.kernel import ElasticMarket, warm_up
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import Book
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.types import Floats
+from scheduling.model.utility import Constant, Sigmoid
+from scheduling.policies.oasis import Oasis
+from scheduling.pricing.price_function import reserve_prices
 
 MEDIAN_MS, MAX_MS = 8.0, 30.0
 """What one decision at the paper's scale may take on one core."""

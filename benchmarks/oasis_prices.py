@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.density import elastic_density
-from scheduling.elastic import warm_up
-from scheduling.ledger import Ledger
-from scheduling.oasis import Oasis
-from scheduling.policy import HISTORY, Book
-from scheduling.posted_price import Posted, profitable, worth
-from scheduling.printed_bounds import Bounds, printed_bounds
-from scheduling.schedule import Schedule
+from scheduling.best_response.elastic.kernel import warm_up
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import HISTORY, Book
+from scheduling.model.schedule import Schedule
+from scheduling.policies.oasis import Oasis
+from scheduling.policies.posted_price import Posted, profitable, worth
+from scheduling.pricing.density import elastic_density
+from scheduling.pricing.paper import Bounds, printed_bounds
 from studies.workloads.oasis import Setting, Workload, draw
 
 

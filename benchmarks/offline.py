@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 
 from benchmarks.philly import DAY, SLOT_S, jobs_of, source_of
-from scheduling.bid import Bid
-from scheduling.instance_preemptive import read_preemptive
-from scheduling.inventory import Inventory
+from scheduling.book.ledger import Ledger
+from scheduling.instances.preemptive import read_preemptive
 from scheduling.kernels import warm_up
-from scheduling.ledger import Ledger
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory
 from scheduling.offline import Covers, Kind, Question, best_bound, lagrangian
-from scheduling.policy import Objective
+from scheduling.policies.base import Objective
+from scheduling.policies.simulation import simulate
 from scheduling.registry import make_policy
-from scheduling.simulation import simulate
 from studies.traces.machines import gpu_cluster
 from studies.traces.mapping import Rules, to_bids
 from studies.workloads import dps, oasis, weighted_completion

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.weighted import Sample
-from scheduling.answer_preemptive import run
-from scheduling.bid import Bid
-from scheduling.instance_preemptive import read_preemptive
-from scheduling.inventory import Inventory, MachineType
+from scheduling.instances.answer_preemptive import run
+from scheduling.instances.preemptive import read_preemptive
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.utility import Constant
 from scheduling.preemptive.dispatch import dispatch
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.warming import warm_up
-from scheduling.utility import Constant
 from tests.scheduling.twins.preemptive_exact import simulate
 
 MEAN_MS, P99_MS, LARGE_P50_MS, CROWDED_MS = 0.1, 1.0, 0.5, 5.0

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from scheduling.answer_preemptive import run
-from scheduling.instance_preemptive import read_preemptive
+from scheduling.instances.answer_preemptive import run
+from scheduling.instances.preemptive import read_preemptive
 from tests.scheduling.twins.preemptive_milp import optimum
 
 LIMITS = {"jobmax": 1.02, "paper": 1.07}

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduling.ledger import Ledger
-from scheduling.prices import printed_prices
-from scheduling.rigid import RigidMarket
+from scheduling.best_response.rigid.kernel import RigidMarket
+from scheduling.book.ledger import Ledger
+from scheduling.pricing.price_function import printed_prices
 from studies.workloads.dps import SMALL, Setting, draw_bid, draw_inventory
 from tests.scheduling.twins import dps_printed
 

@@ -8,15 +8,15 @@ from itertools import islice
 
 import numpy as np
 
-from scheduling.bid import Architecture, Bid
-from scheduling.consumption import ConsumptionPrice, consumption_price, consumptions
-from scheduling.ledger import Ledger
-from scheduling.maxweight import pack
-from scheduling.planner import plan_batch
-from scheduling.policy import Cause, Job
-from scheduling.running_book import RunningBook
-from scheduling.simulation import Simulation
-from scheduling.weighted_completion import WeightedCompletion, doubling
+from scheduling.batch.consumption import ConsumptionPrice, consumption_price, consumptions
+from scheduling.batch.maxweight import pack
+from scheduling.batch.planner import plan_batch
+from scheduling.book.ledger import Ledger
+from scheduling.book.running import RunningBook
+from scheduling.book.state import Cause, Job
+from scheduling.model.bid import Architecture, Bid
+from scheduling.policies.simulation import Simulation
+from scheduling.policies.weighted_completion import WeightedCompletion, doubling
 from studies.workloads.weighted_completion import Setting, draw
 from tests.scheduling.twins import planner_slow
 

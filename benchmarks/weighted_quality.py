@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from scheduling.arrays import Floats
-from scheduling.bid import Architecture, Bid
-from scheduling.inventory import Inventory
-from scheduling.ledger import Ledger
-from scheduling.simulation import simulate
-from scheduling.weighted_completion import WeightedCompletion
+from scheduling.book.ledger import Ledger
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Floats
+from scheduling.policies.simulation import simulate
+from scheduling.policies.weighted_completion import WeightedCompletion
 from studies.workloads.weighted_completion import Setting, draw
 from tests.scheduling.twins.weighted_cases import random_instance
 from tests.scheduling.twins.weighted_optimum import least_total

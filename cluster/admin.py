@@ -27,7 +27,7 @@ from cluster.models import (
     Server,
     StepTime,
 )
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 
 LARGEST_FILE = 5_000_000
 

@@ -23,9 +23,9 @@ from cluster.models import (
     MachineRole,
     ServerKind,
 )
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
-from scheduling.fields import check_integer, check_list, check_number, check_object, shown
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.model.validation import check_integer, check_list, check_number, check_object, shown
 
 LARGEST_ROWS: Final = 10_000
 TYPE_KEYS: Final = {MachineRole.WORKER: "worker_types", MachineRole.PS: "ps_types"}

@@ -23,8 +23,8 @@ from cluster.models import (
     Server,
     StepTime,
 )
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
 
 Row = TypeVar("Row", Resource, MachineType, Server, ModelProfile)
 

@@ -7,8 +7,8 @@ import numpy as np
 from cluster.models import Capacity, Cluster, Demand, MachineRole, Resource, Server, ServerKind
 from cluster.models import MachineType as MachineTypeRow
 from cluster.units import bytes_down
-from scheduling.errors import InvalidField
-from scheduling.inventory import Inventory, MachineType
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory, MachineType
 
 
 def inventory_of(cluster: Cluster) -> Inventory:
@@ -16,7 +16,7 @@ def inventory_of(cluster: Cluster) -> Inventory:
 
     Raises
     ------
-    scheduling.errors.InvalidField
+    scheduling.model.errors.InvalidField
         If the rows are not an inventory, such as a machine type that takes nothing.
     """
     resources = list(Resource.objects.filter(cluster=cluster))

@@ -12,8 +12,8 @@ from django.db import transaction
 
 from cluster.facts import inventory_of
 from cluster.models import Cluster
-from scheduling.errors import InvalidField
-from scheduling.inventory import Inventory
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory
 
 Check = Callable[[Cluster, Inventory], list[str]]
 Listener = Callable[[Cluster], None]

@@ -12,8 +12,8 @@ from django.db.models import QuerySet
 from auctions.policy_form import PolicyForm
 from cluster.models import Cluster
 from cluster.traces.formats import formats_of
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
 from scheduling.registry import POLICIES
 from studies.experiments.traced import FILES
 from studies.experiments.wish import LARGEST_SEED, LONGEST_LABEL, MOST_SEEDS

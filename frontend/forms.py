@@ -8,10 +8,10 @@ from django import forms
 
 from auctions.offers import LARGEST_LABEL, LEAST_WEIGHT, UTILITY_FIELDS, WORTH, policy_in_force
 from cluster.models import Cluster, ModelProfile
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField, OutOfRange
-from scheduling.fields import plain
-from scheduling.policy import Objective
+from scheduling.model.errors import InvalidField, OutOfRange
+from scheduling.model.types import Json
+from scheduling.model.validation import plain
+from scheduling.policies.base import Objective
 
 HOUR_S: Final = 3600
 FORMS: Final = (

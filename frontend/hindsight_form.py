@@ -7,8 +7,8 @@ from django.http import HttpRequest
 
 from auctions.models import PolicyVersion
 from auctions.policy_form import PolicyForm
-from scheduling.errors import InvalidField
-from scheduling.fields import LARGEST_INTEGER
+from scheduling.model.errors import InvalidField
+from scheduling.model.validation import LARGEST_INTEGER
 from scheduling.registry import POLICIES
 from studies.hindsight.asking import Question, policy_of
 

@@ -7,9 +7,9 @@ from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 
 from cluster.models import Cluster
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
-from scheduling.instance import parse_document
+from scheduling.instances.dps import parse_document
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
 from scheduling.split_learning.methods import METHODS
 from studies.models import MOST_SECONDS
 from studies.plans.api.examples import DESCRIBED, TINY

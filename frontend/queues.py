@@ -11,7 +11,7 @@ from cluster.models import MachineType, Server
 from frontend.figures.base import Table
 from frontend.figures.timeline import TimeLine
 from frontend.plans import Step
-from scheduling.schedule import CLOUD
+from scheduling.model.schedule import CLOUD
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from typing import Any, Final
 
 from django import forms
 
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
-from scheduling.instance import parse_document
+from scheduling.instances.dps import parse_document
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
 from studies.models import MOST_SECONDS, Plan
 from studies.plans import readings
 from studies.plans.again import wish_again

@@ -6,7 +6,7 @@ from typing import Final
 
 from auctions.readings import Summary
 from frontend.templatetags.market import money, percent
-from scheduling.policy import Objective
+from scheduling.policies.base import Objective
 
 
 @dataclass(frozen=True)

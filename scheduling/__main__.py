@@ -9,10 +9,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import NoReturn
 
-from scheduling import answer_dps, answer_oasis, answer_preemptive, answer_split_learning, answer_weighted
-from scheduling.errors import InvalidField, SchedulingError
-from scheduling.families import Family, Options, family_of
-from scheduling.instance import parse_document
+from scheduling.instances import answer_dps, answer_oasis, answer_preemptive, answer_split_learning, answer_weighted
+from scheduling.instances.dps import parse_document
+from scheduling.instances.families import Family, Options, family_of
+from scheduling.model.errors import InvalidField, SchedulingError
 from scheduling.preemptive.dispatch import RULES
 from scheduling.registry import POLICIES
 from scheduling.split_learning.methods import METHODS

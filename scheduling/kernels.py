@@ -7,15 +7,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from scheduling import elastic, fluid_prices, planner, rigid
-from scheduling.dps import Dps
-from scheduling.oasis import Oasis
+from scheduling.batch import planner
+from scheduling.best_response.elastic import kernel as elastic
+from scheduling.best_response.rigid import kernel as rigid
 from scheduling.offline import duality
-from scheduling.policy import Policy
+from scheduling.policies.base import Policy
+from scheduling.policies.dps import Dps
+from scheduling.policies.oasis import Oasis
+from scheduling.policies.preemptive import Preemptive
+from scheduling.policies.weighted_completion import WeightedCompletion
 from scheduling.preemptive import warming as queues
-from scheduling.preemptive.policy import Preemptive
+from scheduling.pricing import fluid as fluid_prices
 from scheduling.split_learning import warming as split_learning
-from scheduling.weighted_completion import WeightedCompletion
 
 
 @dataclass(frozen=True)

@@ -4,23 +4,23 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from scheduling.arrays import Json
-from scheduling.baselines.antman import AntMan
-from scheduling.baselines.batch_sche import BatchSche
-from scheduling.baselines.dorm import Dorm
-from scheduling.baselines.drf import Drf
-from scheduling.baselines.fifo import Fifo
-from scheduling.baselines.rrh import Rrh
-from scheduling.baselines.srtf import Srtf
-from scheduling.baselines.tiresias import Tiresias
-from scheduling.baselines.tiresias_l import TiresiasL
-from scheduling.dps import Dps
-from scheduling.errors import InvalidField, UnknownPolicy
-from scheduling.fields import shown
-from scheduling.oasis import Oasis
-from scheduling.policy import Policy
-from scheduling.preemptive.policy import Preemptive
-from scheduling.weighted_completion import WeightedCompletion
+from scheduling.model.errors import InvalidField, UnknownPolicy
+from scheduling.model.types import Json
+from scheduling.model.validation import shown
+from scheduling.policies.base import Policy
+from scheduling.policies.baselines.antman import AntMan
+from scheduling.policies.baselines.batch_sche import BatchSche
+from scheduling.policies.baselines.dorm import Dorm
+from scheduling.policies.baselines.drf import Drf
+from scheduling.policies.baselines.fifo import Fifo
+from scheduling.policies.baselines.rrh import Rrh
+from scheduling.policies.baselines.srtf import Srtf
+from scheduling.policies.baselines.tiresias import Tiresias
+from scheduling.policies.baselines.tiresias_l import TiresiasL
+from scheduling.policies.dps import Dps
+from scheduling.policies.oasis import Oasis
+from scheduling.policies.preemptive import Preemptive
+from scheduling.policies.weighted_completion import WeightedCompletion
 
 POLICIES: Mapping[str, type[Any]] = {
     "dps": Dps,

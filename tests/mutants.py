@@ -63,10 +63,10 @@ class Area:
 AREAS: Final = {
     "prices": Area(
         (
-            "scheduling/prices.py",
-            "scheduling/learned_prices.py",
-            "scheduling/pooling.py",
-            "scheduling/printed_bounds.py",
+            "scheduling/pricing/price_function.py",
+            "scheduling/pricing/quantile.py",
+            "scheduling/pricing/pooling.py",
+            "scheduling/pricing/paper.py",
         ),
         (
             "tests/scheduling/test_prices.py",
@@ -80,7 +80,7 @@ AREAS: Final = {
         4,
     ),
     "ledger": Area(
-        ("scheduling/ledger.py", "scheduling/running_book.py"),
+        ("scheduling/book/ledger.py", "scheduling/book/running.py"),
         (
             "tests/scheduling/test_ledger.py",
             "tests/scheduling/test_running_book.py",
@@ -92,14 +92,14 @@ AREAS: Final = {
     ),
     "rigid kernel": Area(
         (
-            "scheduling/rigid.py",
-            "scheduling/rigid_bounds.py",
-            "scheduling/rigid_durations.py",
-            "scheduling/rigid_index.py",
-            "scheduling/rigid_job.py",
-            "scheduling/rigid_placement.py",
-            "scheduling/rigid_search.py",
-            "scheduling/rigid_tables.py",
+            "scheduling/best_response/rigid/kernel.py",
+            "scheduling/best_response/rigid/bounds.py",
+            "scheduling/best_response/rigid/durations.py",
+            "scheduling/best_response/rigid/index.py",
+            "scheduling/best_response/rigid/job.py",
+            "scheduling/best_response/rigid/placement.py",
+            "scheduling/best_response/rigid/search.py",
+            "scheduling/best_response/rigid/tables.py",
         ),
         (
             "tests/scheduling/test_rigid_durations.py",
@@ -110,7 +110,7 @@ AREAS: Final = {
         2,
     ),
     "planner kernel": Area(
-        ("scheduling/rigid_batch.py", "scheduling/rigid_options.py", "scheduling/rigid_rooms.py"),
+        ("scheduling/batch/kernel.py", "scheduling/batch/options.py", "scheduling/batch/capacity.py"),
         ("tests/scheduling/test_planner.py",),
         1,
     ),
@@ -120,7 +120,7 @@ AREAS: Final = {
         2,
     ),
     "posted price": Area(
-        ("scheduling/posted_price.py", "scheduling/density.py"),
+        ("scheduling/policies/posted_price.py", "scheduling/pricing/density.py"),
         (
             "tests/scheduling/test_density.py",
             "tests/scheduling/test_kept_promise.py",

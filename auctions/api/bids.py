@@ -49,7 +49,7 @@ from auctions.snapshot import one_version
 from cluster.database.waiting import never_in_transaction
 from cluster.models import Cluster
 from cluster.operators import is_operator
-from scheduling.fields import check_object
+from scheduling.model.validation import check_object
 
 FIRST_PAUSE_S: Final = 0.01
 LONGEST_PAUSE_S: Final = 0.1

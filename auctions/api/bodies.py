@@ -18,8 +18,8 @@ from auctions.offers import (
 )
 from auctions.refunds import Refund
 from cluster.models import LARGEST_CHUNKS, LARGEST_MB, LARGEST_MINIBATCHES, LARGEST_SECONDS
-from scheduling.bid import Architecture
-from scheduling.fields import LARGEST_MONEY
+from scheduling.model.bid import Architecture
+from scheduling.model.validation import LARGEST_MONEY
 
 LONGEST_WHY: Final = 200
 """Letters of a reason that an operator gives."""

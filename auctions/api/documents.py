@@ -12,9 +12,9 @@ from auctions.submission import Quote
 from cluster.clock import instant_of_slot
 from cluster.models import Cluster, MachineType, Server
 from cluster.units import seconds
-from scheduling.arrays import Json
-from scheduling.decision import Decision, parse
-from scheduling.schedule import CLOUD, Role
+from scheduling.model.decision import Decision, parse
+from scheduling.model.schedule import CLOUD, Role
+from scheduling.model.types import Json
 
 
 def brief(bid: Bid, cluster: Cluster) -> Json:

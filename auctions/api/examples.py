@@ -4,7 +4,7 @@ from typing import Final
 
 from drf_spectacular.utils import OpenApiExample
 
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 
 HOUR_S: Final = 3600
 

@@ -23,7 +23,7 @@ from cluster import clock
 from cluster.database.busy import is_busy
 from cluster.database.watched import has_stored
 from cluster.logins import lock_ends
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 
 CONTENT_TYPE = "application/problem+json"
 

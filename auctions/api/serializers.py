@@ -8,7 +8,7 @@ from rest_framework import serializers
 from auctions.api.bodies import Document, named
 from auctions.models import BidState
 from auctions.offers import WORTH
-from scheduling.policy import Objective
+from scheduling.policies.base import Objective
 
 
 def _money(text: str, *, null: bool = False) -> serializers.FloatField:

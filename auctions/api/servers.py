@@ -24,8 +24,8 @@ from auctions.models import Market
 from auctions.refunds import Refund
 from auctions.servers import drain_server, lose_server, restore_server
 from cluster.models import Server
-from scheduling.arrays import Json
-from scheduling.fields import check_integer, check_object
+from scheduling.model.types import Json
+from scheduling.model.validation import check_integer, check_object
 
 SERVER = OpenApiParameter("server", str, OpenApiParameter.PATH, description="Name of the server.")
 

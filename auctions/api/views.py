@@ -40,8 +40,8 @@ from auctions.offers import WORTH, policy_in_force
 from auctions.snapshot import one_version, snapshot
 from cluster.addresses import address_of
 from cluster.models import Cluster, MachineType, ModelProfile, Resource, Server
-from scheduling.arrays import Floats, Ints, Json
-from scheduling.fields import check_object
+from scheduling.model.types import Floats, Ints, Json
+from scheduling.model.validation import check_object
 
 MOST_NUMBERS: Final = 100_000
 """Prices or units in one answer."""

@@ -11,7 +11,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
 from auctions.demo.jobs import Offer
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 
 ANSWER_S = 40.0
 """Longer than the longest `Prefer: wait`."""

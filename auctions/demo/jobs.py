@@ -8,7 +8,7 @@ import numpy as np
 
 from cluster.demo.catalogue import MODELS
 from cluster.models import Cluster, MachineRole, MachineType
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import numpy as np
 from auctions.demo.jobs import Machines, Offer, value_curve
 from cluster.models import LARGEST_MINIBATCHES
 from cluster.traces.records import TraceJob
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 
 STEP_S = 0.5
 """One mini-batch on a worker of reference speed; no trace says, so it is declared here."""

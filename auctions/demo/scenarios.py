@@ -9,7 +9,7 @@ import numpy as np
 from auctions.demo import jobs
 from auctions.demo.jobs import Draw, Machines, Offer
 from cluster.demo import edge_cloud_document, gpu_servers_document, queues_document, two_pools_document
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 
 
 @dataclass(frozen=True)

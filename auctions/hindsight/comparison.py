@@ -10,10 +10,10 @@ from auctions.hindsight.record import Record
 from auctions.hindsight.retelling import Retelling
 from auctions.models import Bid, BidState
 from auctions.totals import VALUE_KEPT
-from scheduling.arrays import Json
-from scheduling.bid import Bid as CoreBid
-from scheduling.errors import SchedulingError
-from scheduling.policy import Policy
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.errors import SchedulingError
+from scheduling.model.types import Json
+from scheduling.policies.base import Policy
 
 Progress = Callable[[int, int], None]
 """Events told by now, and of how many; it may raise to stop."""
@@ -211,7 +211,7 @@ def compare(record: Record, policy: Policy, *, since: int = 1, tell: Progress = 
 
     Raises
     ------
-    scheduling.errors.InvalidField
+    scheduling.model.errors.InvalidField
         If the market could not have changed to that policy then, or the policy cannot run on its servers.
     Enough
         If `tell` raises that before anything was told under the other policy.

@@ -5,9 +5,9 @@ from typing import Final
 
 from auctions.models import BidState
 from auctions.refunds import Refund, undelivered
-from scheduling.decision import Decision
-from scheduling.policy import Job
-from scheduling.utility import Utility
+from scheduling.book.state import Job
+from scheduling.model.decision import Decision
+from scheduling.model.utility import Utility
 
 NEVER: Final = 2**40
 """Slots after arrival: what a job is worth whenever it may be complete."""

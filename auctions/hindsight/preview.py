@@ -10,8 +10,8 @@ from auctions.errors import NotReady
 from auctions.hindsight.comparison import Comparison, Enough, compare
 from auctions.hindsight.record import Record
 from auctions.models import Market
-from scheduling.errors import InvalidField, SchedulingError
-from scheduling.policy import Policy
+from scheduling.model.errors import InvalidField, SchedulingError
+from scheduling.policies.base import Policy
 
 DECISIONS: Final = 200
 SECONDS: Final = 4.0

@@ -14,12 +14,12 @@ from auctions.lock import QUEUE_EVENTS
 from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, Market
 from auctions.offers import core_bid
 from cluster.database.paging import in_pages
-from scheduling.bid import Bid as CoreBid
-from scheduling.decision import Decision, parse
-from scheduling.policy import Job
+from scheduling.book.running import RunningBook
+from scheduling.book.state import Job
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.decision import Decision, parse
+from scheduling.model.schedule import Schedule
 from scheduling.registry import POLICIES, make_policy
-from scheduling.running_book import RunningBook
-from scheduling.schedule import Schedule
 
 ENDS: Final = (EventKind.CANCELLED, EventKind.FAILED)
 COLUMNS: Final = (

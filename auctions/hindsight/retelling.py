@@ -20,11 +20,12 @@ from auctions.policies import check_line
 from auctions.policy_errors import PolicyFailed, policy_errors
 from auctions.refunds import Refund
 from auctions.replay import Replaying, Step
-from scheduling.bid import Bid as CoreBid
-from scheduling.decision import Decision, Move, parse
-from scheduling.errors import OutsideHorizon, OverCapacity
-from scheduling.policy import Cause, Job, Policy
-from scheduling.schedule import Schedule
+from scheduling.book.state import Cause, Job
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.decision import Decision, Move, parse
+from scheduling.model.errors import OutsideHorizon, OverCapacity
+from scheduling.model.schedule import Schedule
+from scheduling.policies.base import Policy
 
 GOING: Final = (BidState.PLANNED, BidState.RUNNING)
 log = logging.getLogger(__name__)

@@ -13,10 +13,10 @@ from auctions.errors import AuctionError, WrongState
 from auctions.expensive import COMPUTATIONS
 from auctions.hindsight.record import Record
 from auctions.models import Bid, DecisionRecord, Event, Market
-from scheduling.bid import Bid as CoreBid
-from scheduling.misreports import Misreport, stated_times, stated_values, time_of
-from scheduling.policy import Policy
-from scheduling.posted_price import Granting
+from scheduling.analysis.truthfulness import Misreport, stated_times, stated_values, time_of
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.policies.base import Policy
+from scheduling.policies.posted_price import Granting
 
 LONGEST_S: Final = 8.0
 """For the way to the bid's moment, where rows alone do not say how the market stood."""
@@ -39,7 +39,7 @@ class Alternatives:
     amplitude: float
     """In truth: money, or its weight."""
     time: float | None
-    """In truth, slots after arrival (`scheduling.misreports.time_of`); None where its worth states none."""
+    """In truth, slots after arrival (`scheduling.analysis.truthfulness.time_of`); None where its worth states none."""
     by_value: tuple[Misreport, ...]
     by_time: tuple[Misreport, ...]
 

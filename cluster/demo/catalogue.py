@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 
 SLOT_SECONDS: Final = 3600
 HORIZON_SLOTS: Final = 100

@@ -4,7 +4,7 @@ from typing import Final
 
 import numpy as np
 
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 
 SLOT_SECONDS: Final = 3600
 HORIZON_SLOTS: Final = 150

@@ -6,7 +6,7 @@ from typing import Final
 import numpy as np
 
 from cluster.demo.catalogue import HORIZON_SLOTS, SLOT_SECONDS, model_rows
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 
 RESOURCES: Final = {"gpu": "GPU", "vcpu": "vCPU", "bandwidth": "Mbit/s"}
 KINDS: Final[Mapping[str, tuple[int, int, int]]] = {

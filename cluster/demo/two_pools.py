@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from cluster.demo.catalogue import HORIZON_SLOTS, SLOT_SECONDS, model_rows
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 
 WORKER_RESOURCES: Final = {"gpu": "GPU", "vcpu": "vCPU", "memory": "GB", "storage": "GB", "bandwidth": "Mbit/s"}
 PS_RESOURCES: Final = {"ps-vcpu": "vCPU", "ps-memory": "GB", "ps-storage": "GB", "ps-bandwidth": "Mbit/s"}

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
 from cluster.traces.records import LARGEST_SECONDS, LARGEST_STEPS, Malformed, malformed
-from scheduling.errors import InvalidField
-from scheduling.fields import check_integer, check_number, shown
+from scheduling.model.errors import InvalidField
+from scheduling.model.validation import check_integer, check_number, shown
 
 Read = TypeVar("Read")
 UNREADABLE = "\ufffd"

@@ -9,7 +9,7 @@ from typing import Final, Generic, TypeVar
 from cluster.traces import gavel, helios, pai, philly, shockwave, sia, tiresias
 from cluster.traces.cells import UNREADABLE, split
 from cluster.traces.records import Machine, Malformed, Quota, Reader, Record, StepTime, Throughput, TraceJob
-from scheduling.errors import InvalidField, SchedulingError
+from scheduling.model.errors import InvalidField, SchedulingError
 
 One = TypeVar("One", bound=Record)
 KINDS: Final[Mapping[str, type[Record]]] = {

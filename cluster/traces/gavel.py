@@ -11,8 +11,8 @@ from typing import Final
 
 from cluster.traces.cells import each, positive, real, whole
 from cluster.traces.records import LARGEST_GPUS, LARGEST_STEPS, Malformed, Throughput, TraceJob
-from scheduling.errors import InvalidField
-from scheduling.fields import check_number, check_object, shown
+from scheduling.model.errors import InvalidField
+from scheduling.model.validation import check_number, check_object, shown
 
 PHYSICAL, DRAWN = 10, 7
 """Cells of a line."""

@@ -5,8 +5,8 @@ from datetime import date
 
 from cluster.traces.cells import each, expect, once, split, whole
 from cluster.traces.records import Malformed, Quota
-from scheduling.errors import InvalidField
-from scheduling.fields import shown
+from scheduling.model.errors import InvalidField
+from scheduling.model.validation import shown
 
 
 def read(lines: Iterable[str]) -> Iterator[Quota | Malformed]:

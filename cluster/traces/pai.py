@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from cluster.traces.cells import each, expect, once, whole
 from cluster.traces.records import Machine, Malformed
-from scheduling.errors import InvalidField
-from scheduling.fields import shown
+from scheduling.model.errors import InvalidField
+from scheduling.model.validation import shown
 
 COLUMNS = ("machine", "gpu_type", "cap_cpu", "cap_mem", "cap_gpu")
 

@@ -10,8 +10,8 @@ from typing import Final
 
 from cluster.traces.cells import each, expect, heading, positive, whole
 from cluster.traces.records import LARGEST_GPUS, LARGEST_SECONDS, Malformed, TraceJob
-from scheduling.errors import InvalidField
-from scheduling.fields import shown
+from scheduling.model.errors import InvalidField
+from scheduling.model.validation import shown
 
 COLUMNS = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
 DAY: Final = datetime.fromisoformat("2017-01-01")

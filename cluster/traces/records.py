@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 
 LARGEST_GPUS = 10_000
 """Of one job: as many data chunks as a bid may have."""

@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 from cluster.traces.cells import each, expect, positive, real, whole
 from cluster.traces.records import LARGEST_GPUS, LARGEST_STEPS, Malformed, TraceJob
-from scheduling.errors import InvalidField
-from scheduling.fields import shown
+from scheduling.model.errors import InvalidField
+from scheduling.model.validation import shown
 
 CELLS = 12
 MODES = ("static", "accordion", "gns")

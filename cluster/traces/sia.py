@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 
 from cluster.traces.cells import each, expect, positive, real, split, whole
 from cluster.traces.records import LARGEST_GPUS, Malformed, StepTime
-from scheduling.errors import InvalidField
-from scheduling.fields import shown
+from scheduling.model.errors import InvalidField
+from scheduling.model.validation import shown
 
 PLACEMENTS = ("placement", "local_bsz", "step_time", "sync_time")
 MOST_NODES = 100

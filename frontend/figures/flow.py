@@ -5,7 +5,7 @@ from typing import Final
 
 from frontend.figures.base import BLUE, GREY, ORANGE, Drawing, Json, Table, layout, legend, rounded, thinned, time_axis
 from frontend.figures.timeline import TimeLine
-from scheduling.arrays import Floats, Ints
+from scheduling.model.types import Floats, Ints
 
 PUBLISHED: Final = "The mean over all jobs is published when a slot begins."
 UNPUBLISHED: Final = "No job of yours is complete, and no mean over all jobs has been published yet."

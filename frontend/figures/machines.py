@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from frontend.figures.base import BLUE, ORANGE, Drawing, Json, Table, layout, legend, now_line, now_word, time_axis
 from frontend.figures.timeline import TimeLine
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 
 
 @dataclass(frozen=True)

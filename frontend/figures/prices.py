@@ -7,7 +7,7 @@ import numpy as np
 
 from frontend.figures.base import DIGITS, Drawing, Json, Table, layout, rounded, time_axis
 from frontend.figures.timeline import TimeLine
-from scheduling.arrays import Floats, Ints
+from scheduling.model.types import Floats, Ints
 
 LARGEST_ROWS = 60
 LARGEST_COLUMNS = 160

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from frontend.figures.base import BLUE, GREEN, ORANGE, Drawing, Json, layout, legend, rounded, time_axis
 from frontend.figures.timeline import TimeLine
-from scheduling.arrays import Floats
+from scheduling.model.types import Floats
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from frontend.figures.base import (
     time_axis,
 )
 from frontend.figures.timeline import TimeLine
-from scheduling.arrays import Floats, Ints
+from scheduling.model.types import Floats, Ints
 
 NOTHING: Final = "No bid has been decided yet."
 PUBLISHED: Final = "Sums over bids of several owners, published when a slot begins."

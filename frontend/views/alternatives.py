@@ -19,8 +19,8 @@ from frontend.figures.base import Drawing, layout
 from frontend.figures.misreports import Point, Statements
 from frontend.views.overview import csv_response
 from frontend.views.versions import unless_tagged
-from scheduling.misreports import Misreport
-from scheduling.policy import Objective
+from scheduling.analysis.truthfulness import Misreport
+from scheduling.policies.base import Objective
 
 HOUR_S: Final = 3600
 RETRY_AFTER_S: Final = 3

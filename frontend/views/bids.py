@@ -28,9 +28,9 @@ from frontend.listing import listing
 from frontend.states import IN_LINE, LOOKS, WAITS, look_of
 from frontend.views.overview import csv_response
 from frontend.views.versions import unless_known
-from scheduling.decision import Decision, parse
-from scheduling.policy import Objective
-from scheduling.posted_price import CENT
+from scheduling.model.decision import Decision, parse
+from scheduling.policies.base import Objective
+from scheduling.policies.posted_price import CENT
 from scheduling.registry import POLICIES
 
 MARGIN_SLOTS = 3

@@ -16,7 +16,7 @@ from auctions.snapshot import snapshot
 from frontend.access import timeline_of
 from frontend.figures import flow, gantt, prices, quotients, welfare
 from frontend.figures.base import Drawing, Table
-from scheduling.policy import Objective
+from scheduling.policies.base import Objective
 
 PAST_SLOTS: Final = 24
 """How much of the past the schedule shows."""

@@ -21,7 +21,7 @@ from frontend.figures.base import Table
 from frontend.listing import listing
 from frontend.views.overview import csv_response
 from frontend.views.versions import unless_tagged
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from studies.experiments import asking, readings, tables
 from studies.experiments.metrics import METRICS
 from studies.experiments.traced import FILES

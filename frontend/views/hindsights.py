@@ -22,7 +22,7 @@ from frontend.listing import listing
 from frontend.states import HINDSIGHT_LOOKS
 from frontend.views.overview import csv_response
 from frontend.views.versions import unless_tagged
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from scheduling.registry import POLICIES
 from studies.hindsight import readings
 from studies.hindsight.asking import ask

@@ -10,7 +10,7 @@ from frontend.access import viewer_of
 from frontend.figures.base import Table
 from frontend.replan_form import ReplanForm
 from frontend.views.plan_access import own_plan
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from studies.models import Plan
 from studies.plans import readings
 from studies.plans.asking import ask_again

@@ -13,7 +13,7 @@ from frontend.figures.base import Drawing
 from frontend.views.overview import csv_response
 from frontend.views.plan_access import own_plan, tag_of_plan
 from frontend.views.versions import unless_tagged
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from studies.models import Plan
 from studies.plans.noise import KINDS, SPREAD, Draws, Noise, noise_of
 from studies.plans.stored import NothingYet

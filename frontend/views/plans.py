@@ -24,7 +24,7 @@ from frontend.views.plan_gantts import gantt_choices, schedule_table
 from frontend.views.plan_noise import spread_choices
 from frontend.views.plan_slots import lengths_of, slots_table
 from frontend.views.versions import unless_tagged
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from scheduling.split_learning.methods import METHODS
 from studies.models import Plan, Question
 from studies.plans import beside, readings, states

@@ -23,7 +23,7 @@ from cluster.operators import is_operator
 from frontend.access import market_named, timeline_of, viewer_of
 from frontend.figures.base import Table
 from frontend.views.overview import csv_response
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 
 STATES = {
     "in_service": "In service",

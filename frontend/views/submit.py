@@ -17,10 +17,10 @@ from frontend.access import market_named, timeline_of, viewer_of, visible_bids
 from frontend.figures import value
 from frontend.figures.base import Drawing
 from frontend.forms import BidForm, initial_of
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
-from scheduling.policy import Objective
-from scheduling.posted_price import CENT
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.policies.base import Objective
+from scheduling.policies.posted_price import CENT
 
 
 @login_required

@@ -13,7 +13,7 @@ from cluster.traces.formats import FORMATS
 from frontend.access import viewer_of
 from frontend.experiment_form import TraceForm
 from frontend.listing import listing
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from studies.experiments import readings
 from studies.experiments.traced import FILES
 from studies.models import Trace

@@ -1,8 +1,8 @@
 """The best that could have been done in hindsight: proven bounds and optima, and which schedules they hold for."""
 
-from scheduling.budget import Left
 from scheduling.offline.best import best_bound
 from scheduling.offline.duality import Proof, dual_at_prices, lagrangian
 from scheduling.offline.question import Answer, Covers, Kind, Question
+from scheduling.solvers.time_limit import Left
 
 __all__ = ["Answer", "Covers", "Kind", "Left", "Proof", "Question", "best_bound", "dual_at_prices", "lagrangian"]

@@ -2,8 +2,7 @@
 
 from dataclasses import replace
 
-from scheduling.budget import Left
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from scheduling.offline.duality import Proof, lagrangian
 from scheduling.offline.elastic_optimum import elastic_optimum
 from scheduling.offline.elastic_programme import elastic_programme
@@ -16,6 +15,7 @@ from scheduling.offline.queued_programme import queued_optimum
 from scheduling.offline.rigid_programme import rigid_programme
 from scheduling.preemptive.bounds import NotSolved, least
 from scheduling.preemptive.bounds import TooLarge as TooManySteps
+from scheduling.solvers.time_limit import Left
 
 COLUMNS = 8_000
 """Of an integer programme: more than that are not worth the time."""

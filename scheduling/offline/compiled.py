@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from scheduling.compiled import Compiler
+from scheduling.solvers.numba_tools import Compiler
 
-_COMPILER = Compiler(Path(__file__).parent, "fluid_*.py")
+_COMPILER = Compiler(*sorted(Path(__file__).parent.glob("fluid*.py")))
 kernel, inner = _COMPILER.kernel, _COMPILER.inner

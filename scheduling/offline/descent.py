@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.arrays import Floats
-from scheduling.budget import Left
+from scheduling.model.types import Floats
+from scheduling.solvers.time_limit import Left
 
 PATIENCE = 20
 """Steps without a better bound after which the target is believed to be too far."""

@@ -4,14 +4,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.arrays import Floats
-from scheduling.budget import Left
-from scheduling.errors import InvalidField
+from scheduling.best_response.rigid.kernel import smallest_problem
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Floats
 from scheduling.offline.descent import Reply, descend
 from scheduling.offline.fluid import Fluid, make_fluid
 from scheduling.offline.fluid_kernel import respond
 from scheduling.offline.question import Answer, Covers, Kind, Question
-from scheduling.rigid import smallest_problem
+from scheduling.solvers.time_limit import Left
 
 STEPS = 500
 """As a rule far more than it takes."""

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.budget import Left, within
 from scheduling.offline.elastic_machines import SideBySide
 from scheduling.offline.elastic_shares import Asked, Group, Shares, Whole, narrow, share, whole
 from scheduling.offline.elastic_slot import Runs, Slots
 from scheduling.offline.programme import TooLarge
+from scheduling.solvers.time_limit import Left, within
 
 FEW_S = 0.5
 """For the few that are tried first."""

@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints
-from scheduling.elastic_ways import Way, ways
+from scheduling.best_response.elastic.ways import Way, ways
+from scheduling.model.types import Floats, Ints
 from scheduling.offline.corners import corners
 from scheduling.offline.kinds import ServerKind, kinds_of
 from scheduling.offline.question import Question
 from scheduling.preemptive.crew import machines
-from scheduling.rows import Rows
+from scheduling.solvers.milp import Rows
 
 ROUNDINGS = 6
 """Of one resource of one kind of servers, as in `goods`."""

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from scheduling.budget import Left, within
 from scheduling.offline.elastic_keeping import can_keep
 from scheduling.offline.elastic_machines import Machines, SideBySide
 from scheduling.offline.elastic_outline import Outline
@@ -10,6 +9,7 @@ from scheduling.offline.elastic_slot import Slots
 from scheduling.offline.fixing import Filter
 from scheduling.offline.programme import Solved
 from scheduling.offline.question import Question
+from scheduling.solvers.time_limit import Left, within
 
 NEAR = 1e-9
 """Of what is compared."""

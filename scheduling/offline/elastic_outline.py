@@ -2,12 +2,12 @@
 
 from math import ceil
 
-from scheduling.arrays import Floats
-from scheduling.budget import Left
+from scheduling.model.types import Floats
 from scheduling.offline.elastic_machines import Machines, SideBySide
 from scheduling.offline.fixing import Filter
 from scheduling.offline.programme import Programme
-from scheduling.rows import Solution
+from scheduling.solvers.milp import Solution
+from scheduling.solvers.time_limit import Left
 
 
 class Outline:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 from scheduling.offline.programme import TooLarge
 
 ITEMS = 12

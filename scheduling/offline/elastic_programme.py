@@ -5,14 +5,14 @@ from math import ceil
 
 import numpy as np
 
-from scheduling.arrays import Ints
-from scheduling.bid import Bid
-from scheduling.elastic_ways import Way, ways
+from scheduling.best_response.elastic.ways import Way, ways
+from scheduling.model.bid import Bid
+from scheduling.model.types import Ints
 from scheduling.offline.fixing import Filter
 from scheduling.offline.programme import Cells, Programme
 from scheduling.offline.question import Question
 from scheduling.preemptive.crew import machines
-from scheduling.rows import same_ceilings
+from scheduling.solvers.milp import same_ceilings
 
 
 def elastic_programme(question: Question, most: int, fixing: Filter | None = None) -> Programme:

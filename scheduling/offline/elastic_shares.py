@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints
-from scheduling.budget import Left
-from scheduling.rows import Rows
+from scheduling.model.types import Floats, Ints
+from scheduling.solvers.milp import Rows
+from scheduling.solvers.time_limit import Left
 
 NEAR = 1e-7
 """Of sums of doubles, and far less than a worker."""

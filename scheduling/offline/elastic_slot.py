@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 from scheduling.offline.elastic_machines import Machines
 from scheduling.offline.elastic_pools import Heights, tops
 from scheduling.offline.elastic_tables import Hosted, some_of, table

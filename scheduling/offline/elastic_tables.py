@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 from scheduling.offline.elastic_machines import Run
 from scheduling.offline.elastic_pools import NONE, Heights, Server, side_by_side
 from scheduling.offline.programme import TooLarge

@@ -4,7 +4,7 @@ from typing import Protocol
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints
+from scheduling.model.types import Floats, Ints
 from scheduling.offline.duality import Market, Proof
 from scheduling.offline.fluid import Fluid, make_fluid
 from scheduling.offline.fluid_kernel import Modes, respond

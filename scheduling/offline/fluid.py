@@ -13,17 +13,17 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints
-from scheduling.bid import Architecture, Bid
-from scheduling.elastic_ways import ways
-from scheduling.errors import InvalidField
+from scheduling.best_response.elastic.ways import ways
+from scheduling.best_response.rigid.index import worth_by_slot
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Floats, Ints
 from scheduling.offline.corners import corners
 from scheduling.offline.fluid_kernel import ENOUGH, Modes
 from scheduling.offline.goods import Goods
 from scheduling.offline.question import Covers, Question
-from scheduling.policy import Objective
+from scheduling.policies.base import Objective
 from scheduling.preemptive.crew import machines
-from scheduling.rigid_index import worth_by_slot
 
 EVER = 10**9
 """Slots."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.arrays import Floats, Ints
+from scheduling.model.types import Floats, Ints
 from scheduling.offline.compiled import inner, kernel
 
 ENOUGH = 1.0 - 1e-9

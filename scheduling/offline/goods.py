@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints
-from scheduling.inventory import Inventory
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Floats, Ints
 
 MOST = 6
 """Roundings of one resource: those that lose most of it."""

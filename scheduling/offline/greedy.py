@@ -5,14 +5,15 @@ from itertools import product
 
 import numpy as np
 
-from scheduling import elastic, rigid
-from scheduling.arrays import Floats, Ints
-from scheduling.bid import Architecture, Bid
-from scheduling.budget import Left
-from scheduling.elastic import ElasticIndex
+from scheduling.best_response.base import Response
+from scheduling.best_response.elastic import kernel as elastic
+from scheduling.best_response.elastic.kernel import ElasticIndex
+from scheduling.best_response.rigid import kernel as rigid
+from scheduling.best_response.rigid.kernel import RigidIndex
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.types import Floats, Ints
 from scheduling.offline.question import Covers, Question
-from scheduling.response import Response
-from scheduling.rigid import RigidIndex
+from scheduling.solvers.time_limit import Left
 
 SCALES = (1.0, 0.5, 0.0)
 """Of the prices: at the full ones too little is admitted, at none those who come late find nothing."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 from scheduling.offline.question import Question
 from scheduling.preemptive.crew import machines
 

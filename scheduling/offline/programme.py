@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.arrays import Floats
-from scheduling.budget import Left
-from scheduling.errors import SchedulingError
+from scheduling.model.errors import SchedulingError
+from scheduling.model.types import Floats
 from scheduling.offline.fixing import Filter
 from scheduling.offline.fluid import make_fluid
 from scheduling.offline.question import Question
-from scheduling.rows import Rows
+from scheduling.solvers.milp import Rows
+from scheduling.solvers.time_limit import Left
 
 
 class TooLarge(SchedulingError):

@@ -5,11 +5,11 @@ from enum import StrEnum
 
 import numpy as np
 
-from scheduling.arrays import Ints
-from scheduling.bid import Bid
-from scheduling.errors import InvalidField
-from scheduling.inventory import Inventory
-from scheduling.policy import Objective
+from scheduling.model.bid import Bid
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Ints
+from scheduling.policies.base import Objective
 
 
 class Covers(StrEnum):

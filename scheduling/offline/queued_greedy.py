@@ -3,8 +3,8 @@
 from bisect import bisect_left
 from collections.abc import Sequence
 
-from scheduling.budget import Left
 from scheduling.offline.queued_job import QueuedJob
+from scheduling.solvers.time_limit import Left
 
 TRIALS = 100_000
 """How often a job is offered a worker, in all orders."""

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.bid import Bid
-from scheduling.errors import InvalidField
+from scheduling.model.bid import Bid
+from scheduling.model.errors import InvalidField
 from scheduling.offline.question import Question
 from scheduling.preemptive.crew import Crew
 

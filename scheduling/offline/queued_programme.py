@@ -4,13 +4,13 @@ from collections import defaultdict
 from itertools import pairwise
 from math import ceil
 
-from scheduling.budget import Left
 from scheduling.offline.programme import Solved, TooLarge
 from scheduling.offline.question import Question
 from scheduling.offline.queued_greedy import queued_greedy
 from scheduling.offline.queued_job import QueuedJob, queued_job
 from scheduling.preemptive.crew import Crew
-from scheduling.rows import NEAR, Rows
+from scheduling.solvers.milp import NEAR, Rows
+from scheduling.solvers.time_limit import Left
 
 
 def queued_optimum(question: Question, most: int, left: Left) -> Solved:

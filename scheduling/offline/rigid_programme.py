@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.arrays import Ints
-from scheduling.bid import Architecture, Bid
+from scheduling.best_response.rigid.durations import durations
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.types import Ints
 from scheduling.offline.fixing import Filter
 from scheduling.offline.goods import Goods
 from scheduling.offline.programme import Cells, Programme
 from scheduling.offline.question import Question
-from scheduling.policy import Objective
+from scheduling.policies.base import Objective
 from scheduling.preemptive.crew import machines
-from scheduling.rigid_durations import durations
-from scheduling.rows import same_ceilings
+from scheduling.solvers.milp import same_ceilings
 
 
 class _Size(NamedTuple):

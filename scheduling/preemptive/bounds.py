@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from scheduling.bid import Bid
-from scheduling.errors import SchedulingError
-from scheduling.inventory import Inventory
+from scheduling.model.bid import Bid
+from scheduling.model.errors import SchedulingError
+from scheduling.model.inventory import Inventory
 from scheduling.preemptive.crew import TICKS, Crew
 
 

@@ -5,15 +5,15 @@ from typing import Self
 
 import numpy as np
 
-from scheduling.arrays import Ints
-from scheduling.bid import Bid
-from scheduling.inventory import Inventory
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory
+from scheduling.model.schedule import CLOUD, Chunks
+from scheduling.model.types import Ints
 from scheduling.preemptive import kernel
 from scheduling.preemptive.crew import LATEST, TICKS, Crew, Task
 from scheduling.preemptive.kernel import CLOCK, NONE
 from scheduling.preemptive.state import State
 from scheduling.preemptive.storage import Stored, room
-from scheduling.schedule import CLOUD, Chunks
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from math import ceil, floor
 
 import numpy as np
 
-from scheduling.arrays import Ints
-from scheduling.bid import Bid
-from scheduling.inventory import Inventory
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory
+from scheduling.model.schedule import CLOUD, Chunks
+from scheduling.model.types import Ints
 from scheduling.preemptive.kernel import NONE
-from scheduling.schedule import CLOUD, Chunks
 
 TICKS = 10**9
 """Ticks in a slot: times within a slot are whole billionths of it."""

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints
-from scheduling.bid import Bid
+from scheduling.model.bid import Bid
+from scheduling.model.schedule import CLOUD, Chunks
+from scheduling.model.types import Floats, Ints
 from scheduling.preemptive import kernel
 from scheduling.preemptive.crew import Task
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.storage import PLENTY
-from scheduling.schedule import CLOUD, Chunks
 
 RULES = ("jobmax", "paper", "cloud", "edge")
 GRAIN = 2.0**-26

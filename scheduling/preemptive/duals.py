@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 
-from scheduling.bid import Bid
-from scheduling.errors import SchedulingError
-from scheduling.inventory import Inventory
+from scheduling.model.bid import Bid
+from scheduling.model.errors import SchedulingError
+from scheduling.model.inventory import Inventory
+from scheduling.model.schedule import CLOUD
 from scheduling.preemptive.crew import TICKS, Crew, Task
 from scheduling.preemptive.dispatch import GRAIN, Dispatch, dispatch
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Segment
-from scheduling.schedule import CLOUD
 
 Place = tuple[int, int, int]
 """Server, type and index of a worker; index CLOUD: of the cloud."""

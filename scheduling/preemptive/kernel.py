@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.arrays import Floats, Ints
-from scheduling.compiled import Compiler
+from scheduling.model.types import Floats, Ints
+from scheduling.solvers.numba_tools import Compiler
 
 Mark = NDArray[np.int64]
 """One number that a kernel counts up."""
@@ -33,7 +33,7 @@ FAR = 1 << 62
 """Later than every tick."""
 
 
-_COMPILER = Compiler(Path(__file__).parent, "kernel.py")
+_COMPILER = Compiler(Path(__file__))
 kernel, inner = _COMPILER.kernel, _COMPILER.inner
 
 

@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints
-from scheduling.bid import Bid
-from scheduling.errors import SchedulingError
-from scheduling.inventory import Inventory
+from scheduling.model.bid import Bid
+from scheduling.model.errors import SchedulingError
+from scheduling.model.inventory import Inventory
+from scheduling.model.schedule import CLOUD, Chunks
+from scheduling.model.types import Floats, Ints
 from scheduling.preemptive import kernel
 from scheduling.preemptive.contents import Away
 from scheduling.preemptive.crew import TICKS
@@ -16,7 +17,6 @@ from scheduling.preemptive.kernel import BEGUN, CLOCK, DONE, FAR, HEAD, JOB, NON
 from scheduling.preemptive.rebuilding import Rebuilt
 from scheduling.preemptive.record import Preemption, Ran, Segment, Window
 from scheduling.preemptive.state import State
-from scheduling.schedule import CLOUD, Chunks
 
 ROOM = 1024
 """Segments a kernel has room for in one go."""

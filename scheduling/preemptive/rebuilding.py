@@ -6,16 +6,16 @@ from typing import Self
 
 import numpy as np
 
-from scheduling.arrays import Ints
-from scheduling.bid import Bid
-from scheduling.errors import SchedulingError
-from scheduling.inventory import Inventory
+from scheduling.model.bid import Bid
+from scheduling.model.errors import SchedulingError
+from scheduling.model.inventory import Inventory
+from scheduling.model.schedule import CLOUD, Chunks
+from scheduling.model.types import Ints
 from scheduling.preemptive import kernel
 from scheduling.preemptive.contents import Away, Contents
 from scheduling.preemptive.crew import TICKS, Task
 from scheduling.preemptive.kernel import AT, BEGUN, DONE, HEAD, JOB, NONE, OPEN
 from scheduling.preemptive.record import Restored
-from scheduling.schedule import CLOUD, Chunks
 
 
 class Rebuilt(Contents):

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from scheduling.bid import Bid
-from scheduling.schedule import Chunks
+from scheduling.model.bid import Bid
+from scheduling.model.schedule import Chunks
 
 
 @dataclass(frozen=True, order=True)

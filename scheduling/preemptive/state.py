@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 from scheduling.preemptive import kernel
 from scheduling.preemptive.kernel import HEAD, JOB, NONE
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from scheduling.arrays import Ints
-from scheduling.inventory import Inventory
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Ints
 
 PLENTY = 1 << 60
 """Chunks a server without a limit has room for."""

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from scheduling.arrays import Ints
+from scheduling.model.schedule import CLOUD
+from scheduling.model.types import Ints
 from scheduling.preemptive.record import Segment
-from scheduling.schedule import CLOUD
 
 Busy = tuple[int, int, int, int, range]
 """Server, worker type, worker, how many side by side, and the slots in some part of which they are busy."""

@@ -4,11 +4,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.bid import Bid
-from scheduling.inventory import Inventory, MachineType
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.utility import Constant
 from scheduling.preemptive.dispatch import dispatch
 from scheduling.preemptive.queues import Queues
-from scheduling.utility import Constant
 
 
 def warm_up() -> None:

@@ -7,10 +7,10 @@ from itertools import accumulate
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints
-from scheduling.budget import Left
-from scheduling.errors import InvalidField
-from scheduling.rows import Rows
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Floats, Ints
+from scheduling.solvers.milp import Rows
+from scheduling.solvers.time_limit import Left
 from scheduling.split_learning.balanced_greedy import balanced, nowhere
 from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.columns import helpers_of

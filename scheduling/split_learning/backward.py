@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.plan import Pieces, Plan, merged
 

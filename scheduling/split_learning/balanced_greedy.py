@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scheduling.arrays import Ints
-from scheduling.budget import Left
+from scheduling.model.types import Ints
+from scheduling.solvers.time_limit import Left
 from scheduling.split_learning.first_come import first_come, told
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import NoPlan, Step

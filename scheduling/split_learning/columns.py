@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 import scipy
 
-from scheduling.arrays import Floats, Ints
+from scheduling.model.types import Floats, Ints
 from scheduling.split_learning.instance import Flags
 
 OTHERS = 2

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 from scheduling.split_learning.instance import TIMES, Instance
 from scheduling.split_learning.one_helper import cover, too_much
 

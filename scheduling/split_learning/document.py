@@ -4,9 +4,9 @@ from math import ceil, floor
 
 import numpy as np
 
-from scheduling.arrays import Ints, Json
-from scheduling.errors import InvalidField
-from scheduling.fields import check_fraction, check_integer, check_list, check_object, shown
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Ints, Json
+from scheduling.model.validation import check_fraction, check_integer, check_list, check_object, shown
 from scheduling.split_learning.instance import LARGEST_SLOTS, MOST_CLIENTS, MOST_HELPERS, TIMES, Instance
 from scheduling.split_learning.plan import Plan
 

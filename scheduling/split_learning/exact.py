@@ -10,8 +10,8 @@ from math import exp, inf
 
 import numpy as np
 
-from scheduling.arrays import Ints
-from scheduling.budget import Left
+from scheduling.model.types import Ints
+from scheduling.solvers.time_limit import Left
 from scheduling.split_learning.balanced_greedy import nowhere
 from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.cuts import Cut, cuts_for

@@ -4,7 +4,7 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import Step

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 from scheduling.split_learning.backward import Free, Pass, cheapest_backward, one_at_a_time
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.plan import Pieces, Plan, best_by_helper, by_priority

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints
-from scheduling.budget import Left
-from scheduling.rows import NEAR, Rows
+from scheduling.model.types import Floats, Ints
+from scheduling.solvers.milp import NEAR, Rows
+from scheduling.solvers.time_limit import Left
 from scheduling.split_learning.backward import Free, Pass, largest_tail_first
 from scheduling.split_learning.instance import Instance
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 from scheduling.split_learning.compiled import inner, kernel
 
 FAR = 1 << 60

@@ -5,9 +5,9 @@ from contextlib import suppress
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints
-from scheduling.budget import Left
-from scheduling.rows import Rows
+from scheduling.model.types import Floats, Ints
+from scheduling.solvers.milp import Rows
+from scheduling.solvers.time_limit import Left
 from scheduling.split_learning.balanced_greedy import balanced, no_room, nowhere
 from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.columns import helpers_of

@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from scheduling.arrays import Ints
-from scheduling.budget import Left
+from scheduling.model.types import Ints
+from scheduling.solvers.time_limit import Left
 from scheduling.split_learning.compiled import inner, kernel
 from scheduling.split_learning.helper import FAR, span
 from scheduling.split_learning.state import State, put, span_of

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from scheduling.arrays import Floats, Ints
+from scheduling.model.types import Floats, Ints
 from scheduling.split_learning.columns import Columns
 from scheduling.split_learning.instance import Instance
 

@@ -6,8 +6,8 @@ from typing import Protocol
 
 import numpy as np
 
-from scheduling.budget import Left
-from scheduling.errors import SchedulingError
+from scheduling.model.errors import SchedulingError
+from scheduling.solvers.time_limit import Left
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.plan import Plan
 

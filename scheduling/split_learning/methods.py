@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.budget import Left
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
+from scheduling.solvers.time_limit import Left
 from scheduling.split_learning.admm import Admm
 from scheduling.split_learning.balanced_greedy import balanced_greedy
 from scheduling.split_learning.exact import exact

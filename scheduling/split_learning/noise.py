@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from scheduling.split_learning.bounds import longest_path
 from scheduling.split_learning.first_come import first_come
 from scheduling.split_learning.instance import TIMES, Instance

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 from scheduling.split_learning.compiled import inner, kernel
 from scheduling.split_learning.helper import FAR, PREEMPTIVE, copy, run, span
 from scheduling.split_learning.instance import TIMES, Instance

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 from scheduling.split_learning.helper import run
 from scheduling.split_learning.instance import Instance
 

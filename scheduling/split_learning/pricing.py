@@ -6,8 +6,8 @@ from math import ceil, inf
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints
-from scheduling.budget import Left
+from scheduling.model.types import Floats, Ints
+from scheduling.solvers.time_limit import Left
 from scheduling.split_learning.columns import Columns
 from scheduling.split_learning.instance import Flags, Instance
 from scheduling.split_learning.interval_rows import TOLERANCE

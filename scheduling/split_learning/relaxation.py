@@ -5,8 +5,8 @@ from typing import Any, Literal, cast
 import numpy as np
 import scipy
 
-from scheduling.arrays import Floats, Ints
-from scheduling.budget import Left
+from scheduling.model.types import Floats, Ints
+from scheduling.solvers.time_limit import Left
 from scheduling.split_learning.columns import Columns
 from scheduling.split_learning.cuts import Cut, overbooked
 from scheduling.split_learning.instance import Flags, Instance

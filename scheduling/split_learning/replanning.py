@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 from scheduling.split_learning.balanced_greedy import no_room
 from scheduling.split_learning.insertion import insert, orders
 from scheduling.split_learning.instance import Instance

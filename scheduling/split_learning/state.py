@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 from scheduling.split_learning.compiled import kernel
 from scheduling.split_learning.helper import span
 from scheduling.split_learning.instance import TIMES, Flags, Instance

@@ -7,7 +7,7 @@ from django.db import transaction
 
 from auctions.errors import QuotaReached, WrongState
 from cluster.clock import now
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from studies.experiments.runs import QUEUE, RUNS, TASK
 from studies.experiments.wish import Wish
 from studies.models import Experiment, Run, Trace

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 from scheduling.offline import Question, lagrangian
 from studies.replays.replay import Progress
 from studies.workloads.workload import Workload

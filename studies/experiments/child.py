@@ -18,9 +18,9 @@ from typing import Final, TextIO
 
 from auctions import compiling
 from scheduling import kernels
-from scheduling.arrays import Json
-from scheduling.decision import canonical
-from scheduling.errors import SchedulingError
+from scheduling.model.decision import canonical
+from scheduling.model.errors import SchedulingError
+from scheduling.model.types import Json
 from scheduling.registry import make_policy
 from studies.experiments.bounds import bound_of
 from studies.experiments.version import version

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from time import monotonic
 from typing import Final
 
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 from studies.experiments.runs import RUNS
 from studies.models import Run, Trace
 from studies.work import processes, states

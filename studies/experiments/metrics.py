@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import scipy
 
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 
 CONFIDENCE: Final = 0.95
 

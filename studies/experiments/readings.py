@@ -10,8 +10,8 @@ from django.db.models import Count, Max, QuerySet, Sum
 
 from cluster.database.paging import in_pages
 from cluster.operators import is_operator
-from scheduling.arrays import Json
-from scheduling.decision import canonical
+from scheduling.model.decision import canonical
+from scheduling.model.types import Json
 from studies.experiments.metrics import METRICS, Interval, Ran, interval
 from studies.experiments.runs import RUNS
 from studies.models import Experiment, Run, Trace

@@ -5,9 +5,9 @@ from typing import Any, Final, Protocol
 
 from cluster.models import Cluster
 from cluster.traces.records import Machine, Quota
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
-from scheduling.fields import check_integer, check_object, shown
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.model.validation import check_integer, check_object, shown
 from studies.models import Trace
 from studies.traces.clusters import source_on
 from studies.traces.machines import machine_cluster

@@ -6,11 +6,11 @@ from typing import Final
 
 from django.db.models import QuerySet
 
-from scheduling.arrays import Json
-from scheduling.decision import canonical
-from scheduling.errors import InvalidField, UnknownPolicy
-from scheduling.fields import check_integer, check_list, check_object, shown
-from scheduling.policy import Policy
+from scheduling.model.decision import canonical
+from scheduling.model.errors import InvalidField, UnknownPolicy
+from scheduling.model.types import Json
+from scheduling.model.validation import check_integer, check_list, check_object, shown
+from scheduling.policies.base import Policy
 from scheduling.registry import POLICIES, make_policy
 from studies.experiments.traced import traced_workload
 from studies.models import Trace

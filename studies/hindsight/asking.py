@@ -10,10 +10,10 @@ from auctions.errors import QuotaReached
 from auctions.hindsight.record import Record
 from auctions.models import Market
 from cluster.clock import now
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField, UnknownPolicy
-from scheduling.fields import LARGEST_INTEGER, check_integer, check_object, shown
-from scheduling.policy import Policy
+from scheduling.model.errors import InvalidField, UnknownPolicy
+from scheduling.model.types import Json
+from scheduling.model.validation import LARGEST_INTEGER, check_integer, check_object, shown
+from scheduling.policies.base import Policy
 from scheduling.registry import make_policy
 from studies.models import Hindsight
 from studies.work import waking

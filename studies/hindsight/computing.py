@@ -9,7 +9,7 @@ from time import monotonic
 from auctions.hindsight.comparison import Comparison, compare
 from auctions.hindsight.record import Record
 from scheduling import kernels
-from scheduling.errors import InvalidField, SchedulingError
+from scheduling.model.errors import InvalidField, SchedulingError
 from scheduling.registry import make_policy
 from studies.hindsight.work import HINDSIGHTS
 from studies.models import Hindsight

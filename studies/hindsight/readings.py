@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from auctions.hindsight.comparison import SIDES, Row
 from auctions.models import Market
 from cluster.operators import is_operator
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 from studies.hindsight.work import HINDSIGHTS
 from studies.models import Hindsight
 from studies.work import states

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 from scheduling.offline import Covers, Question, lagrangian
 from studies.experiments.metrics import Interval, interval
 from studies.learned_prices.judging import RULES, Rule, judge, learned, lessons

@@ -5,14 +5,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints
-from scheduling.density import elastic_density
-from scheduling.dps import Dps
-from scheduling.ledger import Ledger
-from scheduling.oasis import Oasis
-from scheduling.policy import HISTORY, Book, Job
-from scheduling.posted_price import profitable, worth
-from scheduling.printed_bounds import printed_bounds
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import HISTORY, Book, Job
+from scheduling.model.types import Floats, Ints
+from scheduling.policies.dps import Dps
+from scheduling.policies.oasis import Oasis
+from scheduling.policies.posted_price import profitable, worth
+from scheduling.pricing.density import elastic_density
+from scheduling.pricing.paper import printed_bounds
 from studies.learned_prices.settings import Period, Setting
 
 Pricing = Dps | Oasis

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from scheduling.bid import Bid
-from scheduling.errors import InvalidField
-from scheduling.inventory import Inventory
+from scheduling.model.bid import Bid
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory
 from studies.workloads import dps, oasis
 
 POLICIES = ("dps", "oasis")

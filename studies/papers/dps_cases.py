@@ -5,14 +5,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from scheduling.baselines.drf import Drf
-from scheduling.baselines.fifo import Fifo
-from scheduling.baselines.floor import Floor
-from scheduling.baselines.gang import Gang
-from scheduling.baselines.whole_gang import whole_gang
-from scheduling.bid import Bid
-from scheduling.dps import Dps
-from scheduling.policy import Policy
+from scheduling.model.bid import Bid
+from scheduling.policies.base import Policy
+from scheduling.policies.baselines.drf import Drf
+from scheduling.policies.baselines.fifo import Fifo
+from scheduling.policies.baselines.floor import Floor
+from scheduling.policies.baselines.gang import Gang
+from scheduling.policies.baselines.whole_gang import whole_gang
+from scheduling.policies.dps import Dps
 from studies.papers.runs import Ran, by_end, run
 from studies.workloads.dps import Setting, Workload, draw, draw_bid
 

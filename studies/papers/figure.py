@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from scheduling.arrays import Floats, Json
+from scheduling.model.types import Floats, Json
 
 Point = str | int | float
 """A place on the x axis: a number, or the name of a bar."""

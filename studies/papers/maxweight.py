@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduling.baselines.jain import pack_right_to_left
-from scheduling.bid import Bid
-from scheduling.consumption import consumption_price, consumptions
-from scheduling.ledger import Ledger
-from scheduling.maxweight import pack
-from scheduling.policy import Job
-from scheduling.weighted_completion import in_order
+from scheduling.batch.consumption import consumption_price, consumptions
+from scheduling.batch.maxweight import pack
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import Job
+from scheduling.model.bid import Bid
+from scheduling.policies.baselines.jain import pack_right_to_left
+from scheduling.policies.weighted_completion import in_order
 from studies.papers.figure import Data, Figure, Finding, Task, found
 from studies.papers.runs import listed
 from studies.papers.weighted_cases import FACTORS, drawn, setting_of

@@ -10,15 +10,15 @@ from functools import lru_cache
 
 import numpy as np
 
-from scheduling.baselines.dorm import Dorm
-from scheduling.baselines.drf import Drf
-from scheduling.baselines.fifo import Fifo
-from scheduling.baselines.rrh import Rrh
-from scheduling.bid import Bid
-from scheduling.oasis import Oasis
+from scheduling.model.bid import Bid
 from scheduling.offline import Covers, Question
-from scheduling.policy import Policy
-from scheduling.printed_bounds import Bounds, printed_bounds
+from scheduling.policies.base import Policy
+from scheduling.policies.baselines.dorm import Dorm
+from scheduling.policies.baselines.drf import Drf
+from scheduling.policies.baselines.fifo import Fifo
+from scheduling.policies.baselines.rrh import Rrh
+from scheduling.policies.oasis import Oasis
+from scheduling.pricing.paper import Bounds, printed_bounds
 from studies.papers.figure import Data, Figure, Finding, Paper, Task, found
 from studies.papers.runs import Ran, by_end, listed, run, share_of_best
 from studies.workloads.oasis import Setting, Workload, draw

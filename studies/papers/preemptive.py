@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from scheduling.arrays import Floats
+from scheduling.model.types import Floats
 from scheduling.preemptive.bounds import Least, least
 from studies.papers.figure import Data, Figure, Finding, Paper, Series, Task, found
 from studies.papers.runs import listed

@@ -7,14 +7,14 @@ from time import process_time
 import numpy as np
 from numpy.typing import ArrayLike
 
-from scheduling.bid import Bid
-from scheduling.ending import Ending
-from scheduling.inventory import Inventory
-from scheduling.ledger import Ledger
+from scheduling.book.ledger import Ledger
+from scheduling.book.running import RunningBook
+from scheduling.model.bid import Bid
+from scheduling.model.ending import Ending
+from scheduling.model.inventory import Inventory
 from scheduling.offline import Question, best_bound
-from scheduling.policy import Policy
-from scheduling.running_book import RunningBook
-from scheduling.simulation import Simulation
+from scheduling.policies.base import Policy
+from scheduling.policies.simulation import Simulation
 
 BUDGET_S = 60.0
 """For a bound. It never grows less while one is sought, so that the same seed gives the same bytes: steps end it."""

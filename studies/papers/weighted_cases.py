@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from scheduling.bid import Architecture
+from scheduling.model.bid import Architecture
 from studies.papers.figure import Task
 from studies.workloads.weighted_completion import Setting, Workload, draw
 

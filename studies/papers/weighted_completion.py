@@ -10,8 +10,8 @@ from time import process_time
 
 import numpy as np
 
-from scheduling.bid import Architecture, Bid
-from scheduling.weighted_completion import WeightedCompletion
+from scheduling.model.bid import Architecture, Bid
+from scheduling.policies.weighted_completion import WeightedCompletion
 from studies.papers.figure import Data, Figure, Finding, Paper, Task, found
 from studies.papers.maxweight import FIGURES as MAXWEIGHT
 from studies.papers.runs import listed

@@ -1,8 +1,8 @@
 """What planning again is asked for with: the plan that is followed, and what there is now."""
 
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
-from scheduling.fields import check_object
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.model.validation import check_object
 from scheduling.split_learning.document import read_split_learning
 from studies.models import Plan
 from studies.plans.changes import changed

@@ -10,8 +10,8 @@ from django.db import transaction
 
 from auctions.errors import QuotaReached, WrongState
 from cluster.clock import now
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.methods import METHODS

@@ -13,9 +13,9 @@ from typing import Final
 
 import numpy as np
 
-from scheduling.arrays import Ints, Json
-from scheduling.errors import InvalidField
-from scheduling.fields import check_fraction, check_integer, check_list, check_object, shown
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Ints, Json
+from scheduling.model.validation import check_fraction, check_integer, check_list, check_object, shown
 from scheduling.split_learning.document import GIGABYTE
 from scheduling.split_learning.instance import LARGEST_SLOTS, MOST_CLIENTS, TIMES, Instance
 

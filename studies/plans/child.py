@@ -17,8 +17,8 @@ from typing import Final, TextIO
 
 import numpy as np
 
-from scheduling.arrays import Json
-from scheduling.errors import SchedulingError
+from scheduling.model.errors import SchedulingError
+from scheduling.model.types import Json
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.method import Step
 from scheduling.split_learning.methods import answer_of, last_of

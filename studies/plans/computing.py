@@ -4,7 +4,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Final
 
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 from studies.models import Question
 from studies.plans import states
 from studies.plans.states import Attempt

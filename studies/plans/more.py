@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from scheduling.split_learning.instance import MOST_HELPERS, TIMES, Instance
 
 

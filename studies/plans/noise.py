@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 from django.core.cache import cache
 
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from scheduling.split_learning.noise import Noisy, under_noise
 from studies.models import Plan
 from studies.plans.stored import core_plan, result_in

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.db.models import QuerySet
 
 from cluster.operators import is_operator
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 from studies.models import Plan
 
 LARGE = ("instance", "steps", "result")

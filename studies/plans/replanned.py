@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from scheduling.arrays import Json
-from scheduling.budget import Left
+from scheduling.model.types import Json
+from scheduling.solvers.time_limit import Left
 from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.exact import exact
 from scheduling.split_learning.instance import Instance

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from scheduling.arrays import Ints, Json
-from scheduling.errors import SchedulingError
+from scheduling.model.errors import SchedulingError
+from scheduling.model.types import Ints, Json
 from scheduling.split_learning.check import violations
 from scheduling.split_learning.document import plan_document, read_split_learning
 from scheduling.split_learning.plan import Pieces, Plan

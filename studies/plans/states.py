@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from django.conf import settings
 
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 from studies.models import Plan
 from studies.work import states
 from studies.work.states import MOST_ATTEMPTS, STALE_S, fail, give_back, interrupt, progress

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from io import StringIO
 from typing import Final
 
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
-from scheduling.fields import shown
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.model.validation import shown
 from scheduling.split_learning.instance import Instance
 
 TIMES: Final = ("release", "forward", "gap", "backward", "tail")

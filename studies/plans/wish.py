@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 
 from cluster.models import Capacity, Cluster, Server
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
-from scheduling.fields import check_integer, check_list, check_object, shown
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.model.validation import check_integer, check_list, check_object, shown
 from scheduling.split_learning.document import instance_document, read_split_learning
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.methods import method_of

@@ -12,18 +12,19 @@ from itertools import pairwise
 
 import numpy as np
 
-from scheduling.arrays import Floats
-from scheduling.baselines.srtf import Srtf
-from scheduling.baselines.tiresias_l import TiresiasL
-from scheduling.ledger import Ledger
-from scheduling.policy import Job, Policy
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import Job
+from scheduling.model.progress import constellations
+from scheduling.model.schedule import CLOUD, Role
+from scheduling.model.types import Floats
+from scheduling.policies.base import Policy
+from scheduling.policies.baselines.srtf import Srtf
+from scheduling.policies.baselines.tiresias_l import TiresiasL
+from scheduling.policies.simulation import simulate
+from scheduling.policies.weighted_completion import WeightedCompletion
 from scheduling.preemptive.dispatch import dispatch
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Ran, Segment
-from scheduling.schedule import CLOUD, Role
-from scheduling.simulation import simulate
-from scheduling.weighted_completion import WeightedCompletion
-from scheduling.work import constellations
 from studies.workloads.preemptive import Workload
 
 HORIZON = 2000

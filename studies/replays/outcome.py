@@ -6,12 +6,12 @@ from itertools import pairwise
 
 import numpy as np
 
-from scheduling.arrays import Json
-from scheduling.errors import SchedulingError
-from scheduling.policy import Job
+from scheduling.book.state import Job
+from scheduling.model.errors import SchedulingError
+from scheduling.model.progress import constellations
+from scheduling.model.types import Json
+from scheduling.policies.simulation import Simulation
 from scheduling.preemptive.crew import TICKS
-from scheduling.simulation import Simulation
-from scheduling.work import constellations
 from studies.traces.mapping import TracedBids
 
 

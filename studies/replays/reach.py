@@ -3,8 +3,8 @@
 import math
 from dataclasses import dataclass
 
-from scheduling.arrays import Json
-from scheduling.bid import Bid
+from scheduling.model.bid import Bid
+from scheduling.model.types import Json
 from studies.replays.replay import LONGEST_HORIZON, Plan, horizon_for
 from studies.traces.mapping import TracedBids
 

@@ -7,13 +7,13 @@ from time import perf_counter, process_time
 
 import numpy as np
 
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
-from scheduling.inventory import Inventory
-from scheduling.ledger import Ledger
-from scheduling.policy import Policy
-from scheduling.running_book import RunningBook
-from scheduling.simulation import Simulation
+from scheduling.book.ledger import Ledger
+from scheduling.book.running import RunningBook
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Json
+from scheduling.policies.base import Policy
+from scheduling.policies.simulation import Simulation
 from studies.replays.outcome import Outcome, outcome_of
 from studies.traces.mapping import TracedBids
 

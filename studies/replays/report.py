@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 
 from cluster.traces.formats import Trace
 from cluster.traces.records import TraceJob
-from scheduling.arrays import Json
-from scheduling.policy import Policy
+from scheduling.model.types import Json
+from scheduling.policies.base import Policy
 from studies.replays.reach import Reach
 from studies.replays.replay import Plan, Replayed
 from studies.traces.mapping import TENANT, TracedBids

@@ -12,9 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints, Json
-from scheduling.errors import InvalidField
-from scheduling.fields import check_fraction, check_integer, check_list, check_number, check_object, shown
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Floats, Ints, Json
+from scheduling.model.validation import check_fraction, check_integer, check_list, check_number, check_object, shown
 from scheduling.split_learning.document import GIGABYTE
 from scheduling.split_learning.instance import MOST_CLIENTS, MOST_HELPERS, Instance
 from studies.split_learning.profile import Client, Device, Network, profiled

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Floats, Ints
 from scheduling.split_learning.instance import TIMES, Instance
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "split_learning"

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Floats, Ints
 from scheduling.split_learning.instance import Instance
 from studies.split_learning.profile import CLIENTS, GIB, HELPERS, KILOBIT_OF_KIB, Client, Device, Network, profiled
 

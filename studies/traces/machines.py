@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 
 from cluster.traces.records import Machine
-from scheduling.errors import InvalidField
-from scheduling.inventory import Inventory, MachineType
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory, MachineType
 
 LINK_MBPS = Fraction(10_000)
 """Of a worker and of a parameter server: one PS serves as many workers as have to reach it over the network."""

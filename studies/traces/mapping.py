@@ -14,10 +14,10 @@ import numpy as np
 
 from cluster.traces.records import Malformed, TraceJob, malformed
 from cluster.units import exact, slots, slots_up, transfer_slots
-from scheduling.bid import Architecture, Bid
-from scheduling.errors import InvalidField
-from scheduling.inventory import Inventory
-from scheduling.utility import Sigmoid
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory
+from scheduling.model.utility import Sigmoid
 from studies.traces.profiles import DECLARED, Profile
 from studies.traces.tenants import tenants_of
 

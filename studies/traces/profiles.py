@@ -8,8 +8,8 @@ from fractions import Fraction
 from cluster.traces.gavel import Throughputs, of_one_gpu
 from cluster.traces.records import Record, StepTime, Throughput
 from cluster.units import exact
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from typing import Final
 
 from cluster.traces.formats import KINDS, One, TooManyMalformed, Trace, UnknownFormat, lines_of, read_trace
 from cluster.traces.records import Record, TraceJob
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 
 MOST_LINES: Final = 500_000
 """No trace of 8 MB, which is what may be sent, comes near: more lines only keep whoever reads them."""

@@ -9,11 +9,11 @@ import numpy as np
 
 from cluster.traces.formats import Trace
 from cluster.traces.records import TraceJob
-from scheduling.arrays import Json
-from scheduling.bid import Architecture
-from scheduling.errors import InvalidField
-from scheduling.fields import LARGEST_INTEGER, check_integer, shown
-from scheduling.inventory import Inventory
+from scheduling.model.bid import Architecture
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Json
+from scheduling.model.validation import LARGEST_INTEGER, check_integer, shown
 from studies.replays.replay import LONGEST_HORIZON, Plan, horizon_for
 from studies.replays.report import note_of
 from studies.traces.machines import gpu_cluster

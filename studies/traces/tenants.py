@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from cluster.traces.records import Quota, TraceJob
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 
 
 def shares_of(quotas: Sequence[Quota]) -> dict[str, int]:

@@ -11,7 +11,7 @@ from auctions.errors import AuctionError, WrongState
 from cluster.clock import now
 from cluster.traces import gavel
 from cluster.traces.formats import FORMATS, KINDS
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from studies.models import Experiment, Trace
 from studies.traces.reading import read_any
 

@@ -8,18 +8,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from scheduling.baselines.antman import AntMan
-from scheduling.baselines.drf import Drf
-from scheduling.baselines.fifo import Fifo
-from scheduling.baselines.gang import fixed_gang
-from scheduling.baselines.tiresias import Tiresias
-from scheduling.consumption import least_consumption
-from scheduling.interval import last_interval
-from scheduling.ledger import Ledger
-from scheduling.planner import plan_alone
-from scheduling.policy import Policy
-from scheduling.simulation import simulate
-from scheduling.weighted_completion import LARGEST_LAMBDA, WeightedCompletion
+from scheduling.batch.consumption import least_consumption
+from scheduling.batch.intervals import last_interval
+from scheduling.batch.planner import plan_alone
+from scheduling.book.ledger import Ledger
+from scheduling.policies.base import Policy
+from scheduling.policies.baselines.antman import AntMan
+from scheduling.policies.baselines.drf import Drf
+from scheduling.policies.baselines.fifo import Fifo
+from scheduling.policies.baselines.gang import fixed_gang
+from scheduling.policies.baselines.tiresias import Tiresias
+from scheduling.policies.simulation import simulate
+from scheduling.policies.weighted_completion import LARGEST_LAMBDA, WeightedCompletion
 from studies.workloads.weighted_completion import Workload
 
 BASELINES: Mapping[str, Policy] = {

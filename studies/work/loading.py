@@ -5,8 +5,8 @@ from typing import Final
 
 from auctions import compiling
 from scheduling import kernels
-from scheduling.arrays import Json
 from scheduling.kernels import Group
+from scheduling.model.types import Json
 from studies.work import processes
 from studies.work.processes import Limits, Process, Stopping, Watch, compute
 from studies.work.rows import Stage

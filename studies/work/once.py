@@ -10,8 +10,8 @@ from django.db import IntegrityError
 
 from auctions.errors import KeyReused
 from auctions.offers import check_finite
-from scheduling.arrays import Json
-from scheduling.decision import canonical
+from scheduling.model.decision import canonical
+from scheduling.model.types import Json
 from studies.work.rows import AskedOnce
 
 Row = TypeVar("Row", bound=AskedOnce)

@@ -19,7 +19,7 @@ from typing import IO, Final, Self, cast
 from django.conf import settings
 
 from cluster.database.waiting import never_in_transaction
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 from studies.work import states
 from studies.work.rows import Stage
 from studies.work.states import Attempt, Row

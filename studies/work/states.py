@@ -20,7 +20,7 @@ from django.db.models import Count, Max, Min, Q, QuerySet
 from auctions.errors import WrongState
 from cluster.clock import now
 from cluster.database.busy import is_busy
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 from studies.work.rows import OPEN, Stage, Work, WorkState
 
 STALE_S: Final = 20.0

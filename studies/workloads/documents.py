@@ -4,8 +4,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.arrays import Json
-from scheduling.inventory import Inventory, MachineType
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.types import Json
 
 
 def inventory_document(inventory: Inventory) -> Json:

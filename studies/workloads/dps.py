@@ -10,10 +10,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.bid import Bid
-from scheduling.errors import InvalidField
-from scheduling.inventory import Inventory, MachineType
-from scheduling.utility import Inverse, Linear, Sigmoid, Utility
+from scheduling.model.bid import Bid
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.utility import Inverse, Linear, Sigmoid, Utility
 
 SLOT_SECONDS = 3600
 MILLION = 10**6

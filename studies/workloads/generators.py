@@ -7,11 +7,11 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from scheduling.arrays import Json
-from scheduling.bid import Bid
-from scheduling.errors import InvalidField
-from scheduling.fields import check_integer, check_list, check_number, check_object, shown
-from scheduling.utility import Sigmoid, Step
+from scheduling.model.bid import Bid
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.model.utility import Sigmoid, Step
+from scheduling.model.validation import check_integer, check_list, check_number, check_object, shown
 from studies.replays.replay import LONGEST_HORIZON, Plan
 from studies.traces.mapping import TracedBids
 from studies.workloads import dps, oasis, preemptive, weighted_completion

@@ -11,9 +11,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.bid import Bid
-from scheduling.inventory import Inventory, MachineType
-from scheduling.utility import Sigmoid
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.utility import Sigmoid
 
 SLOT_SECONDS = 3600
 POOL = ("gpu", "vcpu", "memory_gb", "storage_gb", "bandwidth_mbps")

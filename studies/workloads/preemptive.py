@@ -11,9 +11,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.bid import Bid
-from scheduling.inventory import Inventory, MachineType
-from scheduling.utility import Constant
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.utility import Constant
 
 SLOT_SECONDS = 3600
 CHUNKS = (27, 27, 115, 115, 60, 60)

@@ -12,10 +12,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.arrays import Ints
-from scheduling.bid import Architecture, Bid
-from scheduling.inventory import Inventory, MachineType
-from scheduling.utility import Constant
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.types import Ints
+from scheduling.model.utility import Constant
 
 SLOT_SECONDS = 3600
 RESOURCES = ("gpu", "vcpu", "bandwidth_mbps")

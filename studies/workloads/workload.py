@@ -5,11 +5,11 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 
 from cluster.traces.records import Malformed
-from scheduling.arrays import Json
-from scheduling.decision import canonical
-from scheduling.errors import InvalidField
-from scheduling.inventory import Inventory
-from scheduling.policy import Policy
+from scheduling.model.decision import canonical
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Json
+from scheduling.policies.base import Policy
 from studies.replays.reach import Reach
 from studies.replays.replay import Plan, Progress, Replayed, replay
 from studies.traces.mapping import TracedBids

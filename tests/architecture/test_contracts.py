@@ -21,7 +21,7 @@ def test_the_contracts_hold() -> None:
 @pytest.mark.thorough
 def test_the_core_runs_without_django() -> None:
     code = (
-        "import sys, scheduling.registry, scheduling.dps, scheduling.instance\n"
+        "import sys, scheduling.registry, scheduling.policies.dps, scheduling.instances.dps\n"
         "sys.exit(any(name.split('.')[0] in ('django', 'celery', 'redis') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

@@ -11,13 +11,13 @@ from auctions.audit import audit_market
 from auctions.models import Bid, Market
 from auctions.replay import replay_market
 from auctions.submission import submit_bid
-from scheduling.baselines.fifo import Fifo
-from scheduling.bid import Bid as CoreBid
-from scheduling.decision import Decision, Move
-from scheduling.dps import Dps
-from scheduling.errors import OutsideHorizon
-from scheduling.parameters import parameter
-from scheduling.policy import Book, Cause
+from scheduling.book.state import Book, Cause
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.decision import Decision, Move
+from scheduling.model.errors import OutsideHorizon
+from scheduling.model.parameters import parameter
+from scheduling.policies.baselines.fifo import Fifo
+from scheduling.policies.dps import Dps
 from scheduling.registry import POLICIES
 
 UNLUCKY = 13.0

@@ -10,7 +10,7 @@ from auctions.hindsight.comparison import compare
 from auctions.hindsight.record import Record
 from auctions.hindsight.retelling import Retelling
 from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, Market, PolicyVersion
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from scheduling.registry import make_policy
 
 

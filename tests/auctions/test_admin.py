@@ -11,7 +11,7 @@ from auctions.models import Bid, BidState, Event, EventKind, Market, PolicyVersi
 from auctions.submission import submit_bid
 from cluster.demo import two_pools_document
 from cluster.documents import import_cluster
-from scheduling.dps import Dps
+from scheduling.policies.dps import Dps
 from scheduling.registry import POLICIES
 from tests.auctions.worlds import body, make_cluster, make_operator, submit
 

@@ -17,8 +17,8 @@ from auctions.slots import pass_slots
 from cluster.clock import now, set_clock
 from cluster.guards import checked_change
 from cluster.models import Capacity
-from scheduling.arrays import Ints
-from scheduling.bid import Bid as CoreBid
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.types import Ints
 from tests.auctions.worlds import SLOT_S, make_cluster, make_market, make_user, set_time, submit
 from tests.scheduling.twins.rigid_exact import Problem, every
 

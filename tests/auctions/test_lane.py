@@ -17,7 +17,7 @@ from auctions.replay import replay_market
 from auctions.slots import pass_slots
 from auctions.submission import quote, submit_bid
 from cluster.guards import checked_change
-from scheduling.decision import parse
+from scheduling.model.decision import parse
 from scheduling.registry import make_policy
 from tests.auctions.worlds import add_server, body, make_cluster, make_market, set_time, submit
 

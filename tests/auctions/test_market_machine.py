@@ -29,10 +29,10 @@ from auctions.slots import pass_slots
 from auctions.submission import quote, submit_bid
 from cluster.guards import ChangeRefused, checked_change
 from cluster.models import Capacity, Server
-from scheduling.arrays import Json
-from scheduling.decision import parse
-from scheduling.errors import InvalidField
-from scheduling.policy import Objective
+from scheduling.model.decision import parse
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.policies.base import Objective
 from tests.auctions.faulty import UNLUCKY, register
 from tests.auctions.tellings import (
     assert_every_bid_is_accounted_for,

@@ -22,11 +22,11 @@ from auctions.slots import pass_slots
 from auctions.submission import quote, submit_bid
 from cluster.guards import ChangeRefused, checked_change
 from cluster.models import Capacity, Cluster, Resource, Server
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
-from scheduling.policy import Objective
+from scheduling.model.errors import InvalidField
+from scheduling.model.schedule import CLOUD
+from scheduling.model.types import Json
+from scheduling.policies.base import Objective
 from scheduling.registry import POLICIES, make_policy
-from scheduling.schedule import CLOUD
 from tests.auctions.tellings import (
     assert_every_bid_is_accounted_for,
     assert_stands_on_rows_as_on_events,

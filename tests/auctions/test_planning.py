@@ -20,7 +20,7 @@ from auctions.slots import pass_slots
 from auctions.submission import quote, submit_bid
 from cluster.guards import ChangeRefused, checked_change
 from cluster.models import Capacity
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from tests.auctions.worlds import make_cluster, set_time
 
 SOLE = {"upload_delay_s": {"cloud": 5000}}

@@ -20,10 +20,10 @@ from auctions.servers import drain_server, lose_server
 from auctions.slots import pass_slots
 from cluster.guards import checked_change
 from cluster.models import Capacity, Server
-from scheduling.decision import Move
-from scheduling.policy import Book, Cause
-from scheduling.preemptive.policy import Preemptive
-from scheduling.schedule import Placement, Role, Schedule
+from scheduling.book.state import Book, Cause
+from scheduling.model.decision import Move
+from scheduling.model.schedule import Placement, Role, Schedule
+from scheduling.policies.preemptive import Preemptive
 from tests.auctions.faulty import FaultyDps, FaultyFifo, assert_clean, drain, register, send, states
 from tests.auctions.tellings import assert_told_as_it_was
 from tests.auctions.worlds import make_cluster, set_time

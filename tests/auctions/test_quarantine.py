@@ -19,11 +19,11 @@ from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, Mar
 from auctions.policies import change_policy
 from auctions.readings import summary
 from auctions.submission import quote
-from scheduling.bid import Bid as CoreBid
-from scheduling.decision import Decision
-from scheduling.dps import Dps
-from scheduling.policy import Book
-from scheduling.schedule import Placement, Role, Schedule
+from scheduling.book.state import Book
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.decision import Decision
+from scheduling.model.schedule import Placement, Role, Schedule
+from scheduling.policies.dps import Dps
 from tests.auctions.faulty import UNLUCKY, FaultyDps, FaultyFifo, assert_clean, drain, register, send, states
 from tests.auctions.tellings import assert_stands_on_rows_as_on_events, assert_told_as_it_was
 from tests.auctions.worlds import make_cluster, set_time

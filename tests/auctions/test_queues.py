@@ -17,7 +17,7 @@ from auctions.slots import pass_slots
 from auctions.submission import quote, submit_bid
 from cluster.guards import checked_change
 from cluster.models import Capacity, Server, ServerKind
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from scheduling.preemptive.crew import TICKS
 from tests.auctions.worlds import make_cluster, set_time
 

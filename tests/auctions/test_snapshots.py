@@ -34,7 +34,7 @@ from auctions.submission import quote, submit_bid
 from cluster.guards import checked_change
 from cluster.models import Capacity
 from cluster.read_transaction import read_transaction
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 from tests import processes
 from tests.auctions.worlds import SLOT_S, body, make_cluster, make_operator, make_user, set_time
 from tests.conftest import Tables

@@ -14,7 +14,7 @@ from auctions.replay import replay_market
 from auctions.submission import quote
 from cluster.guards import ChangeRefused, checked_change
 from cluster.models import Capacity, Server
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from tests.auctions.test_queues import assert_clean, end_of, go_to, send, window
 from tests.auctions.worlds import make_cluster, set_time
 

@@ -12,7 +12,7 @@ from auctions.markets import open_market, set_open
 from auctions.models import Bid, BidState, Event, Market
 from auctions.policies import change_policy
 from auctions.submission import quote, submit_bid, submit_bids
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from tests.auctions.worlds import body, make_cluster, make_user, set_time, submit
 
 

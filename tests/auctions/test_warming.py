@@ -237,7 +237,7 @@ def test_a_worker_compiles_what_its_markets_need_and_nothing_else(
 
 COMPILE = """
 from auctions import compiling
-from scheduling.fluid_descent import descend
+from scheduling.pricing.fluid_descent import descend
 
 compiling.compile_all(["fluid"])
 print(sum(descend.stats.cache_misses.values()), sum(descend.stats.cache_hits.values()))

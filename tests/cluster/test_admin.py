@@ -14,7 +14,7 @@ from cluster import guards
 from cluster.demo import edge_cloud_document
 from cluster.documents import document_text, export_cluster, import_cluster
 from cluster.models import Capacity, Cluster, Demand, MachineType, Resource, Server
-from scheduling.inventory import Inventory
+from scheduling.model.inventory import Inventory
 from tests.auctions.worlds import make_operator
 
 pytestmark = pytest.mark.django_db

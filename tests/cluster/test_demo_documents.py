@@ -8,8 +8,8 @@ import pytest
 from cluster.demo import edge_cloud_document, gpu_servers_document, two_pools_document
 from cluster.documents import export_cluster, import_cluster
 from cluster.facts import inventory_of
-from scheduling.arrays import Json
-from scheduling.oasis import Oasis
+from scheduling.model.types import Json
+from scheduling.policies.oasis import Oasis
 
 DOCUMENTS = (edge_cloud_document, two_pools_document, gpu_servers_document)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cluster.demo import edge_cloud_document
 from cluster.documents import document_text, import_cluster, read_document
 from cluster.models import Cluster
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from tests.draws import rounds
 
 pytestmark = pytest.mark.django_db

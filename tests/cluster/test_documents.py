@@ -11,7 +11,7 @@ from cluster.demo import edge_cloud_document
 from cluster.documents import export_cluster, import_cluster
 from cluster.facts import inventory_of
 from cluster.models import Capacity, Cluster, Server
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 
 pytestmark = pytest.mark.django_db
 

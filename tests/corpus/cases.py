@@ -15,13 +15,13 @@ from cluster.traces import gavel
 from cluster.traces.formats import open_trace
 from cluster.traces.records import TraceJob
 from scheduling.__main__ import main
-from scheduling.arrays import Json
-from scheduling.bid import Architecture, Bid
-from scheduling.errors import InvalidField
-from scheduling.inventory import Inventory
-from scheduling.ledger import Ledger
+from scheduling.book.ledger import Ledger
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Json
+from scheduling.policies.simulation import simulate
 from scheduling.registry import make_policy
-from scheduling.simulation import simulate
 from studies.replays.replay import horizon_for
 from studies.traces.machines import gpu_cluster
 from studies.traces.mapping import Rules, to_bids

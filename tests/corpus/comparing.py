@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from scheduling.arrays import Json
-from scheduling.decision import canonical, parse
+from scheduling.model.decision import canonical, parse
+from scheduling.model.types import Json
 from tests.corpus.cases import Case
 
 KEYS: Final[Mapping[str, str]] = {}

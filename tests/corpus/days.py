@@ -21,8 +21,8 @@ from auctions.submission import submit_bid
 from cluster import clock
 from cluster.documents import import_cluster
 from cluster.models import Cluster, Server
-from scheduling.arrays import Json
-from scheduling.decision import parse
+from scheduling.model.decision import parse
+from scheduling.model.types import Json
 from tests.corpus.cases import Case, without_words
 
 SEED: Final = 5

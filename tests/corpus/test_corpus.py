@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 from tests.corpus import cases, comparing
 
 BEFORE: Json = {"decisions": [{"value": 1.5, "reason": "price", "counter": None}], "completions": [["a", 3]]}

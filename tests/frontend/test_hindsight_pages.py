@@ -13,7 +13,7 @@ from auctions.policies import change_policy
 from auctions.submission import submit_bid
 from cluster.models import Cluster
 from frontend.figures import hindsight, misreports
-from scheduling.dps import Dps
+from scheduling.policies.dps import Dps
 from scheduling.registry import POLICIES, make_policy
 from studies.hindsight.asking import Question, ask
 from studies.hindsight.computing import compute_next

@@ -32,7 +32,7 @@ from auctions.slots import pass_slots
 from auctions.submission import submit_bid
 from auctions.totals import VALUE_KEPT
 from cluster.models import Capacity, ServerKind
-from scheduling.policy import Objective
+from scheduling.policies.base import Objective
 from tests.auctions.worlds import SLOT_S, body, make_cluster, make_operator, make_user, set_time, submit
 from tests.draws import rounds
 from tests.frontend.sealed import Spy, addresses

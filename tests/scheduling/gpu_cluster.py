@@ -5,12 +5,12 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.bid import Architecture, Bid
-from scheduling.inventory import Inventory, MachineType
-from scheduling.ledger import Ledger
-from scheduling.policy import Policy
-from scheduling.simulation import Simulation, simulate
-from scheduling.utility import Constant
+from scheduling.book.ledger import Ledger
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.utility import Constant
+from scheduling.policies.base import Policy
+from scheduling.policies.simulation import Simulation, simulate
 
 NEVER = Fraction(10**6)
 LARGEST = 4

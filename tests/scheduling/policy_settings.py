@@ -2,8 +2,8 @@
 
 import pytest
 
-from scheduling.arrays import Json
-from scheduling.policy import Objective
+from scheduling.model.types import Json
+from scheduling.policies.base import Objective
 from scheduling.registry import POLICIES
 
 SETTINGS: dict[str, list[Json]] = {

@@ -3,11 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from scheduling.inventory import Inventory
+from scheduling.model.inventory import Inventory
+from scheduling.model.schedule import CLOUD, Chunks
+from scheduling.policies.simulation import Simulation
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Part, Preemption, Restored, Segment
-from scheduling.schedule import CLOUD, Chunks
-from scheduling.simulation import Simulation
 
 Place = tuple[int, int, int]
 

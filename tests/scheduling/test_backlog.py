@@ -2,12 +2,12 @@
 
 import pytest
 
-from scheduling.backlog import LATEST, room_to_put_off
-from scheduling.dps import Dps
-from scheduling.ledger import Ledger
-from scheduling.policy import Book, Job
-from scheduling.schedule import Placement, Role, Schedule
-from scheduling.utility import Constant, Inverse, Linear, Sigmoid, Step, Utility
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import Book, Job
+from scheduling.model.schedule import Placement, Role, Schedule
+from scheduling.model.utility import Constant, Inverse, Linear, Sigmoid, Step, Utility
+from scheduling.policies.dps import Dps
+from scheduling.pricing.backlog import LATEST, room_to_put_off
 from tests.scheduling.test_dps import INVENTORY, bid
 from tests.scheduling.test_fluid_prices import book
 

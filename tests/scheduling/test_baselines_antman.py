@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.baselines.antman import AntMan, halved
-from scheduling.baselines.gang import fixed_gang
+from scheduling.policies.baselines.antman import AntMan, halved
+from scheduling.policies.baselines.gang import fixed_gang
 from tests.draws import rounds
 from tests.scheduling.gpu_cluster import completions, gpu_cluster, job, run, slots_of
 from tests.scheduling.twins.alike import check_alike

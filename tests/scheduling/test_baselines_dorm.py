@@ -8,20 +8,20 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.arrays import Ints
-from scheduling.baselines.dorm import Dorm, workers_in_time
-from scheduling.baselines.dorm_programme import Limits, Share, Wish, divide, pss_for
-from scheduling.baselines.fifo import Fifo
-from scheduling.baselines.gang import Gang, ideal_gang
-from scheduling.bid import Architecture, Bid
-from scheduling.decision import Reason
-from scheduling.inventory import Inventory
-from scheduling.ledger import Ledger
-from scheduling.policy import Cause
-from scheduling.running_book import RunningBook
-from scheduling.schedule import Role
-from scheduling.simulation import Simulation
-from scheduling.weighted_completion import WeightedCompletion
+from scheduling.book.ledger import Ledger
+from scheduling.book.running import RunningBook
+from scheduling.book.state import Cause
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.decision import Reason
+from scheduling.model.inventory import Inventory
+from scheduling.model.schedule import Role
+from scheduling.model.types import Ints
+from scheduling.policies.baselines.dorm import Dorm, workers_in_time
+from scheduling.policies.baselines.dorm_programme import Limits, Share, Wish, divide, pss_for
+from scheduling.policies.baselines.fifo import Fifo
+from scheduling.policies.baselines.gang import Gang, ideal_gang
+from scheduling.policies.simulation import Simulation
+from scheduling.policies.weighted_completion import WeightedCompletion
 from tests.draws import rounds
 from tests.scheduling.gpu_cluster import completions, gpu_cluster, job, run
 from tests.scheduling.twins.dorm_slow import best, worth

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.baselines.drf import Drf
-from scheduling.baselines.fluid import fluid_drf, fluid_workers
-from scheduling.baselines.gang import Gang, ideal_gang
-from scheduling.baselines.shares import demand_of, dominant_share, fair_counts
-from scheduling.bid import Architecture
-from scheduling.inventory import Inventory, MachineType
-from scheduling.simulation import Simulation
+from scheduling.analysis.fluid_drf import fluid_drf, fluid_workers
+from scheduling.model.bid import Architecture
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.policies.baselines.drf import Drf
+from scheduling.policies.baselines.gang import Gang, ideal_gang
+from scheduling.policies.baselines.shares import demand_of, dominant_share, fair_counts
+from scheduling.policies.simulation import Simulation
 from tests.draws import rounds
 from tests.scheduling.gpu_cluster import completions, gpu_cluster, job, run
 from tests.scheduling.twins.alike import check_alike

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from scheduling.baselines.fifo import Fifo
-from scheduling.decision import Reason
-from scheduling.ledger import Ledger
-from scheduling.policy import Cause
-from scheduling.running_book import RunningBook
+from scheduling.book.ledger import Ledger
+from scheduling.book.running import RunningBook
+from scheduling.book.state import Cause
+from scheduling.model.decision import Reason
+from scheduling.policies.baselines.fifo import Fifo
 from tests.scheduling.gpu_cluster import completions, gpu_cluster, job, run, slots_of
 
 LINE = [job("first", 2, 4), job("large", 4, 3, at=1), job("small", 1, 1, at=2)]

@@ -7,12 +7,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.baselines.gang import Gang, find_place, fixed_gang, ideal_gang
-from scheduling.baselines.hold import Hold
-from scheduling.baselines.room import Room
-from scheduling.bid import Architecture
-from scheduling.ledger import Ledger
-from scheduling.schedule import Placement, Role, Schedule
+from scheduling.book.ledger import Ledger
+from scheduling.model.bid import Architecture
+from scheduling.model.schedule import Placement, Role, Schedule
+from scheduling.policies.baselines.gang import Gang, find_place, fixed_gang, ideal_gang
+from scheduling.policies.baselines.hold import Hold
+from scheduling.policies.baselines.room import Room
 from tests.draws import rounds
 from tests.scheduling.gpu_cluster import NEVER, gpu_cluster, job
 from tests.scheduling.twins.gang_slow import fits, most_beside

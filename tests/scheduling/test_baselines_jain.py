@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.baselines.batch_sche import BatchSche
-from scheduling.baselines.jain import pack_right_to_left
-from scheduling.bid import Bid
-from scheduling.errors import InvalidField
-from scheduling.ledger import Ledger
+from scheduling.book.ledger import Ledger
+from scheduling.model.bid import Bid
+from scheduling.model.errors import InvalidField
+from scheduling.model.schedule import Role, Schedule
+from scheduling.policies.baselines.batch_sche import BatchSche
+from scheduling.policies.baselines.jain import pack_right_to_left
+from scheduling.policies.weighted_completion import WeightedCompletion
 from scheduling.registry import make_policy
-from scheduling.schedule import Role, Schedule
-from scheduling.weighted_completion import WeightedCompletion
 from tests.draws import rounds
 from tests.scheduling.gpu_cluster import completions, gpu_cluster, job, run
 from tests.scheduling.twins.jain_slow import Placed, jain

@@ -7,16 +7,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.baselines.forecast import Forecast, forecast
-from scheduling.baselines.gang import Gang
-from scheduling.baselines.rank import Ranked
-from scheduling.baselines.rrh import Rrh
-from scheduling.bid import Bid
-from scheduling.decision import Reason
-from scheduling.errors import InvalidField
-from scheduling.policy import Job
+from scheduling.book.state import Job
+from scheduling.model.bid import Bid
+from scheduling.model.decision import Reason
+from scheduling.model.errors import InvalidField
+from scheduling.model.utility import Linear, Sigmoid, Step, Utility
+from scheduling.policies.baselines.forecast import Forecast, forecast
+from scheduling.policies.baselines.gang import Gang
+from scheduling.policies.baselines.rank import Ranked
+from scheduling.policies.baselines.rrh import Rrh
 from scheduling.registry import make_policy
-from scheduling.utility import Linear, Sigmoid, Step, Utility
 from tests.draws import rounds
 from tests.scheduling.gpu_cluster import completions, job, run, slots_of
 from tests.scheduling.twins.rrh_slow import Slow

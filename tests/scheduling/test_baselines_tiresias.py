@@ -7,9 +7,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.baselines.gang import Gang
-from scheduling.baselines.tiresias import Tiresias, remaining_service
-from scheduling.inventory import Inventory
+from scheduling.model.inventory import Inventory
+from scheduling.policies.baselines.gang import Gang
+from scheduling.policies.baselines.tiresias import Tiresias, remaining_service
 from tests.draws import rounds
 from tests.scheduling.gpu_cluster import completions, gpu_cluster, job, run, slots_of
 from tests.scheduling.twins.tiresias_slow import tiresias

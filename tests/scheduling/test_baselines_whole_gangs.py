@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.baselines.srtf import Srtf
-from scheduling.baselines.tiresias_l import TiresiasL
-from scheduling.policy import Policy
+from scheduling.policies.base import Policy
+from scheduling.policies.baselines.srtf import Srtf
+from scheduling.policies.baselines.tiresias_l import TiresiasL
 from tests.draws import rounds
 from tests.scheduling.gpu_cluster import completions, job, run, slots_of
 from tests.scheduling.twins.alike import check_alike

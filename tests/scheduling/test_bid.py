@@ -4,8 +4,8 @@ import json
 from dataclasses import replace
 from fractions import Fraction
 
-from scheduling.bid import Bid
-from scheduling.utility import Constant
+from scheduling.model.bid import Bid
+from scheduling.model.utility import Constant
 
 BID = Bid(
     id="1",

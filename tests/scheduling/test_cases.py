@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from scheduling.__main__ import main
-from scheduling.answer_dps import to_document
-from scheduling.certificate import dual_bound
-from scheduling.decision import Decision
-from scheduling.dps import Dps
-from scheduling.families import decide_in_order
-from scheduling.instance import DpsInstance, parse_document, read_instance
-from scheduling.policy import Book
+from scheduling.best_response.at_prices import dual_bound
+from scheduling.book.state import Book
+from scheduling.instances.answer_dps import to_document
+from scheduling.instances.dps import DpsInstance, parse_document, read_instance
+from scheduling.instances.families import decide_in_order
+from scheduling.model.decision import Decision
+from scheduling.policies.dps import Dps
 from tests.data.make.dps import random_instance
 from tests.draws import fresh_seed
 from tests.scheduling.cases import CONVENTIONS, dps_cases, dps_counterexamples, in_every_convention, load

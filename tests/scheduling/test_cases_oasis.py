@@ -7,16 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scheduling.answer_oasis import to_document
-from scheduling.certificate import dual_bound
-from scheduling.decision import Decision
-from scheduling.elastic import ElasticMarket
-from scheduling.elastic_ways import ways
-from scheduling.families import decide_in_order
-from scheduling.instance import parse_document
-from scheduling.instance_oasis import OasisInstance, read_oasis
-from scheduling.oasis import Oasis
-from scheduling.running_book import RunningBook
+from scheduling.best_response.at_prices import dual_bound
+from scheduling.best_response.elastic.kernel import ElasticMarket
+from scheduling.best_response.elastic.ways import ways
+from scheduling.book.running import RunningBook
+from scheduling.instances.answer_oasis import to_document
+from scheduling.instances.dps import parse_document
+from scheduling.instances.families import decide_in_order
+from scheduling.instances.oasis import OasisInstance, read_oasis
+from scheduling.model.decision import Decision
+from scheduling.policies.oasis import Oasis
 from tests.data.make.oasis import random_instance
 from tests.draws import fresh_seed
 from tests.scheduling.cases import load, oasis_cases, oasis_counterexamples

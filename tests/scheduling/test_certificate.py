@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.certificate import BoundKind, dual_bound, rigid_terms, zero_price_bound
-from scheduling.dps import Dps
-from scheduling.utility import Constant, Linear
+from scheduling.best_response.at_prices import BoundKind, dual_bound, rigid_terms, zero_price_bound
+from scheduling.model.utility import Constant, Linear
+from scheduling.policies.dps import Dps
 from tests.draws import rounds
 from tests.scheduling.test_dps import INVENTORY, bid
 from tests.scheduling.worlds import SLOTS, Run, world

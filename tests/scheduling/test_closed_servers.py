@@ -7,19 +7,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scheduling.arrays import Json
-from scheduling.decision import Move
-from scheduling.elastic import ElasticMarket
-from scheduling.errors import OverCapacity
-from scheduling.inventory import Inventory
-from scheduling.ledger import Ledger
-from scheduling.policy import Cause
+from scheduling.best_response.elastic.kernel import ElasticMarket
+from scheduling.best_response.rigid.kernel import RigidMarket
+from scheduling.book.ledger import Ledger
+from scheduling.book.running import RunningBook
+from scheduling.book.state import Cause
+from scheduling.model.decision import Move
+from scheduling.model.errors import OverCapacity
+from scheduling.model.inventory import Inventory
+from scheduling.model.progress import work_done
+from scheduling.model.schedule import Placement, Schedule
+from scheduling.model.types import Json
+from scheduling.policies.simulation import Simulation, simulate
 from scheduling.registry import POLICIES, make_policy
-from scheduling.rigid import RigidMarket
-from scheduling.running_book import RunningBook
-from scheduling.schedule import Placement, Schedule
-from scheduling.simulation import Simulation, simulate
-from scheduling.work import work_done
 from tests.draws import rounds
 from tests.scheduling.policy_settings import SETTINGS
 from tests.scheduling.test_dps import INVENTORY, held

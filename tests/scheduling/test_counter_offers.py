@@ -6,15 +6,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.arrays import Json
-from scheduling.bid import Bid
-from scheduling.decision import Reason
-from scheduling.dps import Dps
-from scheduling.ledger import Ledger
-from scheduling.posted_price import CENT, ROUNDS, SMALLEST_MONEY, Posted, counter_offer, with_value
-from scheduling.prices import reserve_prices
-from scheduling.schedule import Schedule
-from scheduling.utility import Constant
+from scheduling.book.ledger import Ledger
+from scheduling.model.bid import Bid
+from scheduling.model.decision import Reason
+from scheduling.model.schedule import Schedule
+from scheduling.model.types import Json
+from scheduling.model.utility import Constant
+from scheduling.policies.dps import Dps
+from scheduling.policies.posted_price import CENT, ROUNDS, SMALLEST_MONEY, Posted, counter_offer, with_value
+from scheduling.pricing.price_function import reserve_prices
 from tests.draws import rounds
 from tests.scheduling import test_dps
 from tests.scheduling.test_dps import INVENTORY, held

@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.density import density, elastic_density
-from scheduling.inventory import Inventory, MachineType
-from scheduling.utility import Constant, Linear, Step
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.utility import Constant, Linear, Step
+from scheduling.pricing.density import density, elastic_density
 from tests.scheduling import test_dps, test_oasis
 
 ONE = Fraction(1)

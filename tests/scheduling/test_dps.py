@@ -5,18 +5,18 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scheduling.arrays import Json
-from scheduling.bid import Bid
-from scheduling.decision import Reason
-from scheduling.density import density
-from scheduling.dps import Dps
-from scheduling.errors import InvalidField, UnknownPolicy
-from scheduling.inventory import Inventory, MachineType
-from scheduling.ledger import Ledger
-from scheduling.policy import HISTORY, Book
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import HISTORY, Book
+from scheduling.model.bid import Bid
+from scheduling.model.decision import Reason
+from scheduling.model.errors import InvalidField, UnknownPolicy
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.schedule import Placement, Role, Schedule
+from scheduling.model.types import Json
+from scheduling.model.utility import Constant, Linear, Step, Utility
+from scheduling.policies.dps import Dps
+from scheduling.pricing.density import density
 from scheduling.registry import make_policy
-from scheduling.schedule import Placement, Role, Schedule
-from scheduling.utility import Constant, Linear, Step, Utility
 
 INVENTORY = Inventory(
     resources=("gpu", "ps"),

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scheduling.dps import Dps
-from scheduling.instance import DpsInstance
-from scheduling.policy import Book
+from scheduling.book.state import Book
+from scheduling.instances.dps import DpsInstance
+from scheduling.policies.dps import Dps
 from tests.collection import own_files
 from tests.scheduling.cases import CONVENTIONS, load
 from tests.scheduling.test_cases import alone, each_case, each_counterexample, policy_for, read

@@ -8,11 +8,11 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scheduling.elastic import ElasticIndex, ElasticMarket, Response, best_response
-from scheduling.ledger import Ledger
-from scheduling.prices import printed_prices, reserve_prices
-from scheduling.schedule import Role
-from scheduling.utility import Linear
+from scheduling.best_response.elastic.kernel import ElasticIndex, ElasticMarket, Response, best_response
+from scheduling.book.ledger import Ledger
+from scheduling.model.schedule import Role
+from scheduling.model.utility import Linear
+from scheduling.pricing.price_function import printed_prices, reserve_prices
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins import elastic_exact, elastic_milp
 from tests.scheduling.twins.elastic_cases import random_bid, random_inventory, random_knapsack, random_problem

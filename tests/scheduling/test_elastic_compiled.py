@@ -6,10 +6,13 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
-from scheduling import elastic_allocation, elastic_curves, elastic_search, elastic_tables
-from scheduling.elastic import ElasticMarket, best_response, warm_up
-from scheduling.ledger import Ledger
-from scheduling.prices import reserve_prices
+from scheduling.best_response.elastic import allocation as elastic_allocation
+from scheduling.best_response.elastic import curves as elastic_curves
+from scheduling.best_response.elastic import search as elastic_search
+from scheduling.best_response.elastic import tables as elastic_tables
+from scheduling.best_response.elastic.kernel import ElasticMarket, best_response, warm_up
+from scheduling.book.ledger import Ledger
+from scheduling.pricing.price_function import reserve_prices
 from tests.scheduling.twins.elastic_cases import random_bid, random_inventory, random_problem
 
 ENTRIES = ("allocate", "changed_cells", "earliest", "make_curves", "mark_repeats", "refresh_runs", "search")

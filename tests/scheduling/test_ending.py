@@ -1,5 +1,5 @@
-from scheduling.ending import Ending
-from scheduling.utility import Linear
+from scheduling.model.ending import Ending
+from scheduling.model.utility import Linear
 
 
 def test_nothing_is_worth_anything_once_it_has_ended() -> None:

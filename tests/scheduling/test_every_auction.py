@@ -7,14 +7,15 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from scheduling.arrays import Floats, Json
-from scheduling.bid import Bid
-from scheduling.decision import Decision, Reason, canonical, parse
-from scheduling.inventory import Inventory
-from scheduling.policy import Job, Policy
+from scheduling.book.state import Job
+from scheduling.model.bid import Bid
+from scheduling.model.decision import Decision, Reason, canonical, parse
+from scheduling.model.inventory import Inventory
+from scheduling.model.schedule import Placement
+from scheduling.model.types import Floats, Json
+from scheduling.model.utility import Step
+from scheduling.policies.base import Policy
 from scheduling.registry import make_policy
-from scheduling.schedule import Placement
-from scheduling.utility import Step
 from tests.draws import rounds
 from tests.scheduling.policy_settings import each_auction, each_auction_in_money, each_exact_auction
 from tests.scheduling.test_every_policy import assert_kept

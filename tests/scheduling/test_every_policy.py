@@ -8,17 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.arrays import Ints, Json
-from scheduling.bid import Architecture, Bid
-from scheduling.decision import Decision, Move, canonical, parse
-from scheduling.inventory import Inventory
-from scheduling.ledger import Ledger
-from scheduling.policy import Job, Objective, Policy
+from scheduling.book.ledger import Ledger
+from scheduling.book.running import RunningBook
+from scheduling.book.state import Job
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.decision import Decision, Move, canonical, parse
+from scheduling.model.inventory import Inventory
+from scheduling.model.progress import constellations, work_done
+from scheduling.model.schedule import Placement, Role, Schedule
+from scheduling.model.types import Ints, Json
+from scheduling.policies.base import Objective, Policy
+from scheduling.policies.simulation import Simulation, simulate
 from scheduling.registry import POLICIES, make_policy
-from scheduling.running_book import RunningBook
-from scheduling.schedule import Placement, Role, Schedule
-from scheduling.simulation import Simulation, simulate
-from scheduling.work import constellations, work_done
 from tests.draws import rounds
 from tests.scheduling.policy_settings import SETTINGS, each_planner, each_policy
 from tests.scheduling.queue_record import queues_from_record

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from scheduling.arrays import Floats
-from scheduling.dps import Dps
-from scheduling.fluid_prices import ROUNDS, STRIDE, Flags, solve
-from scheduling.ledger import Ledger
-from scheduling.policy import Book
-from scheduling.pooling import SMALLEST_OFFER
-from scheduling.utility import Constant
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import Book
+from scheduling.model.types import Floats
+from scheduling.model.utility import Constant
+from scheduling.policies.dps import Dps
+from scheduling.pricing.fluid import ROUNDS, STRIDE, Flags, solve
+from scheduling.pricing.pooling import SMALLEST_OFFER
 from tests.scheduling.test_dps import INVENTORY, bid
 
 ONE_EACH = {"workers": np.array([[True, False]]), "pss": np.array([[False, True]])}

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from scheduling.dps import Dps
-from scheduling.ledger import Ledger
-from scheduling.policy import Job
-from scheduling.utility import Constant
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import Job
+from scheduling.model.utility import Constant
+from scheduling.policies.dps import Dps
 from tests.scheduling.test_dps import INVENTORY, bid, book, held
 
 

@@ -8,21 +8,26 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scheduling import elastic_search, kernels, rigid_batch, rigid_placement, rigid_rooms, rigid_search
-from scheduling.bid import Bid
-from scheduling.inventory import Inventory
-from scheduling.policy import Objective, Policy
+from scheduling import kernels
+from scheduling.batch import capacity as rigid_rooms
+from scheduling.batch import kernel as rigid_batch
+from scheduling.best_response.elastic import search as elastic_search
+from scheduling.best_response.rigid import placement as rigid_placement
+from scheduling.best_response.rigid import search as rigid_search
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory
+from scheduling.policies.base import Objective, Policy
 from scheduling.registry import make_policy
 from scheduling.split_learning import descent, one_helper
 from tests.scheduling.policy_settings import SETTINGS
 from tests.scheduling.test_every_policy import run
 
 MODULES = {
-    "rigid_search": "rigid",
-    "elastic_search": "elastic",
-    "rigid_batch": "planner",
+    "best_response.rigid.search": "rigid",
+    "best_response.elastic.search": "elastic",
+    "batch.kernel": "planner",
     "preemptive.kernel": "queues",
-    "fluid_descent": "fluid",
+    "pricing.fluid_descent": "fluid",
     "offline.fluid_kernel": "bounds",
     "split_learning.descent": "split-learning",
     "split_learning.helper": "split-learning",

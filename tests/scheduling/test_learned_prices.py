@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduling.dps import Dps
-from scheduling.learned_prices import check_learning, scarcity_of_resources, scarcity_of_roles
-from scheduling.ledger import Ledger
-from scheduling.oasis import Oasis
+from scheduling.book.ledger import Ledger
+from scheduling.policies.dps import Dps
+from scheduling.policies.oasis import Oasis
+from scheduling.pricing.quantile import check_learning, scarcity_of_resources, scarcity_of_roles
 from tests.scheduling import test_oasis
 from tests.scheduling.test_dps import INVENTORY, book, held
 

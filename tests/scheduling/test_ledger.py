@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.errors import OutsideHorizon, OverCapacity
-from scheduling.ledger import Ledger
-from scheduling.schedule import Placement, Role, Schedule
+from scheduling.book.ledger import Ledger
+from scheduling.model.errors import OutsideHorizon, OverCapacity
+from scheduling.model.schedule import Placement, Role, Schedule
 from tests.scheduling.test_dps import INVENTORY, held
 
 schedules = st.builds(

@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling import posted_price
-from scheduling.arrays import Json
-from scheduling.bid import Bid
-from scheduling.decision import Decision, Reason
-from scheduling.misreports import TIME_FACTORS, Misreport, stated_times, stated_values, stretched, time_of
-from scheduling.policy import Book
-from scheduling.preemptive.policy import Preemptive
+from scheduling.analysis.truthfulness import TIME_FACTORS, Misreport, stated_times, stated_values, stretched, time_of
+from scheduling.book.state import Book
+from scheduling.model.bid import Bid
+from scheduling.model.decision import Decision, Reason
+from scheduling.model.schedule import Schedule
+from scheduling.model.types import Json
+from scheduling.model.utility import Constant, Inverse, Linear, PiecewiseLinear, Sigmoid, Step, Table, Utility
+from scheduling.policies import posted_price
+from scheduling.policies.preemptive import Preemptive
+from scheduling.policies.weighted_completion import WeightedCompletion
 from scheduling.registry import make_policy
-from scheduling.schedule import Schedule
-from scheduling.utility import Constant, Inverse, Linear, PiecewiseLinear, Sigmoid, Step, Table, Utility
-from scheduling.weighted_completion import WeightedCompletion
 from tests.draws import rounds
 from tests.scheduling.policy_settings import each_exact_auction, each_policy
 from tests.scheduling.worlds import Run, world_for

@@ -7,24 +7,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.arrays import Json
-from scheduling.bid import Bid
-from scheduling.certificate import dual_bound, zero_price_bound
-from scheduling.chunks import ChunkMarket
-from scheduling.decision import Reason
-from scheduling.density import elastic_density
-from scheduling.elastic import ElasticMarket
-from scheduling.elastic_ways import ways
-from scheduling.errors import InvalidField
-from scheduling.inventory import Inventory, MachineType
-from scheduling.ledger import Ledger
-from scheduling.oasis import Oasis
-from scheduling.policy import Book
-from scheduling.prices import reserve_prices
-from scheduling.printed_bounds import Bounds, printed_bounds
-from scheduling.running_book import RunningBook
-from scheduling.schedule import Role
-from scheduling.utility import Constant, Sigmoid, Step, Utility
+from scheduling.best_response.at_prices import dual_bound, zero_price_bound
+from scheduling.best_response.chunked import ChunkMarket
+from scheduling.best_response.elastic.kernel import ElasticMarket
+from scheduling.best_response.elastic.ways import ways
+from scheduling.book.ledger import Ledger
+from scheduling.book.running import RunningBook
+from scheduling.book.state import Book
+from scheduling.model.bid import Bid
+from scheduling.model.decision import Reason
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.schedule import Role
+from scheduling.model.types import Json
+from scheduling.model.utility import Constant, Sigmoid, Step, Utility
+from scheduling.policies.oasis import Oasis
+from scheduling.pricing.density import elastic_density
+from scheduling.pricing.paper import Bounds, printed_bounds
+from scheduling.pricing.price_function import reserve_prices
 from tests.draws import rounds
 from tests.scheduling.twins.oasis_printed import printed_payoff
 from tests.scheduling.worlds import SLOTS, Run, world

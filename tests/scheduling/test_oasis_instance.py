@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from scheduling.__main__ import main
-from scheduling.answer_oasis import to_document
-from scheduling.errors import InvalidField
-from scheduling.families import decide_in_order
-from scheduling.instance import parse_document
-from scheduling.instance_oasis import read_oasis
-from scheduling.oasis import Oasis
-from scheduling.utility import Constant, Inverse, Sigmoid, Step
+from scheduling.instances.answer_oasis import to_document
+from scheduling.instances.dps import parse_document
+from scheduling.instances.families import decide_in_order
+from scheduling.instances.oasis import read_oasis
+from scheduling.model.errors import InvalidField
+from scheduling.model.utility import Constant, Inverse, Sigmoid, Step
+from scheduling.policies.oasis import Oasis
 from tests.scheduling.cases import oasis_cases, own_case
 
 INSTANCE: dict[str, Any] = {

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from scheduling.past import Past
-from scheduling.policy import HISTORY
+from scheduling.book.offer_history import Past
+from scheduling.book.state import HISTORY
 
 
 @pytest.mark.parametrize("known", [0, 3, HISTORY, HISTORY + 5])

@@ -9,20 +9,24 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
-from scheduling import planner, rigid_batch, rigid_durations, rigid_options, rigid_rooms
-from scheduling.arrays import Ints
-from scheduling.bid import Architecture, Bid
-from scheduling.consumption import ConsumptionPrice
-from scheduling.inventory import Inventory, MachineType
+from scheduling.batch import capacity as rigid_rooms
+from scheduling.batch import kernel as rigid_batch
+from scheduling.batch import options as rigid_options
+from scheduling.batch import planner
+from scheduling.batch.capacity import FAR, Rooms, make_rooms
+from scheduling.batch.consumption import ConsumptionPrice
+from scheduling.batch.maxweight import pack
+from scheduling.batch.options import Kinds, Options
+from scheduling.batch.planner import plan_alone, plan_batch, plan_idle
+from scheduling.best_response.rigid import durations as rigid_durations
+from scheduling.best_response.rigid.durations import durations
+from scheduling.book.ledger import Ledger
 from scheduling.kernels import warm_up
-from scheduling.ledger import Ledger
-from scheduling.maxweight import pack
-from scheduling.planner import plan_alone, plan_batch, plan_idle
-from scheduling.rigid_durations import durations
-from scheduling.rigid_options import Kinds, Options
-from scheduling.rigid_rooms import FAR, Rooms, make_rooms
-from scheduling.schedule import Placement, Role, Schedule
-from scheduling.utility import Constant
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.schedule import Placement, Role, Schedule
+from scheduling.model.types import Ints
+from scheduling.model.utility import Constant
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins import planner_slow
 from tests.scheduling.twins.rigid_cases import random_bid, random_inventory

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from scheduling.arrays import Floats, Ints
-from scheduling.dps import Dps
-from scheduling.ledger import Ledger
-from scheduling.oasis import Oasis
-from scheduling.policy import HISTORY, NOBODY, Book
-from scheduling.pooling import LEAST_BLOCK, LEAST_OWNERS, Pool, pooled, pools_of
-from scheduling.prices import PriceFunction
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import HISTORY, NOBODY, Book
+from scheduling.model.types import Floats, Ints
+from scheduling.policies.dps import Dps
+from scheduling.policies.oasis import Oasis
+from scheduling.pricing.pooling import LEAST_BLOCK, LEAST_OWNERS, Pool, pooled, pools_of
+from scheduling.pricing.price_function import PriceFunction
 from tests.draws import fresh, rounds
 from tests.scheduling import test_dps, test_oasis
 

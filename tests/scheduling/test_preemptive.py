@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from benchmarks.preemptive_quality import DRAWS, LIMITS, draw_near, total
-from scheduling.answer_preemptive import run, to_document
-from scheduling.instance_preemptive import read_preemptive
+from scheduling.instances.answer_preemptive import run, to_document
+from scheduling.instances.preemptive import read_preemptive
 from scheduling.preemptive.parameter_servers import Host, assign, runs
 from tests.collection import own_files
 from tests.draws import fresh_seed, rounds

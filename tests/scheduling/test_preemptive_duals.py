@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from benchmarks.preemptive_quality import draw, draw_near
-from scheduling.instance_preemptive import read_preemptive
+from scheduling.instances.preemptive import read_preemptive
 from scheduling.preemptive.bounds import TooLarge, least
 from scheduling.preemptive.duals import Flow, Played, duals, flow, play
 from tests.data.make.preemptive import random_instance

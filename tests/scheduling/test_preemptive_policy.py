@@ -8,18 +8,18 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import given
 
-from scheduling.arrays import Json
-from scheduling.bid import Bid
-from scheduling.inventory import Inventory, MachineType
-from scheduling.ledger import Ledger
-from scheduling.policy import Cause
+from scheduling.book.ledger import Ledger
+from scheduling.book.running import RunningBook
+from scheduling.book.state import Cause
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.schedule import CLOUD
+from scheduling.model.types import Json
+from scheduling.model.utility import Constant
+from scheduling.policies.simulation import Simulation
 from scheduling.preemptive.crew import TICKS
 from scheduling.preemptive.queues import Queues
 from scheduling.registry import make_policy
-from scheduling.running_book import RunningBook
-from scheduling.schedule import CLOUD
-from scheduling.simulation import Simulation
-from scheduling.utility import Constant
 from tests.scheduling.policy_settings import each_queuer
 from tests.scheduling.queue_record import joined, place, preemptions, segments
 from tests.scheduling.test_every_policy import quick, run, seeds

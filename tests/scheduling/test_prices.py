@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from scheduling.errors import InvalidField
-from scheduling.prices import LARGEST_LOG, PriceFunction, printed_prices, reserve_prices
+from scheduling.model.errors import InvalidField
+from scheduling.pricing.price_function import LARGEST_LOG, PriceFunction, printed_prices, reserve_prices
 
 CAPACITY = np.array([[4, 0]])
 

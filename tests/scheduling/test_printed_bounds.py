@@ -7,12 +7,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scheduling.inventory import Inventory, MachineType
-from scheduling.ledger import Ledger
-from scheduling.oasis import Oasis
-from scheduling.policy import Book
-from scheduling.printed_bounds import printed_bounds
-from scheduling.utility import Constant, Linear, Sigmoid, Step
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import Book
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.utility import Constant, Linear, Sigmoid, Step
+from scheduling.policies.oasis import Oasis
+from scheduling.pricing.paper import printed_bounds
 from tests.scheduling.test_oasis import INVENTORY, ONE, bid
 
 

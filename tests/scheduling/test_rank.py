@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from scheduling.baselines.gang import Gang
-from scheduling.baselines.rank import Ranked, Row
-from scheduling.policy import Job
+from scheduling.book.state import Job
+from scheduling.policies.baselines.gang import Gang
+from scheduling.policies.baselines.rank import Ranked, Row
 from tests.scheduling.gpu_cluster import job
 
 BIDS = [job(str(number), 1, 1) for number in range(40)]

@@ -11,17 +11,17 @@ import numpy as np
 import pytest
 from numba import njit
 
-from scheduling import rigid_index
-from scheduling.arrays import Floats, Ints
-from scheduling.bid import Bid
-from scheduling.inventory import Inventory
-from scheduling.ledger import Ledger
-from scheduling.prices import printed_prices, reserve_prices
-from scheduling.rigid import Response, RigidIndex, RigidMarket, best_response, smallest_problem
-from scheduling.rigid_bounds import cheapest_slots
-from scheduling.rigid_tables import Tables
-from scheduling.schedule import Role
-from scheduling.utility import Constant, Linear
+from scheduling.best_response.rigid import index as rigid_index
+from scheduling.best_response.rigid.bounds import cheapest_slots
+from scheduling.best_response.rigid.kernel import Response, RigidIndex, RigidMarket, best_response, smallest_problem
+from scheduling.best_response.rigid.tables import Tables
+from scheduling.book.ledger import Ledger
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory
+from scheduling.model.schedule import Role
+from scheduling.model.types import Floats, Ints
+from scheduling.model.utility import Constant, Linear
+from scheduling.pricing.price_function import printed_prices, reserve_prices
 from studies.workloads.dps import Setting, draw_bid, draw_inventory
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins import rigid_exact, rigid_milp

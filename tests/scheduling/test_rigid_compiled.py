@@ -10,9 +10,14 @@ from pathlib import Path
 import pytest
 
 import scheduling
-from scheduling import rigid_bounds, rigid_compiled, rigid_job, rigid_placement, rigid_search, rigid_tables
-from scheduling.dps import Dps
-from scheduling.rigid import warm_up
+from scheduling.best_response.rigid import bounds as rigid_bounds
+from scheduling.best_response.rigid import compiled as rigid_compiled
+from scheduling.best_response.rigid import job as rigid_job
+from scheduling.best_response.rigid import placement as rigid_placement
+from scheduling.best_response.rigid import search as rigid_search
+from scheduling.best_response.rigid import tables as rigid_tables
+from scheduling.best_response.rigid.kernel import warm_up
+from scheduling.policies.dps import Dps
 from tests.scheduling.worlds import Run, world
 
 ENTRIES = (
@@ -26,15 +31,15 @@ ENTRIES = (
 )
 MODULES = (rigid_bounds, rigid_compiled, rigid_job, rigid_placement, rigid_search, rigid_tables)
 SMALL = """
-from scheduling.rigid_compiled import inner, kernel
+from scheduling.best_response.rigid.compiled import inner, kernel
 
 @inner
 def answer():
     return {answer}
 """
 CALLER = """
-from scheduling.rigid_compiled import kernel
-from scheduling.rigid_small import answer
+from scheduling.best_response.rigid.compiled import kernel
+from scheduling.best_response.rigid.small import answer
 
 @kernel
 def ask():
@@ -72,7 +77,7 @@ def test_warming_up_leaves_nothing_to_compile() -> None:
 
 def run(root: Path) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-m", "scheduling.rigid_caller"],
+        [sys.executable, "-m", "scheduling.best_response.rigid.caller"],
         cwd=root,
         env={"PYTHONPATH": str(root), "PATH": "/usr/bin:/bin", "HOME": str(root)},
         capture_output=True,
@@ -84,13 +89,15 @@ def run(root: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_machine_code_is_kept_and_made_anew_when_any_rigid_module_changes(tmp_path: Path) -> None:
-    package = tmp_path / "scheduling"
-    package.mkdir()
-    for name in ("__init__.py", "arrays.py", "compiled.py", "rigid_compiled.py"):
-        shutil.copy(Path(scheduling.__file__).parent / name, package / name)
-    (package / "rigid_caller.py").write_text(CALLER)
-    (package / "rigid_small.py").write_text(SMALL.format(answer=1))
+    package = tmp_path / "scheduling/best_response/rigid"
+    package.mkdir(parents=True)
+    for name in ("model/types.py", "solvers/numba_tools.py", "best_response/rigid/compiled.py"):
+        copy = tmp_path / "scheduling" / name
+        copy.parent.mkdir(exist_ok=True)
+        shutil.copy(Path(scheduling.__file__).parent / name, copy)
+    (package / "caller.py").write_text(CALLER)
+    (package / "small.py").write_text(SMALL.format(answer=1))
     assert run(tmp_path) == ["1", "0"]
     assert run(tmp_path) == ["1", "1"]
-    (package / "rigid_small.py").write_text(SMALL.format(answer=2))
+    (package / "small.py").write_text(SMALL.format(answer=2))
     assert run(tmp_path) == ["2", "0"]

@@ -8,8 +8,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scheduling.bid import Architecture
-from scheduling.rigid_durations import durations
+from scheduling.best_response.rigid.durations import durations
+from scheduling.model.bid import Architecture
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins.rigid_cases import random_bid, random_inventory
 

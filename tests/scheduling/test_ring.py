@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scheduling import rigid_index
-from scheduling.bid import Architecture
-from scheduling.ledger import Ledger
-from scheduling.rigid import Response, RigidIndex, best_response
-from scheduling.schedule import Role
-from scheduling.work import work_done
+from scheduling.best_response.rigid import index as rigid_index
+from scheduling.best_response.rigid.kernel import Response, RigidIndex, best_response
+from scheduling.book.ledger import Ledger
+from scheduling.model.bid import Architecture
+from scheduling.model.progress import work_done
+from scheduling.model.schedule import Role
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins import ring_exact, ring_milp
 from tests.scheduling.twins.rigid_cases import random_problem

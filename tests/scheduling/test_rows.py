@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.budget import unlimited
-from scheduling.rows import FINEST, Rows, same_ceilings
+from scheduling.solvers.milp import FINEST, Rows, same_ceilings
+from scheduling.solvers.time_limit import unlimited
 from tests.draws import fresh_seed
 
 

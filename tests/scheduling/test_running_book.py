@@ -6,17 +6,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scheduling.arrays import Floats, Json
-from scheduling.bid import Architecture, Bid
-from scheduling.decision import Decision, Move
-from scheduling.errors import OverCapacity
-from scheduling.inventory import Inventory, MachineType
-from scheduling.ledger import Ledger
-from scheduling.policy import Book, Cause, Job, Objective, Terms
-from scheduling.running_book import RunningBook
-from scheduling.schedule import Placement, Role, Schedule
-from scheduling.simulation import Simulation, simulate
-from scheduling.utility import Constant
+from scheduling.best_response.at_prices import Terms
+from scheduling.book.ledger import Ledger
+from scheduling.book.running import RunningBook
+from scheduling.book.state import Book, Cause, Job
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.decision import Decision, Move
+from scheduling.model.errors import OverCapacity
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.schedule import Placement, Role, Schedule
+from scheduling.model.types import Floats, Json
+from scheduling.model.utility import Constant
+from scheduling.policies.base import Objective
+from scheduling.policies.simulation import Simulation, simulate
 
 ONE = Inventory(
     resources=("gpu",),

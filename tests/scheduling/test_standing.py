@@ -5,12 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scheduling.bid import Architecture
-from scheduling.ledger import Ledger
-from scheduling.policy import Book, Cause, Job, Policy
+from scheduling.book.ledger import Ledger
+from scheduling.book.running import RunningBook
+from scheduling.book.state import Book, Cause, Job
+from scheduling.model.bid import Architecture
+from scheduling.policies.base import Policy
+from scheduling.policies.simulation import Simulation
 from scheduling.registry import POLICIES, make_policy
-from scheduling.running_book import RunningBook
-from scheduling.simulation import Simulation
 from studies.workloads.weighted_completion import Setting, draw
 
 

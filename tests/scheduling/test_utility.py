@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
-from scheduling.utility import FORMS, Sigmoid, utility_from_json
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.model.utility import FORMS, Sigmoid, utility_from_json
 
 DOCUMENTS: list[Json] = [
     {"type": "constant", "v": 7},

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from scheduling.answer_weighted import Row, answer, to_document
-from scheduling.errors import InvalidField
-from scheduling.families import Options
-from scheduling.instance import parse_document
-from scheduling.instance_weighted import read_weighted
-from scheduling.schedule import Placement, Role, Schedule
+from scheduling.instances.answer_weighted import Row, answer, to_document
+from scheduling.instances.dps import parse_document
+from scheduling.instances.families import Options
+from scheduling.instances.weighted_completion import read_weighted
+from scheduling.model.errors import InvalidField
+from scheduling.model.schedule import Placement, Role, Schedule
 from tests.data.make.weighted import random_busy
 from tests.draws import fresh_seed
 from tests.scheduling.cases import is_sequence, load, weighted_cases

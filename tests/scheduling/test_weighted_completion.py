@@ -6,20 +6,20 @@ from typing import Any
 
 import pytest
 
-from scheduling.bid import Bid
-from scheduling.consumption import ConsumptionPrice, consumptions
-from scheduling.decision import Decision, Move, Reason
-from scheduling.errors import InvalidField
-from scheduling.instance import parse_document
-from scheduling.instance_weighted import WeightedInstance, read_weighted
-from scheduling.interval import last_interval, next_end
-from scheduling.ledger import Ledger
-from scheduling.maxweight import pack
-from scheduling.policy import Cause, Job
-from scheduling.running_book import RunningBook
-from scheduling.simulation import Simulation, simulate
-from scheduling.utility import Constant
-from scheduling.weighted_completion import WeightedCompletion, in_order
+from scheduling.batch.consumption import ConsumptionPrice, consumptions
+from scheduling.batch.intervals import last_interval, next_end
+from scheduling.batch.maxweight import pack
+from scheduling.book.ledger import Ledger
+from scheduling.book.running import RunningBook
+from scheduling.book.state import Cause, Job
+from scheduling.instances.dps import parse_document
+from scheduling.instances.weighted_completion import WeightedInstance, read_weighted
+from scheduling.model.bid import Bid
+from scheduling.model.decision import Decision, Move, Reason
+from scheduling.model.errors import InvalidField
+from scheduling.model.utility import Constant
+from scheduling.policies.simulation import Simulation, simulate
+from scheduling.policies.weighted_completion import WeightedCompletion, in_order
 from tests.data.make.weighted import random_sequence
 from tests.draws import fresh_seed
 from tests.scheduling.cases import expects, is_sequence, load, weighted_cases

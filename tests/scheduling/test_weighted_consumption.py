@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scheduling.bid import Architecture, Bid
-from scheduling.consumption import consumption_price, consumptions, least_consumption
-from scheduling.inventory import Inventory
-from scheduling.ledger import Ledger
+from scheduling.batch.consumption import consumption_price, consumptions, least_consumption
+from scheduling.book.ledger import Ledger
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.inventory import Inventory
 from tests.draws import fresh_seed
 from tests.scheduling.twins.weighted_cases import random_instance
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduling.bid import Architecture
-from scheduling.errors import InvalidField
-from scheduling.instance import parse_document
-from scheduling.instance_weighted import read_weighted
-from scheduling.utility import Constant
+from scheduling.instances.dps import parse_document
+from scheduling.instances.weighted_completion import read_weighted
+from scheduling.model.bid import Architecture
+from scheduling.model.errors import InvalidField
+from scheduling.model.utility import Constant
 from tests.scheduling.cases import load, weighted_cases
 
 PS: dict[str, Any] = {

@@ -5,12 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scheduling.bid import Architecture
-from scheduling.instance import parse_document
-from scheduling.instance_weighted import WeightedInstance, read_weighted
-from scheduling.ledger import Ledger
-from scheduling.simulation import simulate
-from scheduling.weighted_completion import WeightedCompletion
+from scheduling.book.ledger import Ledger
+from scheduling.instances.dps import parse_document
+from scheduling.instances.weighted_completion import WeightedInstance, read_weighted
+from scheduling.model.bid import Architecture
+from scheduling.policies.simulation import simulate
+from scheduling.policies.weighted_completion import WeightedCompletion
 from tests.draws import fresh_seed
 from tests.scheduling.cases import is_sequence, load, weighted_cases
 from tests.scheduling.twins.weighted_cases import random_instance

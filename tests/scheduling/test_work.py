@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import pytest
 
-from scheduling.bid import Architecture, Bid
-from scheduling.schedule import Placement, Role
-from scheduling.utility import Constant
-from scheduling.work import constellations, iteration_time, work_done
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.progress import constellations, iteration_time, work_done
+from scheduling.model.schedule import Placement, Role
+from scheduling.model.utility import Constant
 
 
 def bid(architecture: Architecture = Architecture.PS) -> Bid:

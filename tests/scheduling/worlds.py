@@ -6,13 +6,14 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.bid import Architecture, Bid
-from scheduling.decision import Decision
-from scheduling.errors import InvalidField
-from scheduling.inventory import Inventory, MachineType
-from scheduling.ledger import Ledger
-from scheduling.policy import HISTORY, Book, Policy
-from scheduling.utility import Constant, Linear, Sigmoid, Step, Table, Utility
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import HISTORY, Book
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.decision import Decision
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.utility import Constant, Linear, Sigmoid, Step, Table, Utility
+from scheduling.policies.base import Policy
 
 SLOTS = 9
 KINDS = ("own", "shared", "pools")

@@ -19,8 +19,8 @@ import pytest
 from cluster.traces import gavel
 from cluster.traces.formats import open_trace
 from cluster.traces.records import TraceJob
-from scheduling.bid import Architecture
-from scheduling.errors import InvalidField
+from scheduling.model.bid import Architecture
+from scheduling.model.errors import InvalidField
 from scheduling.registry import POLICIES, make_policy
 from studies.replays.outcome import Conservation
 from studies.replays.replay import Plan, horizon_for, replay

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from scheduling.split_learning.instance import TIMES
 from studies.plans.api.examples import DESCRIBED
 from studies.split_learning.described import read_described

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from benchmarks.learned_prices import lines, table
-from scheduling.dps import Dps
-from scheduling.errors import InvalidField
-from scheduling.ledger import Ledger
-from scheduling.oasis import Oasis
-from scheduling.simulation import simulate
+from scheduling.book.ledger import Ledger
+from scheduling.model.errors import InvalidField
+from scheduling.policies.dps import Dps
+from scheduling.policies.oasis import Oasis
+from scheduling.policies.simulation import simulate
 from studies.learned_prices.comparing import Row, rows_of, summaries, verdicts
 from studies.learned_prices.judging import RULES, Pricing, judge, lessons, taught
 from studies.learned_prices.settings import Setting, periods

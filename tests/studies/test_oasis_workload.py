@@ -6,8 +6,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.decision import canonical
-from scheduling.oasis import Oasis
+from scheduling.model.decision import canonical
+from scheduling.policies.oasis import Oasis
 from studies.workloads.documents import inventory_document
 from studies.workloads.generators import read_generator
 from studies.workloads.oasis import Setting, draw

@@ -16,16 +16,16 @@ from cluster.demo.gpu_servers import gpu_servers_document
 from cluster.documents import import_cluster
 from cluster.traces.formats import open_trace
 from cluster.traces.records import TraceJob
-from scheduling.baselines.fifo import Fifo
-from scheduling.bid import Architecture
-from scheduling.decision import canonical
-from scheduling.dps import Dps
-from scheduling.errors import InvalidField
-from scheduling.ledger import Ledger
-from scheduling.policy import Policy
+from scheduling.book.ledger import Ledger
+from scheduling.book.running import RunningBook
+from scheduling.model.bid import Architecture
+from scheduling.model.decision import canonical
+from scheduling.model.errors import InvalidField
+from scheduling.policies.base import Policy
+from scheduling.policies.baselines.fifo import Fifo
+from scheduling.policies.dps import Dps
+from scheduling.policies.simulation import Simulation
 from scheduling.registry import POLICIES, make_policy
-from scheduling.running_book import RunningBook
-from scheduling.simulation import Simulation
 from studies.replays.outcome import Conservation, NotConserved, jain, outcome_of
 from studies.replays.reach import Reach
 from studies.replays.replay import LONGEST_HORIZON, Plan, Replayed, horizon_for, replay

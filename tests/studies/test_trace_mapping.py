@@ -14,10 +14,10 @@ from cluster.traces import gavel
 from cluster.traces.formats import open_trace
 from cluster.traces.records import Machine, Quota, StepTime, TraceJob
 from cluster.units import exact
-from scheduling.baselines.gang import ideal_gang
-from scheduling.bid import Architecture
-from scheduling.errors import InvalidField
-from scheduling.oasis import Oasis
+from scheduling.model.bid import Architecture
+from scheduling.model.errors import InvalidField
+from scheduling.policies.baselines.gang import ideal_gang
+from scheduling.policies.oasis import Oasis
 from studies.traces.machines import PSS, gpu_cluster, machine_cluster
 from studies.traces.mapping import SYNTHETIC, Rules, TracedBids, Values, to_bids
 from studies.traces.profiles import DECLARED, Profile, StepTimes, measured_profiles, nearest

@@ -7,15 +7,16 @@ from typing import Protocol
 import numpy as np
 import pytest
 
-from scheduling.bid import Architecture, Bid
-from scheduling.dps import Dps
-from scheduling.errors import InvalidField
-from scheduling.inventory import Inventory
-from scheduling.ledger import Ledger
-from scheduling.policy import Book, Policy
-from scheduling.preemptive.policy import Preemptive
-from scheduling.utility import Inverse, Linear, Sigmoid
-from scheduling.weighted_completion import WeightedCompletion
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import Book
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory
+from scheduling.model.utility import Inverse, Linear, Sigmoid
+from scheduling.policies.base import Policy
+from scheduling.policies.dps import Dps
+from scheduling.policies.preemptive import Preemptive
+from scheduling.policies.weighted_completion import WeightedCompletion
 from studies.workloads import dps, oasis, preemptive, weighted_completion
 
 

@@ -21,8 +21,8 @@ from auctions.demo.scenarios import DPS, SCENARIOS, Scenario
 from auctions.models import Bid, Market
 from cluster.traces.philly import read
 from cluster.traces.records import Malformed, TraceJob
-from scheduling.errors import InvalidField
-from scheduling.policy import Objective
+from scheduling.model.errors import InvalidField
+from scheduling.policies.base import Objective
 from scheduling.registry import POLICIES
 
 SECONDS_PER_SLOT = 6.0

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from cluster.documents import import_cluster, read_document
 from cluster.guards import ChangeRefused
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 
 
 class Command(BaseCommand):

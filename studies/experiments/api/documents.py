@@ -1,6 +1,6 @@
 """Traces and experiments as JSON."""
 
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 from studies.experiments import readings
 from studies.experiments.metrics import METRICS, Interval
 from studies.experiments.readings import Cell, Results

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 
 TRACE_TEXT: Final = """timestamp,duration,num_gpus,gpu_time,cluster
 2017-10-12 00:00:00,3600.0,1,3600.0,red

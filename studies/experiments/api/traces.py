@@ -15,9 +15,9 @@ from auctions.api.bids import user_of
 from auctions.api.described import READ, WRITE, answered, describe, query
 from auctions.api.examples import examples
 from auctions.api.filters import BidPages, known_parameters
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
-from scheduling.fields import check_object, shown
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.model.validation import check_object, shown
 from studies.experiments import readings
 from studies.experiments.api import documents
 from studies.experiments.api.examples import TRACE_TEXT, TRACES

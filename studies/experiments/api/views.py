@@ -20,7 +20,7 @@ from auctions.api.examples import examples
 from auctions.api.filters import known_parameters
 from auctions.api.headers import idempotency_key
 from cluster.spreadsheets import inert
-from scheduling.fields import check_object
+from scheduling.model.validation import check_object
 from studies.experiments import asking, readings, tables
 from studies.experiments.api import documents
 from studies.experiments.api.examples import EXPERIMENTS

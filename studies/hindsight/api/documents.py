@@ -3,8 +3,8 @@
 from dataclasses import asdict
 
 from auctions.hindsight.single import Alternatives
-from scheduling.arrays import Json
-from scheduling.misreports import Misreport
+from scheduling.analysis.truthfulness import Misreport
+from scheduling.model.types import Json
 from studies.hindsight import readings
 from studies.models import Hindsight
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 
 HINDSIGHTS: Final[dict[str, Json]] = {
     "First come, first served": {"policy": "fifo"},

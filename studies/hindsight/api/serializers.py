@@ -5,7 +5,7 @@ from rest_framework import serializers
 
 from auctions.api.bodies import Document, named
 from auctions.models import BidState
-from scheduling.fields import LARGEST_INTEGER
+from scheduling.model.validation import LARGEST_INTEGER
 from scheduling.registry import POLICIES
 from studies.work.rows import WorkState
 from studies.work.shapes import place_field, stage_field

@@ -22,7 +22,7 @@ from auctions.api.refusals import refuse
 from auctions.hindsight.single import alternatives
 from auctions.models import Market
 from cluster.spreadsheets import inert
-from scheduling.fields import check_object
+from scheduling.model.validation import check_object
 from studies.hindsight import readings
 from studies.hindsight.api import documents
 from studies.hindsight.api.examples import HINDSIGHTS

@@ -10,10 +10,10 @@ from cluster.models import Cluster
 from cluster.traces.formats import One, Trace, formats_of, open_trace
 from cluster.traces.records import Machine, Quota, Record, StepTime, Throughput, TraceJob
 from scheduling import kernels
-from scheduling.arrays import Json
-from scheduling.decision import canonical
-from scheduling.errors import SchedulingError
-from scheduling.fields import check_integer
+from scheduling.model.decision import canonical
+from scheduling.model.errors import SchedulingError
+from scheduling.model.types import Json
+from scheduling.model.validation import check_integer
 from scheduling.registry import POLICIES, make_policy
 from studies.replays.report import Report
 from studies.traces.clusters import source_on

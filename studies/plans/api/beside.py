@@ -12,8 +12,8 @@ from auctions.api.bids import user_of
 from auctions.api.described import READ, WRITE, describe
 from auctions.api.filters import known_parameters
 from auctions.api.headers import idempotency_key, wait_s
-from scheduling.arrays import Json
-from scheduling.fields import check_object
+from scheduling.model.types import Json
+from scheduling.model.validation import check_object
 from studies.models import Plan, Question
 from studies.plans import beside
 from studies.plans.api import documents

@@ -2,7 +2,7 @@
 
 from dataclasses import asdict
 
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 from studies.models import Plan
 from studies.plans import readings, states
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from scheduling.arrays import Json
+from scheduling.model.types import Json
 
 TINY: Final[Json] = {
     "slot_ms": 100,

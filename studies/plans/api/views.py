@@ -21,9 +21,9 @@ from auctions.api.filters import BidPages, known_parameters
 from auctions.api.headers import idempotency_key, wait_s
 from auctions.api.refusals import refuse
 from cluster.spreadsheets import inert
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
-from scheduling.fields import check_object
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.model.validation import check_object
 from scheduling.split_learning.methods import METHODS
 from studies.models import MOST_SECONDS, Plan
 from studies.plans import readings

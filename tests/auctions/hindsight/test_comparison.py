@@ -14,9 +14,9 @@ from auctions.slots import pass_slots
 from auctions.submission import submit_bid
 from cluster.guards import checked_change
 from cluster.models import Capacity, Server
-from scheduling.arrays import Json
-from scheduling.decision import Reason
-from scheduling.errors import InvalidField
+from scheduling.model.decision import Reason
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
 from scheduling.registry import POLICIES, make_policy
 from tests.auctions.worlds import make_cluster, make_market, set_time, submit
 

@@ -13,7 +13,7 @@ from auctions.hindsight.record import Record
 from auctions.markets import open_market
 from auctions.models import Market, PolicyVersion
 from auctions.submission import submit_bid
-from scheduling.dps import Dps
+from scheduling.policies.dps import Dps
 from scheduling.registry import make_policy
 from tests.auctions.worlds import make_cluster, make_operator, submit
 

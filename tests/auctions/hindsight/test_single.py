@@ -23,7 +23,7 @@ from auctions.policies import change_policy
 from auctions.slots import pass_slots
 from auctions.submission import submit_bid
 from cluster.guards import checked_change
-from scheduling.decision import Decision, parse
+from scheduling.model.decision import Decision, parse
 from tests.auctions.worlds import add_server, make_cluster, set_time, submit
 
 STEP = {"form": "step", "value": 40.0, "deadline_s": 500}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from cluster.traces import gavel, pai, philly, shockwave, sia
 from cluster.traces.formats import FORMATS, UnknownFormat, open_trace, read_trace, recognise
 from cluster.traces.records import Machine, Malformed, Quota, Reader, Record, StepTime, TraceJob
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 
 PHILLY = "timestamp,duration,num_gpus,gpu_time,cluster"
 TIRESIAS = "job_id,num_gpu,submit_time,iterations,model_name,duration,interval"

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from scheduling.bid import Bid
-from scheduling.inventory import Inventory
-from scheduling.ledger import Ledger
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import Job
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory
 from scheduling.offline import Answer, Question
-from scheduling.policy import Job, Objective, Policy
-from scheduling.simulation import simulate
+from scheduling.policies.base import Objective, Policy
+from scheduling.policies.simulation import simulate
 
 ROUNDING = 1e-9
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.arrays import Ints
-from scheduling.bid import Bid
-from scheduling.errors import InvalidField
+from scheduling.model.bid import Bid
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Ints
+from scheduling.model.utility import Constant, Step
 from scheduling.offline import Answer, Covers, Kind, Question, best_bound, dual_at_prices, lagrangian
 from scheduling.offline.fluid import Mode, best_modes
-from scheduling.policy import Objective
-from scheduling.utility import Constant, Step
+from scheduling.policies.base import Objective
 from tests.draws import rounds
 from tests.scheduling.gpu_cluster import gpu_cluster, job
 from tests.scheduling.offline.outcomes import forever

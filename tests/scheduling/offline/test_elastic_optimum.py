@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.arrays import Ints
-from scheduling.inventory import Inventory, MachineType
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.types import Ints
+from scheduling.model.utility import Constant, Step
 from scheduling.offline import (
     Covers,
     Kind,
@@ -31,8 +32,7 @@ from scheduling.offline.elastic_programme import elastic_programme
 from scheduling.offline.elastic_shares import Asked, Group, narrow, share
 from scheduling.offline.elastic_slot import Slots
 from scheduling.offline.kinds import kinds_of
-from scheduling.rows import Rows
-from scheduling.utility import Constant, Step
+from scheduling.solvers.milp import Rows
 from tests.draws import fresh_seed
 from tests.scheduling.gpu_cluster import job
 from tests.scheduling.offline.outcomes import forever

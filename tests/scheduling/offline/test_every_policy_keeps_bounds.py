@@ -7,11 +7,11 @@ from hypothesis import strategies as st
 
 from cluster.traces.formats import open_trace
 from cluster.traces.records import TraceJob
-from scheduling.arrays import Json
-from scheduling.bid import Bid
-from scheduling.inventory import Inventory
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Json
 from scheduling.offline import Covers, Question, best_bound, dual_at_prices, lagrangian
-from scheduling.policy import Objective
+from scheduling.policies.base import Objective
 from scheduling.registry import make_policy
 from studies.traces.machines import gpu_cluster
 from studies.traces.mapping import Rules, to_bids

@@ -9,18 +9,18 @@ import numpy as np
 import pytest
 
 from benchmarks.preemptive_quality import draw_near
-from scheduling.bid import Architecture
-from scheduling.dps import Dps
-from scheduling.errors import InvalidField
-from scheduling.instance import parse_document, read_instance
-from scheduling.instance_oasis import read_oasis
-from scheduling.instance_preemptive import read_preemptive
-from scheduling.instance_weighted import read_weighted
+from scheduling.instances.dps import parse_document, read_instance
+from scheduling.instances.oasis import read_oasis
+from scheduling.instances.preemptive import read_preemptive
+from scheduling.instances.weighted_completion import read_weighted
+from scheduling.model.bid import Architecture
+from scheduling.model.errors import InvalidField
 from scheduling.offline import Answer, Covers, Kind, Question, best_bound, lagrangian
 from scheduling.offline.programme import Solved, TooLarge
 from scheduling.offline.queued_programme import queued_optimum
-from scheduling.policy import Objective
-from scheduling.rows import same_ceilings
+from scheduling.policies.base import Objective
+from scheduling.policies.dps import Dps
+from scheduling.solvers.milp import same_ceilings
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.cases import (
     dps_cases,

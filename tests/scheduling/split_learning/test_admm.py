@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduling.arrays import Floats, Ints
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Floats, Ints
 from scheduling.split_learning.admm import Admm, Round, assign
 from scheduling.split_learning.backward import backward_passes, by_blocks, cheapest_backward, largest_tail_first
 from scheduling.split_learning.check import violations

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 from scheduling.split_learning.backward import (
     Free,
     Way,

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduling.budget import unlimited
-from scheduling.rows import Rows, Solution
+from scheduling.solvers.milp import Rows, Solution
+from scheduling.solvers.time_limit import unlimited
 from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.check import violations
 from scheduling.split_learning.document import read_split_learning

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 from scheduling.split_learning.bounds import longest_path
 from scheduling.split_learning.check import violations
 from scheduling.split_learning.columns import Columns

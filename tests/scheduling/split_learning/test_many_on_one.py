@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from scheduling.arrays import Ints
+from scheduling.model.types import Ints
 from scheduling.split_learning.bounds import longest_path, unavoidable
 from scheduling.split_learning.check import violations
 from scheduling.split_learning.exact import exact

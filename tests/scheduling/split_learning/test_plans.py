@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduling.errors import InvalidField
-from scheduling.instance import parse_document
+from scheduling.instances.dps import parse_document
+from scheduling.model.errors import InvalidField
 from scheduling.split_learning.check import violations
 from scheduling.split_learning.document import instance_document, read_split_learning
 from scheduling.split_learning.helper import MANY, span

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from scheduling.split_learning.check import violations
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import NoPlan

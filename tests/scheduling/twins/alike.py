@@ -5,15 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduling.bid import Architecture, Bid
-from scheduling.decision import canonical
-from scheduling.errors import OverCapacity
-from scheduling.inventory import Inventory
-from scheduling.ledger import Ledger
-from scheduling.policy import Job, Policy
-from scheduling.running_book import RunningBook
-from scheduling.schedule import Placement, Role, Schedule
-from scheduling.simulation import Simulation
+from scheduling.book.ledger import Ledger
+from scheduling.book.running import RunningBook
+from scheduling.book.state import Job
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.decision import canonical
+from scheduling.model.errors import OverCapacity
+from scheduling.model.inventory import Inventory
+from scheduling.model.schedule import Placement, Role, Schedule
+from scheduling.policies.base import Policy
+from scheduling.policies.simulation import Simulation
 from tests.scheduling.worlds import SLOTS, world
 
 

@@ -3,10 +3,10 @@
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
-from scheduling.baselines.antman import AntMan, halved
-from scheduling.baselines.floor import Floor
-from scheduling.baselines.task import Task
-from scheduling.policy import Cause
+from scheduling.book.state import Cause
+from scheduling.policies.baselines.antman import AntMan, halved
+from scheduling.policies.baselines.floor import Floor
+from scheduling.policies.baselines.task import Task
 
 
 @dataclass(frozen=True)

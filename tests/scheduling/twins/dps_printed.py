@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-from scheduling.arrays import Floats, Ints
-from scheduling.bid import Bid
-from scheduling.inventory import Inventory
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Floats, Ints
 
 
 @dataclass(frozen=True)

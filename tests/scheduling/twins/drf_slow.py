@@ -6,13 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.baselines.drf import Drf
-from scheduling.baselines.floor import Floor
-from scheduling.baselines.gang import Gang, find_place, ideal_gang
-from scheduling.baselines.room import Room
-from scheduling.baselines.shares import demand_of, dominant_share, fair_counts
-from scheduling.baselines.task import Task
-from scheduling.policy import Cause
+from scheduling.book.state import Cause
+from scheduling.policies.baselines.drf import Drf
+from scheduling.policies.baselines.floor import Floor
+from scheduling.policies.baselines.gang import Gang, find_place, ideal_gang
+from scheduling.policies.baselines.room import Room
+from scheduling.policies.baselines.shares import demand_of, dominant_share, fair_counts
+from scheduling.policies.baselines.task import Task
 
 Wanted = dict[Task, Gang]
 

@@ -4,10 +4,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.arrays import Ints
-from scheduling.bid import Bid
-from scheduling.inventory import Inventory, MachineType
-from scheduling.utility import utility_from_json
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.types import Ints
+from scheduling.model.utility import utility_from_json
 from tests.scheduling.twins.elastic_exact import Problem
 
 

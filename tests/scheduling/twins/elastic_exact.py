@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints
-from scheduling.bid import Bid
-from scheduling.inventory import Inventory, MachineType
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.types import Floats, Ints
 
 
 @dataclass(frozen=True)

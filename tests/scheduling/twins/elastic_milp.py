@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from scheduling.arrays import Floats
+from scheduling.model.types import Floats
 from tests.scheduling.twins.elastic_exact import Problem, worker_slots
 
 INFEASIBLE = 2

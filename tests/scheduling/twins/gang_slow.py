@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from math import ceil
 
-from scheduling.arrays import Ints
-from scheduling.baselines.gang import Gang
-from scheduling.inventory import Inventory
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Ints
+from scheduling.policies.baselines.gang import Gang
 
 
 def spreads(count: int, servers: int) -> Iterator[tuple[int, ...]]:

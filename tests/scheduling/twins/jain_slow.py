@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from fractions import Fraction
 
-from scheduling.bid import Bid
+from scheduling.model.bid import Bid
 from tests.scheduling.gpu_cluster import NEVER
 
 Placed = dict[str, tuple[int, int, int]]

@@ -6,9 +6,9 @@ from functools import cache
 
 import numpy as np
 
-from scheduling.bid import Bid
-from scheduling.ledger import Ledger
-from scheduling.prices import PriceFunction
+from scheduling.book.ledger import Ledger
+from scheduling.model.bid import Bid
+from scheduling.pricing.price_function import PriceFunction
 
 
 def printed_payoff(bid: Bid, ledger: Ledger, prices: PriceFunction, worker: int = 0, ps: int = 0) -> float:

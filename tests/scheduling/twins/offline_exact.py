@@ -5,9 +5,9 @@ from itertools import product
 
 import numpy as np
 
-from scheduling.arrays import Ints
-from scheduling.bid import Bid
-from scheduling.inventory import Inventory
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Ints
 from tests.scheduling.twins.elastic_exact import ps_count, worker_slots
 from tests.scheduling.twins.weighted_optimum import Way, ways
 

@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduling.bid import Bid
-from scheduling.ledger import Ledger
-from scheduling.rigid import PriceOf, best_response
-from scheduling.schedule import Placement, Schedule
-from scheduling.utility import Step
+from scheduling.best_response.rigid.kernel import PriceOf, best_response
+from scheduling.book.ledger import Ledger
+from scheduling.model.bid import Bid
+from scheduling.model.schedule import Placement, Schedule
+from scheduling.model.utility import Step
 
 
 def plan_batch(

@@ -4,9 +4,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.bid import Bid
-from scheduling.inventory import Inventory, MachineType
-from scheduling.utility import utility_from_json
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.utility import utility_from_json
 from tests.scheduling.twins.rigid_exact import Problem
 
 

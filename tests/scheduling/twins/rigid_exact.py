@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.arrays import Floats, Ints
-from scheduling.bid import Bid
-from scheduling.inventory import Inventory
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from scheduling.arrays import Floats
+from scheduling.model.types import Floats
 from tests.scheduling.twins.rigid_exact import Problem, Window
 
 INFEASIBLE = 2

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 
-from scheduling.bid import Bid
+from scheduling.model.bid import Bid
 from tests.scheduling.twins.rigid_exact import Found, Problem
 
 

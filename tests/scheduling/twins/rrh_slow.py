@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from scheduling.bid import Bid
+from scheduling.model.bid import Bid
 
 
 @dataclass

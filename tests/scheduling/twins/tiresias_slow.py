@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from scheduling.bid import Bid
+from scheduling.model.bid import Bid
 
 
 def tiresias(bids: Sequence[Bid], gpus: int) -> dict[str, int]:

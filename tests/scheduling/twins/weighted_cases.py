@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from scheduling.arrays import Json
-from scheduling.bid import Architecture
-from scheduling.instance_weighted import WeightedInstance, read_weighted
+from scheduling.instances.weighted_completion import WeightedInstance, read_weighted
+from scheduling.model.bid import Architecture
+from scheduling.model.types import Json
 
 
 def random_instance(

@@ -10,9 +10,9 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array
 
-from scheduling.arrays import Ints
-from scheduling.bid import Architecture, Bid
-from scheduling.inventory import Inventory
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Ints
 
 
 @dataclass(frozen=True)

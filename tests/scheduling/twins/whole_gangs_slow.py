@@ -6,18 +6,18 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.arrays import Ints
-from scheduling.baselines.baseline import Baseline
-from scheduling.baselines.floor import Floor
-from scheduling.baselines.gang import Gang, find_place, ideal_gang
-from scheduling.baselines.hold import NOTHING, Hold
-from scheduling.baselines.room import Room
-from scheduling.baselines.task import Task
-from scheduling.bid import Bid
-from scheduling.decision import Decision, Move
-from scheduling.policy import Book, Cause, Job
-from scheduling.schedule import Placement, Role
-from scheduling.work import work_done
+from scheduling.book.state import Book, Cause, Job
+from scheduling.model.bid import Bid
+from scheduling.model.decision import Decision, Move
+from scheduling.model.progress import work_done
+from scheduling.model.schedule import Placement, Role
+from scheduling.model.types import Ints
+from scheduling.policies.baselines.baseline import Baseline
+from scheduling.policies.baselines.floor import Floor
+from scheduling.policies.baselines.gang import Gang, find_place, ideal_gang
+from scheduling.policies.baselines.hold import NOTHING, Hold
+from scheduling.policies.baselines.room import Room
+from scheduling.policies.baselines.task import Task
 
 Key = tuple[Fraction, ...]
 Ranked = tuple[Key, Task, Gang]

@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from auctions.errors import WrongState
 from cluster.demo.gpu_servers import gpu_servers_document
 from cluster.documents import import_cluster
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from studies.experiments import asking
 from studies.experiments.traced import FILES
 from studies.experiments.wish import TraceFinder, Wish

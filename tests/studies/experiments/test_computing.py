@@ -13,7 +13,7 @@ from django.core.management import call_command
 from django.db.models import F
 
 from auctions.errors import WrongState
-from scheduling.decision import canonical
+from scheduling.model.decision import canonical
 from scheduling.registry import make_policy
 from studies.experiments import computing, readings, tables
 from studies.experiments.asking import ask_again, cancel

@@ -5,8 +5,8 @@ import pytest
 
 from cluster.traces.formats import Trace
 from cluster.traces.records import TraceJob
-from scheduling.baselines.fifo import Fifo
-from scheduling.dps import Dps
+from scheduling.policies.baselines.fifo import Fifo
+from scheduling.policies.dps import Dps
 from studies.experiments.bounds import bound_of
 from studies.experiments.metrics import METRICS, Ran, interval
 from studies.experiments.readings import policy_labels

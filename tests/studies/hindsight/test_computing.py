@@ -12,8 +12,8 @@ from django.db.models import F
 
 from auctions import compiling, lane
 from auctions.models import Bid, Market
-from scheduling.arrays import Json
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
 from scheduling.registry import make_policy
 from studies.hindsight import computing
 from studies.hindsight.asking import Question, TooManyWait, ask

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from scheduling.baselines.fifo import Fifo
-from scheduling.dps import Dps
 from scheduling.offline import Covers, Question
-from scheduling.policy import Policy
+from scheduling.policies.base import Policy
+from scheduling.policies.baselines.fifo import Fifo
+from scheduling.policies.dps import Dps
 from studies.papers.runs import by_end, listed, run, share_of_best
 from studies.workloads.dps import Setting, Workload, draw
 

@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
 from auctions.errors import WrongState
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.methods import METHODS
 from studies.models import Plan

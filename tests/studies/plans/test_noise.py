@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from studies.models import Plan
 from studies.plans.noise import FEWEST_DRAWS, MOST_DRAWS, Draws, few_draws, noise_of
 from studies.plans.stored import NothingYet, core_plan

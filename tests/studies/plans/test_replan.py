@@ -8,7 +8,7 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from scheduling.errors import InvalidField
+from scheduling.model.errors import InvalidField
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.instance import MOST_CLIENTS, TIMES
 from studies.models import Plan, Question

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
 
-from scheduling.arrays import Floats, Ints
+from scheduling.model.types import Floats, Ints
 
 
 def least(release: Ints, length: Ints, tail: Ints, y: Ints, dual: Floats, rho: float) -> float:

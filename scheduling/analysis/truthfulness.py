@@ -1,0 +1,223 @@
+"""What one bid would have got by stating another worth, or another time, on the very same book."""
+
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Final, Protocol, runtime_checkable
+
+from scheduling.book.state import Book
+from scheduling.model.bid import Bid
+from scheduling.model.decision import Decision
+from scheduling.model.errors import InvalidField
+from scheduling.model.schedule import Schedule
+from scheduling.model.utility import Inverse, Linear, PiecewiseLinear, Sigmoid, Step, Utility
+from scheduling.policies.base import Objective, Policy
+from scheduling.policies.posted_price import Granting
+
+VALUE_FACTORS: Final = tuple(tenth / 10 for tenth in range(31))
+"""0 to 3 times the truth, which is among them."""
+TIME_FACTORS: Final = tuple(tenth / 10 for tenth in range(1, 31))
+
+
+@runtime_checkable
+class Ranking(Protocol):
+    """A policy that knows which amplitudes give a job the same rank, and so the same plan."""
+
+    def ranks(self, bid: Bid, factors: Sequence[float], book: Book) -> Sequence[Hashable] | None:
+        """The rank of the bid with its amplitude times each factor; None if more than the rank decides."""
+
+
+@dataclass(frozen=True)
+class Misreport:
+    """One statement and what it would have brought. Slots by number, money in the bid's own unit."""
+
+    factor: float
+    """Times the truth."""
+    stated: float
+    """The amplitude, money or weight; or the time of `time_of`, slots after arrival."""
+    admitted: bool
+    start: int | None
+    completion: int | None
+    """None when rejected, or admitted without a start yet."""
+    payment: float
+    worth: float | None
+    """Of that completion, by the bid's true utility; 0 when rejected, None when admitted without a completion yet."""
+    payoff: float | None
+    """worth - payment: what the statement would really have brought."""
+
+
+def stated_values(policy: Policy, bid: Bid, book: Book, factors: Sequence[float] = VALUE_FACTORS) -> list[Misreport]:
+    """Decide a bid on one book with its amplitude times each factor, and judge each answer by the true utility.
+
+    Parameters
+    ----------
+    policy
+        Asked about each factor, or where it answers exactly about as many as tell the others; pure, so nothing changes.
+    bid
+        As it is in truth.
+    book
+        As it was before the bid was decided.
+    factors
+        Of the amplitude, 0 or more.
+
+    Returns
+    -------
+    list of Misreport
+        In the order of the factors.
+
+    Notes
+    -----
+    Under a posted-price auction whose best response is exact, factor 1 has the largest payoff: a statement chooses
+    among schedules whose prices it does not move, and the truth chooses the best of them (DPS, Theorem 4).
+    """
+    truth, granted = bid.utility, _grants(policy, book)
+
+    def ask(factor: float) -> _Granted:
+        return granted(replace(bid, utility=truth.scaled(factor)))
+
+    ranks = _ranks(policy, bid, factors, book)
+    if ranks is not None:
+        by_rank = {rank: ask(factor) for rank, factor in dict(zip(ranks, factors, strict=True)).items()}
+        found = {factor: by_rank[rank] for factor, rank in zip(factors, ranks, strict=True)}
+    elif isinstance(policy, Granting) and policy.exact:
+        # What a schedule pays off is linear in the amplitude: one that is best at two amplitudes is best between them.
+        found = _between(ask, sorted({*factors}))
+    else:
+        found = {factor: ask(factor) for factor in factors}
+    return [_judged(found[factor], bid, factor=factor, stated=truth.value * factor) for factor in factors]
+
+
+def stated_times(policy: Policy, bid: Bid, book: Book, factors: Sequence[float] = TIME_FACTORS) -> list[Misreport]:
+    """The same with the bid's time (`time_of`) times each factor, above 0; empty if its worth knows no time.
+
+    A factor whose time would be too large for a bid is left out.
+    """
+    granted, utilities = _grants(policy, book), dict(_stretches(bid.utility, factors))
+
+    def ask(factor: float) -> _Granted:
+        return granted(replace(bid, utility=utilities[factor]))
+
+    # A schedule that is best by a late deadline, and keeps an early one, is best by all between.
+    exact = isinstance(bid.utility, Step) and isinstance(policy, Granting) and policy.exact
+    found = _between(ask, sorted(utilities)) if exact else {factor: ask(factor) for factor in utilities}
+    return [
+        _judged(found[factor], bid, factor=factor, stated=time_of(stated) or 0.0)
+        for factor, stated in utilities.items()
+    ]
+
+
+def time_of(utility: Utility) -> float | None:
+    """The time a utility states, slots after arrival: its deadline, when it is worth nothing any more, its midpoint,
+    or its last point. None where it states none."""
+    match utility:
+        case Step():
+            return utility.deadline
+        case Linear():
+            return utility.c / utility.b if utility.b > 0 else None
+        case Inverse():
+            return utility.T
+        case Sigmoid():
+            return utility.g3 if utility.g3 > 0 else None
+        case PiecewiseLinear():
+            last = utility.points[-1][0]
+            return last if last > 0 else None
+    return None
+
+
+def stretched(utility: Utility, factor: float) -> Utility:
+    """The same amplitude with the time of `time_of` times `factor`, above 0; raises InvalidField if that is too late.
+
+    A sigmoid's midpoint moves, it does not become flatter; the shape between other points is stretched.
+    """
+    match utility:
+        case Step():
+            return replace(utility, deadline=utility.deadline * factor)
+        case Linear():
+            return replace(utility, b=utility.b / factor)
+        case Inverse():
+            return replace(utility, T=utility.T * factor)
+        case Sigmoid():
+            return replace(utility, g3=utility.g3 * factor)
+        case PiecewiseLinear():
+            return replace(utility, points=tuple((elapsed * factor, share) for elapsed, share in utility.points))
+    return utility
+
+
+def _stretches(utility: Utility, factors: Sequence[float]) -> Iterator[tuple[float, Utility]]:
+    if time_of(utility) is None:
+        return
+    for factor in factors:
+        try:
+            yield factor, stretched(utility, factor)
+        except InvalidField:
+            continue
+
+
+@dataclass(frozen=True)
+class _Granted:
+    """What became of one statement."""
+
+    admitted: bool
+    schedule: Schedule | None = None
+    payment: float = 0.0
+
+
+def _grants(policy: Policy, book: Book) -> Callable[[Bid], _Granted]:
+    """What the policy answers to each bid on this book. Counter-offers of many rejections would take most of the time:
+    policies that make them are asked for the schedule alone."""
+    if not isinstance(policy, Granting):
+        return lambda bid: _decided(policy.decide(bid, book))
+    grants = policy.grants(book)
+
+    def ask(bid: Bid) -> _Granted:
+        found = grants(bid)
+        return _Granted(admitted=False) if found is None else _Granted(True, found.schedule, found.payment)
+
+    return ask
+
+
+def _decided(decision: Decision) -> _Granted:
+    return _Granted(decision.admitted, decision.schedule, decision.payment)
+
+
+def _ranks(policy: Policy, bid: Bid, factors: Sequence[float], book: Book) -> Sequence[Hashable] | None:
+    if policy.objective is Objective.COMPLETION:  # weights are not used
+        return [0] * len(factors)
+    return policy.ranks(bid, factors, book) if isinstance(policy, Ranking) else None
+
+
+def _between(ask: Callable[[float], _Granted], factors: Sequence[float]) -> dict[float, _Granted]:
+    """Ask about the first factor, the last one and the truth, and between two only if their answers differ."""
+    found = {factor: ask(factor) for factor in {*factors[:1], *factors[-1:], 1.0} & {*factors}}
+
+    def fill(low: int, high: int) -> None:
+        if found[factors[low]] == found[factors[high]]:
+            found.update((factor, found[factors[low]]) for factor in factors[low + 1 : high])
+        elif high - low > 1:
+            middle = (low + high) // 2
+            found[factors[middle]] = ask(factors[middle])
+            fill(low, middle)
+            fill(middle, high)
+
+    asked = [i for i, factor in enumerate(factors) if factor in found]
+    for low, high in pairwise(asked):
+        fill(low, high)
+    return found
+
+
+def _judged(found: _Granted, bid: Bid, *, factor: float, stated: float) -> Misreport:
+    """What an answer would have brought, by the bid's true utility."""
+    schedule = found.schedule
+    worth: float | None = 0.0
+    if found.admitted:
+        worth = None if schedule is None else bid.utility.at(schedule.completion - bid.arrival)
+    return Misreport(
+        factor=factor,
+        stated=stated,
+        admitted=found.admitted,
+        start=None if schedule is None else schedule.start,
+        completion=None if schedule is None else schedule.completion,
+        payment=found.payment,
+        worth=worth,
+        payoff=None if worth is None else worth - found.payment,
+    )

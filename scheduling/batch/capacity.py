@@ -1,0 +1,219 @@
+"""How many machines fit where while a batch is planned, and from when on too few do. Private: modified in place.
+
+What is free only shrinks while a batch is planned, so what was once found not to fit never fits again: the tables of
+bounds stay valid however old they are, and are made anew only where an answer depends on it. Letters as in
+rigid_tables.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.batch.compiled import inner, kernel
+from scheduling.batch.options import Kinds, fit
+from scheduling.best_response.rigid.compiled import Counts, copy
+from scheduling.model.types import Ints
+
+FAR = 1 << 30
+"""A slot beyond all horizons."""
+TABLED = 256
+"""More workers or PSs than this are bounded by what holds for this many."""
+FIRST_BUILT = 16
+
+
+class Rooms(NamedTuple):
+    """Everything the planner knows about the cluster."""
+
+    kinds: Kinds
+    free: Ints
+    """T x S x R."""
+    room: Counts
+    """Machines that fit in a slot, M x T x S, clipped; only the first slots are there."""
+    sums: Counts
+    """From slot t on, the first slot up to which fewer than n fit all servers together, M x (N + 1) x T."""
+    tops: Counts
+    """The same for the server with most room, M x (N + 1) x T."""
+    total: Ints
+    """Sum of `room` over servers, M x T."""
+    seen: Ints
+    """Step at which `sums` and `tops` were made, M x T."""
+    until: Ints
+    """The last end of a window that was looked at then, M x T."""
+    touched: Ints
+    """Step at which a slot from t on changed last, T."""
+    clock: Ints
+    """The step, and the number of slots there are in `room`."""
+    window: Counts
+    """Scratch, S."""
+
+
+def make_rooms(kinds: Kinds, free: Ints, *, most: int) -> Rooms:
+    """What is free, T x S x R, for jobs of at most so many workers; the array is kept and modified."""
+    machines, (slots, servers, _) = len(kinds.demand), free.shape
+    tabled = min(most, TABLED) + 1
+    sums, tops = np.full((2, machines, tabled, slots), FAR, np.int32)
+    total, until = np.zeros((2, machines, slots), np.int64)
+    return Rooms(
+        kinds=kinds,
+        free=free,
+        room=np.empty((machines, slots, servers), np.int32),
+        sums=sums,
+        tops=tops,
+        total=total,
+        seen=np.full((machines, slots), -1, np.int64),
+        until=until,
+        touched=np.zeros(slots, np.int64),
+        clock=np.zeros(2, np.int64),
+        window=np.empty(servers, np.int32),
+    )
+
+
+@kernel
+def give_back(free: Ints, demand: Ints, held: Ints) -> None:
+    """Free what is held: rows of (start, end, machine type, server, count)."""
+    for i in range(len(held)):
+        start, end, m, s, count = held[i]
+        for t in range(start, end):
+            for r in range(free.shape[2]):
+                free[t, s, r] += count * demand[m, r]
+
+
+@inner
+def build_until(rooms: Rooms, end: int) -> None:
+    """Have `room` for the slots before `end`; twice as many each time, so that a near answer needs few."""
+    built = rooms.clock[1]
+    if end <= built:
+        return
+    goal = min(len(rooms.free), max(end, 2 * built, FIRST_BUILT))
+    machines, resources = rooms.kinds.demand.shape
+    servers = rooms.free.shape[1]
+    same = np.zeros(servers, np.bool_)
+    for t in range(built, goal):
+        for s in range(servers):
+            same[s] = t > 0
+            for r in range(resources):
+                same[s] = same[s] and rooms.free[t, s, r] == rooms.free[t - 1, s, r]
+        for m in range(machines):
+            demand, total = rooms.kinds.demand[m], 0
+            for s in range(servers):
+                most = rooms.room[m, t - 1, s] if same[s] else fit(rooms.free[t, s], demand)
+                rooms.room[m, t, s] = most
+                total += most
+            rooms.total[m, t] = total
+    rooms.clock[0] += 1
+    rooms.clock[1] = goal
+    rooms.touched[:] = rooms.clock[0]
+
+
+@inner
+def refill(rooms: Rooms, s: int, start: int, end: int) -> None:
+    """Compute `room` of a server in slots [start, end) anew; a slot like the one before it is copied."""
+    machines, resources = rooms.kinds.demand.shape
+    same = np.zeros(end - start, np.bool_)
+    for t in range(start + 1, end):
+        same[t - start] = True
+        for r in range(resources):
+            same[t - start] = same[t - start] and rooms.free[t, s, r] == rooms.free[t - 1, s, r]
+    for m in range(machines):
+        most = 0
+        for t in range(start, end):
+            if not same[t - start]:
+                most = fit(rooms.free[t, s], rooms.kinds.demand[m])
+            rooms.total[m, t] += most - rooms.room[m, t, s]
+            rooms.room[m, t, s] = most
+
+
+@inner
+def take(rooms: Rooms, s: int, start: int, end: int, m: int, count: int) -> None:
+    """Hold machines on a server in slots [start, end); `refill` and `touch` have to follow."""
+    for t in range(start, end):
+        for r in range(rooms.free.shape[2]):
+            rooms.free[t, s, r] -= count * rooms.kinds.demand[m, r]
+
+
+@inner
+def touch(rooms: Rooms, end: int) -> None:
+    """Note that slots before `end` changed."""
+    rooms.clock[0] += 1
+    rooms.touched[:end] = rooms.clock[0]
+
+
+@inner
+def fits_all(rooms: Rooms, m: int, n: int, start: int, end: int) -> bool:
+    """May n machines fit all servers together in slots [start, end)? Never false where they do."""
+    row = min(n, rooms.sums.shape[1] - 1)
+    if rooms.sums[m, row, start] < end:
+        return False
+    if _is_old(rooms, m, start, end):
+        for t in range(end - 1, start - 1, -1):
+            if rooms.total[m, t] < n:
+                if row == n:
+                    for a in range(start, t + 1):
+                        rooms.sums[m, row, a] = min(rooms.sums[m, row, a], t)
+                return False
+        look(rooms, m, start, end)
+    return bool(rooms.sums[m, row, start] >= end)
+
+
+@inner
+def fits_one(rooms: Rooms, m: int, n: int, start: int, end: int) -> bool:
+    """The same for one server."""
+    row = min(n, rooms.tops.shape[1] - 1)
+    if rooms.tops[m, row, start] < end:
+        return False
+    if _is_old(rooms, m, start, end):
+        look(rooms, m, start, end)
+    return bool(rooms.tops[m, row, start] >= end)
+
+
+@inner
+def _is_old(rooms: Rooms, m: int, start: int, end: int) -> bool:
+    return bool(rooms.seen[m, start] < rooms.touched[start] or rooms.until[m, start] < end)
+
+
+@inner
+def look(rooms: Rooms, m: int, start: int, end: int) -> None:
+    """Make `sums` and `tops` of one machine type anew for windows that start in slot `start` and end by `end`."""
+    window = rooms.window
+    copy(rooms.room[m, start], window)
+    n_sum = n_top = rooms.sums.shape[1] - 1
+    # Further than asked, so that a job's longer options seldom look again.
+    until = min(rooms.clock[1], end + (end - start))
+    for t in range(start, until):
+        total, top = narrow(window, rooms.room[m, t])
+        while n_sum > total:
+            rooms.sums[m, n_sum, start] = t
+            n_sum -= 1
+        while n_top > top:
+            rooms.tops[m, n_top, start] = t
+            n_top -= 1
+        if top == 0:
+            until = FAR
+            break
+    rooms.seen[m, start] = rooms.clock[0]
+    rooms.until[m, start] = until
+
+
+@inner
+def narrow(window: Counts, room: Counts) -> tuple[int, int]:
+    """Keep the lesser of each server's rooms; returns their sum and the greatest."""
+    total, top = 0, np.int32(0)
+    for s in range(len(window)):
+        least = min(window[s], room[s])
+        window[s] = least
+        total += least
+        top = max(top, least)
+    return total, int(top)
+
+
+@inner
+def load(rooms: Rooms, m: int, start: int, end: int, usable: Ints, out: Counts) -> int:
+    """How many machines fit each server throughout [start, end), into `out` (S); returns their sum."""
+    copy(rooms.room[m, start], out)
+    for s in range(len(out)):
+        if usable[s] > start:
+            out[s] = 0
+    total = 0
+    for t in range(start, end):
+        total, _ = narrow(out, rooms.room[m, t])
+    return total

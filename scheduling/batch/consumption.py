@@ -1,0 +1,122 @@
+"""What a job consumes at least, and the price of consuming: order and prices of weighted completion."""
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from scheduling.book.ledger import Ledger
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Floats, Ints, Json
+
+SLACK = 1e-9
+"""A duration this close above a whole number of slots is that number: an order needs no more digits."""
+
+
+@dataclass(frozen=True)
+class Consumption:
+    """The least a job consumes: on one server, with the most favourable types and number of workers."""
+
+    volume: float
+    """Slots x share of all the cluster has, summed over resources; 0 if no machine fits anywhere."""
+    units: tuple[float, ...]
+    """Unit-slots of each resource, R numbers."""
+
+    def density(self, weight: float) -> float:
+        """Weight for each unit of volume; 0 where nothing fits."""
+        return weight / self.volume if self.volume > 0 else 0.0
+
+    def densities(self, weight: float) -> tuple[float, ...]:
+        """Weight for each unit-slot of each resource, R numbers; 0 where it uses none."""
+        return tuple(weight / units if units > 0 else 0.0 for units in self.units)
+
+
+def least_consumption(bid: Bid, inventory: Inventory) -> Consumption:
+    """Machines x slots of the cheapest way to do a job, counted in shares of the whole cluster.
+
+    In shares, so that the order of jobs does not depend on whether memory is counted in GB or in MB. It is a lower
+    bound: that many workers need not fit one server.
+
+    Notes
+    -----
+    N workers are held max(1, ceil(E D K k / N)) slots (weighted completion, eq. 2f). O(W P N) with N the most workers
+    that the job and the cluster have.
+    """
+    shares = inventory.unit_shares
+    best = Consumption(0.0, (0.0,) * len(shares))
+    if bid.architecture is Architecture.RING:
+        partners = [(np.zeros(len(shares), dtype=np.int64), 0.0)]
+    else:
+        partners = [(demand, step) for demand, step, _ in _hosted(inventory.ps_demand, bid.ps_time, inventory.ps_room)]
+    for demand, step, room in _hosted(inventory.worker_demand, bid.worker_time, inventory.worker_room):
+        count = np.arange(1, min(bid.chunks, room) + 1)
+        pace = step + float(bid.reduce_time) * (count - 1) / count
+        for ps_demand, ps_step in partners:
+            slots = np.maximum(1.0, np.ceil(bid.work * (pace + ps_step) / count - SLACK))
+            volumes = slots * (count * float(demand @ shares) + float(ps_demand @ shares))
+            n = int(volumes.argmin())
+            if best.volume == 0 or volumes[n] < best.volume:
+                units = slots[n] * (count[n] * demand + ps_demand)
+                best = Consumption(float(volumes[n]), tuple(float(x) for x in units))
+    return best
+
+
+def consumptions(bids: Iterable[Bid], ledger: Ledger) -> dict[str, Consumption]:
+    """The least consumption of each bid, by id; the ledger remembers those asked for last."""
+    kept = ledger.derived.get("consumption")
+    known: dict[str, tuple[Bid, Inventory, Consumption]] = kept if isinstance(kept, dict) else {}
+    asked = {}
+    for bid in bids:
+        old = known.get(bid.id)
+        if old is None or old[0] != bid or old[1] is not ledger.inventory:
+            old = bid, ledger.inventory, least_consumption(bid, ledger.inventory)
+        asked[bid.id] = old
+    ledger.derived["consumption"] = asked
+    return {name: consumption for name, (_, _, consumption) in asked.items()}
+
+
+@dataclass(frozen=True)
+class ConsumptionPrice:
+    """`scale_r (lambda^(beta / C) - 1)` for a unit of resource r (weighted completion, eq. 11), in the log domain."""
+
+    lambda_: float
+    scale: tuple[float, ...]
+    """R numbers above 0."""
+
+    @property
+    def free(self) -> bool:
+        """Whether nothing costs anything."""
+        return self.lambda_ == 1.0
+
+    def of(self, used: Ints, capacity: Ints) -> Floats:
+        """Price of one unit for one slot, the shape of `used`; 0 where there is no capacity, and at lambda 1."""
+        share = np.divide(used, capacity, out=np.zeros(used.shape), where=capacity > 0)
+        prices: Floats = np.expm1(math.log(self.lambda_) * share) * np.array(self.scale)
+        return prices
+
+    def to_json(self) -> Json:
+        """Name and parameters, for receipts."""
+        return {"name": "consumption", "lambda": self.lambda_, "scale": list(self.scale)}
+
+
+def consumption_price(
+    lambda_: float, weights: Iterable[tuple[float, Consumption]], inventory: Inventory
+) -> ConsumptionPrice:
+    """The price (11) in units in which the least weight per unit of consumption is 1, as the paper assumes.
+
+    Consumption is counted in shares of the cluster, so a unit of a resource is one part in all there is of it.
+    """
+    least = min((c.density(weight) for weight, c in weights if weight > 0 and c.volume > 0), default=1.0)
+    return ConsumptionPrice(
+        lambda_, tuple(least * share if share > 0 else least for share in inventory.unit_shares.tolist())
+    )
+
+
+def _hosted(demands: Ints, times: tuple[Fraction, ...], rooms: tuple[int, ...]) -> Iterator[tuple[Ints, float, int]]:
+    """Demand, step time and number of machines that fit, of each type that fits anywhere."""
+    for demand, time, room in zip(demands, times, rooms, strict=True):
+        if room > 0:
+            yield demand, float(time), room

@@ -1,0 +1,225 @@
+"""Compiled batch planner: job after job, each complete as early as can be. Private: arrays only.
+
+Where nothing has a price, the best response with a deadline is the earliest completion; equal ones fall to the least
+(start, workers, worker type, PS type, host), as in the rigid search. Candidates are visited in that very order, so the
+first that fits is the answer. Slots count from the ledger's start.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.batch.capacity import FAR, Rooms, build_until, fits_all, fits_one, load, refill, take, touch
+from scheduling.batch.compiled import inner, kernel
+from scheduling.batch.options import Options
+from scheduling.best_response.rigid.compiled import Counts
+from scheduling.model.types import Ints
+
+
+class Batch(NamedTuple):
+    """The jobs, in the order in which they choose: J jobs with G groups of options in all."""
+
+    options: Options
+    begin: Ints
+    """Where the groups of each job begin, J + 1."""
+    usable: Ints
+    """First slot in which each job can use each server, J x S."""
+    earliest: Ints
+    """No start before this slot, J."""
+    complete: Ints
+    """Completion of each group at the first start not yet found wanting, G."""
+
+
+class Plan(NamedTuple):
+    """What was found, a row for each job; worker type -1 where nothing fits."""
+
+    worker: Ints
+    ps: Ints
+    pss: Ints
+    host: Ints
+    start: Ints
+    end: Ints
+    counts: Counts
+    """Workers on each server, J x S."""
+
+
+@kernel
+def plan(rooms: Rooms, batch: Batch, windows: Ints, out: Plan) -> None:
+    """Place the jobs in window after window, V rows of (first slot, latest completion)."""
+    soonest = np.zeros(len(batch.earliest), np.int64)
+    left = len(soonest)
+    for v in range(len(windows)):
+        for j in range(len(soonest)):
+            if left == 0:
+                return
+            if out.worker[j] < 0 and soonest[j] <= windows[v, 1]:
+                soonest[j] = _place(rooms, batch, j, windows[v, 0], windows[v, 1], out)
+                left -= out.worker[j] >= 0
+
+
+@inner
+def _place(rooms: Rooms, batch: Batch, j: int, start: int, end: int, out: Plan) -> int:
+    """Place one job within a window; else returns a slot before which it cannot be complete in later windows."""
+    complete, duration, apart = batch.complete, batch.options.duration, batch.options.apart
+    low, high = batch.begin[j], batch.begin[j + 1]
+    earliest = max(start, batch.earliest[j])
+    now = FAR
+    for i in range(low, high):
+        complete[i] = max(complete[i], earliest + duration[i])
+        now = min(now, complete[i])
+    while now <= end:
+        build_until(rooms, int(now))  # as a number like any other: the constant would be compiled once more
+        later = FAR
+        for i in range(low, high):
+            if complete[i] == now:
+                m, n, d = batch.options.worker[i], batch.options.number[i], duration[i]
+                # Handing over whole tuples of arrays costs more than this look at one.
+                bounds = (rooms.sums if apart[i] else rooms.tops)[m, min(n, rooms.sums.shape[1] - 1)]
+                complete[i] = _next(bounds, now - d, d)
+                if complete[i] == now:
+                    if _try(rooms, batch, j, i, now - d, out):
+                        _commit(rooms, j, out)
+                        return int(now)
+                    complete[i] = _next(bounds, now - d + 1, d)
+            later = min(later, complete[i])
+        now = later
+    return int(now)
+
+
+@inner
+def _next(bounds: Counts, start: int, duration: int) -> int:
+    """Completion at the first start, from this one on, for which the workers of a group may fit."""
+    for a in range(start, len(bounds) - duration + 1):
+        if bounds[a] >= a + duration:
+            return int(a + duration)
+    return FAR
+
+
+@inner
+def _try(rooms: Rooms, batch: Batch, j: int, i: int, start: int, out: Plan) -> bool:
+    """Does a group fit at one start? If so, its first way is written to the plan."""
+    options = batch.options
+    m, n, end = options.worker[i], options.number[i], start + options.duration[i]
+    loaded, total = False, 0
+    for f in range(options.first[i], options.first[i + 1]):
+        if not _may_fit(rooms, options, f, m, n, start, end):
+            continue
+        if not loaded:
+            total = load(rooms, m, start, end, batch.usable[j], out.counts[j])
+            loaded = True
+        if total < n:
+            break
+        # Now that the workers fit, what is known of the PSs is worth making anew.
+        if options.ps[f] >= 0 and not fits_one(
+            rooms, rooms.kinds.pss.shape[0] + options.ps[f], options.least[f], start, end
+        ):
+            continue
+        host, near, pss = _host(rooms, batch, j, f, m, n, start, end, out.counts[j])
+        if host < 0:
+            continue
+        if options.spread[f] == 0 and f + 1 < options.first[i + 1] and options.ps[f + 1] == options.ps[f]:
+            # The same machines spread, around a host of a lower number.
+            other, near_other, pss_other = _host(rooms, batch, j, f + 1, m, n, start, end, out.counts[j])
+            if 0 <= other < host:
+                host, near, pss = other, near_other, pss_other
+        out.worker[j], out.ps[j], out.pss[j], out.host[j] = m, options.ps[f], pss, host
+        out.start[j], out.end[j] = start, end
+        _share_out(out.counts[j], n, host, near)
+        return True
+    return False
+
+
+@inner
+def _may_fit(rooms: Rooms, options: Options, f: int, m: int, n: int, start: int, end: int) -> bool:
+    """Do the workers fit, and the PSs by what is known of them, as if they were alone?"""
+    if options.ps[f] >= 0:
+        ps = rooms.kinds.pss.shape[0] + options.ps[f]
+        if rooms.tops[ps, min(options.least[f], rooms.tops.shape[1] - 1), start] < end:
+            return False
+    if options.spread[f] == 0:
+        return fits_one(rooms, m, n, start, end)
+    return fits_all(rooms, m, n, start, end)
+
+
+@inner
+def _host(
+    rooms: Rooms, batch: Batch, j: int, f: int, m: int, n: int, start: int, end: int, room: Counts
+) -> tuple[int, int, int]:
+    """The first host of one way, the fewest workers beside its PSs, and the PSs; host -1 if there is none.
+
+    `room` says how many workers fit each server throughout. A spread ring has no host: a number beyond all servers.
+    """
+    p, servers = batch.options.ps[f], len(room)
+    if batch.options.spread[f] == 0:
+        for h in range(servers):
+            if room[h] >= n and _fits(rooms, h, m, n, p, 1 if p >= 0 else 0, start, end):
+                return h, n, 1
+        return -1, 0, 0
+    total = 0
+    for s in range(servers):
+        total += min(room[s], n)
+    if p < 0:
+        return (servers, 0, 0) if total >= n else (-1, 0, 0)
+    for h in range(servers):
+        if batch.usable[j, h] > start:
+            continue
+        here = min(room[h], n - 1)
+        most = _pss_throughout(rooms, p, h, start, end, rooms.kinds.pss[m, p, n - here])
+        for g in range(max(0, n - (total - min(room[h], n))), here + 1):
+            k = rooms.kinds.pss[m, p, n - g]
+            if k <= most and (g == 0 or _fits(rooms, h, m, g, p, k, start, end)):
+                return h, g, k
+    return -1, 0, 0
+
+
+@inner
+def _pss_throughout(rooms: Rooms, p: int, h: int, start: int, end: int, least: int) -> int:
+    """How many PSs fit a server throughout, 0 if fewer than `least`."""
+    m, most = rooms.kinds.pss.shape[0] + p, FAR
+    for t in range(start, end):
+        most = min(most, rooms.room[m, t, h])
+        if most < least:
+            return 0
+    return most
+
+
+@inner
+def _fits(rooms: Rooms, h: int, m: int, near: int, p: int, pss: int, start: int, end: int) -> bool:
+    """Do `near` workers and `pss` PSs fit one server throughout, resource by resource?"""
+    demand = rooms.kinds.demand
+    ps = rooms.kinds.pss.shape[0] + max(p, 0)
+    for t in range(start, end):
+        for r in range(demand.shape[1]):
+            need = near * demand[m, r]
+            if pss > 0:
+                need += pss * demand[ps, r]
+            if rooms.free[t, h, r] < need:
+                return False
+    return True
+
+
+@inner
+def _share_out(counts: Counts, n: int, host: int, near: int) -> None:
+    """Turn rooms into workers on each server: `near` on the host, the others on the first servers that have room."""
+    left = n - near
+    for s in range(len(counts)):
+        if s == host:
+            counts[s] = near
+        else:
+            counts[s] = min(counts[s], left)
+            left -= counts[s]
+
+
+@inner
+def _commit(rooms: Rooms, j: int, out: Plan) -> None:
+    """Hold what was found for a job."""
+    start, end = out.start[j], out.end[j]
+    for s in range(out.counts.shape[1]):
+        hosting = out.pss[j] if s == out.host[j] and out.ps[j] >= 0 else 0
+        if out.counts[j, s] == 0 and hosting == 0:
+            continue
+        take(rooms, s, start, end, out.worker[j], out.counts[j, s])
+        if hosting > 0:
+            take(rooms, s, start, end, rooms.kinds.pss.shape[0] + out.ps[j], hosting)
+        refill(rooms, s, start, end)
+    touch(rooms, end)

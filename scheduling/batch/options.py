@@ -1,0 +1,167 @@
+"""The ways in which one job could run on the empty cluster: what the batch planner chooses from. Private: arrays only.
+
+Letters as in rigid_tables.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.batch.compiled import inner, kernel
+from scheduling.best_response.rigid.compiled import Counts, Flags, greatest
+from scheduling.model.types import Ints
+
+
+class Kinds(NamedTuple):
+    """Machine types and what servers hold when empty."""
+
+    demand: Ints
+    """M x R."""
+    capacity: Ints
+    """S x R."""
+    pss: Counts
+    """PSs that n remote workers need, W x P x (N + 1)."""
+    rooms: Ints
+    """Machines that fit each empty server, M x S."""
+    beside: Ints
+    """The most workers that fit an empty server beside one PS, W x P; 0 if none."""
+
+
+@kernel
+def count_rooms(demand: Ints, capacity: Ints, rooms: Ints, beside: Ints) -> None:
+    """Fill in `rooms` and `beside`."""
+    for m in range(len(demand)):
+        for s in range(len(capacity)):
+            rooms[m, s] = fit(capacity[s], demand[m])
+    workers, pss = beside.shape
+    for w in range(workers):
+        for p in range(pss):
+            for s in range(len(capacity)):
+                if rooms[workers + p, s] > 0:
+                    beside[w, p] = max(beside[w, p], fit(capacity[s] - demand[workers + p], demand[w]))
+
+
+class Options(NamedTuple):
+    """Groups of (duration, workers, worker type), longest first, then fewest; each with its ways, in order.
+
+    A way is a PS type (-1 in a ring), together or spread. Only the fewest workers for each duration are here, and only
+    what fits the empty cluster.
+    """
+
+    duration: Ints
+    """G."""
+    number: Ints
+    """Workers, G."""
+    worker: Ints
+    """Worker type, G."""
+    apart: Flags
+    """Is any of the group's ways spread? G."""
+    first: Ints
+    """Where the ways of each group begin, G + 1."""
+    ps: Ints
+    """F ways in all."""
+    spread: Ints
+    """0 or 1, F."""
+    least: Ints
+    """The fewest PSs a host must have room for, F."""
+
+
+def list_options(kinds: Kinds, lengths: Counts, longest: int, ring: bool) -> Options:
+    """List the options of a job that needs `lengths` slots, 2 x W x P x (N + 1); `longest`, T + 1, is hopeless."""
+    # Sorted here: numba would compile a sort of its own, for a second.
+    return _grouped(np.sort(_keys(kinds, lengths, longest, ring)), kinds, lengths, longest, ring)
+
+
+@kernel
+def _keys(kinds: Kinds, lengths: Counts, longest: int, ring: bool) -> Ints:
+    """(duration, workers, worker type, PS type, spread) of each option as one number in the order of options."""
+    _, workers, pss, width = lengths.shape
+    keys, size = np.empty(2 * workers * pss * min(width, longest), np.int64), 0
+    for w in range(workers):
+        rooms = kinds.rooms[w]
+        largest = greatest(rooms)
+        for p in range(pss):
+            beside = largest if ring else kinds.beside[w, p]
+            for spread in range(2):
+                shortest = longest
+                for n in range(2 if ring and spread == 1 else 1, width):
+                    if spread == 0 and n > largest:
+                        break
+                    d = lengths[spread, w, p, n]
+                    if d >= shortest:
+                        continue
+                    shortest = d
+                    fits = n <= beside if spread == 0 else _fits_spread(kinds, rooms, w, -1 if ring else p, n)
+                    if fits:
+                        keys[size] = ((((longest - d) * width + n) * workers + w) * pss + p) * 2 + spread
+                        size += 1
+    return keys[:size]
+
+
+@kernel
+def _grouped(keys: Ints, kinds: Kinds, lengths: Counts, longest: int, ring: bool) -> Options:
+    _, workers, pss, width = lengths.shape
+    size = len(keys)
+    groups = 0
+    for i in range(size):
+        if i == 0 or keys[i] // (2 * pss) != keys[i - 1] // (2 * pss):
+            groups += 1
+    o = Options(
+        np.empty(groups, np.int64),
+        np.empty(groups, np.int64),
+        np.empty(groups, np.int64),
+        np.zeros(groups, np.bool_),
+        np.empty(groups + 1, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+        np.empty(size, np.int64),
+    )
+    most = np.empty(workers, np.int64)
+    for w in range(workers):
+        most[w] = greatest(kinds.rooms[w])
+    g = -1
+    for i in range(size):
+        group = keys[i] // (2 * pss)
+        w, n = group % workers, group // workers % width
+        if i == 0 or group != keys[i - 1] // (2 * pss):
+            g += 1
+            o.first[g], o.worker[g], o.number[g], o.duration[g] = i, w, n, longest - group // workers // width
+        p = keys[i] // 2 % pss
+        o.spread[i] = keys[i] % 2
+        o.apart[g] = o.apart[g] or o.spread[i] == 1
+        o.ps[i] = -1 if ring else p
+        o.least[i] = 0 if ring else 1 if o.spread[i] == 0 else kinds.pss[w, p, n - min(most[w], n - 1)]
+    o.first[groups] = size
+    return o
+
+
+@inner
+def fit(free: Ints, demand: Ints) -> int:
+    """How many machines of a demand fit what is free."""
+    most = 1 << 24
+    for r in range(len(demand)):
+        if demand[r] > 0:
+            most = min(most, max(free[r], 0) // demand[r])
+    return most
+
+
+@inner
+def _fits_spread(kinds: Kinds, rooms: Ints, w: int, p: int, n: int) -> bool:
+    """Do n workers fit the empty cluster, around PSs on one host?"""
+    total = 0
+    for s in range(len(rooms)):
+        total += min(rooms[s], n)
+    if total < n:
+        return False
+    if p < 0:
+        return True
+    demand, ps = kinds.demand[w], kinds.demand[kinds.pss.shape[0] + p]
+    for h in range(len(rooms)):
+        elsewhere = total - min(rooms[h], n)
+        for g in range(max(0, n - elsewhere), min(rooms[h], n - 1) + 1):
+            k, fits = kinds.pss[w, p, n - g], True
+            for r in range(len(demand)):
+                fits = fits and g * demand[r] + k * ps[r] <= kinds.capacity[h, r]
+            if fits:
+                return True
+    return False

@@ -1,0 +1,200 @@
+"""A_maxweight where nothing has a price: whole batches of jobs, each complete as early as can be, in one go."""
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+
+import numpy as np
+
+from scheduling.batch.capacity import give_back, make_rooms
+from scheduling.batch.kernel import Batch, Plan, plan
+from scheduling.batch.options import Kinds, Options, count_rooms, list_options
+from scheduling.best_response.rigid.durations import durations, ps_counts
+from scheduling.best_response.rigid.kernel import smallest_problem
+from scheduling.book.ledger import Ledger
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.inventory import Inventory
+from scheduling.model.schedule import Placement, Role, Schedule
+from scheduling.model.types import Ints
+
+REMEMBERED = 4096
+"""Jobs whose options are kept at most."""
+
+
+def plan_batch(
+    bids: Sequence[Bid], ledger: Ledger, windows: Iterable[tuple[int, int]], *, freed: Iterable[Placement] = ()
+) -> dict[str, Schedule]:
+    """Place jobs one by one, in window after window, each as early as it can be complete.
+
+    Parameters
+    ----------
+    bids
+        In the order in which they choose; their utilities do not matter.
+    ledger
+        What others hold. It is not moved.
+    windows
+        First slot and latest completion of each round; a round takes the jobs that those before left over.
+    freed
+        What is in the ledger but counts as free: what these jobs held so far.
+
+    Returns
+    -------
+    dict
+        Schedules by the bid's id, of those that were placed.
+
+    Notes
+    -----
+    The same as committing, one by one, the `rigid.best_response` to no prices and a utility that is positive until the
+    window ends, zero afterwards: earliest completion, then start, then the fewest workers, then the first worker type,
+    PS type and host. Where a job fits is looked up in tables that only tighten while a batch is planned; one that
+    does not fit even the empty cluster costs nothing.
+
+    References
+    ----------
+    .. [1] The weighted-completion paper, Algorithms 2 and 3 at lambda = 1.
+    """
+    free = ledger.inventory.capacity - ledger.used
+    give_back(free, _cluster_of(ledger).kinds.demand, _rows(freed, ledger, len(ledger.inventory.workers)))
+    return _plan(bids, ledger, windows, free)
+
+
+def plan_idle(bid: Bid, ledger: Ledger, *, first: int, end: int) -> Schedule | None:
+    """How a job would be complete as early as can be on resources of servers that are not used at all, if it could.
+
+    Where just what is in use has a price, nothing costs less.
+    """
+    free = np.where(ledger.used == 0, ledger.inventory.capacity, 0)
+    return _plan([bid], ledger, [(first, end)], free).get(bid.id)
+
+
+def plan_alone(bid: Bid, ledger: Ledger) -> Schedule | None:
+    """How a job would be complete as early as can be if nobody else held anything; None if it never could."""
+    slots = ledger.end - ledger.start
+    free = np.repeat(ledger.inventory.capacity[None], slots, axis=0)
+    return _plan([bid], ledger, [(ledger.start, ledger.end)], free).get(bid.id)
+
+
+def _plan(bids: Sequence[Bid], ledger: Ledger, windows: Iterable[tuple[int, int]], free: Ints) -> dict[str, Schedule]:
+    """Plan on what is free, T x S x R, which is modified."""
+    if not bids:
+        return {}
+    cluster = _cluster_of(ledger)
+    start, slots = ledger.start, ledger.end - ledger.start
+    options = [cluster.options(bid) for bid in bids]
+    spans = [(max(first - start, 0), min(end - start, slots)) for first, end in windows]
+    out = _nothing(len(bids), free.shape[1])
+    plan(
+        make_rooms(cluster.kinds, free, most=max((int(o.number.max(initial=1)) for o in options), default=1)),
+        _batch(bids, options, start),
+        np.array(spans, np.int64).reshape(-1, 2),
+        out,
+    )
+    return {bid.id: _schedule(out, j, start) for j, bid in enumerate(bids) if out.worker[j] >= 0}
+
+
+def warm_up() -> None:
+    """Compile, or load from disk, every kernel, so that no request pays for it."""
+    ledger, bid = smallest_problem()
+    plan_batch([bid, replace(bid, id="ring", architecture=Architecture.RING)], ledger, [(0, ledger.end)])
+
+
+@dataclass
+class _Cluster:
+    """What is kept about a ledger's servers, and about the jobs planned on them last."""
+
+    inventory: Inventory
+    slots: int
+    kinds: Kinds
+    total: int
+    """The most workers of one type there can be."""
+    known: dict[str, tuple[Bid, Options]] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """One at a time lists options: quotes are answered side by side."""
+
+    def options(self, bid: Bid) -> Options:
+        """How a job could run on the empty cluster."""
+        with self.lock:
+            old = self.known.pop(bid.id, None)
+            if old is None or (old[0] is not bid and old[0] != bid):
+                old = bid, self._list(bid)
+            # The jobs asked for last come last.
+            self.known[bid.id] = old
+            while len(self.known) > REMEMBERED:
+                del self.known[next(iter(self.known))]
+            return old[1]
+
+    def _list(self, bid: Bid) -> Options:
+        most = min(bid.chunks, self.total)
+        if most >= self.kinds.pss.shape[2]:
+            self.kinds = self.kinds._replace(pss=ps_counts(self.inventory, 2 * most))
+        lengths = durations(bid, most=most, slots=self.slots)
+        return list_options(self.kinds, lengths, self.slots + 1, bid.architecture is Architecture.RING)
+
+
+def _cluster_of(ledger: Ledger) -> _Cluster:
+    kept, slots = ledger.derived.get("planner"), ledger.end - ledger.start
+    if isinstance(kept, _Cluster) and kept.inventory is ledger.inventory and kept.slots == slots:
+        return kept
+    inventory = ledger.inventory
+    demand, capacity = np.concatenate([inventory.worker_demand, inventory.ps_demand]), np.array(inventory.capacity)
+    rooms = np.zeros((len(demand), len(capacity)), np.int64)
+    beside = np.zeros((len(inventory.workers), len(inventory.pss)), np.int64)
+    count_rooms(demand, capacity, rooms, beside)
+    kinds = Kinds(demand=demand, capacity=capacity, pss=ps_counts(inventory, 1), rooms=rooms, beside=beside)
+    cluster = _Cluster(inventory, slots, kinds, total=int(rooms[: len(beside)].sum(axis=1).max(initial=0)))
+    ledger.derived["planner"] = cluster
+    return cluster
+
+
+def _rows(freed: Iterable[Placement], ledger: Ledger, workers: int) -> Ints:
+    """Start, end, machine type, server and count of what lies in the horizon."""
+    rows = [
+        (max(p.start, ledger.start), p.end, p.type if p.role is Role.WORKER else workers + p.type, p.server, p.count)
+        for p in freed
+        if p.end > ledger.start
+    ]
+    table: Ints = np.array(rows, np.int64).reshape(-1, 5)
+    table[:, :2] -= ledger.start
+    return table
+
+
+def _batch(bids: Sequence[Bid], options: Sequence[Options], start: int) -> Batch:
+    begin = np.array([0, *accumulate(len(o.number) for o in options)], np.int64)
+    usable = np.array([bid.delay for bid in bids], np.int64)
+    arrival = np.array([bid.arrival - start for bid in bids], np.int64)
+    usable += arrival[:, None]
+    return Batch(
+        # Most batches are of one job, whose options are only read.
+        options=options[0] if len(options) == 1 else _joined(options),
+        begin=begin,
+        usable=usable,
+        earliest=np.maximum(np.maximum(usable.min(axis=1), arrival), 0),
+        complete=np.zeros(begin[-1], np.int64),
+    )
+
+
+def _joined(options: Sequence[Options]) -> Options:
+    """The options of several jobs, one after the other."""
+    ways = np.cumsum([0, *(len(o.ps) for o in options)])
+    first = np.concatenate([*(o.first[:-1] + way for o, way in zip(options, ways, strict=False)), ways[-1:]])
+    joined = Options(*(np.concatenate(part) for part in zip(*options, strict=True)))
+    return joined._replace(first=first.astype(np.int64))
+
+
+def _nothing(jobs: int, servers: int) -> Plan:
+    columns: Ints = np.full((6, jobs), -1, np.int64)
+    return Plan._make([*columns, np.zeros((jobs, servers), np.int32)])
+
+
+def _schedule(out: Plan, j: int, start: int) -> Schedule:
+    at, end = start + int(out.start[j]), start + int(out.end[j])
+    placements = [
+        Placement(start=at, end=end, role=Role.WORKER, server=int(s), type=int(out.worker[j]), count=int(c))
+        for s, c in enumerate(out.counts[j].tolist())
+        if c
+    ]
+    if out.ps[j] >= 0:
+        ps, pss, host = int(out.ps[j]), int(out.pss[j]), int(out.host[j])
+        placements.append(Placement(start=at, end=end, role=Role.PS, server=host, type=ps, count=pss))
+    return Schedule(start=at, completion=end, placements=tuple(placements))

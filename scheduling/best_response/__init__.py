@@ -1,0 +1,1 @@
+"""The kernels: for one bid, the schedule of greatest payoff at given prices."""

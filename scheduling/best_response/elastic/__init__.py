@@ -1,0 +1,1 @@
+"""Jobs whose numbers of workers and parameter servers may change in every slot."""

@@ -1,0 +1,40 @@
+"""How elastic kernels are compiled."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.solvers.numba_tools import Compiler
+
+Counts = NDArray[np.int32]
+Flags = NDArray[np.bool_]
+
+
+_COMPILER = Compiler(Path(__file__).parent)
+kernel, inner = _COMPILER.kernel, _COMPILER.inner
+
+
+@inner
+def sort_by(key: NDArray[Any], items: NDArray[Any]) -> None:
+    """Sort whole numbers by (key[item], item), in place: Shell's method, quick to compile."""
+    gap = len(items) // 2
+    while gap > 0:
+        for i in range(gap, len(items)):
+            item, at = items[i], i
+            while at >= gap:
+                other = items[at - gap]
+                if key[other] < key[item] or (key[other] == key[item] and other < item):
+                    break
+                items[at] = other
+                at -= gap
+            items[at] = item
+        gap //= 2
+
+
+@inner
+def copy(source: NDArray[Any], into: NDArray[Any]) -> None:
+    """Copy a row. Assigning to a slice would also compile the words of an error that cannot happen, for seconds."""
+    for i in range(len(source)):
+        into[i] = source[i]

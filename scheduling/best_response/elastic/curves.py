@@ -1,0 +1,172 @@
+"""Compiled cost curves of the elastic best response: what n workers with their parameter servers cost in each slot.
+
+Private: arrays only, modified in place. All costs are whole quanta, so sums are exact and ties are ties.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.best_response.elastic.compiled import Counts, Flags, inner, kernel
+from scheduling.best_response.elastic.tables import Runs
+from scheduling.model.types import Floats, Ints
+
+
+class Job(NamedTuple):
+    """One bid in slots counted from the ledger's start, for one worker type and one PS type."""
+
+    wanted: int
+    """Worker-slots."""
+    pss: Counts
+    """PSs that n workers need, for n = 0..N."""
+    usable: Ints
+    """First slot in which each server can be used, S."""
+    worth: Floats
+    """Value of completion at slot 0..T, money."""
+    scale: float
+    """Quanta in one unit of money."""
+    limit: int
+    """More quanta than this no answer can cost."""
+
+
+class Curves(NamedTuple):
+    """Least costs by slot, and their lower convex hulls."""
+
+    cost: Ints
+    """Of 0..N workers with their PSs, quanta, T x (N + 1)."""
+    most: Counts
+    """Workers that fit and stay within the limit, T."""
+    vertex: Counts
+    """Numbers of workers at the corners of the hull, the first of them 0, T x (N + 1)."""
+    size: Counts
+    """Corners, T."""
+
+
+@kernel
+def make_curves(workers: Runs, pss: Runs, job: Job, first: int, repeats: Flags) -> tuple[Curves, Counts]:
+    """The curves of all slots from `first` on that differ from the slot before, and the row of each slot (T) in them.
+
+    `repeats` marks slots (T) in which everything is as in the slot before: most of a long horizon. Slots before
+    `first` have no row.
+    """
+    slots, width = len(workers.size), len(job.pss)
+    row, number = np.full(slots, -1, np.int32), 0
+    ready = ready_from(job, first)
+    for t in range(first, slots):
+        if not (repeats[t] and t > ready):
+            number += 1
+        row[t] = number - 1
+    cost = np.empty((number, width), np.int64)
+    vertex = np.empty((number, width), np.int32)
+    most, size = np.zeros(number, np.int32), np.ones(number, np.int32)
+    scratch = np.empty(width, np.int64)
+    for t in range(first, slots):
+        i = row[t]
+        if t == first or row[t - 1] != i:
+            most[i] = _fill(workers, pss, job, t, cost[i], scratch)
+            size[i] = _hull(cost[i], most[i], vertex[i])
+    return Curves(cost, most, vertex, size), row
+
+
+@inner
+def ready_from(job: Job, first: int) -> int:
+    """The slot, `first` or later, from which on every server can be used."""
+    for slot in job.usable:
+        first = max(first, slot)
+    return int(first)
+
+
+@kernel
+def earliest(workers: Runs, pss: Runs, job: Job, first: int) -> int:
+    """The first completion by which the worker-slots fit at any price, T + 1 if none."""
+    slots, left = len(workers.size), job.wanted
+    for t in range(first, slots):
+        n = _room(workers, job.usable, t, len(job.pss) - 1)
+        k = _room(pss, job.usable, t, job.pss[n])
+        while job.pss[n] > k:
+            n -= 1
+        left -= n
+        if left <= 0:
+            return t + 1
+    return slots + 1
+
+
+@inner
+def _room(runs: Runs, usable: Ints, t: int, most: int) -> int:
+    room = 0
+    for i in range(runs.size[t]):
+        if room < most and usable[runs.server[t, i]] <= t:
+            room += min(runs.room[t, i], most - room)
+    return room
+
+
+@inner
+def _fill(workers: Runs, pss: Runs, job: Job, t: int, cost: Ints, scratch: Ints) -> int:
+    n = _expand(workers, job, t, cost)
+    k = _expand(pss, job, t, scratch[: job.pss[n] + 1])
+    for i in range(1, n + 1):
+        if job.pss[i] > k:
+            return i - 1
+        cost[i] += scratch[job.pss[i]]
+        if cost[i] > job.limit:
+            return i - 1
+    return n
+
+
+@inner
+def _expand(runs: Runs, job: Job, t: int, cost: Ints) -> int:
+    """Costs of 0, 1, ... machines, cheapest first, until they are all there, none is left or the limit is passed."""
+    n, total = 0, 0
+    cost[0] = 0
+    for i in range(runs.size[t]):
+        if n + 1 == len(cost):
+            break
+        if job.usable[runs.server[t, i]] > t:
+            continue
+        price = np.rint(runs.price[t, i] * job.scale)
+        if price > job.limit:
+            break
+        unit = int(price)
+        for _ in range(min(runs.room[t, i], len(cost) - 1 - n)):
+            total += unit
+            if total > job.limit:
+                return n
+            n += 1
+            cost[n] = total
+    return n
+
+
+@inner
+def _hull(cost: Ints, most: int, vertex: Counts) -> int:
+    """Corners of the greatest convex function below cost[0..most]; slopes between them rise strictly."""
+    size = 1
+    vertex[0] = 0
+    for n in range(1, most + 1):
+        while size > 1:
+            a, b = vertex[size - 2], vertex[size - 1]
+            if (cost[b] - cost[a]) * (n - b) < (cost[n] - cost[b]) * (b - a):
+                break
+            size -= 1
+        vertex[size] = n
+        size += 1
+    return size
+
+
+@inner
+def segment(curves: Curves, t: int, i: int) -> tuple[int, int]:
+    """Rise and run of the i-th piece of a hull: its slope is their quotient."""
+    a, b = curves.vertex[t, i], curves.vertex[t, i + 1]
+    return int(curves.cost[t, b] - curves.cost[t, a]), int(b - a)
+
+
+@inner
+def pieces_below(curves: Curves, t: int, rise: int, run: int, low: int, high: int) -> int:
+    """How many pieces of a hull are less steep than rise / run; known to be within low..high."""
+    while low < high:
+        middle = (low + high) // 2
+        up, along = segment(curves, t, middle)
+        if up * run < rise * along:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,0 +1,148 @@
+"""What the elastic search keeps warm about one ledger between decisions: derived data, refreshed where it changed."""
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduling.best_response.elastic.compiled import Counts, Flags
+from scheduling.best_response.elastic.tables import Runs, changed_cells, mark_repeats, refresh_runs
+from scheduling.best_response.elastic.ways import Way, ways
+from scheduling.best_response.rigid.index import PriceOf
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.types import Floats, Ints
+
+KEPT = 32
+"""Machine types whose tables are kept: those asked for last."""
+
+
+@dataclass
+class _Table:
+    """The runs of one machine type, as they were at the index's change number `at`."""
+
+    runs: Runs
+    hosts: Ints
+    demand: Ints
+    wants: Ints
+    at: int = -1
+
+
+class ElasticIndex:
+    """Tables over one ledger's usage and prices. The answers are the same with a fresh index and with a warm one.
+
+    Notes
+    -----
+    A refresh prices the servers and slots that changed; the table of a machine type is brought up to date when it is
+    asked for, in O(S (R + log S)) for each slot that changed since. One question at a time: hold `lock` from
+    `refresh` until the answer is read.
+    """
+
+    def __init__(self, inventory: Inventory, slots: int) -> None:
+        self.lock = threading.Lock()
+        self.inventory = inventory
+        self.slots = slots
+        self._seen: tuple[object, PriceOf | None] | None = None
+        self._prices: PriceOf | None = None
+        self._used: Ints | None = None
+        self._free: Ints = np.zeros((slots, *inventory.capacity.shape), np.int64)
+        self._unit: Floats = np.zeros(self._free.shape)
+        self.repeats: Flags = np.zeros(slots, np.bool_)
+        """Slots in which everything is as in the slot before, T."""
+        self._changed: Ints = np.zeros(slots, np.int64)
+        """The number of the change that last touched each slot."""
+        self._changes = 0
+        self._asked: tuple[object, ...] | None = None
+        self._ways: tuple[Way, ...] = ()
+        self._tables: OrderedDict[MachineType, _Table] = OrderedDict()
+
+    def refresh(self, used: Ints, prices: PriceOf | Floats, *, version: object = None) -> None:
+        """Take in what is used and priced; with the same `version` (not None) nothing is looked at."""
+        function = None if isinstance(prices, np.ndarray) else prices
+        if version is not None and self._seen == (version, function):
+            return
+        self._seen = None
+        used = np.ascontiguousarray(used).view()
+        used.flags.writeable = False
+        cells = np.ones(used.shape[:2], np.bool_)
+        count = cells.size
+        if self._used is not None and function is not None and self._prices == function:
+            count = changed_cells(used, self._used, cells)
+        if count:
+            self._take(used, prices, cells, count)
+        self._prices = function
+        self._seen = (version, function)
+
+    def _take(self, used: Ints, prices: PriceOf | Floats, cells: Flags, count: int) -> None:
+        capacity = self.inventory.capacity
+        if self._used is None or count == cells.size:
+            self._used = used.copy()
+            self._free[:] = capacity - used
+            self._unit[:] = prices if isinstance(prices, np.ndarray) else _priced(used, capacity, prices)
+        else:
+            at, servers = np.nonzero(cells)
+            now, most = used[at, servers], capacity[servers]
+            self._used[at, servers] = now
+            self._free[at, servers] = most - now
+            self._unit[at, servers] = prices[at, servers] if isinstance(prices, np.ndarray) else prices.of(now, most)
+        self._changes += 1
+        slots: Flags = np.any(cells, axis=1)
+        self._changed[slots] = self._changes
+        mark_repeats(self._free, self._unit, slots, self.repeats)
+
+    def runs(self, machine: MachineType) -> Runs:
+        """Where one machine type fits in each slot, cheapest first."""
+        table = self._tables.pop(machine, None) or self._table(machine)
+        self._tables[machine] = table
+        if len(self._tables) > KEPT:
+            self._tables.popitem(last=False)
+        if table.at < self._changes:
+            dirty = self._changed > table.at
+            refresh_runs(
+                table.runs, self._free, self._unit, table.hosts, table.demand, table.wants, dirty, self.repeats
+            )
+            table.at = self._changes
+        return table.runs
+
+    def _table(self, machine: MachineType) -> _Table:
+        hosts, demand = self._hosts(machine)
+        wants = np.flatnonzero(demand).astype(np.int64)
+        shape = (self.slots, len(hosts))
+        runs = Runs(
+            size=np.zeros(self.slots, np.int32),
+            server=np.zeros(shape, np.int32),
+            price=np.zeros(shape),
+            room=np.zeros(shape, np.int32),
+        )
+        return _Table(runs, hosts, demand, wants)
+
+    def _hosts(self, machine: MachineType) -> tuple[Ints, Ints]:
+        """The servers whose capacity takes at least one machine, and what one takes."""
+        demand = np.array(machine.demand, np.int64)
+        return np.flatnonzero((self.inventory.capacity >= demand).all(axis=1)).astype(np.int64), demand
+
+    def ways(self, bid: Bid) -> tuple[Way, ...]:
+        """The pairs of types with which the bid's work fits; the last bid's are remembered, whatever its value."""
+        known = (bid.worker_time, bid.ps_time, bid.transfer_time, bid.work, bid.chunks)
+        if self._asked != known:
+            self._asked = known
+            self._ways = tuple(ways(bid, self.inventory, slots=self.slots))
+        return self._ways
+
+    def pss_needed(self, way: Way, most: int) -> Counts:
+        """ceil(n b_w / b_p) for n = 0..most (or as many as the empty cluster takes at once), exact."""
+        hosts, demand = self._hosts(way.worker)
+        wants = demand > 0
+        fits = (self.inventory.capacity[hosts][:, wants] // demand[wants]).min(axis=1, initial=most).sum()
+        most = min(most, int(fits))
+        ratio = way.worker.bandwidth_mbps / way.ps.bandwidth_mbps
+        exact = np.int64 if ratio.numerator * most < 1 << 62 and ratio.denominator < 1 << 62 else object
+        return np.asarray(-(-np.arange(most + 1).astype(exact) * ratio.numerator // ratio.denominator)).astype(np.int32)
+
+
+def _priced(used: Ints, capacity: Ints, prices: PriceOf) -> Floats:
+    """`prices.of` everything, T x S x R, asked for only where a slot differs from the slot before."""
+    differs = np.append(True, np.any(used[1:] != used[:-1], axis=(1, 2)))
+    priced: Floats = prices.of(used[differs], capacity)[differs.cumsum() - 1]
+    return priced

@@ -1,0 +1,162 @@
+"""One question to the elastic kernel: a bid in slots and quanta, and the answer as a schedule."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from scheduling.best_response.base import Response
+from scheduling.best_response.elastic.allocation import allocate
+from scheduling.best_response.elastic.compiled import Counts, Flags
+from scheduling.best_response.elastic.curves import Job, earliest, make_curves
+from scheduling.best_response.elastic.index import ElasticIndex
+from scheduling.best_response.elastic.search import LATEST, RATIO, search
+from scheduling.best_response.elastic.tables import Runs
+from scheduling.best_response.elastic.ways import Way
+from scheduling.best_response.rigid.index import worth_by_slot
+from scheduling.model.bid import Bid
+from scheduling.model.schedule import Placement, Role, Schedule
+from scheduling.model.types import Floats, Ints
+
+BITS = 52
+"""Prices are rounded to a power of two, 2^-52 to 2^-51 of the most that an answer can cost."""
+DIGITS = 61
+"""Sums of costs over all slots, and costs times a number of workers, stay below 2^61 quanta."""
+SMALLEST = 1e-250
+CEILING = 64.0
+"""Where value does not limit cost, costs up to this many times the value are looked at first, then more."""
+FINE = 256.0
+"""If the limit was this many times too high, the answer is sought again with a lower one."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is sought for a bid, against a ledger that starts at `start`."""
+
+    bid: Bid
+    start: int
+    first_start: int | None
+    mode: int
+    above: float
+
+    def answer(self, index: ElasticIndex) -> Response | None:
+        """The best answer with any pair of machine types; ties fall to the first."""
+        found = [r for way in index.ways(self.bid) for r in self._ask(index, way)]
+        return min(found, key=self._order) if found else None
+
+    def _order(self, response: Response) -> tuple[float, ...]:
+        """The less, the better."""
+        if self.mode == LATEST:
+            return (-response.schedule.start, -response.payoff, response.schedule.completion)
+        if self.mode == RATIO:
+            return (response.cost / response.value, response.schedule.completion)
+        return (-response.payoff, response.schedule.completion)
+
+    def _ask(self, index: ElasticIndex, way: Way) -> Iterator[Response]:
+        first = max(self.bid.arrival, self.start if self.first_start is None else self.first_start) - self.start
+        with_way = _WithWay(
+            question=self,
+            way=way,
+            workers=index.runs(way.worker),
+            pss=index.runs(way.ps),
+            repeats=index.repeats,
+            needed=index.pss_needed(way, min(self.bid.chunks, way.worker_slots)),
+            usable=np.array(self.bid.delay, np.int64) + (self.bid.arrival - self.start),
+            worth=worth_by_slot(self.bid, self.start, index.slots),
+            first=min(max(first, 0), index.slots),
+        )
+        response = with_way.answer()
+        if response is not None:
+            yield response
+
+
+@dataclass(frozen=True)
+class _WithWay:
+    """A question for one pair of machine types, slots counted from the ledger's start."""
+
+    question: Question
+    way: Way
+    workers: Runs
+    pss: Runs
+    repeats: Flags
+    """Slots in which everything is as in the slot before, T."""
+    needed: Counts
+    """PSs that n workers need, for every n that one slot may have."""
+    usable: Ints
+    """First slot in which each server can be used, S."""
+    worth: Floats
+    """Value of completion at slot 0..T."""
+    first: int
+    """No workers before this slot."""
+
+    @cached_property
+    def most_worth(self) -> float:
+        """What the first completion that is possible at any price would be worth; none is worth more."""
+        completion = earliest(self.workers, self.pss, self._job(1.0), self.first)
+        return float(self.worth[completion]) if completion < len(self.worth) else -math.inf
+
+    def answer(self) -> Response | None:
+        """The best answer, at prices rounded so finely that it does not matter."""
+        mode, above = self.question.mode, self.question.above
+        if self.most_worth == -math.inf or (mode == RATIO and self.most_worth <= 0.0):
+            return None
+        if mode == RATIO or above == -math.inf:
+            return self._unlimited()
+        limit = self.most_worth - above
+        return self._search(limit) if limit > 0.0 else None
+
+    def _unlimited(self) -> Response | None:
+        """Where value does not limit cost: at a higher limit until there is an answer, then as fine as it allows."""
+        limit, found = CEILING * max(self.most_worth, SMALLEST), None
+        while True:
+            response = self._search(limit)
+            if response is None:
+                dearest = self.way.worker_slots * (_dearest(self.workers) + _dearest(self.pss))
+                if found is not None or limit > dearest:
+                    return found
+                limit = min(limit * 2.0**BITS, 2.0 * dearest)
+                continue
+            found = response
+            if self.question.mode == RATIO:
+                ceiling = self.most_worth * (found.cost / found.value)
+            else:
+                ceiling = self.most_worth - found.value + found.cost
+            # What is better than this answer costs no more than `ceiling`.
+            if ceiling <= limit <= FINE * ceiling or ceiling <= 0.0:
+                return found
+            limit = 2.0 * ceiling
+
+    def _search(self, limit: float) -> Response | None:
+        """The best answer that costs at most `limit`."""
+        job = self._job(limit)
+        curves, row = make_curves(self.workers, self.pss, job, self.first, self.repeats)
+        _, completion, counts = search(curves, row, job, self.first, self.question.mode, float(self.question.above))
+        return None if completion < 0 else self._response(completion, counts)
+
+    def _job(self, limit: float) -> Job:
+        bits = min(BITS, DIGITS - max(2 * len(self.needed), len(self.worth)).bit_length())
+        scale = math.ldexp(1.0, bits - max(math.frexp(limit)[1], -900))
+        return Job(self.way.worker_slots, self.needed, self.usable, self.worth, scale, int(limit * scale) + 1)
+
+    def _response(self, completion: int, counts: Counts) -> Response:
+        start, bid = self.question.start, self.question.bid
+        placements, cost = [], 0.0
+        for role, kind, runs, each in (
+            (Role.PS, self.way.ps_type, self.pss, self.needed[counts]),
+            (Role.WORKER, self.way.worker_type, self.workers, counts),
+        ):
+            rows, price = allocate(runs, self.usable, each)
+            cost += price
+            placements += [Placement(start + a, start + b, role, s, kind, n) for a, b, s, n in rows.tolist()]
+        schedule = Schedule(
+            start=start + int(np.flatnonzero(counts)[0]), completion=start + completion, placements=tuple(placements)
+        )
+        return Response(schedule=schedule, value=bid.utility.at(schedule.completion - bid.arrival), cost=cost)
+
+
+def _dearest(runs: Runs) -> float:
+    """The greatest price of one machine in any slot in which it fits, money."""
+    there = np.arange(runs.price.shape[1]) < runs.size[:, None]
+    return float(runs.price.max(initial=0.0, where=there))

@@ -1,0 +1,205 @@
+"""Compiled search for the elastic best response over all completions. Private: arrays only, modified in place.
+
+Every completion has a lower bound of its cost; the most promising is bounded better, then solved exactly, until no
+bound can win. Least cost never rises with later completion, so what is known of one completion bounds all before it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.best_response.elastic.base import make_base
+from scheduling.best_response.elastic.close import close
+from scheduling.best_response.elastic.compiled import Counts, copy, inner, kernel
+from scheduling.best_response.elastic.curves import Curves, Job
+from scheduling.best_response.elastic.relaxed import FAR, raise_bounds, relax, starting_bounds
+from scheduling.model.types import Ints
+
+PAYOFF, RATIO, LATEST = 0, 1, 2
+"""What is sought: greatest payoff; least cost per unit of value; latest start with payoff above the threshold."""
+WORST = -np.inf
+UNKNOWN, BOUNDED, SOLVED = 0, 1, 2
+
+
+class Best(NamedTuple):
+    """The best schedule so far; completion -1 while there is none."""
+
+    score: float
+    completion: int
+    cost: int
+
+
+@kernel
+def search(curves: Curves, row: Counts, job: Job, first: int, mode: int, above: float) -> tuple[float, int, Counts]:
+    """Score, completion and workers by slot (T) of the best schedule that starts at `first` or later.
+
+    Completion is -1 when none scores above the threshold. `curves` has a row for each slot (T) as of `make_curves`.
+    """
+    counts = np.zeros(len(row), np.int32)
+    latest = mode == LATEST
+    # Not constants: a constant would be a type of its own, and the whole search compiled for it once more.
+    sought, any_will_do = PAYOFF if latest else mode, latest
+    best = _shortened(curves, row, job, first, sought, above, any_will_do, counts)
+    if not latest or best.completion < 0:
+        return best.score, best.completion, counts
+    # With a later start there is less to choose from, so the starts with payoff above the threshold are the first ones.
+    low, high = first, len(row) - 1
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _shortened(curves, row, job, middle, sought, above, any_will_do, counts).completion >= 0:
+            low = middle
+        else:
+            high = middle - 1
+    best = _shortened(curves, row, job, low, sought, above, not any_will_do, counts)
+    return float(low), best.completion, counts
+
+
+@inner
+def _shortened(
+    curves: Curves, row: Counts, job: Job, first: int, mode: int, above: float, any_will_do: bool, counts: Counts
+) -> Best:
+    """`_search` over the slots that matter alone: of a long horizon, few do."""
+    kept = _that_matter(curves, row, job, first, 0.0 if mode == RATIO else above)
+    size, width = len(kept), curves.cost.shape[1]
+    short = Curves(
+        np.empty((size, width), np.int64),
+        np.empty(size, np.int32),
+        np.empty((size, width), np.int32),
+        np.empty(size, np.int32),
+    )
+    worth = np.zeros(size + 1)
+    for i in range(size):
+        r = row[kept[i]]
+        short.most[i], short.size[i], worth[i + 1] = curves.most[r], curves.size[r], job.worth[kept[i] + 1]
+        copy(curves.cost[r, : curves.most[r] + 1], short.cost[i])
+        copy(curves.vertex[r, : curves.size[r]], short.vertex[i])
+    few = np.zeros(size, np.int32)
+    shorter = Job(job.wanted, job.pss, job.usable, worth, job.scale, job.limit)
+    best = _search(short, shorter, 0, mode, above, any_will_do, few)
+    if best.completion < 0:
+        return best
+    counts[:] = 0
+    for i in range(size):
+        counts[kept[i]] = few[i]
+    return Best(best.score, int(kept[best.completion - 1]) + 1, best.cost)
+
+
+@inner
+def _that_matter(curves: Curves, row: Counts, job: Job, first: int, above: float) -> Counts:
+    """Slots without which no answer is missed, in order.
+
+    Not those without room, nor those from which on completion is not worth more than `above`; and of slots that are
+    alike, one after another, the first `wanted`: more are never used, and these are over first.
+    """
+    kept, size, alike = np.empty(len(row), np.int32), 0, 0
+    for t in range(first, len(row)):
+        if not job.worth[t + 1] > above:
+            break
+        alike = alike + 1 if t > first and row[t] == row[t - 1] else 0
+        if alike < job.wanted and curves.most[row[t]] > 0:
+            kept[size] = t
+            size += 1
+    return kept[:size]
+
+
+@inner
+def _search(curves: Curves, job: Job, first: int, mode: int, above: float, any_will_do: bool, counts: Counts) -> Best:
+    """The best schedule from `first` on, or the first one found above the threshold, with its `counts` (T)."""
+    slots = len(curves.most)
+    # A negative completion is never undercut, so the threshold itself does not win a tie.
+    best = Best(above if mode == PAYOFF else WORST, -1, 0)
+    bounds, state = starting_bounds(curves, job, first), np.zeros(slots + 1, np.int8)
+    taken, trial = np.zeros(slots, np.int32), np.zeros(slots, np.int32)
+    misses = 0
+    if bounds[slots] < FAR:
+        rise, run = relax(curves, job.wanted, first, slots, taken)
+        raise_bounds(curves, job, first, rise, run, bounds)
+    while True:
+        alive, top = _promising(job, mode, bounds, state, best)
+        if len(alive) == 0:
+            return best
+        end = _in_turn(alive, top, misses)
+        rise, run = relax(curves, job.wanted, first, end, taken)
+        if state[end] == UNKNOWN:
+            state[end] = BOUNDED
+            raise_bounds(curves, job, first, rise, run, bounds)
+            continue
+        state[end] = SOLVED
+        # What may win is worth most at the first completion: solved up to that cost, this one bounds all before it.
+        most = _most(job, mode, best, alive[0] if misses > 0 else end)
+        cost = close(curves, make_base(curves, job.wanted, first, end, taken, rise, run), most, trial)
+        misses += cost > bounds[end]
+        for e in range(first, end + 1):
+            bounds[e] = max(bounds[e], min(cost, most + 1))
+        if cost <= most:
+            completion = _completion(trial, first, end)
+            if _wins(job, mode, best, completion, cost):
+                best = Best(_score(job, mode, completion, cost), completion, cost)
+                copy(trial, counts)
+                if any_will_do:
+                    return best
+
+
+@inner
+def _completion(counts: Counts, first: int, end: int) -> int:
+    while end > first and counts[end - 1] == 0:
+        end -= 1
+    return end
+
+
+@inner
+def _score(job: Job, mode: int, completion: int, cost: int) -> float:
+    """What is maximised; never rises with cost."""
+    worth = job.worth[completion]
+    if mode == RATIO:
+        return -(cost / job.scale) / worth if worth > 0.0 else WORST
+    return float(worth - cost / job.scale)
+
+
+@inner
+def _wins(job: Job, mode: int, best: Best, completion: int, cost: int) -> bool:
+    if cost > job.limit:
+        return False
+    score = _score(job, mode, completion, cost)
+    return score > best.score or (score == best.score and completion < best.completion)
+
+
+@inner
+def _most(job: Job, mode: int, best: Best, completion: int) -> int:
+    """The greatest cost at which this completion would beat the best."""
+    low, high = -1, job.limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _wins(job, mode, best, completion, middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+@inner
+def _promising(job: Job, mode: int, bounds: Ints, state: NDArray[np.int8], best: Best) -> tuple[Ints, int]:
+    """The completions that can still win, in order, and the most promising one."""
+    alive, size = np.empty(len(bounds), np.int64), 0
+    top, highest = -1, WORST
+    for e in range(len(bounds)):
+        if state[e] != SOLVED and bounds[e] < FAR and _wins(job, mode, best, e, bounds[e]):
+            alive[size] = e
+            size += 1
+            score = _score(job, mode, e, bounds[e])
+            if score > highest:
+                top, highest = e, score
+    return alive[:size], top
+
+
+@inner
+def _in_turn(alive: Ints, top: int, misses: int) -> int:
+    """The completion to look at next.
+
+    The most promising one while bounds are reached. Else many may be about as good, with costs that hardly fall: then
+    the last one, and after that in turn the middle one and the most promising one.
+    """
+    if misses == 1:
+        return int(alive[-1])
+    return int(alive[len(alive) // 2]) if misses % 2 == 0 and misses > 0 else top

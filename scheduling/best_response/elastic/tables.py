@@ -1,0 +1,109 @@
+"""Compiled tables over one ledger: which servers have room for a machine in each slot, cheapest first.
+
+Private: arrays only, modified in place. Letters: T slots, S servers, R resources.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.best_response.elastic.compiled import Counts, Flags, copy, inner, kernel, sort_by
+from scheduling.model.types import Floats, Ints
+
+
+class Runs(NamedTuple):
+    """Servers with room for one machine type in each slot, by (price, index): the first `size` of each row."""
+
+    size: Counts
+    """T."""
+    server: Counts
+    """T x S."""
+    price: Floats
+    """Price of one machine for the slot, money, T x S."""
+    room: Counts
+    """Machines that fit, T x S."""
+
+
+@kernel
+def changed_cells(used: Ints, known: Ints, cells: Flags) -> int:
+    """Mark the (slot, server) whose use differs, T x S; returns how many."""
+    slots, servers, resources = used.shape
+    count = 0
+    for t in range(slots):
+        for s in range(servers):
+            differs = False
+            for r in range(resources):
+                differs |= used[t, s, r] != known[t, s, r]
+            cells[t, s] = differs
+            count += differs
+    return count
+
+
+@kernel
+def mark_repeats(free: Ints, unit: Floats, changed: Flags, repeats: Flags) -> None:
+    """Mark the slots in which everything is as in the slot before, where one of the two changed (T flags)."""
+    slots, servers, resources = free.shape
+    repeats[0] = False
+    for t in range(1, slots):
+        if not (changed[t] or changed[t - 1]):
+            continue
+        same = True
+        for s in range(servers):
+            for r in range(resources):
+                same &= free[t, s, r] == free[t - 1, s, r] and unit[t, s, r] == unit[t - 1, s, r]
+            if not same:
+                break
+        repeats[t] = same
+
+
+@kernel
+def refresh_runs(
+    runs: Runs, free: Ints, unit: Floats, hosts: Ints, demand: Ints, wants: Ints, dirty: Flags, repeats: Flags
+) -> None:
+    """Bring the runs of one machine type up to date in the slots marked dirty.
+
+    `hosts` are the servers whose capacity takes at least one machine; `wants` the resources of which it takes any.
+    """
+    price, room, order = np.empty(len(hosts)), np.empty(len(hosts), np.int32), np.empty(len(hosts), np.int32)
+    for t in range(len(dirty)):
+        if not dirty[t]:
+            continue
+        if repeats[t]:
+            size = runs.size[t - 1]
+            runs.size[t] = size
+            copy(runs.server[t - 1, :size], runs.server[t])
+            copy(runs.price[t - 1, :size], runs.price[t])
+            copy(runs.room[t - 1, :size], runs.room[t])
+            continue
+        size = 0
+        for i in range(len(hosts)):
+            room[i] = fit(free[t, hosts[i]], demand, wants)
+            if room[i] > 0:
+                price[i] = machine_price(unit[t, hosts[i]], demand, wants)
+                order[size] = i
+                size += 1
+        sort_by(price, order[:size])
+        runs.size[t] = size
+        for j in range(size):
+            i = order[j]
+            runs.server[t, j], runs.price[t, j], runs.room[t, j] = hosts[i], price[i], room[i]
+
+
+@inner
+def fit(free: Ints, demand: Ints, wants: Ints) -> int:
+    """How many machines of a demand fit what is free."""
+    most = 1 << 24
+    for r in wants:
+        if free[r] < demand[r]:
+            return 0
+        most = min(most, free[r] // demand[r])
+    return most
+
+
+@inner
+def machine_price(unit: Floats, demand: Ints, wants: Ints) -> float:
+    """Price of a machine for one slot."""
+    total = 0.0
+    for r in wants:
+        total += unit[r] * demand[r]
+    return total

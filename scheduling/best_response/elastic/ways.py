@@ -1,0 +1,48 @@
+"""The pairs of machine types with which an elastic job can be done at all, and how long that takes."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory, MachineType
+
+
+@dataclass(frozen=True)
+class Way:
+    """One worker type with one PS type."""
+
+    worker_type: int
+    ps_type: int
+    worker: MachineType
+    ps: MachineType
+    step: Fraction
+    """Slots in which a worker does one mini-batch: tau + 2 e / b."""
+    worker_slots: int
+    """Slots x workers in all, constraint (2): ceil(E N M (tau + 2 e / b)), at least 1."""
+
+    def pss(self, workers: int) -> int:
+        """Parameter servers for the bandwidth of so many workers, constraint (6), exact."""
+        return math.ceil(workers * self.worker.bandwidth_mbps / self.ps.bandwidth_mbps)
+
+
+def ways(bid: Bid, inventory: Inventory, *, slots: int) -> Iterator[Way]:
+    """Pairs of types with which the job fits `slots` slots at N workers, whatever servers there are.
+
+    A pair whose workers have more bandwidth than its PSs cannot satisfy constraints (6) and (7) together.
+    """
+    most = bid.chunks * slots
+
+    def fits(time: Fraction) -> bool:
+        # In whole numbers: an instance brings hundreds of types, of which each job can use one.
+        return bid.work * time.numerator <= most * time.denominator
+
+    pss = [(p, ps, time) for p, (ps, time) in enumerate(zip(inventory.pss, bid.ps_time, strict=True)) if fits(time)]
+    for w, (worker, time) in enumerate(zip(inventory.workers, bid.worker_time, strict=True)):
+        if not fits(time):
+            continue
+        for p, ps, update in pss:
+            step = time + update + bid.transfer_time[w]
+            if fits(step) and worker.bandwidth_mbps <= ps.bandwidth_mbps:
+                yield Way(w, p, worker, ps, step, max(1, math.ceil(bid.work * step)))

@@ -1,0 +1,259 @@
+"""The rigid best response: the same machines over one window, on one server, around one PS host, or in a ring."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+
+from scheduling.best_response.base import Response
+from scheduling.best_response.rigid.durations import durations
+from scheduling.best_response.rigid.index import PriceOf, RigidIndex
+from scheduling.best_response.rigid.job import LATEST, PAYOFF, RATIO
+from scheduling.book.ledger import Ledger
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.schedule import Placement, Role, Schedule
+from scheduling.model.types import Floats, Ints
+from scheduling.model.utility import Constant
+
+__all__ = ["PriceOf", "Response", "RigidIndex", "RigidMarket", "best_response", "warm_up"]
+
+
+@dataclass(frozen=True)
+class RigidMarket:
+    """One ledger at its posted prices, asked again and again; what it learns stays with the ledger.
+
+    `tail` slots are held after completion (1 for the inclusive windows of DPS, Algorithms 3 and 4).
+    """
+
+    ledger: Ledger
+    prices: PriceOf
+    tail: int = 0
+
+    def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Response | None:
+        """The schedule of greatest payoff, if that is more than `above` (see `best_response`)."""
+        response = self._ask(bid, mode=PAYOFF, above=above, first_start=first_start)
+        return response if response is not None and response.payoff > above else None
+
+    def least_ratio(self, bid: Bid, *, first_start: int | None = None) -> Response | None:
+        """The schedule of least cost per unit of value, among those worth anything.
+
+        At `cost / value` times its amplitude the bid only just pays for this schedule, and at less for none: this is
+        Dinkelbach's problem in one search.
+        """
+        response = self._ask(bid, mode=RATIO, above=0.0, first_start=first_start)
+        return response if response is not None and response.value > 0 else None
+
+    def latest(self, bid: Bid, *, above: float = 0.0) -> Response | None:
+        """A schedule of payoff above `above` that starts as late as any such schedule."""
+        response = self._ask(bid, mode=LATEST, above=above, first_start=None)
+        return response if response is not None and response.payoff > above else None
+
+    def _ask(self, bid: Bid, *, mode: int, above: float, first_start: int | None) -> Response | None:
+        ledger = self.ledger
+        question = _Question(bid, ledger.start, first_start, self.tail, mode, above)
+        return _ask(question, index_of(ledger), ledger.used, self.prices, version=ledger.version)
+
+
+def index_of(ledger: Ledger) -> RigidIndex:
+    """The index that a ledger carries along, made at first use."""
+    index = ledger.derived.get("rigid")
+    if not isinstance(index, RigidIndex) or index.inventory is not ledger.inventory:
+        index = RigidIndex(ledger.inventory, ledger.end - ledger.start)
+        ledger.derived["rigid"] = index
+    return index
+
+
+def best_response(
+    bid: Bid,
+    inventory: Inventory,
+    *,
+    start: int,
+    used: Ints,
+    prices: Floats | PriceOf,
+    above: float = 0.0,
+    first_start: int | None = None,
+    tail: int = 0,
+    index: RigidIndex | None = None,
+    version: object = None,
+) -> Response | None:
+    """Decide where and when one job would best run at posted prices.
+
+    Maximise value of completion minus cost over worker type, PS type, number of workers N, start a, and placement:
+    all on one server with one PS, or spread: max(1, ceil((N - g) b_w / b_p)) PSs on one host beside g of the workers,
+    the others anywhere. Duration is max(1, ceil(E D M k / N)) slots with k the time of one iteration. A ring has no PS:
+    all its workers are on one server, or anywhere; its k depends on N.
+
+    Parameters
+    ----------
+    bid, inventory
+        The job, in slots, and the servers and machine types.
+    start
+        First slot of the ledger.
+    used
+        Units in use, T x S x R.
+    prices
+        Money for one unit and slot, non-negative, T x S x R; or a function of (used, capacity).
+    above
+        Only a payoff greater than this is answered; -inf forces an answer if any schedule fits.
+    first_start
+        No start before this slot.
+    tail
+        Slots held after completion; they must lie within the horizon too.
+    index
+        Tables kept from an earlier call for the same inventory and number of slots. It notices what changed.
+    version
+        Names what is in `used` and `prices`: where the last call with this index gave the same (not None), nothing
+        is compared.
+
+    Returns
+    -------
+    Response or None
+        None if no schedule has a payoff above `above`. Equal payoffs fall to the earliest completion, then start, then
+        the fewest workers, then the first worker type, PS type and host; equally cheap servers to the first.
+
+    Notes
+    -----
+    Exact: machine prices are rounded to whole multiples of a power of two, so small that all of it together is at most
+    a billionth of what the bid can spend; the schedule returned is optimal at those, and its cost is then computed from
+    the prices themselves.
+    A ring is the case of a PS that demands nothing. Fewer workers for the same duration never cost more, so only the
+    fewest are tried; the rest are pruned by O(1) bounds, best first. One candidate is evaluated in O(S + N log S) time;
+    there are at most 2 W P T min(N, T) of them.
+
+    References
+    ----------
+    .. [1] R. Zhou et al., "DPS: Dynamic Pricing and Scheduling for Distributed Machine Learning Jobs in Edge-Cloud
+       Networks", problem (21)-(22); the paper's Algorithms 2-4 are not exact.
+    .. [2] The weighted-completion paper, problems (13) and (21), eq. 14; its Algorithms 4 to 7 are not exact.
+    """
+    index = RigidIndex(inventory, len(used)) if index is None else index
+    question = _Question(bid, start, first_start, tail, PAYOFF, above)
+    response = _ask(question, index, used, prices, version=version)
+    return response if response is not None and response.payoff > above else None
+
+
+@dataclass(frozen=True)
+class _Question:
+    bid: Bid
+    start: int
+    first_start: int | None
+    tail: int
+    mode: int
+    above: float
+
+    def limit(self, found: Response | None) -> float:
+        """More than this no better schedule than the one found can cost, money."""
+        most = self.bid.utility.at(max(0, self.start - self.bid.arrival))
+        if self.mode != RATIO:
+            # Where an answer is forced, one that is better costs no more than this one does for what it is worth.
+            return most - (found.payoff if self.above == -math.inf and found is not None else self.above)
+        return 0.0 if found is None or found.value == 0 else most * (found.cost / found.value)
+
+
+def _ask(
+    question: _Question, index: RigidIndex, used: Ints, prices: Floats | PriceOf, *, version: object
+) -> Response | None:
+    with index.lock:
+        index.widen_for(question.bid)
+        index.refresh(used, prices, version=version)
+        found = _answer(index, question)
+        limit = question.limit(found)
+        fine = limit <= 0 or index.resolves(question.bid, limit, tail=question.tail)
+    # Prices far beyond what this bid can spend leave too few digits for those within: rare, so built for the occasion.
+    # What is found at finer prices may cost far less, and leave a lower limit.
+    while not fine:
+        finer = RigidIndex(index.inventory, index.slots, ceiling=2.0 * limit)
+        finer.widen_for(question.bid)
+        finer.refresh(used, prices)
+        found, before = _answer(finer, question) or found, limit
+        limit = question.limit(found)
+        fine = limit <= 0 or 2.0 * limit > before or finer.resolves(question.bid, limit, tail=question.tail)
+    return found
+
+
+def _answer(index: RigidIndex, question: _Question) -> Response | None:
+    bid, start = question.bid, question.start
+    chosen, counts = index.search(
+        bid,
+        start=start,
+        first_start=question.first_start,
+        tail=question.tail,
+        mode=question.mode,
+        above=question.above,
+    )
+    if not len(chosen):
+        return None
+    spread, worker, ps, number, length, first, host, near = (int(x) for x in chosen)
+    inventory = index.inventory
+    at = (start + first, start + first + length + question.tail)
+    pss = index.pss_for(worker, ps, number - near) if spread else 1
+    placements = [
+        Placement(start=at[0], end=at[1], role=Role.WORKER, server=int(s), type=worker, count=int(counts[s]))
+        for s in np.flatnonzero(counts)
+    ]
+    if bid.architecture is Architecture.PS:
+        placements.append(Placement(start=at[0], end=at[1], role=Role.PS, server=host, type=ps, count=pss))
+    schedule = Schedule(start=at[0], completion=at[0] + length, placements=tuple(placements))
+    value = bid.utility.at(schedule.completion - bid.arrival)
+    return Response(schedule=schedule, value=value, cost=sum(_costs(index, schedule, inventory, start)))
+
+
+def _costs(index: RigidIndex, schedule: Schedule, inventory: Inventory, start: int) -> Iterator[float]:
+    for p in schedule.placements:
+        demand = p.machine(inventory).demand
+        yield p.count * index.cost(server=p.server, demand=demand, start=p.start - start, end=p.end - start)
+
+
+def warm_up() -> None:
+    """Compile, or load from disk, every kernel, so that no request pays for it."""
+    compile_tables()
+    compile_search()
+
+
+def compile_tables() -> None:
+    """Compile what makes the tables of a search and keeps them up to date."""
+    ledger, bid = smallest_problem()
+    index = RigidIndex(ledger.inventory, ledger.end - ledger.start)
+    index.refresh(ledger.used, _NoPrice())
+    # Few of the servers change: what refreshes tables is not what builds them.
+    used = ledger.used.copy()
+    used[0, 0] = 1
+    index.refresh(used, _NoPrice())
+    durations(bid, most=1, slots=1)
+    durations(replace(bid, architecture=Architecture.RING), most=1, slots=1)
+
+
+def compile_search() -> None:
+    """Compile the search over the tables."""
+    ledger, bid = smallest_problem()
+    RigidIndex(ledger.inventory, ledger.end - ledger.start).compile_search(bid, start=ledger.start)
+
+
+def compile_placement() -> None:
+    """Compile the half of the search that places one candidate, as `compile_search` does too if nobody else has."""
+    ledger, bid = smallest_problem()
+    RigidIndex(ledger.inventory, ledger.end - ledger.start).compile_placement(bid, start=ledger.start)
+
+
+def smallest_problem() -> tuple[Ledger, Bid]:
+    """Servers and a job for compiling with."""
+    one, servers = Fraction(1), 8
+    inventory = Inventory(
+        resources=("worker", "ps"),
+        servers=tuple(str(s) for s in range(servers)),
+        cloud=(False,) * servers,
+        capacity=np.ones((servers, 2), dtype=np.int64),
+        workers=(MachineType("worker", (1, 0), one),),
+        pss=(MachineType("ps", (0, 1), one),),
+    )
+    bid = Bid("", 0, 1, 2, 1, (one,), (one,), (one,), (0,) * servers, Constant(1.0))
+    return Ledger(inventory, start=0, slots=8), bid
+
+
+@dataclass(frozen=True)
+class _NoPrice:
+    def of(self, used: Ints, capacity: Ints) -> Floats:
+        return np.zeros(used.shape)

@@ -1,0 +1,193 @@
+"""Compiled best-first search for the rigid best response over the tables of one ledger. Private: arrays only.
+
+A candidate is (worker type, PS type, number of workers n, together or spread, start slot). Candidates are evaluated
+exactly, best bound first, until no bound left can win; equal scores fall to the least (completion, start, n, worker
+type, PS type, host).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.best_response.rigid.bounds import bound_row, cheapest_slots, glance
+from scheduling.best_response.rigid.compiled import inner, kernel
+from scheduling.best_response.rigid.job import PAYOFF, WORST, Job, Rows, list_rows
+from scheduling.best_response.rigid.placement import Scratch, describe, evaluate, make_scratch
+from scheduling.best_response.rigid.tables import Tables
+from scheduling.model.types import Floats, Ints
+from scheduling.solvers.numba_tools import compile_for
+
+FIRST_TRIES = 8
+
+
+class Candidates(NamedTuple):
+    """Candidates that may win, as a heap: greatest bound first, then least key."""
+
+    bound: Floats
+    key: Ints
+    row: Ints
+    start: Ints
+    heap: Ints
+
+
+class Best(NamedTuple):
+    """The best candidate so far; row -1 while there is none."""
+
+    score: float
+    key: int
+    row: int
+    start: int
+    host: int
+    near: int
+
+
+@kernel
+def search(tables: Tables, job: Job) -> tuple[Ints, Ints]:
+    """The best candidate: (spread, worker type, PS type, workers, duration, start, host, near), workers by server.
+
+    The first array is empty when no candidate scores above the threshold.
+    """
+    rows = list_rows(tables, job)
+    scratch = make_scratch(len(job.usable), job.durations.shape[3])
+    # A negative key is never undercut, so the threshold itself does not win a tie.
+    best = Best(float(job.above) if job.mode == PAYOFF else WORST, -1, -1, -1, -1, 0)
+    size = len(rows.number)
+    order = np.empty(size)
+    glance(tables, job, rows, cheapest_slots(tables), order)
+    none, keys = np.zeros(size, np.int64), np.empty(size, np.int64)
+    for i in range(size):
+        keys[i] = tie_key(tables, rows, i, job.first)  # of its earliest start: the least of the row
+    rough = Candidates(order, keys, none, none, np.arange(size))
+    heapify(rough)
+    looked, bounds = np.empty(size, np.int64), np.empty((size, tables.room.shape[2]))
+    seen, tried = 0, 0
+    while seen < size and may_win(order[rough.heap[0]], keys[rough.heap[0]], best):
+        i = pop(rough, size - seen)
+        greatest, a = bound_row(tables, job, rows, i, bounds[seen])
+        key = tie_key(tables, rows, i, a)
+        if tried < FIRST_TRIES and may_win(greatest, key, best):
+            # Early exact scores keep most rows from being looked at and most candidates out of the heap.
+            best = improve(tables, job, rows, i, a, key, best, scratch)
+            tried += 1
+        looked[seen] = i
+        seen += 1
+    c = collect(tables, rows, bounds, looked[:seen], best)
+    best = exhaust(tables, job, rows, c, best, scratch)
+    if best.row < 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    return describe(tables, job, rows, best.row, best.start, best.host, best.near, scratch)
+
+
+@inner
+def exhaust(tables: Tables, job: Job, rows: Rows, c: Candidates, best: Best, scratch: Scratch) -> Best:
+    """Evaluate candidates, best bound first, until no bound can win."""
+    size = len(c.heap)
+    while size > 0 and may_win(c.bound[c.heap[0]], c.key[c.heap[0]], best):
+        x = pop(c, size)
+        best = improve(tables, job, rows, c.row[x], c.start[x], c.key[x], best, scratch)
+        size -= 1
+    return best
+
+
+@inner
+def may_win(bound: float, key: int, best: Best) -> bool:
+    """Can a candidate of this bound and key be better than the best so far? If not, none that follows it can."""
+    return bool(bound > best.score or (bound == best.score and bound > WORST and key <= best.key))
+
+
+@inner
+def improve(tables: Tables, job: Job, rows: Rows, i: int, a: int, key: int, best: Best, scratch: Scratch) -> Best:
+    """Evaluate one candidate exactly; the better of it and the best so far."""
+    got, host, near = evaluate(tables, job, rows, i, a, best.score, scratch)
+    tie = got == best.score and host >= 0 and best.row >= 0
+    if tie and key == best.key:
+        tie = 2 * host + rows.spread[i] < 2 * best.host + rows.spread[best.row]
+    elif tie:
+        tie = key < best.key
+    if got > best.score or tie:
+        return Best(float(got), int(key), int(i), int(a), int(host), int(near))
+    return best
+
+
+def compile_improve(tables: Tables, job: Job) -> None:
+    """Compile `improve` as `search` calls it: a process that does so beside the search saves it that time."""
+    none = np.zeros(0, np.int64)
+    rows = Rows(none, none, none, none, none)
+    few = none.astype(np.int32)
+    scratch = Scratch(none, few, none, few, few, none, none)
+    compile_for(improve, tables, job, rows, 0, 0, 0, Best(0.0, 0, 0, 0, 0, 0), scratch)
+
+
+@inner
+def collect(tables: Tables, rows: Rows, bounds: Floats, looked: Ints, best: Best) -> Candidates:
+    """Every candidate of the rows looked at that may be better than the best so far."""
+    size = 0
+    for j in range(len(looked)):
+        for a in range(bounds.shape[1]):
+            if may_win(bounds[j, a], tie_key(tables, rows, looked[j], a), best):
+                size += 1
+    c = Candidates(
+        np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64), np.arange(size)
+    )
+    x = 0
+    for j in range(len(looked)):
+        i = looked[j]
+        for a in range(bounds.shape[1]):
+            key = tie_key(tables, rows, i, a)
+            if may_win(bounds[j, a], key, best):
+                c.bound[x], c.key[x], c.row[x], c.start[x] = bounds[j, a], key, i, a
+                x += 1
+    heapify(c)
+    return c
+
+
+@inner
+def tie_key(tables: Tables, rows: Rows, i: int, a: int) -> int:
+    """(completion, start, workers, worker type, PS type) as one number in the same order."""
+    workers, _, slots = tables.cheap.shape
+    pss = len(tables.demand) - workers
+    key = ((a + rows.duration[i]) * (slots + 1) + a) * (1 << 24) + rows.number[i]
+    return int((key * workers + rows.worker[i]) * pss + rows.ps[i])
+
+
+@inner
+def precedes(c: Candidates, x: int, y: int) -> bool:
+    """Is candidate x to be looked at before y?"""
+    if c.bound[x] != c.bound[y]:
+        return bool(c.bound[x] > c.bound[y])
+    if c.key[x] != c.key[y]:
+        return bool(c.key[x] < c.key[y])
+    return x < y
+
+
+@inner
+def heapify(c: Candidates) -> None:
+    """Bring all candidates into heap order."""
+    for at in range(len(c.heap) // 2 - 1, -1, -1):
+        sift_candidates(c, len(c.heap), at)
+
+
+@inner
+def pop(c: Candidates, size: int) -> int:
+    """Take the first of `size` candidates off the heap."""
+    top = c.heap[0]
+    c.heap[0] = c.heap[size - 1]
+    sift_candidates(c, size - 1, 0)
+    return int(top)
+
+
+@inner
+def sift_candidates(c: Candidates, size: int, at: int) -> None:
+    """Restore the heap order below position `at`."""
+    item = c.heap[at]
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and precedes(c, c.heap[child + 1], c.heap[child]):
+            child += 1
+        if precedes(c, item, c.heap[child]):
+            break
+        c.heap[at] = c.heap[child]
+        at = child
+    c.heap[at] = item

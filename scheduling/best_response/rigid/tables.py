@@ -1,0 +1,249 @@
+"""Compiled tables over one ledger that make the rigid best response fast. Private: arrays only, modified in place.
+
+Letters: T slots, S servers, R resources, W worker types, P PS types, M = W + P machine types (workers first).
+Prices are whole multiples of a quantum (a power of two for each machine type), so sums are exact, ties are ties, and
+a table refreshed server by server equals one built at once.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.best_response.rigid.compiled import Counts, Flags, inner, kernel, make_heap, sift
+from scheduling.model.types import Floats, Ints
+
+
+class Tables(NamedTuple):
+    """Everything the search reads about a ledger and its prices."""
+
+    demand: Ints
+    """M x R."""
+    wants: Ints
+    """The resources a machine takes any of, padded with -1, M x (most of them + 1)."""
+    shared: Flags
+    """W x P: do the two types compete for some resource?"""
+    pss: Counts
+    """PSs that n remote workers need, W x P x (N + 1) (DPS eq. 12)."""
+    hubs: Ints
+    """The few servers far larger than the others, which bounds treat exactly, H."""
+    small: Flags
+    """All other servers, S."""
+    most: Counts
+    """Machines of each type an empty server takes, M x S."""
+    most_small: Counts
+    """The greatest of `most` over small servers, M."""
+    free: Ints
+    """T x S x R."""
+    quantum: Floats
+    """Money one step of `slot_price` stands for, M."""
+    slot_price: Ints
+    """Price of a machine in a slot, 0 where none fits, M x T x S."""
+    price: Ints
+    """Sums of `slot_price` over the slots before t, M x (T + 1) x S."""
+    room: Counts
+    """Least number of machines that fit in any of the slots [t, t + 2^l), M x levels x T x S."""
+    cheap: Ints
+    """Sums over slots before t of the cost of the n cheapest workers in each slot, W x (N + 1) x (T + 1)."""
+    lasts: Counts
+    """First slot from t on in which fewer than n workers fit the whole cluster, W x (N + 1) x T."""
+    ps_cheap: Ints
+    """Sums over slots before t of the least price of a PS where k fit a small server, P x (K + 1) x (T + 1)."""
+    ps_lasts: Counts
+    """First slot from t on in which k PSs fit no single small server, P x (K + 1) x T."""
+    hub_price: Ints
+    """`price` of the hubs, H x M x (T + 1)."""
+    hub_room: Counts
+    """`room` of the hubs, H x M x levels x T."""
+
+
+@kernel
+def changed_slots(used: Ints, known: Ints, low: Ints, high: Ints) -> None:
+    """Find for each server the range of slots [low, high) in which two ledgers differ; low = T where they agree."""
+    slots, servers, resources = used.shape
+    low[:] = slots
+    high[:] = 0
+    for t in range(slots):
+        for s in range(servers):
+            for r in range(resources):
+                if used[t, s, r] != known[t, s, r]:
+                    low[s] = min(low[s], t)
+                    high[s] = t + 1
+                    break
+
+
+@inner
+def fit(free: Ints, demand: Ints, wants: Ints) -> int:
+    """How many machines of a demand fit what is free."""
+    most, i = 1 << 24, 0
+    while wants[i] >= 0:
+        r = wants[i]
+        most = min(most, max(free[r], 0) // demand[r])
+        i += 1
+    return most
+
+
+@inner
+def machine_price(unit: Floats, demand: Ints, wants: Ints) -> float:
+    """Price of a machine for one slot."""
+    total, i = 0.0, 0
+    while wants[i] >= 0:
+        total += unit[wants[i]] * demand[wants[i]]
+        i += 1
+    return total
+
+
+@kernel
+def price_peaks(tables: Tables, unit: Floats, touched: Ints, peaks: Floats) -> None:
+    """Greatest price of each machine type in any slot where one fits, for servers touched, into `peaks` (M x S)."""
+    for m in range(len(tables.demand)):
+        demand, wants = tables.demand[m], tables.wants[m]
+        for s in touched:
+            peaks[m, s] = 0.0
+        for t in range(len(unit)):
+            for s in touched:
+                cost = machine_price(unit[t, s], demand, wants)
+                if cost > peaks[m, s] and fit(tables.free[t, s], demand, wants) > 0:
+                    peaks[m, s] = cost
+
+
+@kernel
+def refresh_server(tables: Tables, unit: Floats, s: int, low: int, high: int, dirty: Flags) -> None:
+    """Recompute the rooms and prices of one server whose slots [low, high) changed; marks (M, T) that moved."""
+    room, slot_price = tables.room, tables.slot_price
+    slots = room.shape[2]
+    for m in range(len(room)):
+        demand, wants = tables.demand[m], tables.wants[m]
+        first, last = slots, 0
+        for t in range(low, high):
+            now = fit(tables.free[t, s], demand, wants)
+            cost = int(np.rint(machine_price(unit[t, s], demand, wants) / tables.quantum[m])) if now > 0 else 0
+            if now != room[m, 0, t, s] or cost != slot_price[m, t, s]:
+                room[m, 0, t, s] = now
+                slot_price[m, t, s] = cost
+                dirty[m, t] = True
+                first, last = min(first, t), t + 1
+        if first < last:
+            _refresh_levels(room[m], s, first, last)
+            for t in range(first, slots):
+                tables.price[m, t + 1, s] = tables.price[m, t, s] + slot_price[m, t, s]
+
+
+@kernel
+def build_servers(tables: Tables, unit: Floats, end: int) -> None:
+    """Compute the rooms and prices of every server, in the order they lie in memory; the same as one by one.
+
+    Nothing changed in slot `end` or later.
+    """
+    room, slot_price, price = tables.room, tables.slot_price, tables.price
+    machines, levels, slots, servers = room.shape
+    for m in range(machines):
+        demand, wants = tables.demand[m], tables.wants[m]
+        price[m, 0] = 0
+        for t in range(end):
+            for s in range(servers):
+                now = fit(tables.free[t, s], demand, wants)
+                cost = int(np.rint(machine_price(unit[t, s], demand, wants) / tables.quantum[m])) if now > 0 else 0
+                room[m, 0, t, s] = now
+                slot_price[m, t, s] = cost
+        for t in range(slots):
+            for s in range(servers):
+                price[m, t + 1, s] = price[m, t, s] + slot_price[m, t, s]
+        for level in range(1, levels):
+            half = 1 << (level - 1)
+            for t in range(end):
+                other = min(t + half, slots - 1)
+                for s in range(servers):
+                    room[m, level, t, s] = min(room[m, level - 1, t, s], room[m, level - 1, other, s])
+
+
+@inner
+def _refresh_levels(room: Counts, s: int, first: int, last: int) -> None:
+    slots = room.shape[1]
+    for level in range(1, len(room)):
+        half = 1 << (level - 1)
+        for t in range(max(0, first - 2 * half + 1), last):
+            other = min(t + half, slots - 1)
+            room[level, t, s] = min(room[level - 1, t, s], room[level - 1, other, s])
+
+
+@kernel
+def refresh_cheapest(
+    price: Ints, room: Counts, dirty: Flags, slot_costs: Ints, totals: Ints, cheap: Ints, lasts: Counts
+) -> None:
+    """Bring the tables of one worker type up to date with the slots marked dirty.
+
+    `price` and `room` are T x S of single slots; `slot_costs` is T x (N + 1), `totals` T.
+    """
+    slots, servers = price.shape
+    heap = np.empty(servers, dtype=np.int32)
+    first = slots
+    for t in range(slots - 1, -1, -1):
+        if dirty[t]:
+            totals[t] = _fill_costs(price[t], room[t], heap, slot_costs[t])
+            first = t
+    for n in range(cheap.shape[0]):
+        for t in range(first, slots):
+            cheap[n, t + 1] = cheap[n, t] + slot_costs[t, n]
+        ends = slots
+        for t in range(slots - 1, -1, -1):
+            if totals[t] < n:
+                ends = t
+            lasts[n, t] = ends
+
+
+@inner
+def _fill_costs(price: Ints, room: Counts, heap: Counts, costs: Ints) -> int:
+    """Cost of the 0, 1, ..., N cheapest workers in one slot; returns how many fit at all (at most N)."""
+    size = make_heap(heap, price, room)
+    n, cost = 0, 0
+    limit = len(costs) - 1
+    costs[0] = 0
+    while size > 0 and n < limit:
+        s = heap[0]
+        for _ in range(min(room[s], limit - n)):
+            n += 1
+            cost += price[s]
+            costs[n] = cost
+        size -= 1
+        heap[0] = heap[size]
+        sift(heap, size, 0, price)
+    costs[n + 1 :] = cost
+    return n
+
+
+@kernel
+def refresh_ps(price: Ints, room: Counts, dirty: Flags, slot_prices: Ints, tables: Tables, p: int) -> None:
+    """Bring the tables of one PS type up to date with the slots marked dirty.
+
+    `price` and `room` are T x S of single slots; `slot_prices` is T x (K + 1), -1 where k PSs fit no small server.
+    """
+    slots, servers = price.shape
+    most = slot_prices.shape[1] - 1
+    first = slots
+    for t in range(slots - 1, -1, -1):
+        if not dirty[t]:
+            continue
+        first = t
+        least = slot_prices[t]
+        least[:] = -1
+        for s in range(servers):
+            k = min(room[t, s], most)
+            if k > 0 and tables.small[s] and (least[k] < 0 or price[t, s] < least[k]):
+                least[k] = price[t, s]
+        for k in range(most - 1, 0, -1):
+            if least[k + 1] >= 0 and (least[k] < 0 or least[k + 1] < least[k]):
+                least[k] = least[k + 1]
+    for k in range(1, most + 1):
+        _refresh_ps_sums(slot_prices[:, k], tables.ps_cheap[p, k], tables.ps_lasts[p, k], first)
+
+
+@inner
+def _refresh_ps_sums(slot_prices: Ints, sums: Ints, lasts: Counts, first: int) -> None:
+    slots = len(slot_prices)
+    for t in range(first, slots):
+        sums[t + 1] = sums[t] + max(slot_prices[t], 0)
+    ends = slots
+    for t in range(slots - 1, -1, -1):
+        if slot_prices[t] < 0:
+            ends = t
+        lasts[t] = ends

@@ -1,0 +1,104 @@
+"""Who of a book's jobs waits and who may end, kept as jobs come and go, so that no event has to look at all of them."""
+
+from collections.abc import Iterable
+from operator import itemgetter
+
+from scheduling.book.state import Job
+
+
+class Standing:
+    """Jobs of a book by where they stand. It follows from the book's jobs, which stay the truth."""
+
+    def __init__(self, jobs: Iterable[Job]) -> None:
+        self._rank: dict[str, int] = {}
+        """Order of admission."""
+        self._admitted = 0
+        self._line: dict[str, Job] = {}
+        """May be moved and hold nothing from now on, in order of arrival, then of admission."""
+        self._last = (0, 0)
+        """Arrival and rank that no job of the line lies beyond."""
+        self._uploading: dict[str, tuple[tuple[int, int], int, Job]] = {}
+        """Of the line, those to which a server became usable lately or will: place, slot of the last one, job."""
+        self._delayed: set[str] = set()
+        """Of the line, those to which some server was not usable at once."""
+        self._planned: dict[str, Job] = {}
+        """Have a completion."""
+        self._odd: set[str] = set()
+        """Have one that they do not hold machines until: only time tells whether they hold something."""
+        for job in jobs:
+            self.put(job)
+
+    def copy(self) -> "Standing":
+        """The same of a copy of the book."""
+        other = Standing(())
+        other._rank, other._admitted, other._last = dict(self._rank), self._admitted, self._last
+        other._line, other._uploading, other._planned = dict(self._line), dict(self._uploading), dict(self._planned)
+        other._delayed, other._odd = set(self._delayed), set(self._odd)
+        return other
+
+    def put(self, job: Job) -> None:
+        """A job as it stands now: a new one, or instead of what it was."""
+        name = job.bid.id
+        if name not in self._rank:
+            self._rank[name] = self._admitted
+            self._admitted += 1
+        _keep(self._planned, job, belongs=job.completion is not None)
+        if job.completion is not None and job.held and max(p.end for p in job.held) < job.completion:
+            self._odd.add(name)
+        else:
+            self._odd.discard(name)
+        waits = not job.bound and (not job.held or job.completion is None)
+        comes = self._key(job)
+        disordered = waits and name not in self._line and comes < self._last
+        _keep(self._line, job, belongs=waits)
+        self._uploading.pop(name, None)
+        self._delayed.discard(name)
+        if waits:
+            delay = max(job.bid.delay, default=0)
+            self._uploading[name] = comes, job.bid.arrival + delay, job
+            if delay:
+                self._delayed.add(name)
+            self._last = max(self._last, comes)
+        if disordered:
+            self._line = {other.bid.id: other for other in sorted(self._line.values(), key=self._key)}
+
+    def drop(self, name: str) -> None:
+        """A job that leaves the book."""
+        del self._rank[name]
+        self._line.pop(name, None)
+        self._uploading.pop(name, None)
+        self._delayed.discard(name)
+        self._planned.pop(name, None)
+        self._odd.discard(name)
+
+    def over(self, now: int) -> tuple[Job, ...]:
+        """Jobs that are over by `now`, in order of admission."""
+        done = [job for job in self._planned.values() if job.is_over(now)]
+        return tuple(sorted(done, key=lambda job: self._rank[job.bid.id]))
+
+    def line(self) -> tuple[Job, ...] | None:
+        """`Book.line`."""
+        return None if self._odd else tuple(self._line.values())
+
+    def uploading(self, now: int) -> tuple[Job, ...] | None:
+        """`Book.uploading`, as slots pass: `now` is never earlier than it was."""
+        for name in [name for name, (_, last, _) in self._uploading.items() if last < now]:
+            del self._uploading[name]
+        if self._odd:
+            return None
+        return tuple(job for _, _, job in sorted(self._uploading.values(), key=itemgetter(0)))
+
+    @property
+    def prompt(self) -> bool:
+        """`Book.prompt`."""
+        return not self._odd and not self._delayed
+
+    def _key(self, job: Job) -> tuple[int, int]:
+        return job.bid.arrival, self._rank[job.bid.id]
+
+
+def _keep(jobs: dict[str, Job], job: Job, *, belongs: bool) -> None:
+    if belongs:
+        jobs[job.bid.id] = job
+    else:
+        jobs.pop(job.bid.id, None)

@@ -1,0 +1,217 @@
+"""What is promised: units of every resource of every server in every future slot."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.model.errors import OutsideHorizon, OverCapacity
+from scheduling.model.inventory import Inventory
+from scheduling.model.schedule import Placement, Schedule
+from scheduling.model.types import Ints
+
+
+class Ledger:
+    """`used[T, S, R]` against `capacity[S, R]` for the slots `[start, start + T)`.
+
+    The only way to move it is to commit or release a schedule or to let slots pass; a schedule that does not
+    fit raises and changes nothing.
+
+    Parameters
+    ----------
+    closed
+        For each server the slot from which on it takes no new work, or None; empty if all are in service. What a
+        closed server holds already stays held. To everybody else all of it is in use, so that no kernel sells it.
+    """
+
+    def __init__(self, inventory: Inventory, *, start: int, slots: int, closed: Sequence[int | None] = ()) -> None:
+        self.inventory = inventory
+        self.start = start
+        self.closed = {s: slot for s, slot in enumerate(closed) if slot is not None}
+        """Servers that take no new work, by index, and from which slot on."""
+        self._rows: Ints = np.zeros((slots, *inventory.capacity.shape), dtype=np.int64)
+        """What is held. The horizon is a window of these, which moves on as slots pass; none beyond it was written."""
+        self._first = 0
+        self._held = self._rows
+        self._used = self._shut()
+        """What is held, and all of the servers that are closed; the same array while none is."""
+        self._last_start = self._last_end = start
+        self.version = 0
+        """Goes up whenever the ledger moves."""
+        self.derived: dict[str, object] = {}
+        """What a kernel keeps warm about this ledger: derived data, never part of its contents and never copied."""
+
+    @property
+    def end(self) -> int:
+        """First slot beyond the horizon: every job is complete by then."""
+        return self.start + len(self._used)
+
+    @property
+    def used(self) -> Ints:
+        """Units that nobody else can have, T x S x R, read-only: those held, and all of a closed server's."""
+        return _read_only(self._used)
+
+    @property
+    def held(self) -> Ints:
+        """Units that schedules hold, T x S x R, read-only."""
+        return _read_only(self._held)
+
+    @property
+    def last_start(self) -> int:
+        """No use begins after this slot: from there on ever less is in use."""
+        return max((self._last_start, *self.closed.values()))
+
+    @property
+    def last_end(self) -> int:
+        """Nothing is in use from this slot on; a closed server is in use to the end of the horizon."""
+        return max(self._last_end, self.end) if self.closed else self._last_end
+
+    def is_closed(self) -> NDArray[np.bool_]:
+        """Which server takes no new work in which slot, T x S flags."""
+        flags = np.zeros(self._held.shape[:2], dtype=np.bool_)
+        for server, slot in self.closed.items():
+            flags[max(0, slot - self.start) :, server] = True
+        return flags
+
+    def sold(self, slots: int) -> tuple[Ints, Ints]:
+        """Unit-slots of each resource that are held and that can be sold in the first `slots`, R numbers each.
+
+        What is closed counts in neither: it is not demand.
+        """
+        capacity = self.inventory.capacity
+        # Slots first: rows of all servers lie together in memory.
+        held: Ints = self._used[:slots].sum(axis=0).sum(axis=0)
+        sellable: Ints = min(slots, len(self._used)) * capacity.sum(axis=0)
+        for server, slot in self.closed.items():
+            shut = max(0, min(slots, len(self._used)) - max(0, slot - self.start)) * capacity[server]
+            held, sellable = held - shut, sellable - shut
+        return held, sellable
+
+    def opened(self) -> "Ledger":
+        """An independent ledger of what schedules hold, as if no server was closed."""
+        other = self.copy()
+        other.closed = {}
+        other._used = other._held
+        return other
+
+    def copy(self) -> "Ledger":
+        """An independent ledger with the same contents."""
+        other = Ledger(self.inventory, start=self.start, slots=0)
+        other.closed = dict(self.closed)
+        other._rows = other._held = self._held.copy()
+        other._used = self._used.copy() if self.closed else other._held
+        other._last_start, other._last_end = self._last_start, self._last_end
+        return other
+
+    def without(self, placements: Iterable[Placement]) -> "Ledger":
+        """An independent ledger in which these placements, parts of what this one holds, are free from its start on."""
+        other = self.copy()
+        other._add(tuple(_clip(placements, other.start)), sign=-1)
+        return other
+
+    def commit(self, schedule: Schedule) -> None:
+        """Reserve a schedule's machines.
+
+        Raises
+        ------
+        OutsideHorizon
+            If a placement uses a slot the ledger does not hold.
+        OverCapacity
+            If a server would be over capacity in some slot, or is closed then; nothing is reserved then.
+        """
+        for p in schedule.placements:
+            if p.server in self.closed and p.end > self.closed[p.server]:
+                name = self.inventory.servers[p.server]
+                raise OverCapacity(f"server {name} takes no new work from slot {self.closed[p.server]} on: {p}")
+        self._reserve(schedule)
+
+    def _reserve(self, schedule: Schedule) -> None:
+        """Reserve machines, on closed servers too."""
+        for placement in schedule.placements:
+            if placement.start < self.start or placement.end > self.end:
+                raise OutsideHorizon(f"{placement} is not within slots [{self.start}, {self.end})")
+        self._add(schedule.placements, sign=1)
+        over = [p for p in schedule.placements if self._is_over(p)]
+        if over:
+            self._add(schedule.placements, sign=-1)
+            raise OverCapacity(f"server {self.inventory.servers[over[0].server]} has no room for {over[0]}")
+
+    def release(self, schedule: Schedule, *, from_slot: int) -> None:
+        """Give back what a schedule holds from slot `from_slot` on; slots already gone stay gone."""
+        cut = max(from_slot, self.start)
+        self._add(tuple(_clip(schedule.placements, cut)), sign=-1)
+
+    def advance(self, slot: int) -> None:
+        """Let slots pass: the horizon now starts at `slot`, with as many slots as before."""
+        passed = min(max(slot - self.start, 0), len(self._held))
+        if passed:
+            self._move_window(passed)
+            self.version += 1
+        self.start = max(slot, self.start)
+        if passed:
+            self._used = self._shut()
+
+    def restore(self, schedules: Iterable[Schedule]) -> None:
+        """Reserve the parts of schedules that lie in the horizon: how a ledger is rebuilt from rows.
+
+        What was granted before a server was closed stays there.
+        """
+        for schedule in schedules:
+            rest = tuple(_clip(schedule.placements, self.start))
+            self._reserve(Schedule(start=schedule.start, completion=schedule.completion, placements=rest))
+
+    def _move_window(self, passed: int) -> None:
+        slots = len(self._held)
+        self._first += passed
+        if self._first + slots > len(self._rows):
+            # With a quarter to spare, a slot that passes copies but a few.
+            rows = np.zeros((slots + slots // 4 + 1, *self._held.shape[1:]), dtype=np.int64)
+            rows[: slots - passed] = self._held[passed:]
+            self._rows, self._first = rows, 0
+        self._held = self._rows[self._first : self._first + slots]
+
+    def _shut(self) -> Ints:
+        """What is held, with all of a closed server in use."""
+        if not self.closed:
+            return self._held
+        used = self._held.copy()
+        for server, slot in self.closed.items():
+            used[max(0, slot - self.start) :, server] = self.inventory.capacity[server]
+        return used
+
+    def _add(self, placements: tuple[Placement, ...], *, sign: int) -> None:
+        self.version += 1
+        if sign > 0:
+            self._last_start = max(self._last_start, *(p.start for p in placements), self.start)
+            self._last_end = max(self._last_end, *(p.end for p in placements), self.start)
+        for p in placements:
+            units = sign * p.count * np.array(p.machine(self.inventory).demand, dtype=np.int64)
+            self._held[p.start - self.start : p.end - self.start, p.server] += units
+            if self.closed:
+                last = min(p.end, max(self.closed.get(p.server, p.end), p.start))
+                self._used[p.start - self.start : last - self.start, p.server] += units
+
+    def _is_over(self, p: Placement) -> bool:
+        window = self._held[p.start - self.start : p.end - self.start, p.server]
+        return bool((window > self.inventory.capacity[p.server]).any())
+
+
+def empty_like(ledger: Ledger) -> Ledger:
+    """An empty ledger over the same slots, kept beside the ledger so that its kernel stays warm."""
+    empty = ledger.derived.get("empty")
+    if not isinstance(empty, Ledger) or empty.inventory is not ledger.inventory or empty.start > ledger.start:
+        empty = Ledger(ledger.inventory, start=ledger.start, slots=ledger.end - ledger.start)
+        ledger.derived["empty"] = empty
+    empty.advance(ledger.start)
+    return empty
+
+
+def _read_only(array: Ints) -> Ints:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def _clip(placements: Iterable[Placement], cut: int) -> Iterator[Placement]:
+    """The parts of placements that lie at or after slot `cut`."""
+    return (p.since(cut) for p in placements if p.end > cut)

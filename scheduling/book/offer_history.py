@@ -1,0 +1,59 @@
+"""What the bids decided last offered, as arrays that grow by a row at a time."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from scheduling.book.state import HISTORY
+from scheduling.model.types import Floats, Ints
+
+
+class Past:
+    """Densities, slots, ceilings and owners of the last `HISTORY` bids.
+
+    The arrays are twice as long and written from front to back, so a bid that is added copies nothing but its own row;
+    what was shown before is never written again.
+    """
+
+    def __init__(
+        self, densities: Iterable[tuple[float, ...]], offers: Iterable[tuple[int, float, int]], *, resources: int
+    ) -> None:
+        rows = list(densities)[-HISTORY:]
+        others = list(offers)[-HISTORY:]
+        self._write(
+            np.array(rows, dtype=np.float64).reshape(-1, resources),
+            np.array([slot for slot, _, _ in others], dtype=np.int64),
+            np.array([worth for _, worth, _ in others], dtype=np.float64),
+            np.array([owner for _, _, owner in others], dtype=np.int64),
+        )
+
+    def add(self, density: tuple[float, ...], slot: int, ceiling: float, owner: int) -> None:
+        """A bid was decided: the one `HISTORY` bids before it is forgotten."""
+        if self._end == len(self._slots):
+            self._write(*self.arrays())
+        self._densities[self._end] = density
+        self._slots[self._end] = slot
+        self._ceilings[self._end] = ceiling
+        self._owners[self._end] = owner
+        self._end += 1
+
+    def arrays(self) -> tuple[Floats, Ints, Floats, Ints]:
+        """Densities N x R, slots, ceilings and owners N, in the order of decisions, read-only."""
+        first = max(0, self._end - HISTORY)
+        densities, slots, ceilings, owners = self._shown
+        rows = slice(first, self._end)
+        return densities[rows], slots[rows], ceilings[rows], owners[rows]
+
+    def _write(self, densities: Floats, slots: Ints, ceilings: Floats, owners: Ints) -> None:
+        """Begin anew with these: older arrays stay with those who look at them."""
+        self._end = len(densities)
+        self._densities: Floats = np.zeros((2 * HISTORY, densities.shape[1]))
+        self._slots: Ints = np.zeros(2 * HISTORY, dtype=np.int64)
+        self._ceilings: Floats = np.zeros(2 * HISTORY)
+        self._owners: Ints = np.zeros(2 * HISTORY, dtype=np.int64)
+        arrays = self._densities, self._slots, self._ceilings, self._owners
+        for array, rows in zip(arrays, (densities, slots, ceilings, owners), strict=True):
+            array[: self._end] = rows
+        self._shown = self._densities.view(), self._slots.view(), self._ceilings.view(), self._owners.view()
+        for view in self._shown:
+            view.flags.writeable = False

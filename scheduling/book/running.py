@@ -1,0 +1,230 @@
+"""A book that moves: what is promised, planned and learned, from one decision to the next.
+
+Live markets, replays and simulations all keep their books by these few steps, so they cannot drift apart.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from scheduling.book.job_index import Standing
+from scheduling.book.ledger import Ledger
+from scheduling.book.offer_history import Past
+from scheduling.book.state import HISTORY, NOBODY, Book, Job
+from scheduling.model.bid import Bid
+from scheduling.model.decision import Decision, Move
+from scheduling.model.schedule import Schedule
+from scheduling.preemptive.queues import Queues
+from scheduling.preemptive.record import Ran
+
+
+@dataclass
+class RunningBook:
+    """The ledger, the jobs behind it, and what past bids offered. The ledger holds what jobs hold from now on.
+
+    Under a policy that queues, the chunks of jobs are in the queues of workers, and the ledger holds nothing.
+    """
+
+    ledger: Ledger
+    history: deque[tuple[float, ...]] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    decided: int = 0
+    jobs: dict[str, Job] = field(default_factory=dict)
+    """Admitted and not complete, by the bid's id, in order of admission."""
+    queues: Queues | None = None
+    """None until a job's chunks join a queue."""
+    ran: list[Ran] = field(default_factory=list)
+    """What workers took from queues since somebody last emptied this list."""
+    offers: deque[tuple[int, float, int]] = field(default_factory=lambda: deque(maxlen=HISTORY))
+    """Of each bid of `history`: the slot in which it was decided, its ceiling, and its owner's number."""
+    _past: Past | None = field(default=None, init=False, repr=False, compare=False)
+    """The history and the offers as arrays, once somebody looked."""
+    _kept: tuple[dict[str, Job], Standing] | None = field(default=None, init=False, repr=False, compare=False)
+    """The jobs that `_standing` is of, and it."""
+
+    @property
+    def now(self) -> int:
+        """The first slot that can still be used."""
+        return self.ledger.start
+
+    def view(self) -> Book:
+        """What a policy may look at."""
+        if self._past is None:
+            self._past = Past(self.history, self.offers, resources=len(self.ledger.inventory.resources))
+        history, slots, ceilings, owners = self._past.arrays()
+        return Book(
+            self.now,
+            self.ledger,
+            history=history,
+            decided=self.decided,
+            jobs=tuple(self.jobs.values()),
+            queues=self.queues,
+            slots=slots,
+            ceilings=ceilings,
+            owners=owners,
+            line=self._standing.line(),
+            uploading=self._standing.uploading(self.now),
+            prompt=self._standing.prompt,
+        )
+
+    def advance(self, now: int) -> tuple[Job, ...]:
+        """Let slots pass up to `now`; returns the jobs that are over by then, which leave the book.
+
+        Raises
+        ------
+        ValueError
+            If a queued job was not forecast to be complete when it is: the policy is wrong.
+        """
+        self.ledger.advance(now)
+        done = self._standing.over(now)
+        for job in done:
+            self._take_out(job.bid.id)
+        if self.queues is not None:
+            ran = self.queues.advance(now)
+            if set(ran.completed) != {job.bid.id for job in done if not job.held}:
+                raise ValueError(f"slot {now} found {sorted(ran.completed)} complete, which was not forecast")
+            if ran.segments or ran.preemptions:
+                self.ran.append(ran)
+        return done
+
+    def catch_up_queues(self) -> None:
+        """Let queues that were read back at an earlier slot come to now."""
+        if self.queues is not None and self.queues.now < self.now:
+            self.ran.append(self.queues.advance(self.now))
+
+    def take_in(self, bid: Bid, decision: Decision, *, bound: bool, owner: int = NOBODY) -> None:
+        """Make the moves a decision asks for, reserve what it granted, and learn from the bid.
+
+        `owner` is a number for whoever sent it, the same for all their bids.
+
+        Raises
+        ------
+        OverCapacity, OutsideHorizon, ValueError
+            If that does not fit, or moves what may not be moved: the policy is wrong, and nothing is changed.
+        """
+        moves = self._allowed(decision.moves)
+        if decision.admitted:
+            self._put(Job(bid, held=(), completion=None, bound=bound))
+            moves += (Move(bid.id, decision.schedule),)
+        try:
+            self._make(moves)
+        except Exception:  # whatever it was: undone, and passed on
+            if decision.admitted:
+                self._take_out(bid.id)
+            raise
+        self.history.append(decision.density)
+        self.offers.append((decision.slot, decision.ceiling, owner))
+        if self._past is not None:
+            self._past.add(decision.density, decision.slot, decision.ceiling, owner)
+        self.decided += 1
+
+    def apply(self, moves: Iterable[Move]) -> None:
+        """Give jobs what they hold from now on; raises, and changes nothing, if that does not fit or breaks a promise.
+
+        Raises
+        ------
+        OverCapacity, OutsideHorizon
+            If the schedules do not fit.
+        ValueError
+            If a job is not in the book, is bound, or is named twice, or if its slots are not in order.
+        """
+        self._make(self._allowed(moves))
+
+    def lose(self, job_id: str) -> Job:
+        """Take all that a job holds from now on, promised or not; it stays in the book and holds nothing."""
+        job = self.jobs[job_id]
+        self.ledger.release(_whole(job), from_slot=self.now)
+        self._put(job.after(Move(job_id, None), now=self.now))
+        return self.jobs[job_id]
+
+    def keep(self, move: Move) -> None:
+        """Give a promised job that lost its machines others; raises, and changes nothing, if they do not fit."""
+        self._make((move,))
+
+    def end(self, job_id: str) -> Job:
+        """Take a job out of the book; what it held from now on is free again, and its chunks leave their queues."""
+        job = self._take_out(job_id)
+        if self.queues is not None:
+            self.queues.drop(job_id)
+        self.ledger.release(_whole(job), from_slot=self.now)
+        return job
+
+    def copy(self) -> "RunningBook":
+        """An independent book with the same contents."""
+        other = RunningBook(
+            ledger=self.ledger.copy(),
+            history=deque(self.history, maxlen=HISTORY),
+            decided=self.decided,
+            jobs=dict(self.jobs),
+            queues=None if self.queues is None else self.queues.copy(),
+            ran=list(self.ran),
+            offers=deque(self.offers, maxlen=HISTORY),
+        )
+        other._kept = other.jobs, self._standing.copy()
+        return other
+
+    def _allowed(self, moves: Iterable[Move]) -> tuple[Move, ...]:
+        moves = tuple(moves)
+        names = [move.job for move in moves]
+        wrong = [name for name in names if name not in self.jobs or self.jobs[name].bound or names.count(name) > 1]
+        if wrong:
+            raise ValueError(f"cannot move {', '.join(sorted(set(wrong)))}: not in the book, bound, or named twice")
+        return moves
+
+    def _make(self, moves: tuple[Move, ...]) -> None:
+        after = [self.jobs[move.job].after(move, now=self.now) for move in moves]
+        wrong = [job.bid.id for job in after if not _forward(job)]
+        if wrong:
+            raise ValueError(f"slots of {', '.join(sorted(wrong))} do not run from arrival to start to completion")
+        held = [_whole(self.jobs[move.job]) for move in moves]
+        for schedule in held:
+            self.ledger.release(schedule, from_slot=self.now)
+        made: list[Schedule] = []
+        try:
+            for move in moves:
+                if move.schedule is not None:
+                    self.ledger.commit(move.schedule)
+                    made.append(move.schedule)
+        except Exception:  # whatever it was: undone, and passed on
+            for schedule in made:
+                self.ledger.release(schedule, from_slot=self.now)
+            self.ledger.restore(held)
+            raise
+        for move, job in zip(moves, after, strict=True):
+            self._queue(move)
+            self._put(job)
+
+    @property
+    def _standing(self) -> Standing:
+        if self._kept is None or self._kept[0] is not self.jobs:
+            self._kept = self.jobs, Standing(self.jobs.values())
+        return self._kept[1]
+
+    def _put(self, job: Job) -> None:
+        self._standing.put(job)
+        self.jobs[job.bid.id] = job
+
+    def _take_out(self, name: str) -> Job:
+        self._standing.drop(name)
+        return self.jobs.pop(name)
+
+    def _queue(self, move: Move) -> None:
+        if move.schedule is None:
+            if self.queues is not None:
+                self.queues.take(move.job)
+        elif move.schedule.chunks:
+            if self.queues is None:
+                self.queues = Queues(self.ledger.inventory, now=self.now)
+            bid, schedule = self.jobs[move.job].bid, move.schedule
+            self.queues.push(bid, schedule.chunks, now=self.now, handicap=schedule.handicap)
+
+
+def _forward(job: Job) -> bool:
+    """Whether it starts at its arrival or later, and is complete after its start."""
+    if job.start is None:
+        return True
+    return job.bid.arrival <= job.start and (job.completion is None or job.start < job.completion)
+
+
+def _whole(job: Job) -> Schedule:
+    """All that a job holds, for the ledger, which looks at placements alone."""
+    return Schedule(start=0, completion=0, placements=job.held)

@@ -1,0 +1,1 @@
+"""Instance files of each paper, and the answers of `python -m scheduling decide`."""

@@ -1,0 +1,72 @@
+"""Answers to DPS instances."""
+
+from collections.abc import Sequence
+
+from scheduling.instances.dps import DpsInstance, read_instance
+from scheduling.instances.families import Options, decide_in_order
+from scheduling.model.decision import Decision
+from scheduling.model.errors import InvalidField
+from scheduling.model.schedule import Role, Schedule
+from scheduling.model.types import Json
+from scheduling.policies.dps import Dps
+from scheduling.registry import make_policy
+
+
+def answer(document: object, options: Options) -> Json:
+    """Decide the jobs of an instance in order; raises InvalidField naming a field or an option."""
+    options.only("DPS", "policy", "price", "window", "start")
+    instance = read_instance(document)
+    policy = _policy(options, instance)
+    return to_document(instance, decide_in_order(policy, instance.bids, instance.ledger(tail=policy.tail)))
+
+
+def to_document(instance: DpsInstance, decisions: Sequence[Decision]) -> Json:
+    """Decisions in the result format of instance files."""
+    jobs = [
+        {
+            "id": name,
+            "accept": decision.admitted,
+            "payoff": decision.payoff,
+            "payment": decision.payment,
+            "value": decision.value,
+            "t_hat": None if decision.schedule is None else decision.schedule.completion,
+            "schedule": None if decision.schedule is None else _rigid(decision.schedule),
+        }
+        for name, decision in zip(instance.ids, decisions, strict=True)
+    ]
+    return {"jobs": jobs, "welfare": sum(decision.value for decision in decisions)}
+
+
+def _rigid(schedule: Schedule) -> Json:
+    """A schedule whose machines stay the same: types, start, duration, machines on each server."""
+    counts: dict[Role, dict[str, int]] = {Role.WORKER: {}, Role.PS: {}}
+    types = {p.role: p.type for p in schedule.placements}
+    for p in schedule.placements:
+        counts[p.role][str(p.server)] = p.count
+    return {
+        "w": types[Role.WORKER],
+        "p": types[Role.PS],
+        "a": schedule.start,
+        "d": schedule.completion - schedule.start,
+        "y": counts[Role.WORKER],
+        "z": counts[Role.PS],
+    }
+
+
+def _policy(options: Options, instance: DpsInstance) -> Dps:
+    parameters: Json = {
+        "price": options.price or "printed",
+        "window": options.window or instance.conventions.get("window", "half_open"),
+        "start": options.start or instance.conventions.get("start", "ge"),
+    }
+    if parameters["price"] == "printed":
+        parameters["eta_worker"], parameters["eta_ps"] = instance.etas or _derived(instance, parameters)
+    policy = make_policy(options.policy or "dps", parameters)
+    if not isinstance(policy, Dps):
+        raise InvalidField("--policy", f"{options.policy} cannot decide DPS instances")
+    return policy
+
+
+def _derived(instance: DpsInstance, parameters: Json) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The printed etas of the instance's own jobs, for a file without prices."""
+    return Dps(**parameters).printed_etas(instance.bids, instance.inventory, end=instance.T)

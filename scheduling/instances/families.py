@@ -1,0 +1,62 @@
+"""Families of instance files: how each is recognised and answered."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from scheduling.book.ledger import Ledger
+from scheduling.book.running import RunningBook
+from scheduling.model.bid import Bid
+from scheduling.model.decision import Decision
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.policies.base import Policy
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line may ask for; None where it says nothing."""
+
+    policy: str | None = None
+    price: str | None = None
+    window: str | None = None
+    start: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    cloud: str | None = None
+    storage: str | None = None
+    ageing: str | None = None
+    method: str | None = None
+    seconds: str | None = None
+    seed: str | None = None
+
+    def only(self, family: str, *names: str) -> None:
+        """Raise InvalidField if an option was given that is not one of these."""
+        for one in fields(self):
+            if one.name not in names and getattr(self, one.name) is not None:
+                raise InvalidField(f"--{one.name}", f"not an option for {family} instances")
+
+
+@dataclass(frozen=True)
+class Family:
+    """Files that one reader reads. `key` is the field by which they are known."""
+
+    name: str
+    key: str
+    answer: Callable[[object, Options], Json]
+
+
+def family_of(document: object, families: Sequence[Family]) -> Family:
+    """The family of an instance, bare or under `instance`; the first one for a document that is of none."""
+    inner = document.get("instance", document) if isinstance(document, Mapping) else {}
+    root: Mapping[Any, Any] = inner if isinstance(inner, Mapping) else {}
+    return next((family for family in families if family.key in root), families[0])
+
+
+def decide_in_order(policy: Policy, bids: Sequence[Bid], ledger: Ledger) -> list[Decision]:
+    """Decide bids one after another against the same slots, each against what the earlier ones hold and have taught."""
+    book, decisions = RunningBook(ledger), []
+    for bid in bids:
+        decisions.append(policy.decide(bid, book.view()))
+        book.take_in(bid, decisions[-1], bound=policy.binding)
+    return decisions

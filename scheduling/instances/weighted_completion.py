@@ -1,0 +1,192 @@
+"""Instance files of the weighted-completion scheduler: typed machines on servers with physical resources."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from scheduling.book.ledger import Ledger
+from scheduling.instances.dps import MOST_CELLS, MOST_SLOTS
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.types import Ints, Json
+from scheduling.model.utility import Constant
+from scheduling.model.validation import check_fraction, check_integer, check_list, check_number, check_object, shown
+
+_REQUIRED = ("arch", "T", "servers", "workers", "jobs")
+_OPTIONAL = ("bw", "pss", "tau", "beta", "lambda", "alpha", "kappa", "name", "note", "paper", "expected")
+_JOB = ("id", "a", "w", "E", "D", "K", "v", "U", "comm")
+LARGEST_LAMBDA = 1e15
+
+
+@dataclass(frozen=True)
+class WeightedInstance:
+    """One instance in core terms. Slots are numbered from 1."""
+
+    T: int
+    architecture: Architecture
+    inventory: Inventory
+    bids: tuple[Bid, ...]
+    """In the order of the file, which need not be that of arrival; each utility is the job's weight, whenever."""
+    ids: tuple[int | str, ...]
+    """The jobs' ids as the file writes them."""
+    tau: int | None
+    """Slot by which a job alone has to be complete."""
+    used: Ints | None
+    """`beta`, what is in use in the slots [1, tau), tau - 1 x S x R."""
+    lambda_: float
+    """Base of the price (11)."""
+    alpha: int
+    """Rounds of a batch, and the stretch of the intervals."""
+    kappa: float
+    """Scale of the price (11)."""
+
+    @property
+    def alone(self) -> bool:
+        """Whether it asks for each job alone against what is in use."""
+        return self.tau is not None and self.used is not None
+
+    def ledger(self, *, times: int = 1) -> Ledger:
+        """An empty ledger of `times` T slots, from slot 1."""
+        if times * self.T * self.inventory.capacity.size > MOST_CELLS:
+            raise InvalidField("T", f"expected at most {MOST_CELLS} cells of {times} T x servers x resources")
+        return Ledger(self.inventory, start=1, slots=times * self.T)
+
+
+def read_weighted(document: object) -> WeightedInstance:
+    """Read an instance, bare or under `instance`; raises InvalidField naming the field."""
+    if isinstance(document, dict) and "instance" in document:
+        document = document["instance"]
+    root = check_object("", document, required=_REQUIRED, optional=_OPTIONAL)
+    if root["arch"] not in tuple(Architecture):
+        raise InvalidField("arch", f"expected ps or ring, got {shown(root['arch'])}")
+    architecture = Architecture(root["arch"])
+    slots = check_integer("T", root["T"], low=1, high=MOST_SLOTS)
+    inventory = _read_inventory(root, architecture)
+    tau = None if root.get("tau") is None else check_integer("tau", root["tau"], low=1, high=MOST_SLOTS)
+    if max(slots, tau or 1) * inventory.capacity.size > MOST_CELLS:
+        raise InvalidField("T", f"expected at most {MOST_CELLS} cells of T x servers x resources")
+    bids, ids = _read_jobs(root, inventory, architecture, last=max(slots, tau or 1))
+    return WeightedInstance(
+        T=slots,
+        architecture=architecture,
+        inventory=inventory,
+        bids=bids,
+        ids=ids,
+        tau=tau,
+        used=_read_usage(root, inventory, tau),
+        lambda_=check_number("lambda", root.get("lambda", 1), low=1.0, high=LARGEST_LAMBDA),
+        alpha=check_integer("alpha", root.get("alpha", 4), low=1, high=MOST_SLOTS),
+        kappa=check_number("kappa", root.get("kappa", 1), low=1e-9, high=1e9),
+    )
+
+
+def _read_inventory(root: Json, architecture: Architecture) -> Inventory:
+    servers = check_list("servers", root["servers"])
+    if not servers:
+        raise InvalidField("servers", "expected at least one server")
+    resources = len(check_list("servers[0]", servers[0]))
+    if not resources:
+        raise InvalidField("servers[0]", "expected at least one resource")
+    capacity = [_read_vector(f"servers[{s}]", row, resources) for s, row in enumerate(servers)]
+    ring = architecture is Architecture.RING
+    if not ring and "bw" not in root:
+        raise InvalidField("bw", "missing")
+    bandwidth = None if ring else check_integer("bw", root["bw"], high=resources - 1)
+    kinds: dict[str, tuple[MachineType, ...]] = {}
+    for kind in ("workers", "pss"):
+        rows = check_list(kind, root.get(kind) or [])
+        if not rows and not (ring and kind == "pss"):
+            raise InvalidField(kind, "expected at least one type")
+        kinds[kind] = tuple(_read_type(kind, i, row, resources, bandwidth) for i, row in enumerate(rows))
+    return Inventory(
+        resources=tuple(f"r{r}" for r in range(resources)),
+        servers=tuple(str(s) for s in range(len(servers))),
+        cloud=(False,) * len(servers),
+        capacity=np.array(capacity, dtype=np.int64),
+        workers=kinds["workers"],
+        pss=kinds["pss"],
+    )
+
+
+def _read_type(kind: str, i: int, row: object, resources: int, bandwidth: int | None) -> MachineType:
+    demand = tuple(_read_vector(f"{kind}[{i}]", row, resources))
+    if not any(demand):
+        raise InvalidField(f"{kind}[{i}]", "expected at least one number above zero")
+    if bandwidth is not None and not demand[bandwidth]:
+        raise InvalidField(f"{kind}[{i}][{bandwidth}]", "expected a bandwidth above zero")
+    # A ring reserves no bandwidth towards servers, so what its workers have matters nowhere.
+    rate = Fraction(1) if bandwidth is None else Fraction(demand[bandwidth])
+    return MachineType(name=f"{kind[0]}{i}", demand=demand, bandwidth_mbps=rate)
+
+
+def _read_jobs(
+    root: Json, inventory: Inventory, architecture: Architecture, *, last: int
+) -> tuple[tuple[Bid, ...], tuple[int | str, ...]]:
+    ids: list[int | str] = []
+    bids: list[Bid] = []
+    for i, job in enumerate(check_list("jobs", root["jobs"])):
+        bid, name = _read_job(f"jobs[{i}]", job, inventory, architecture)
+        if str(name) in {str(other) for other in ids}:
+            raise InvalidField(f"jobs[{i}].id", f"{shown(name)} is taken by an earlier job")
+        if bid.arrival > last:
+            raise InvalidField(f"jobs[{i}].a", f"expected 1 to {last}, got {bid.arrival}")
+        bids.append(bid)
+        ids.append(name)
+    return tuple(bids), tuple(ids)
+
+
+def _read_job(where: str, row: object, inventory: Inventory, architecture: Architecture) -> tuple[Bid, int | str]:
+    job = check_object(where, row, required=_JOB)
+    name = job["id"]
+    if isinstance(name, bool) or not isinstance(name, (int, str)):
+        raise InvalidField(f"{where}.id", f"expected a whole number or a string, got {shown(name)}")
+    workers, ring = len(inventory.workers), architecture is Architecture.RING
+    weight = check_number(f"{where}.w", job["w"])
+    if weight <= 0:
+        raise InvalidField(f"{where}.w", f"expected more than 0, got {shown(job['w'])}")
+    bid = Bid(
+        id=str(name),
+        arrival=check_integer(f"{where}.a", job["a"], low=1, high=MOST_SLOTS),
+        epochs=check_integer(f"{where}.E", job["E"], low=1),
+        # More workers than machines exist are never placed, so this bound loses nothing but a run out of memory.
+        chunks=check_integer(f"{where}.D", job["D"], low=1, high=100_000),
+        minibatches=check_integer(f"{where}.K", job["K"], low=1),
+        worker_time=_read_times(f"{where}.v", job["v"], workers),
+        ps_time=() if ring else _read_times(f"{where}.U", job["U"], len(inventory.pss)),
+        # One transfer is given; gradients are pushed and parameters pulled (eq. 1).
+        transfer_time=tuple(2 * time for time in _read_times(f"{where}.comm", job["comm"], workers)),
+        delay=(0,) * len(inventory.servers),
+        utility=Constant(weight),
+        architecture=architecture,
+        reduce_time=check_fraction(f"{where}.U", job["U"]) if ring else Fraction(0),
+    )
+    return bid, name
+
+
+def _read_times(where: str, row: object, length: int) -> tuple[Fraction, ...]:
+    return tuple(check_fraction(f"{where}[{i}]", time) for i, time in enumerate(check_list(where, row, length=length)))
+
+
+def _read_vector(where: str, row: object, length: int) -> list[int]:
+    return [check_integer(f"{where}[{i}]", units) for i, units in enumerate(check_list(where, row, length=length))]
+
+
+def _read_usage(root: Json, inventory: Inventory, tau: int | None) -> Ints | None:
+    """What `beta[server][resource][slot]` has in use before slot `tau`."""
+    if root.get("beta") is None:
+        return None
+    if tau is None:
+        raise InvalidField("tau", "missing, though beta says what is in use before it")
+    used = np.zeros((tau - 1, *inventory.capacity.shape), dtype=np.int64)
+    for s, table in enumerate(check_list("beta", root["beta"], length=len(inventory.servers))):
+        for r, row in enumerate(check_list(f"beta[{s}]", table, length=len(inventory.resources))):
+            where, capacity = f"beta[{s}][{r}]", int(inventory.capacity[s, r])
+            units = check_list(where, row)
+            if len(units) < tau - 1:
+                raise InvalidField(where, f"expected at least tau - 1 = {tau - 1} slots, got {len(units)}")
+            used[:, s, r] = [
+                check_integer(f"{where}[{t}]", unit, high=capacity) for t, unit in enumerate(units[: tau - 1])
+            ]
+    return used

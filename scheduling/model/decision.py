@@ -1,0 +1,172 @@
+"""What became of a bid, and why: the receipt."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import cast
+
+from scheduling.model.schedule import Schedule
+from scheduling.model.types import Json
+
+
+class Reason(StrEnum):
+    """Why a bid was rejected."""
+
+    PRICE = "price"
+    """Every schedule that fits costs at least what finishing then is worth."""
+    NO_ROOM = "no_room"
+    """It would run on the empty cluster, but no schedule fits what is free."""
+    IMPOSSIBLE = "impossible"
+    """No schedule fits even the empty cluster within the horizon."""
+    WORTHLESS = "worthless"
+    """It can run, but is worth nothing by the earliest completion that is possible."""
+    REFUSED = "refused"
+    """The policy takes no such bids; it was submitted under another one."""
+
+
+@dataclass(frozen=True)
+class CounterOffer:
+    """The least a rejected bid would have had to offer, against the same ledger and the same prices.
+
+    With its amplitude at `least_value` plus a cent the bid is admitted. At that value the last start that is
+    still admitted is slot `latest_start` (complete at `completion`); one slot later nothing is.
+    """
+
+    least_value: float
+    latest_start: int
+    completion: int
+
+
+@dataclass(frozen=True)
+class Move:
+    """What a job holds from now on, instead of what it held from now on."""
+
+    job: str
+    """The id of its bid."""
+    schedule: Schedule | None
+    """All its placements from now on; None if it holds nothing: it waits in line again, or is paused.
+
+    Of a queued job: its forecast, and the chunks that join queues now; those in queues already stay there.
+    """
+
+    def to_json(self) -> Json:
+        """A document of plain integers and strings; `from_json` reads it back."""
+        return {"job": self.job, "schedule": None if self.schedule is None else self.schedule.to_json()}
+
+    @classmethod
+    def from_json(cls, document: Json) -> "Move":
+        """Read what `to_json` wrote."""
+        schedule = document["schedule"]
+        return cls(job=document["job"], schedule=None if schedule is None else Schedule.from_json(schedule))
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The receipt of one bid. Money in the bid's own unit; slots by number."""
+
+    bid_id: str
+    slot: int
+    """Slot in which it was decided; nothing starts before it."""
+    admitted: bool
+    value: float
+    """Worth at the completion that was granted, or whenever it may come for a job in line; 0 when rejected."""
+    payment: float
+    """Sum of posted price x allocation over the schedule; 0 when rejected."""
+    payoff: float
+    """value - payment."""
+    schedule: Schedule | None
+    """None when rejected; and when admitted without a start yet: the job waits in line."""
+    reason: Reason | None
+    explanation: str
+    """One or two sentences in plain words."""
+    counter: CounterOffer | None
+    ceiling: float
+    """The most this bid could have been worth on an empty cluster at no price: its term in the zero-price bound."""
+    density: tuple[float, ...]
+    """Value this bid offered per unit-slot of each resource, R numbers; 0 where it uses none. Prices learn from it."""
+    prices: Json = field(default_factory=dict)
+    """The price function in force: its name and parameters."""
+    moves: tuple[Move, ...] = ()
+    """What other jobs hold from now on because this one came. Theirs, not this bid's: not part of the receipt."""
+    costs: tuple[float, ...] = field(default=(), compare=False)
+    """Posted cost of each slot from the schedule's start on, money; they add up to the payment. Not in the receipt."""
+
+    @classmethod
+    def reject(
+        cls,
+        bid_id: str,
+        reason: Reason,
+        explanation: str,
+        *,
+        slot: int,
+        density: Iterable[float],
+        ceiling: float = 0.0,
+        counter: CounterOffer | None = None,
+        prices: Json | None = None,
+    ) -> "Decision":
+        """A rejection: nothing is granted, and nothing is paid."""
+        return cls(
+            bid_id=bid_id,
+            slot=slot,
+            admitted=False,
+            value=0.0,
+            payment=0.0,
+            payoff=0.0,
+            schedule=None,
+            reason=reason,
+            explanation=explanation,
+            counter=counter,
+            ceiling=ceiling,
+            density=tuple(density),
+            prices={} if prices is None else prices,
+        )
+
+    def to_json(self) -> Json:
+        """The receipt as a document of finite numbers; `from_json` reads it back, without moves."""
+        counter = self.counter
+        return {
+            "bid_id": self.bid_id,
+            "slot": self.slot,
+            "admitted": self.admitted,
+            "value": self.value,
+            "payment": self.payment,
+            "payoff": self.payoff,
+            "schedule": None if self.schedule is None else self.schedule.to_json(),
+            "reason": None if self.reason is None else str(self.reason),
+            "explanation": self.explanation,
+            "counter": None
+            if counter is None
+            else {
+                "least_value": counter.least_value,
+                "latest_start": counter.latest_start,
+                "completion": counter.completion,
+            },
+            "ceiling": self.ceiling,
+            "density": list(self.density),
+            "prices": self.prices,
+        }
+
+    @classmethod
+    def from_json(cls, document: Json) -> "Decision":
+        """Read what `to_json` wrote."""
+        schedule, reason, counter = document["schedule"], document["reason"], document["counter"]
+        return cls(
+            **{
+                **document,
+                "schedule": None if schedule is None else Schedule.from_json(schedule),
+                "reason": None if reason is None else Reason(reason),
+                "counter": None if counter is None else CounterOffer(**counter),
+                "density": tuple(document["density"]),
+            }
+        )
+
+
+def canonical(document: object) -> str:
+    """The one spelling of a document: sorted keys, no spaces, shortest floats that read back equal, no NaN."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def parse(text: str) -> Json:
+    """Read what `canonical` wrote."""
+    return cast(Json, json.loads(text))

@@ -1,0 +1,112 @@
+"""What a cluster owns: servers with a vector of resources each, and the machine types they can host."""
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Floats, Ints
+
+
+@dataclass(frozen=True)
+class MachineType:
+    """A kind of worker or of parameter server.
+
+    `demand` is what one machine takes of each resource, R non-negative integers, not all zero.
+    `bandwidth_mbps` is what one machine reserves, in Mbit/s, exact.
+    """
+
+    name: str
+    demand: tuple[int, ...]
+    bandwidth_mbps: Fraction
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """Servers, resources and machine types of one cluster.
+
+    `capacity[s, r]` is a non-negative integer. DPS is the one-hot case: one resource per worker type and per
+    PS type, and each type takes one unit of its own (DPS, Section 3.1); physical resources are vectors.
+    """
+
+    resources: tuple[str, ...]
+    servers: tuple[str, ...]
+    cloud: tuple[bool, ...]
+    capacity: Ints = field(repr=False)
+    workers: tuple[MachineType, ...]
+    pss: tuple[MachineType, ...]
+    storage: tuple[int | None, ...] = ()
+    """What each server can store of data chunks, in one unit for all (bytes in live clusters); None: as much as is
+    sent there. Empty if that is so of all of them."""
+
+    def __post_init__(self) -> None:
+        shape = (len(self.servers), len(self.resources))
+        if self.capacity.shape != shape:
+            raise InvalidField("capacity", f"expected shape {shape}, got {self.capacity.shape}")
+        if self.capacity.dtype != np.int64 or (self.capacity < 0).any():
+            raise InvalidField("capacity", "expected non-negative 64-bit integers")
+        if len(self.cloud) != len(self.servers):
+            raise InvalidField("cloud", f"expected {len(self.servers)} flags, got {len(self.cloud)}")
+        if self.storage and len(self.storage) != len(self.servers):
+            raise InvalidField("storage", f"expected {len(self.servers)} numbers, got {len(self.storage)}")
+        for s, limit in enumerate(self.storage):
+            if limit is not None and limit < 0:
+                raise InvalidField(f"storage[{s}]", f"expected at least 0, got {limit}")
+        for kind, types in (("workers", self.workers), ("pss", self.pss)):
+            for i, machine in enumerate(types):
+                self._check_type(f"{kind}[{i}]", machine)
+        self.capacity.flags.writeable = False
+
+    def _check_type(self, where: str, machine: MachineType) -> None:
+        if len(machine.demand) != len(self.resources):
+            raise InvalidField(f"{where}.demand", f"expected {len(self.resources)} numbers")
+        if min(machine.demand) < 0 or not any(machine.demand):
+            raise InvalidField(f"{where}.demand", "expected non-negative integers, at least one above zero")
+        if machine.bandwidth_mbps <= 0:
+            raise InvalidField(f"{where}.bandwidth_mbps", f"expected more than 0, got {machine.bandwidth_mbps}")
+
+    @cached_property
+    def worker_demand(self) -> Ints:
+        """Demand of every worker type, W x R, read-only."""
+        return _demand(self.workers, len(self.resources))
+
+    @cached_property
+    def ps_demand(self) -> Ints:
+        """Demand of every PS type, P x R, read-only."""
+        return _demand(self.pss, len(self.resources))
+
+    @cached_property
+    def total(self) -> Ints:
+        """What all servers have together, R numbers, read-only."""
+        total: Ints = self.capacity.sum(axis=0)
+        total.flags.writeable = False
+        return total
+
+    @cached_property
+    def unit_shares(self) -> Floats:
+        """One unit as a share of all the cluster has, R numbers, read-only; 0 where it has none."""
+        shares: Floats = np.divide(1.0, self.total, out=np.zeros(len(self.total)), where=self.total > 0)
+        shares.flags.writeable = False
+        return shares
+
+    @cached_property
+    def worker_room(self) -> tuple[int, ...]:
+        """How many workers of each type all servers have the capacity for, W numbers."""
+        return self._room(self.worker_demand)
+
+    @cached_property
+    def ps_room(self) -> tuple[int, ...]:
+        """How many PSs of each type all servers have the capacity for, P numbers."""
+        return self._room(self.ps_demand)
+
+    def _room(self, demands: Ints) -> tuple[int, ...]:
+        asked = ((demand, demand > 0) for demand in demands)
+        return tuple(int((self.capacity[:, some] // demand[some]).min(axis=1).sum()) for demand, some in asked)
+
+
+def _demand(types: tuple[MachineType, ...], resources: int) -> Ints:
+    demand = np.array([machine.demand for machine in types], dtype=np.int64).reshape(len(types), resources)
+    demand.flags.writeable = False
+    return demand

@@ -1,0 +1,43 @@
+"""Parameters of policies: fields of a dataclass that know their help, their limits and how to check themselves."""
+
+from dataclasses import field, fields
+from typing import Any
+
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.model.validation import check_integer, check_list, check_number, shown
+
+
+def parameter(default: Any, text: str, **limits: Any) -> Any:
+    """A parameter of a policy, with what a form needs to ask for it: `help`, and `choices` or `low` and `high`."""
+    return field(default=default, metadata={"help": text, **limits})
+
+
+def check_parameters(policy: Any) -> None:
+    """Check every parameter of a frozen dataclass and store what the check returns; raises InvalidField naming it."""
+    for one in fields(policy):
+        object.__setattr__(policy, one.name, _checked(one, getattr(policy, one.name)))
+
+
+def parameters_to_json(policy: Any) -> Json:
+    """Every parameter by name, plain JSON values."""
+    values = {one.name: getattr(policy, one.name) for one in fields(policy)}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
+
+
+def _checked(one: Any, value: object) -> object:
+    limits, name = one.metadata, one.name
+    if "choices" in limits:
+        if value not in limits["choices"]:
+            raise InvalidField(name, f"expected one of {', '.join(limits['choices'])}, got {shown(value)}")
+        return value
+    if isinstance(one.default, bool):
+        if not isinstance(value, bool):
+            raise InvalidField(name, f"expected true or false, got {shown(value)}")
+        return value
+    if isinstance(one.default, tuple):
+        rows = enumerate(check_list(name, value))
+        return tuple(check_number(f"{name}[{i}]", row, low=limits["low"], high=limits["high"]) for i, row in rows)
+    if isinstance(one.default, int):
+        return check_integer(name, value, low=limits["low"], high=limits["high"])
+    return check_number(name, value, low=limits["low"], high=limits["high"])

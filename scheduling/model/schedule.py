@@ -1,0 +1,96 @@
+"""Where and when a job runs."""
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from scheduling.model.inventory import Inventory, MachineType
+from scheduling.model.types import Json
+
+
+class Role(StrEnum):
+    """What a machine does for its job."""
+
+    WORKER = "worker"
+    PS = "ps"
+
+
+@dataclass(frozen=True, order=True)
+class Placement:
+    """`count` machines of one type on one server, held in slots `[start, end)`; types and servers by index."""
+
+    start: int
+    end: int
+    role: Role
+    server: int
+    type: int
+    count: int
+
+    def machine(self, inventory: Inventory) -> MachineType:
+        """The machine type this placement holds."""
+        return (inventory.workers if self.role is Role.WORKER else inventory.pss)[self.type]
+
+    def until(self, slot: int) -> "Placement":
+        """The part before `slot`; it has to start before it."""
+        return self if self.end <= slot else replace(self, end=slot)
+
+    def since(self, slot: int) -> "Placement":
+        """The part from `slot` on; it has to end after it."""
+        return self if self.start >= slot else replace(self, start=slot)
+
+
+@dataclass(frozen=True, order=True)
+class Chunks:
+    """`count` data chunks of one job in the queue of one worker, which jobs share; server, type, worker by index.
+
+    On a cloud server every chunk has a worker of its own, and `index` is `CLOUD`.
+    """
+
+    server: int
+    type: int
+    index: int
+    count: int
+
+
+CLOUD = -1
+"""Index of the workers of a cloud server, which have no queue."""
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """All placements of one job, in sorted order; it starts in slot `start` and is complete at `completion`.
+
+    A rigid schedule holds the same machines all the time; an elastic one has placements with windows of their own.
+    A queued one has `chunks` in the queues of workers instead: its start and completion are forecasts, in slots
+    rounded down and up.
+    """
+
+    start: int
+    completion: int
+    placements: tuple[Placement, ...]
+    chunks: tuple[Chunks, ...] = ()
+    handicap: int = 0
+    """Added to a queued job's rank when its first chunks join queues, billionths of a slot."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "placements", tuple(sorted(self.placements)))
+        object.__setattr__(self, "chunks", tuple(sorted(self.chunks)))
+
+    def to_json(self) -> Json:
+        """A document of plain integers and strings; `from_json` reads it back."""
+        rows = [[p.start, p.end, str(p.role), p.server, p.type, p.count] for p in self.placements]
+        document: Json = {"start": self.start, "completion": self.completion, "placements": rows}
+        if self.chunks:
+            document["chunks"] = [[c.server, c.type, c.index, c.count] for c in self.chunks]
+        if self.handicap:
+            document["handicap"] = self.handicap
+        return document
+
+    @classmethod
+    def from_json(cls, document: Json) -> "Schedule":
+        """Read what `to_json` wrote."""
+        placements = tuple(
+            Placement(start=a, end=b, role=Role(role), server=s, type=m, count=n)
+            for a, b, role, s, m, n in document["placements"]
+        )
+        chunks = tuple(Chunks(*row) for row in document.get("chunks", ()))
+        return cls(document["start"], document["completion"], placements, chunks, document.get("handicap", 0))

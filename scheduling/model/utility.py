@@ -1,0 +1,306 @@
+"""What finishing a job is worth, as a function of the slots between its arrival and its completion."""
+
+import math
+from copy import copy
+from dataclasses import dataclass, fields
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, ClassVar, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Floats, Json
+from scheduling.model.validation import LARGEST_INTEGER, LARGEST_MONEY, check_list, check_number, check_object, shown
+
+
+class Utility(Protocol):
+    """A non-negative, non-increasing function of elapsed slots, proportional to its amplitude `value`."""
+
+    @property
+    def value(self) -> float:
+        """The amplitude: money."""
+
+    def at(self, elapsed: int) -> float:
+        """Worth of completion `elapsed` slots after arrival, money."""
+
+    def curve(self, slots: int) -> Floats:
+        """Worth at elapsed 0, 1, ..., slots - 1."""
+
+    def scaled(self, factor: float) -> "Utility":
+        """The same shape with the amplitude times `factor`."""
+
+    def to_json(self) -> Json:
+        """A document that `utility_from_json` reads back."""
+
+
+@dataclass(frozen=True)
+class _Form:
+    """What all forms share: each is an amplitude field, `money`, times a shape."""
+
+    form: ClassVar[str]
+    money: ClassVar[tuple[str, ...]]
+    """Fields that scale with the amplitude; the first one is the amplitude."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            high = LARGEST_MONEY if field.name in self.money else LARGEST_INTEGER
+            number = check_number(field.name, getattr(self, field.name), high=high)
+            object.__setattr__(self, field.name, number)
+
+    @property
+    def value(self) -> float:
+        """The amplitude: money."""
+        return float(getattr(self, self.money[0]))
+
+    def at(self, elapsed: int) -> float:
+        """Worth of completion `elapsed` slots after arrival, money."""
+        raise NotImplementedError
+
+    def curve(self, slots: int) -> Floats:
+        """Worth at elapsed 0, 1, ..., slots - 1."""
+        return np.array([self.at(elapsed) for elapsed in range(slots)], dtype=np.float64)
+
+    def scaled(self, factor: float) -> Self:
+        """The same shape with the amplitude times `factor`."""
+        other = copy(self)
+        for name in self.money:
+            object.__setattr__(other, name, getattr(self, name) * factor)  # unchecked: may pass what a bid may state
+        return other
+
+    def to_json(self) -> Json:
+        """A document that `utility_from_json` reads back."""
+        return {"type": self.form, **{field.name: getattr(self, field.name) for field in fields(self)}}
+
+
+@dataclass(frozen=True)
+class Constant(_Form):
+    """`v`, whenever it completes."""
+
+    form = "constant"
+    money = ("v",)
+    v: float
+
+    def at(self, elapsed: int) -> float:
+        """Worth of completion `elapsed` slots after arrival, money."""
+        return self.v
+
+
+@dataclass(frozen=True)
+class Sigmoid(_Form):
+    """`g1 / (1 + exp(g2 (d - g3)))` (OASiS, Section V; DPS, Section 6.1 with g3 = 0)."""
+
+    form = "sigmoid"
+    money = ("g1",)
+    g1: float
+    g2: float
+    g3: float
+
+    def at(self, elapsed: int) -> float:
+        """Worth of completion `elapsed` slots after arrival, money."""
+        x = self.g2 * (elapsed - self.g3)
+        if x <= 0:
+            return self.g1 / (1.0 + math.exp(x))
+        small = math.exp(-x)  # exp(x) would overflow for late completions
+        return self.g1 * small / (1.0 + small)
+
+    def curve(self, slots: int) -> Floats:
+        """Worth at elapsed 0, 1, ..., slots - 1: `at` of each, to the last bit."""
+        early, powers = _sigmoid_powers(self.g2, self.g3, slots)
+        worth: Floats = np.where(early, self.g1, self.g1 * powers) / (1.0 + powers)
+        return worth
+
+
+NOTHING_LEFT = 746.0
+"""exp of minus this or more is 0 in a double."""
+
+
+@lru_cache(maxsize=64)
+def _sigmoid_powers(g2: float, g3: float, slots: int) -> tuple[NDArray[np.bool_], Floats]:
+    """Which slots are not after g3, and exp(-|g2 (d - g3)|) of each: a bid's curve is asked for several times.
+
+    By `math.exp`, as another library's may differ in the last bit.
+    """
+    x = g2 * (np.arange(slots) - g3)
+    powers, near = np.zeros(slots), np.abs(x) < NOTHING_LEFT
+    powers[near] = [*map(math.exp, (-np.abs(x[near])).tolist())]
+    for array in (early := x <= 0, powers):
+        array.flags.writeable = False
+    return early, powers
+
+
+@dataclass(frozen=True)
+class Step(_Form):
+    """`v` if complete within `deadline` slots of arrival, else nothing."""
+
+    form = "step"
+    money = ("v",)
+    v: float
+    deadline: float
+
+    def at(self, elapsed: int) -> float:
+        """Worth of completion `elapsed` slots after arrival, money."""
+        return self.v if elapsed <= self.deadline else 0.0
+
+
+@dataclass(frozen=True)
+class Linear(_Form):
+    """`max(0, c - b d)` (DPS, Section 6.2.2)."""
+
+    form = "linear"
+    money = ("c", "b")
+    c: float
+    b: float
+
+    def at(self, elapsed: int) -> float:
+        """Worth of completion `elapsed` slots after arrival, money."""
+        return max(0.0, self.c - self.b * elapsed)
+
+
+@dataclass(frozen=True)
+class Inverse(_Form):
+    """`max(0, a work (T - d) / d)`, with d at least 1 (DPS, Section 6.2.2). The amplitude is a x work."""
+
+    form = "inverse"
+    money = ("a",)
+    a: float
+    work: float
+    T: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "work", check_number("work", self.work))
+        super().__post_init__()
+        check_number("a", self.a * self.work * max(self.T - 1.0, 1.0))
+
+    @property
+    def value(self) -> float:
+        """The amplitude: money."""
+        return self.a * self.work
+
+    def at(self, elapsed: int) -> float:
+        """Worth of completion `elapsed` slots after arrival, money."""
+        d = max(elapsed, 1)
+        return max(0.0, self.a * self.work * (self.T - d) / d)
+
+
+@dataclass(frozen=True)
+class Table(_Form):
+    """`values[min(d, last)]`: any non-increasing shape, slot by slot. The amplitude is its first value."""
+
+    form = "table"
+    money = ("values",)
+    values: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        entries = check_list("values", self.values)
+        if not 1 <= len(entries) <= 100_000:
+            raise InvalidField("values", f"expected 1 to 100000 numbers, got {len(entries)}")
+        numbers = tuple(check_number(f"values[{i}]", entry) for i, entry in enumerate(entries))
+        _check_falling("values", numbers)
+        object.__setattr__(self, "values", numbers)
+
+    @property
+    def value(self) -> float:
+        """The amplitude: money."""
+        return self.values[0]
+
+    def at(self, elapsed: int) -> float:
+        """Worth of completion `elapsed` slots after arrival, money."""
+        return self.values[min(elapsed, len(self.values) - 1)]
+
+    def scaled(self, factor: float) -> Self:
+        """The same shape with the amplitude times `factor`."""
+        other = copy(self)
+        object.__setattr__(other, "values", tuple(value * factor for value in self.values))
+        return other
+
+    def to_json(self) -> Json:
+        """A document that `utility_from_json` reads back."""
+        return {"type": self.form, "values": list(self.values)}
+
+
+@dataclass(frozen=True)
+class PiecewiseLinear(_Form):
+    """`value` times a fraction drawn through `points` (elapsed slots, fraction), flat beyond the first and the last.
+
+    Elapsed slots rise strictly; fractions lie in [0, 1] and never rise.
+    """
+
+    form = "piecewise_linear"
+    money = ("value",)
+    value: float = 0.0
+    points: tuple[tuple[float, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", check_number("value", self.value))
+        rows = check_list("points", self.points)
+        if not 1 <= len(rows) <= 1000:
+            raise InvalidField("points", f"expected 1 to 1000 points, got {len(rows)}")
+        points = []
+        for i, row in enumerate(rows):
+            where = f"points[{i}]"
+            elapsed, fraction = check_list(where, row, length=2)
+            points.append(
+                (
+                    check_number(f"{where}[0]", elapsed, high=LARGEST_INTEGER),
+                    check_number(f"{where}[1]", fraction, high=1.0),
+                )
+            )
+            if i and points[i][0] <= points[i - 1][0]:
+                raise InvalidField(f"{where}[0]", f"expected more than {points[i - 1][0]:g}, got {points[i][0]:g}")
+        _check_falling("points", tuple(fraction for _, fraction in points))
+        object.__setattr__(self, "points", tuple(points))
+
+    def at(self, elapsed: int) -> float:
+        """Worth of completion `elapsed` slots after arrival, money."""
+        points = self.points
+        if elapsed <= points[0][0]:
+            return self.value * points[0][1]
+        for (x0, y0), (x1, y1) in pairwise(points):
+            if elapsed <= x1:
+                # Clamped: rounding must not let the curve rise from one piece to the next.
+                fraction = y0 + (y1 - y0) * ((elapsed - x0) / (x1 - x0))
+                return self.value * min(y0, max(y1, fraction))
+        return self.value * points[-1][1]
+
+    def to_json(self) -> Json:
+        """A document that `utility_from_json` reads back."""
+        return {"type": self.form, "value": self.value, "points": [list(point) for point in self.points]}
+
+
+def _check_falling(field: str, numbers: tuple[float, ...]) -> None:
+    for i, (before, after) in enumerate(pairwise(numbers)):
+        if after > before:
+            raise InvalidField(f"{field}[{i + 1}]", f"worth may not rise with time: {after:g} after {before:g}")
+
+
+FORMS: dict[str, type[Any]] = {
+    form.form: form for form in (Constant, Sigmoid, Step, Linear, Inverse, Table, PiecewiseLinear)
+}
+
+
+def utility_from_json(document: Json, where: str = "utility") -> Utility:
+    """Read a utility: `{"type": form, ...}` with the form's own fields.
+
+    Raises
+    ------
+    InvalidField
+        Naming `where.<field>` when a field is missing, unknown, of the wrong type or out of range, and when the
+        worth would rise with time.
+    """
+    if not isinstance(document, dict):
+        raise InvalidField(where, f"expected an object, got {shown(document)}")
+    if "type" not in document:
+        raise InvalidField(f"{where}.type", "missing")
+    form = FORMS.get(document["type"]) if isinstance(document["type"], str) else None
+    if form is None:
+        known = ", ".join(sorted(FORMS))
+        raise InvalidField(f"{where}.type", f"expected one of {known}, got {shown(document['type'])}")
+    names = [field.name for field in fields(form)]
+    check_object(where, document, required=["type", *names])
+    try:
+        utility: Utility = form(**{name: document[name] for name in names})
+    except InvalidField as error:
+        raise error.at(f"{where}.{error.field}") from None
+    return utility

@@ -1,0 +1,111 @@
+"""Checks of single fields, so that every refusal names the field, what was expected and what came."""
+
+import json
+import math
+from collections.abc import Iterable
+from decimal import Decimal
+from fractions import Fraction
+
+from scheduling.model.errors import InvalidField, OutOfRange
+from scheduling.model.types import Json
+
+LARGEST_INTEGER = 10**9
+LARGEST_EXACT = 2**53
+"""Up to this every whole number is a double."""
+LARGEST_MONEY = 1e12
+"""Above this a cent is below the resolution of a double, and no counter-offer could be kept."""
+
+
+def shown(value: object) -> str:
+    """A value as an error message shows it: short, one line, null and booleans as JSON has them."""
+    if value is None or isinstance(value, bool):
+        return json.dumps(value)
+    text = repr(str(value) if isinstance(value, (Decimal, Fraction)) else value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def plain(number: float) -> str:
+    """A limit as a person writes it: "1,000,000,000" rather than "1e+09", "0.001"."""
+    if number == int(number) and abs(number) <= LARGEST_EXACT:
+        return f"{int(number):,}"
+    return f"{number:g}"
+
+
+def check_object(field: str, value: object, *, required: Iterable[str], optional: Iterable[str] = ()) -> Json:
+    """A document with every required key and no key that is not known."""
+    if not isinstance(value, dict):
+        raise InvalidField(field, f"expected an object, got {shown(value)}")
+    required = list(required)
+    prefix = f"{field}." if field else ""
+    for key in required:
+        if key not in value:
+            raise InvalidField(f"{prefix}{key}", "missing")
+    known = {*required, *optional}
+    for key in value:
+        if key not in known:
+            raise InvalidField(f"{prefix}{str(key)[:60]}", f"unknown; known: {', '.join(sorted(known)) or 'none'}")
+    return value
+
+
+def check_list(field: str, value: object, *, length: int | None = None) -> list[object]:
+    """A list, of `length` entries where that is given."""
+    if not isinstance(value, (list, tuple)):
+        raise InvalidField(field, f"expected a list, got {shown(value)}")
+    if length is not None and len(value) != length:
+        raise InvalidField(field, f"expected {length} entries, got {len(value)}")
+    return list(value)
+
+
+def check_integer(field: str, value: object, *, low: int = 0, high: int = LARGEST_INTEGER) -> int:
+    """A whole number in `[low, high]`; a boolean is not a number."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InvalidField(field, f"expected a whole number, got {shown(value)}")
+    if not low <= value <= high:
+        raise _out_of_range(field, value, low, high, above=value > high)
+    return value
+
+
+def _out_of_range(field: str, value: object, low: float, high: float, *, above: bool) -> OutOfRange:
+    problem = f"expected {plain(low)} to {plain(high)}, got {shown(value)}"
+    return OutOfRange(field, problem, limit=high if above else low, above=above)
+
+
+def check_fraction(field: str, value: object, *, low: int = 0, high: int = LARGEST_INTEGER) -> Fraction:
+    """An exact rational in `[low, high]`: an integer, a decimal, or a string such as "7/3", in ASCII digits."""
+    exact: Fraction
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction, str)):
+        raise InvalidField(field, f"expected a number, got {shown(value)}")
+    try:
+        if isinstance(value, (str, Decimal)) and (len(str(value)) > 60 or abs(_exponent(str(value))) > 40):
+            raise ValueError("too long")
+        if isinstance(value, str) and (not value.isascii() or "_" in value):
+            raise ValueError("other digits, or underscores")
+        exact = Fraction(value)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise InvalidField(field, f"expected a finite number, got {shown(value)}") from None
+    if not low <= exact <= high:
+        raise _out_of_range(field, value, low, high, above=exact > high)
+    return exact
+
+
+def _exponent(text: str) -> int:
+    # Fraction("1e999999999") would fill the memory before any range check could refuse it.
+    _, marker, exponent = text.lower().partition("e")
+    return int(exponent) if marker else 0
+
+
+def check_number(field: str, value: object, *, low: float = 0.0, high: float = LARGEST_MONEY) -> float:
+    """A finite double in `[low, high]`; a boolean is not a number."""
+    if isinstance(value, str):
+        value = check_fraction(field, value, low=-LARGEST_INTEGER)
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction)):
+        raise InvalidField(field, f"expected a number, got {shown(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InvalidField(field, f"expected a finite number, got {shown(value)}")
+    if not low <= number <= high:
+        raise _out_of_range(field, value, low, high, above=number > high)
+    return number

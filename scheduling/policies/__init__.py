@@ -1,0 +1,1 @@
+"""Policies: each decides bids as they arrive, and plans as slots pass."""

@@ -1,0 +1,105 @@
+"""AntMan: guaranteed jobs, and opportunistic ones on what they leave."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import takewhile
+
+from scheduling.book.state import Cause, Job
+from scheduling.model.parameters import check_parameters, parameter
+from scheduling.policies.baselines.baseline import FixedGangs, seed_parameter
+from scheduling.policies.baselines.floor import Floor
+from scheduling.policies.baselines.gang import Gang
+from scheduling.policies.baselines.task import Task
+
+
+@dataclass(frozen=True)
+class AntMan(FixedGangs):
+    """Guaranteed jobs are never stopped; one that had to wait too long runs on what they leave, and is evicted.
+
+    Every job arrives guaranteed, with a fixed gang (`gang.fixed_gang`) of N workers. One that holds nothing in the
+    first `patience` slots from its arrival is opportunistic ever after. At every event, and in every slot while a job
+    waits:
+
+    1. Guaranteed jobs that wait start in order of arrival if they have a place now (`gang.find_place`); one that has
+       none is passed over (backfill). To make one, opportunistic jobs are evicted, the last to arrive first; those
+       evicted for nothing, as the last one alone made room, go on.
+    2. Opportunistic jobs, in order of arrival, take what is left: one that waits starts with N workers, N halved
+       (rounded down) until it has a place and can be complete within the horizon; one that runs with fewer than N
+       moves to the first of N, N/2, ... above its own for which there is a place.
+
+    Evicting, resuming and moving cost nothing but the time spent waiting: AntMan scales jobs in seconds.
+
+    References
+    ----------
+    Weighted completion, Section 7 (iii).
+    """
+
+    patience: int = parameter(10, "Slots a job waits before it becomes opportunistic.", low=1, high=10**6)
+    seed: int = seed_parameter()
+
+    name = "antman"
+    title = "AntMan: guaranteed jobs first, those that waited long use what is left, nobody pays"
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def arrange(self, floor: Floor, cause: Cause | None) -> None:
+        """Guaranteed jobs first, then the others on what is left."""
+        running = [task for task in floor.running_now() if self.is_opportunistic(task.job, floor.now)]
+        if not running and floor.full:
+            return
+        waiting = floor.jobs_in_line()
+        self._start_guaranteed(floor, waiting, running[::-1])
+        late = [job for job in waiting if self.is_opportunistic(job, floor.now)]
+        began = {task.job.bid.id: task for task in running}
+        idle: list[int] | None = None
+        for job in floor.merged(late, (task.job for task in running)):
+            gang = self.gang(job.bid, floor)
+            if gang is None:
+                continue
+            if job.bid.id not in began:
+                if floor.room.idle is not idle:
+                    idle, fits = floor.room.idle, dict[tuple[int, int | None], bool]()
+                # Who waits is alike as long as nothing is taken or given back: one worker is the least they take.
+                kind = gang.worker, gang.ps
+                if kind not in fits:
+                    fits[kind] = floor.may_fit(gang, count=1)
+                if not fits[kind]:
+                    continue
+            _take_what_is_left(floor, floor.meet(job), gang)
+
+    def _start_guaranteed(self, floor: Floor, waiting: Iterable[Job], victims: Sequence[Task]) -> None:
+        evictable = floor.held_by(victims)
+        fits: dict[tuple[int, int | None, int], bool] = {}
+        for job in waiting:
+            gang = None if self.is_opportunistic(job, floor.now) else self.gang(job.bid, floor)
+            if gang is None:
+                continue
+            kind = gang.worker, gang.ps, gang.count
+            if kind not in fits:
+                fits[kind] = floor.may_fit(gang, evictable)
+            if fits[kind]:
+                floor.start_instead(floor.meet(job), gang, (victim for victim in victims if victim.running))
+                evictable, fits = floor.held_by(victim for victim in victims if victim.running), {}
+
+    def is_opportunistic(self, job: Job, now: int) -> bool:
+        """Whether it held nothing in its first `patience` slots."""
+        first = min(job.held[0].start, now) if job.held else now
+        return first >= job.bid.arrival + self.patience
+
+
+def _take_what_is_left(floor: Floor, task: Task, gang: Gang) -> None:
+    current = task.workers
+    more = [*takewhile(lambda count: count > current, halved(gang.count))]
+    if not more or not floor.may_fit(gang, floor.total(task), count=more[-1]):
+        return
+    before = floor.stop(task)
+    if not any(floor.start(task, replace(gang, count=count)) for count in more) and current:
+        floor.resume(task, before)
+
+
+def halved(count: int) -> Iterator[int]:
+    """count, count / 2, ... rounded down, to 1."""
+    while count:
+        yield count
+        count //= 2

@@ -1,0 +1,132 @@
+"""What all baselines share: nobody pays, a job runs from now to its end or waits, and receipts say which."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from scheduling.batch.consumption import consumptions
+from scheduling.book.state import Book, Cause, Job
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.decision import Decision, Move, Reason
+from scheduling.model.inventory import Inventory
+from scheduling.model.parameters import parameter, parameters_to_json
+from scheduling.model.schedule import Schedule
+from scheduling.model.types import Floats, Json
+from scheduling.policies.base import Objective
+from scheduling.policies.baselines.floor import Floor
+from scheduling.policies.baselines.gang import Gang
+
+LARGEST_SEED = 10**9
+
+
+def seed_parameter() -> int:
+    """The parameter that fixed gangs are drawn by."""
+    seed: int = parameter(0, "Seed of the draw of how many workers each job has.", low=0, high=LARGEST_SEED)
+    return seed
+
+
+class Baseline:
+    """A policy that says who runs from now on; the rest waits in line."""
+
+    title: str
+    objective = Objective.WEIGHTED_COMPLETION
+    architectures = frozenset(Architecture)
+    binding = False
+    queues = False
+    machines = "machines of its ideal types"
+    """What a job that is rejected could not be complete on, in words."""
+    pause = 0
+
+    def arrange(self, floor: Floor, cause: Cause | None) -> None:
+        """Start and stop tasks on the floor; `cause` is None where a job arrived."""
+        raise NotImplementedError
+
+    def can_run(self, bid: Bid, floor: Floor) -> bool:
+        """Whether the job could be completed on the empty cluster within the horizon."""
+        raise NotImplementedError
+
+    def refuse(self, floor: Floor) -> tuple[Reason, str] | None:
+        """Why the newcomer, which could run, is not admitted, in words; None if it is."""
+
+    def decide(self, bid: Bid, book: Book) -> Decision:
+        """Take a job in, running or in line; reject it only if it could never run, or `refuse` says so."""
+        floor = Floor(book, pause=self.pause, new=Job(bid, held=(), completion=None))
+        density = consumptions([bid], book.ledger)[bid.id].densities(bid.utility.value)
+        if not self.can_run(bid, floor):
+            return _impossible(bid, book, density, self.machines)
+        refused = self.refuse(floor)
+        if refused is not None:
+            reason, explanation = refused
+            return replace(_impossible(bid, book, density, self.machines), reason=reason, explanation=explanation)
+        self.arrange(floor, None)
+        schedule = floor.newcomer.schedule
+        place, waiting = (0, 0) if schedule is not None else floor.place()
+        value = bid.utility.value if schedule is None else bid.utility.at(schedule.completion - bid.arrival)
+        return Decision(
+            bid_id=bid.id,
+            slot=book.now,
+            admitted=True,
+            value=value,
+            payment=0.0,
+            payoff=value,
+            schedule=schedule,
+            reason=None,
+            explanation=_explain(schedule, waiting=waiting, place=place),
+            counter=None,
+            ceiling=bid.utility.value,
+            density=density,
+            moves=tuple(move for move in floor.moves() if move.job != bid.id),
+        )
+
+    def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
+        """Who runs from now on, where that changes."""
+        if cause is Cause.SLOT and all(job.completion is not None for job in book.jobs):
+            return ()
+        floor = Floor(book, pause=self.pause)
+        self.arrange(floor, cause)
+        return floor.moves()
+
+    def keep_promise(self, job: Job, book: Book) -> None:
+        """Nothing is promised here."""
+
+    def prices(self, book: Book) -> Floats:
+        """Nothing has a price, T x S x R zeros."""
+        return np.zeros(book.ledger.used.shape)
+
+    def check(self, inventory: Inventory) -> None:
+        """Any servers and types will do."""
+
+    def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> None:
+        """No dual bound: the objective is not welfare."""
+
+    def to_json(self) -> Json:
+        """Every parameter by name, plain JSON values."""
+        return parameters_to_json(self)
+
+
+class FixedGangs(Baseline):
+    """A baseline whose jobs run in gangs of a fixed number of workers of the ideal types."""
+
+    seed: int
+
+    def gang(self, bid: Bid, floor: Floor) -> Gang | None:
+        """The job's gang; None if it is impossible."""
+        return floor.memory.fixed_gang(bid, seed=self.seed)
+
+    def can_run(self, bid: Bid, floor: Floor) -> bool:
+        """Whether its gang, halved as needed, could complete the job on the empty cluster."""
+        return self.gang(bid, floor) is not None
+
+
+def _explain(schedule: Schedule | None, *, waiting: int, place: int) -> str:
+    if schedule is None:
+        line = "alone in line" if waiting == 1 else f"number {place} of the {waiting} jobs in line"
+        return f"Admitted: it is {line} and has no planned start. Nobody pays here."
+    start, completion = schedule.start, schedule.completion
+    return f"Admitted: it starts now, in slot {start}, and is to be complete at slot {completion}. Nobody pays here."
+
+
+def _impossible(bid: Bid, book: Book, density: Iterable[float], machines: str) -> Decision:
+    explanation = f"Even on the empty cluster {machines} could not complete it in {book.ledger.end - book.now} slots."
+    return Decision.reject(bid.id, Reason.IMPOSSIBLE, explanation, slot=book.now, density=density)

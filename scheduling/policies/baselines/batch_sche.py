@@ -1,0 +1,29 @@
+"""BatchSche: the interval scheduler, as the preemptive edge-cloud paper measures itself against it."""
+
+from dataclasses import dataclass
+
+from scheduling.model.parameters import parameter
+from scheduling.policies.weighted_completion import WeightedCompletion
+
+
+@dataclass(frozen=True)
+class BatchSche(WeightedCompletion):
+    """Jobs are gathered until the end of an interval and run as one batch, those that need least first.
+
+    It is `weighted_completion` in interval mode (`interval`: A_online over A_dual over A_maxweight), whose jobs are
+    all worth the same, as mean JCT counts them: in order of the least share of the cluster x slots that each needs. All
+    else is as there, and its parameters are its own.
+
+    References
+    ----------
+    Preemptive edge-cloud paper, Section V (BatchSche); weighted completion, Algorithms 1 to 3.
+    """
+
+    mode: str = parameter("interval", "Jobs are planned in batches at the ends of intervals.", choices=("interval",))
+    order: str = parameter("size", "The least share of the cluster x slots first.", choices=("size",))
+
+    name = "batch_sche"
+    title = "BatchSche: jobs run in batches at the ends of intervals, the smallest first, nobody pays"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()

@@ -1,0 +1,269 @@
+"""Dorm's integer programme: workers and parameter servers of each job on each server, for the most utilisation."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Floats, Ints
+from scheduling.policies.baselines.gang import Gang, room_for
+from scheduling.solvers.milp import Rows, SolverFailed, same_ceilings
+from scheduling.solvers.time_limit import unlimited
+
+EXCESS = 100.0
+"""What a unit of unfairness beyond the limit costs, in units of utilisation: more than it could gain."""
+ADJUSTED = 1e-4
+"""What adjusting a job costs, in units of utilisation: nobody is adjusted where nothing is won by it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """Machines of one job: workers and PSs on each server, S numbers each."""
+
+    workers: Ints
+    pss: Ints
+
+    @property
+    def count(self) -> int:
+        """Workers on all servers."""
+        return int(self.workers.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Wish:
+    """A job as the programme sees it."""
+
+    gang: Gang
+    """Its types; the count does not matter."""
+    counts: tuple[range, ...]
+    """How many workers it may have if it starts or is adjusted: ranges of numbers from 1 to D, increasing, disjoint."""
+    target: int
+    """Workers of its fair share."""
+    usable: NDArray[np.bool_]
+    """Servers to which its upload has ended, S flags."""
+    held: Share | None = None
+    """What it has now, and keeps unless it is adjusted; None if it waits."""
+    fixed: bool = False
+    """It cannot be adjusted."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the programme may do."""
+
+    unfairness: float
+    """Sum over jobs of the distance of a job's dominant share from its fair one."""
+    adjustments: int
+    """Running jobs whose machines change."""
+
+
+def divide(
+    wishes: Sequence[Wish], inventory: Inventory, free: Ints, limits: Limits, *, gap: float = 0.0
+) -> list[Share | None]:
+    """Who has which machines from now on.
+
+    Maximise the units held of each resource over all there is of it, summed over resources, less EXCESS x e and
+    ADJUSTED for each job that is adjusted, where
+
+    - on each server workers and PSs take no more than is free;
+    - a job that waits has no machines, or as one that is adjusted: as many workers as one of `counts` says, and
+      ceil(b / B x workers) PSs, none in a ring; one that is not adjusted has what it held;
+    - the distances |dominant share - fair share| sum to at most `limits.unfairness` + e, e >= 0. A worker with its
+      b / B of a PS has the dominant share max over resources of its units over all there is; a job's is that x workers;
+    - at most `limits.adjustments` jobs that hold machines are adjusted.
+
+    Parameters
+    ----------
+    free
+        Units that jobs which are not fixed may have, S x R: what is idle and what those of them that run hold.
+    gap
+        By what share of the objective the answer may be off.
+
+    Returns
+    -------
+    list
+        For each wish what it has then; None where it waits.
+
+    Raises
+    ------
+    SolverFailed
+        If HiGHS does not prove an optimum, or its answer breaks a rule.
+    """
+    open_wishes = [wish for wish in wishes if not wish.fixed]
+    done = sum(_distance(wish, inventory, wish.held.count) for wish in wishes if wish.fixed and wish.held is not None)
+    programme = _Programme(open_wishes, inventory, free)
+    programme.write(Limits(limits.unfairness - done, limits.adjustments))
+    # Stopped by a clock, it would not give the same answer twice.
+    answer = programme.rows.solve(unlimited, gap=gap)
+    if answer.values is None or not answer.optimal:
+        raise SolverFailed("HiGHS found no division of the cluster, though to change nothing is one")
+    shares = iter(programme.shares(answer.values))
+    return [wish.held if wish.fixed else next(shares) for wish in wishes]
+
+
+def pss_for(gang: Gang, workers: int, inventory: Inventory) -> int:
+    """ceil(b / B x workers); 0 in a ring."""
+    return ceil(workers * _ratio(gang, inventory))
+
+
+def share_of_a_worker(gang: Gang, inventory: Inventory) -> Fraction:
+    """Dominant share of one worker with its b / B of a PS, exact."""
+    ratio, total = _ratio(gang, inventory), inventory.capacity.sum(axis=0)
+    pss = [0] * len(total) if gang.ps is None else inventory.ps_demand[gang.ps].tolist()
+    units = [w + ratio * p for w, p in zip(inventory.worker_demand[gang.worker].tolist(), pss, strict=True)]
+    return max(Fraction(u, max(1, int(c))) for u, c in zip(units, total, strict=True))
+
+
+def _ratio(gang: Gang, inventory: Inventory) -> Fraction:
+    if gang.ps is None:
+        return Fraction(0)
+    return inventory.workers[gang.worker].bandwidth_mbps / inventory.pss[gang.ps].bandwidth_mbps
+
+
+def _distance(wish: Wish, inventory: Inventory, workers: int) -> float:
+    return float(share_of_a_worker(wish.gang, inventory)) * abs(workers - wish.target)
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """Numbers of columns; servers without room have none."""
+
+    workers: dict[int, int]
+    pss: dict[int, int]
+    runs: int
+    adjusted: int
+    distance: int
+
+
+class _Programme:
+    def __init__(self, wishes: Sequence[Wish], inventory: Inventory, free: Ints) -> None:
+        self.wishes, self.inventory, self.free = wishes, inventory, free
+        self.rows = Rows()
+        total = inventory.capacity.sum(axis=0)
+        self._per_unit: Floats = np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0)
+        self.columns = [self._columns_of(wish) for wish in wishes]
+
+    def write(self, limits: Limits) -> None:
+        """All rows."""
+        rows = self.rows
+        excess = rows.column(0.0, np.inf, cost=EXCESS, whole=False)
+        for wish, columns in zip(self.wishes, self.columns, strict=True):
+            self._write_job(wish, columns)
+        self._write_capacity()
+        distances = [(one.distance, 1.0) for one in self.columns]
+        rows.row([*distances, (excess, -1.0)], high=limits.unfairness)
+        adjusted = [(c.adjusted, 1.0) for w, c in zip(self.wishes, self.columns, strict=True) if w.held is not None]
+        rows.row(adjusted, high=limits.adjustments)
+
+    def shares(self, values: Floats) -> list[Share | None]:
+        """What the solver's answer gives each wish, checked."""
+        found = [self._share(values, wish, columns) for wish, columns in zip(self.wishes, self.columns, strict=True)]
+        left = self.free.copy()
+        for wish, share in zip(self.wishes, found, strict=True):
+            if share is not None:
+                left -= share.workers[:, None] * self.inventory.worker_demand[wish.gang.worker]
+                if wish.gang.ps is not None:
+                    left -= share.pss[:, None] * self.inventory.ps_demand[wish.gang.ps]
+        if (left < 0).any():
+            raise SolverFailed("HiGHS gave more machines than servers have room for")
+        return found
+
+    def _columns_of(self, wish: Wish) -> _Columns:
+        gang, demand = wish.gang, self.inventory.worker_demand[wish.gang.worker]
+        most_pss = pss_for(gang, gang.bid.chunks, self.inventory)
+        pss = {} if gang.ps is None else self._machines(wish, self.inventory.ps_demand[gang.ps], most_pss)
+        waits = wish.held is None
+        return _Columns(
+            workers=self._machines(wish, demand, gang.bid.chunks),
+            pss=pss,
+            runs=self.rows.column(0.0 if waits else 1.0, 1.0),
+            adjusted=self.rows.column(0.0, 1.0, cost=ADJUSTED),
+            distance=self.rows.column(0.0, np.inf, whole=False),
+        )
+
+    def _machines(self, wish: Wish, demand: Ints, most: int) -> dict[int, int]:
+        room = np.where(wish.usable, np.minimum(room_for(self.free, demand), most), 0)
+        held = float(demand @ self._per_unit)
+        return {int(s): self.rows.column(0.0, float(room[s]), cost=-held) for s in np.flatnonzero(room)}
+
+    def _write_job(self, wish: Wish, columns: _Columns) -> None:
+        rows, chunks = self.rows, float(wish.gang.bid.chunks)
+        workers = [(c, 1.0) for c in columns.workers.values()]
+        rows.row([*workers, (columns.runs, -chunks)], high=0.0)
+        changes = columns.runs if wish.held is None else columns.adjusted
+        self._write_counts(wish, workers, changes)
+        if wish.held is not None:
+            _keep_unless(rows, columns.workers, wish.held.workers, columns.adjusted)
+            _keep_unless(rows, columns.pss, wish.held.pss, columns.adjusted)
+        if wish.gang.ps is not None:
+            ratio = same_ceilings(_ratio(wish.gang, self.inventory), wish.gang.bid.chunks)
+            served = [
+                *((c, 1.0) for c in columns.pss.values()),
+                *((c, -float(ratio)) for c in columns.workers.values()),
+            ]
+            rows.row(served, low=0.0, high=1.0 - 1.0 / (2 * ratio.denominator))
+        share = float(share_of_a_worker(wish.gang, self.inventory))
+        for sign in (1.0, -1.0):
+            of_workers = [(c, sign * share) for c in columns.workers.values()]
+            rows.row([*of_workers, (columns.distance, -1.0)], high=sign * share * wish.target)
+
+    def _write_counts(self, wish: Wish, workers: Sequence[tuple[int, float]], changes: int) -> None:
+        """If the job starts or is adjusted, its workers are within one of the ranges."""
+        rows, kept = self.rows, 0.0 if wish.held is None else float(wish.held.count)
+        several = len(wish.counts) > 1
+        chosen = [rows.column() for _ in wish.counts] if several else [changes]
+        if several:
+            rows.row([*((c, 1.0) for c in chosen), (changes, -1.0)], low=0.0, high=0.0)
+        ranges = list(zip(chosen, wish.counts, strict=True))
+        rows.row([*workers, *((c, -float(some[0])) for c, some in ranges)], low=0.0)
+        if several or wish.counts[0][-1] < wish.gang.bid.chunks:
+            most = [(c, -float(some[-1])) for c, some in ranges]
+            rows.row([*workers, *most, (changes, kept)], high=kept)
+
+    def _write_capacity(self) -> None:
+        for s in range(len(self.inventory.servers)):
+            for r in range(len(self.inventory.resources)):
+                terms = list(self._terms(s, r))
+                if terms:
+                    self.rows.room(terms, int(self.free[s, r]))
+
+    def _terms(self, s: int, r: int) -> Iterable[tuple[int, int]]:
+        for wish, columns in zip(self.wishes, self.columns, strict=True):
+            units = int(self.inventory.worker_demand[wish.gang.worker, r])
+            if units and s in columns.workers:
+                yield columns.workers[s], units
+            units = 0 if wish.gang.ps is None else int(self.inventory.ps_demand[wish.gang.ps, r])
+            if units and s in columns.pss:
+                yield columns.pss[s], units
+
+    def _share(self, values: Floats, wish: Wish, columns: _Columns) -> Share | None:
+        share = Share(self._counts(values, columns.workers), self._counts(values, columns.pss))
+        same = wish.held is not None and all(
+            (new == old).all() for new, old in ((share.workers, wish.held.workers), (share.pss, wish.held.pss))
+        )
+        if same:
+            return wish.held
+        count, pss = share.count, int(share.pss.sum())
+        if not count and not pss and wish.held is None:
+            return None
+        if not any(count in some for some in wish.counts) or pss != pss_for(wish.gang, count, self.inventory):
+            raise SolverFailed(f"HiGHS gave a job {count} workers and {pss} parameter servers")
+        return share
+
+    def _counts(self, values: Floats, columns: dict[int, int]) -> Ints:
+        counts: Ints = np.zeros(len(self.inventory.servers), dtype=np.int64)
+        for s, column in columns.items():
+            counts[s] = round(values[column])
+        return counts
+
+
+def _keep_unless(rows: Rows, columns: dict[int, int], held: Ints, adjusted: int) -> None:
+    """Each count is as held, unless the job is adjusted."""
+    for s, column in columns.items():
+        most = max(rows.most(column), float(held[s]))
+        rows.row([(column, 1.0), (adjusted, -most)], high=float(held[s]))
+        rows.row([(column, 1.0), (adjusted, float(held[s]))], low=float(held[s]))

@@ -1,0 +1,38 @@
+"""First in, first out."""
+
+from dataclasses import dataclass
+
+from scheduling.book.state import Cause
+from scheduling.model.parameters import check_parameters, parameter
+from scheduling.policies.baselines.baseline import FixedGangs, seed_parameter
+from scheduling.policies.baselines.floor import Floor
+
+
+@dataclass(frozen=True)
+class Fifo(FixedGangs):
+    """Jobs start in order of arrival, as fixed gangs (`gang.fixed_gang`), and run to their end.
+
+    At every arrival and in every slot the job at the head of the line starts if its gang has a place now
+    (`gang.find_place`), then the next. With `blocking` the first that has none stops the line; without, it is passed
+    over (backfill). A job that has become impossible, as servers are gone, holds up nobody.
+
+    References
+    ----------
+    Weighted completion, Section 7 (i).
+    """
+
+    blocking: bool = parameter(True, "A job that does not fit holds up all behind it.")
+    seed: int = seed_parameter()
+
+    name = "fifo"
+    title = "FIFO: jobs run in order of arrival, nobody pays"
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def arrange(self, floor: Floor, cause: Cause | None) -> None:
+        """Start jobs from the head of the line."""
+        for task in floor.in_line() if self.blocking else floor.may_start(cause):
+            gang = self.gang(task.job.bid, floor)
+            if gang is not None and not floor.start(task, gang) and self.blocking:
+                return

@@ -1,0 +1,95 @@
+"""When jobs would be complete if they began in order on one server as large as all: what RRH weighs."""
+
+from collections.abc import Sequence
+from heapq import heapify, heappop, heappush
+from operator import add, eq, is_, le, sub
+from typing import NamedTuple
+
+from scheduling.model.bid import Bid
+from scheduling.policies.baselines.rank import Ranked
+
+
+class Forecast(NamedTuple):
+    """When jobs would be complete, and how far it was when each began. It is never changed."""
+
+    of: object
+    """By which policy, in which slot it was made."""
+    bids: list[Bid]
+    """In order."""
+    slots: list[int]
+    """That each has to run still."""
+    completions: list[int]
+    begins: list[int]
+    """When there was room for each; it waits for its upload from then on."""
+    gone: list[int]
+    """How many had ended and made room by then."""
+    ended: list[int]
+    """Places of those that ended, in that order."""
+
+
+def forecast(
+    of: tuple[object, int],
+    prospects: Sequence[Ranked],
+    total: list[int],
+    kept: Sequence[Forecast],
+) -> Forecast:
+    """Each job begins as soon as its gang has room, none before the one ahead of it, or once it is uploaded.
+
+    Parameters
+    ----------
+    of
+        By which policy, and in which slot it is made.
+    prospects
+        In order.
+    total
+        Units of each resource there are, R numbers.
+    kept
+        Earlier ones. What those of the same policy and slot have in common with this one, from the first job on, is
+        taken over.
+
+    Notes
+    -----
+    O(n log n); of what is taken over each job costs but a look.
+    """
+    bids, slots = [one.job.bid for one in prospects], [one.slots for one in prospects]
+    known, common = _nearest([one for one in kept if one.of == of], bids, slots)
+    if known is not None and common == len(bids) == len(known.bids):
+        return known
+    now, free = of[1], [*total]
+    completions: list[int] = []
+    begins: list[int] = []
+    gone: list[int] = []
+    ended: list[int] = []
+    ends: list[tuple[int, int, Sequence[int]]] = []
+    if known is not None and common:
+        now, ended = known.begins[common - 1], known.ended[: known.gone[common - 1]]
+        completions, begins, gone = known.completions[:common], known.begins[:common], known.gone[:common]
+        over = set(ended)
+        ends = [(completions[n], n, prospects[n].demand) for n in range(common) if n not in over]
+        heapify(ends)
+        columns = zip(*(units for _, _, units in ends), strict=True)
+        free = [have - sum(column) for have, column in zip(total, columns, strict=True)]
+    for number in range(common, len(bids)):
+        units = prospects[number].demand
+        while not all(map(le, units, free)):
+            now, other, back = heappop(ends)
+            ended.append(other)
+            free = [*map(add, free, back)]
+        end = max(now, prospects[number].upload) + slots[number]
+        free = [*map(sub, free, units)]
+        heappush(ends, (end, number, units))
+        completions.append(end)
+        begins.append(now)
+        gone.append(len(ended))
+    return Forecast(of, bids, slots, completions, begins, gone, ended)
+
+
+def _nearest(kept: list[Forecast], bids: list[Bid], slots: list[int]) -> tuple[Forecast | None, int]:
+    """The forecast that has the most jobs, from the first one on, in common with these; and how many."""
+    best: tuple[Forecast | None, int] = (None, 0)
+    for one in kept:
+        alike = zip(map(is_, one.bids, bids), map(eq, one.slots, slots), strict=True)
+        common = next((n for n, both in enumerate(alike) if both != (True, True)), min(len(bids), len(one.bids)))
+        if best[0] is None or common > best[1]:
+            best = one, common
+    return best

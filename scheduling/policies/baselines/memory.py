@@ -1,0 +1,184 @@
+"""What baselines keep warm about the jobs of one ledger between events: derived data, never part of the book."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import cached_property
+
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import Job
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory
+from scheduling.model.progress import Stretch, done_in, stretches
+from scheduling.policies.baselines.forecast import Forecast
+from scheduling.policies.baselines.gang import Gang, fixed_gang, ideal_gang
+from scheduling.policies.baselines.hold import Hold
+from scheduling.policies.baselines.rank import Rank, Ranked, Row
+from scheduling.policies.baselines.shares import common_share, demand_of
+
+MOST_GANGS = 20_000
+"""Fixed gangs that are remembered of one ledger."""
+
+MOST_JOBS = 20_000
+"""Jobs of one ledger that are known at a time, unless more are asked for at once."""
+
+
+@dataclass(eq=False)
+class Known:
+    """What follows from a job as the book has it, which is a new object whenever it is moved."""
+
+    job: Job
+    pause: int
+    _left: tuple[int, Fraction] | None = None
+    """Up to which slot was counted, and what was left then."""
+    _rank: tuple[tuple[object, int], Rank | None] | None = None
+    """The policy whose rank it is, up to which slot was counted, and the rank."""
+
+    @cached_property
+    def hold(self) -> Hold:
+        """All it holds, past and future."""
+        return Hold(self.job.held)
+
+    @cached_property
+    def stretches(self) -> tuple[Stretch, ...]:
+        """How it works on that, in order."""
+        return stretches(self.job.bid, self.job.held, pause=self.pause)
+
+    @cached_property
+    def _end(self) -> int:
+        """From this slot on nothing more is done on that."""
+        return max((one.end for one in self.stretches), default=0)
+
+    def left(self, now: int) -> Fraction:
+        """Mini-batches still to do at slot `now`, exact."""
+        until = min(now, self._end)
+        kept = self._left
+        if kept is None or kept[0] != until:
+            kept = self._left = until, self.job.bid.work - done_in(self.job.bid, self.stretches, until=until)
+        return kept[1]
+
+    def rank(self, policy: object, now: int, compute: Callable[[], Rank | None], *, ages: bool = False) -> Rank | None:
+        """What a policy makes of what was done before slot `now`, computed once for each state of that.
+
+        If a job `ages`, once a slot: its rank changes while it waits.
+        """
+        of = policy, now if ages else min(now, self._end)
+        kept = self._rank
+        if kept is None or kept[0] != of:
+            kept = self._rank = of, compute()
+        return kept[1]
+
+    @cached_property
+    def upload(self) -> int:
+        """The slot in which the first server is usable to it."""
+        return self.job.bid.arrival + min(self.job.bid.delay)
+
+    @cached_property
+    def uploaded(self) -> int:
+        """The slot in which the last server is usable to it."""
+        return self.job.bid.arrival + max(self.job.bid.delay, default=0)
+
+
+@dataclass
+class Memory:
+    """About the jobs asked for last, and gangs."""
+
+    inventory: Inventory
+    slots: int
+    jobs: dict[str, Known] = field(default_factory=dict)
+    whole: dict[str, tuple[Bid, Gang | None]] = field(default_factory=dict)
+    """Whole gangs, by the bid's id."""
+    fixed: dict[str, tuple[Bid, int, Gang | None]] = field(default_factory=dict)
+    """Fixed gangs with their seed, by the bid's id; those looked at last."""
+    rows: dict[str, tuple[object, Row]] = field(default_factory=dict)
+    """Who waited and who ran last, in the order of a policy."""
+    ideal: dict[str, tuple[Bid, dict[int, Gang | None]]] = field(default_factory=dict)
+    """Gangs of the ideal types by number of workers, by the bid's id; those looked at last."""
+    forecasts: tuple[Forecast, ...] = ()
+    """The last two: with a newcomer and without, as one of them is asked for again when the next one comes."""
+    demand: dict[tuple[int, int | None, int], list[int]] = field(default_factory=dict)
+    """Units that gangs count for in forecasts, by worker, PS and count, R numbers each."""
+    volumes: dict[tuple[int, int | None, int], Fraction] = field(default_factory=dict)
+    """Dominant shares of these."""
+    least: dict[tuple[int, int | None, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    shares: dict[tuple[int, int | None, int], int] = field(default_factory=dict)
+    """Shares of all servers that workers with their PSs take, in one unit, by worker, PS and count."""
+
+    @classmethod
+    def of(cls, ledger: Ledger) -> "Memory":
+        """The one kept beside a ledger."""
+        kept, slots = ledger.derived.get("baselines"), ledger.end - ledger.start
+        if not isinstance(kept, Memory) or kept.inventory is not ledger.inventory or kept.slots != slots:
+            kept = ledger.derived["baselines"] = Memory(ledger.inventory, slots)
+        return kept
+
+    def recall(self, jobs: Iterable[Job], *, pause: int) -> list[Known]:
+        """What is known of these jobs; others are forgotten."""
+        rows = [self.known(job, pause=pause) for job in jobs]
+        self.jobs = {known.job.bid.id: known for known in rows}
+        if len(self.whole) > 2 * len(rows) + 100:
+            self.whole = {name: gang for name, gang in self.whole.items() if name in self.jobs}
+        return rows
+
+    def known(self, job: Job, *, pause: int) -> Known:
+        """What is known of one job."""
+        known = self.jobs.get(job.bid.id)
+        if known is None or known.job is not job or known.pause != pause:
+            if len(self.jobs) >= MOST_JOBS:
+                self.jobs = {}
+            known = self.jobs[job.bid.id] = Known(job, pause)
+        return known
+
+    def row(self, name: str, of: object, jobs: tuple[Job, ...], rank: Callable[[Job], Ranked | None]) -> Row:
+        """Jobs in order, by what was kept under that name if it was `of` the same: a policy, a slot."""
+        kept = self.rows.get(name)
+        row = (kept[1] if kept is not None and kept[0] == of else Row()).after(jobs, rank)
+        self.rows[name] = of, row
+        return row
+
+    @cached_property
+    def smallest(self) -> list[int]:
+        """Units of each resource that a worker of any type takes at least, R numbers."""
+        least: list[int] = self.inventory.worker_demand.min(axis=0).tolist()
+        return least
+
+    def fixed_gang(self, bid: Bid, *, seed: int) -> Gang | None:
+        """`gang.fixed_gang`, remembered."""
+        kept = self.fixed.pop(bid.id, None)
+        if kept is None or kept[0] is not bid or kept[1] != seed:
+            kept = bid, seed, fixed_gang(bid, self.inventory, slots=self.slots, seed=seed)
+        self.fixed[bid.id] = kept
+        if len(self.fixed) > MOST_GANGS:
+            self.fixed.pop(next(iter(self.fixed)), None)
+        return kept[2]
+
+    def ideal_gang(self, bid: Bid, count: int = 1) -> Gang | None:
+        """`gang.ideal_gang`, remembered."""
+        kept = self.ideal.get(bid.id)
+        if kept is None or kept[0] is not bid:
+            if len(self.ideal) >= MOST_GANGS:
+                self.ideal = {}
+            kept = self.ideal[bid.id] = bid, {1: ideal_gang(bid, self.inventory, 1)}
+        gangs, one = kept[1], kept[1][1]
+        if count not in gangs and one is not None:
+            gangs[count] = replace(one, count=count)
+        return gangs.get(count)
+
+    def share(self, gang: Gang, count: int) -> int:
+        """`shares.common_share` of so many workers of a gang, with PSs, of all servers: it orders dominant shares."""
+        of = (gang.worker, gang.ps, count)
+        share = self.shares.get(of)
+        if share is None:
+            share = self.shares[of] = common_share(demand_of(gang, count, self.inventory), self.inventory.total)
+        return share
+
+    def least_units(self, gang: Gang, count: int) -> tuple[tuple[int, int], ...]:
+        """Resources that so many workers of a gang take wherever they run, with one PS, and units of each."""
+        of = (gang.worker, gang.ps, count)
+        rows = self.least.get(of)
+        if rows is None:
+            units = count * self.inventory.worker_demand[gang.worker]
+            if gang.ps is not None:
+                units = units + self.inventory.ps_demand[gang.ps]
+            rows = self.least[of] = tuple((r, n) for r, n in enumerate(units.tolist()) if n)
+        return rows

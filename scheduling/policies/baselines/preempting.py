@@ -1,0 +1,144 @@
+"""Jobs start in order of a key, in place of running ones with a greater key."""
+
+from bisect import bisect_right, insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from operator import attrgetter, itemgetter
+
+from scheduling.policies.baselines.floor import Floor
+from scheduling.policies.baselines.gang import Gang
+from scheduling.policies.baselines.rank import Key, Rank, Ranked, Row, sums_behind
+from scheduling.policies.baselines.task import Task
+
+Ranking = Callable[[Task], Rank | None]
+"""Whose turn a task is, and what it runs as; None if it is impossible."""
+
+
+def start_in_order(floor: Floor, ranked: Sequence[tuple[Key, Task, Gang]], *, preempt: bool) -> None:
+    """Start jobs in order of key; with `preempt` in place of running ones with a greater key, the greatest first.
+
+    `ranked` is sorted. A job that is stopped comes later in the same pass, and may start elsewhere.
+    """
+    # Who starts below was passed already, so no other can become a victim.
+    running = [(key, task) for key, task, _ in ranked if task.running] if preempt else []
+    keys = [key for key, _ in running]
+    for key, task, gang in ranked:
+        if not task.running:
+            worse = running[bisect_right(keys, key) :]
+            if not worse and floor.full:
+                return  # nobody behind it has anyone to stop, either
+            floor.start_instead(task, gang, (other for _, other in reversed(worse) if other.running))
+
+
+def in_order_of_rank(tasks: Iterable[Task], rank: Ranking) -> list[tuple[Key, Task, Gang]]:
+    """Those that have a rank, the least key first, equals as given."""
+    found = ((task, rank(task)) for task in tasks)
+    return sorted(((of.key, task, of.gang) for task, of in found if of is not None), key=itemgetter(0))
+
+
+def newcomer_settles(floor: Floor, policy: object, rank: Ranking) -> bool:
+    """Whether all there is to do is to start the newcomer, which is done, or nothing.
+
+    Only where keys of jobs that wait stay and those of jobs that run fall: then nobody else has a place, or anyone to
+    stop, that it had not at the last event.
+    """
+    if not floor.settled:
+        return False
+    new = floor.newcomer
+    mine = rank(new)
+    if mine is None:
+        return False
+    gang = mine.gang
+    if floor.start(new, gang):
+        return True
+    running = floor.ranked_running(policy, rank)
+    worse = bisect_right(running.keys, mine.key)
+    if worse == len(running.ranked) or not floor.may_fit(gang, running.units_behind[worse]):
+        return True
+    return not floor.may_fit_instead(new, gang, [floor.meet(one.job) for one in running.ranked[worse:]])
+
+
+def preempt_in_order(floor: Floor, policy: object, rank: Ranking) -> None:
+    """`start_in_order` over all tasks, with `preempt`, where keys follow from what jobs did before now.
+
+    Where the line is known it is kept in order from event to event, and who could not have a place even if all with a
+    greater key were stopped is not looked at.
+    """
+    line = floor.ranked_line(policy, rank)
+    if line is None:
+        start_in_order(floor, in_order_of_rank(floor.in_order, rank), preempt=True)
+    else:
+        _Pass(floor, floor.ranked_running(policy, rank)).over(line)
+
+
+def all_in_order(floor: Floor, policy: object, rank: Ranking) -> list[Ranked]:
+    """All that are not impossible, by turn, before anyone is started or stopped."""
+    line = floor.ranked_line(policy, rank)
+    if line is None:
+        return [*Row().after(tuple(task.job for task in floor.in_order), lambda job: floor.as_ranked(job, rank)).ranked]
+    together = sorted([*line, *floor.ranked_running(policy, rank).ranked], key=attrgetter("turn"))
+    if any(one.turn == other.turn for one, other in pairwise(together)):
+        place = {id(job): number for number, job in enumerate(floor.jobs)}
+        together.sort(key=lambda one: (one.turn, place[id(one.job)]))
+    return together
+
+
+class _Pass:
+    """One pass over a known line; of those who run only those that are stopped on the way are met."""
+
+    def __init__(self, floor: Floor, running: Row) -> None:
+        self.floor = floor
+        # Who starts in the pass was passed already, so no other can become a victim.
+        self.victims = running.ranked
+        self.keys = running.keys
+        self.behind = running.units_behind
+        """Units that each victim and all behind it still hold."""
+        self.worse = 0
+        """The first victim whose key is greater than that of the job whose turn it is."""
+        self.stopped: list[int] = []
+        """Victims that were stopped and whose turn is to come."""
+        self.full = floor.full
+
+    def over(self, line: Sequence[Ranked]) -> None:
+        """Everybody in order."""
+        for one in self._in_turn(line):
+            key = one.turn[0]
+            while self.worse < len(self.keys) and self.keys[self.worse] <= key:
+                self.worse += 1
+            nobody = self.worse == len(self.keys)
+            if nobody and self.full:
+                return  # nobody behind it has anyone to stop, either
+            if self.floor.may_fit(one.gang, None if nobody else self.behind[self.worse]):
+                self._start(one)
+
+    def _start(self, one: Ranked) -> None:
+        floor = self.floor
+        standing = (v for v in range(len(self.victims) - 1, self.worse - 1, -1) if self._stands(v))
+        if floor.start_instead(floor.meet(one.job), one.gang, (floor.meet(self.victims[v].job) for v in standing)):
+            self.full = floor.full
+            gone = [v for v in range(self.worse, len(self.victims)) if v not in self.stopped and not self._stands(v)]
+            if gone:
+                for v in gone:
+                    insort(self.stopped, v)
+                none = [0] * len(floor.room.idle)
+                self.behind = sums_behind(
+                    [one.units if self._stands(v) else none for v, one in enumerate(self.victims)]
+                )
+
+    def _stands(self, victim: int) -> bool:
+        return self.floor.runs(self.victims[victim].job)
+
+    def _in_turn(self, line: Sequence[Ranked]) -> Iterator[Ranked]:
+        """Who waits, and who was stopped meanwhile."""
+        for one in line:
+            while self.stopped and self._before(self.victims[self.stopped[0]], one):
+                yield self.victims[self.stopped.pop(0)]
+            yield one
+        while self.stopped:
+            yield self.victims[self.stopped.pop(0)]
+
+    def _before(self, one: Ranked, other: Ranked) -> bool:
+        """Whose turn is first: of equals who was admitted first."""
+        if one.turn != other.turn:
+            return one.turn < other.turn
+        return next(job for job in self.floor.jobs if job is one.job or job is other.job) is one.job

@@ -1,0 +1,112 @@
+"""Whose turn it is under a policy that takes jobs in order of a key: kept from event to event, as few come or go."""
+
+from bisect import insort_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from operator import attrgetter, is_
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduling.book.state import Job
+from scheduling.policies.baselines.gang import Gang
+
+Key = tuple[float | Fraction, ...]
+"""The least is first."""
+
+
+class Rank(NamedTuple):
+    """Whose turn a job is."""
+
+    key: Key
+    gang: Gang
+    """What it runs as."""
+    slots: int = 0
+    """It has still to run, where the policy asks."""
+    demand: Sequence[int] = ()
+    """What it takes of all servers together, R numbers, where the policy asks."""
+
+
+FEW = 8
+"""So many who came are put in their places one by one; of more, all are sorted."""
+
+
+class Ranked(NamedTuple):
+    """A job in its place."""
+
+    turn: tuple[Key, int]
+    """Key and arrival: the least is first, and of equals who was admitted first."""
+    job: Job
+    gang: Gang
+    """What it runs as."""
+    units: list[int]
+    """It holds now of all servers together, R numbers."""
+    slots: int = 0
+    """It has still to run, where the policy asks."""
+    demand: Sequence[int] = ()
+    """What it takes of all servers together, R numbers, where the policy asks."""
+    upload: int = 0
+    """The slot in which the first server is usable to it."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Jobs in order. It is never changed: quotes are answered side by side."""
+
+    jobs: tuple[Job, ...] = ()
+    """Those it is of, in an order that has equals in order of admission."""
+    ranked: tuple[Ranked, ...] = ()
+    """Those of them that are not impossible, by turn."""
+
+    def after(self, jobs: tuple[Job, ...], rank: Callable[[Job], Ranked | None]) -> "Row":
+        """The row once it is of other jobs: O(n) to see who came or went, and a search for each who came.
+
+        Parameters
+        ----------
+        jobs
+            In an order that has equals in order of admission. A job that was moved is another object.
+        rank
+            Asked for those who came alone; None if a job is impossible.
+        """
+        if len(jobs) == len(self.jobs) and all(map(is_, jobs, self.jobs)):
+            return self
+        place = {id(job): number for number, job in enumerate(jobs)}
+        before = {id(job) for job in self.jobs}
+        ranked = [one for one in self.ranked if id(one.job) in place]
+        came = [one for one in (rank(job) for job in jobs if id(job) not in before) if one is not None]
+
+        def turn(one: Ranked) -> tuple[tuple[Key, int], int]:
+            return one.turn, place[id(one.job)]
+
+        if len(came) > FEW:
+            ranked = sorted([*ranked, *came], key=turn)
+        else:
+            for one in came:
+                insort_right(ranked, one, key=turn)
+        return Row(jobs, tuple(ranked))
+
+    def with_last(self, one: Ranked) -> list[Ranked]:
+        """All that are ranked and one more, which was admitted last."""
+        ranked = [*self.ranked]
+        insort_right(ranked, one, key=attrgetter("turn"))
+        return ranked
+
+    @cached_property
+    def keys(self) -> list[Key]:
+        """Of those that are ranked."""
+        return [one.turn[0] for one in self.ranked]
+
+    @cached_property
+    def units_behind(self) -> list[list[int]]:
+        """Units of each ranked job and all behind it, R numbers each."""
+        return sums_behind([one.units for one in self.ranked])
+
+
+def sums_behind(rows: list[list[int]]) -> list[list[int]]:
+    """Of each of the lists of numbers, the sum of it and all behind it."""
+    if not rows:
+        return []
+    sums: list[list[int]] = np.cumsum(np.array(rows, dtype=np.int64)[::-1], axis=0)[::-1].tolist()
+    return sums

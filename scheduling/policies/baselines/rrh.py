@@ -1,0 +1,153 @@
+"""RRH, the risk-reward heuristic: a job is admitted if its gain is more than what delaying others for it costs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, trunc
+from operator import sub
+
+import numpy as np
+
+from scheduling.model.decision import Reason
+from scheduling.model.parameters import check_parameters, parameter
+from scheduling.policies.baselines.baseline import FixedGangs, seed_parameter
+from scheduling.policies.baselines.floor import Floor
+from scheduling.policies.baselines.forecast import forecast
+from scheduling.policies.baselines.gang import Gang
+from scheduling.policies.baselines.in_turn import InTurn
+from scheduling.policies.baselines.preempting import all_in_order
+from scheduling.policies.baselines.rank import Rank, Ranked
+from scheduling.policies.baselines.shares import demand_of, dominant_share
+from scheduling.policies.baselines.task import Task
+
+
+@dataclass(frozen=True)
+class Rrh(FixedGangs, InTurn):
+    """Gain against the cost of delay decides who is admitted, and who runs; jobs are fixed gangs (`gang.fixed_gang`).
+
+    A job's *slots* are those its gang needs still, on one server, rounded up; its *share* is the dominant share of all
+    servers together that its workers, and PSs for all of them, take (at most 1); its *volume* is slots x share.
+
+    *Order*, at every event and in every forecast: the greatest reward first, equals by arrival and admission, with
+    reward = (1 - risk) x gain / volume + risk x decay. `gain` is what the job is worth if it runs without a break from
+    now on, `decay` how much less if it is complete a slot later. (What running a job costs is the decay of all others x
+    its volume; for each unit of volume that is the decay of all less its own, and only its own tells jobs apart.)
+
+    *Forecast*: the cluster as one server. In this order each job begins as soon as its share of every resource is
+    free, none before the one ahead of it, or once its upload to the nearest server is over if that is later.
+
+    *Admission*: the newcomer's gain is what it is worth at its forecast completion. If not all admitted jobs and the
+    newcomer fit the one server together, its cost is the sum, over all admitted jobs, of what each is worth at its
+    forecast completion without the newcomer less what it is worth later by the newcomer's volume (between whole slots
+    on a straight line); else nothing. It is admitted if gain - cost > threshold x its amplitude.
+
+    *Events* (an arrival; a completion, cancellation or failure; a change of servers or policy): jobs are taken in order
+    and started and stopped as in Tiresias (`tiresias.Tiresias`), with this order as key, but pausing loses nothing. A
+    job always has the same number of workers. When only a slot passes jobs are started, none is stopped.
+
+    Notes
+    -----
+    Where bids state a weight, which does not fall with time, nothing decays: all are admitted, in order of weight over
+    volume. The cost does not depend on the value that the newcomer states, so a higher one never gets it rejected.
+
+    References
+    ----------
+    OASiS, Section V.A (iii); Irwin, Grit, Chase, Balancing risk and reward in a market-based task service, HPDC 2004
+    (FirstReward, with a discount rate of 0). That paper has one unit of machines for each task: shares are ours.
+    """
+
+    threshold: float = parameter(0.0, "Share of its amplitude that gain less cost has to exceed.", low=0.0, high=1.0)
+    risk: float = parameter(0.5, "How much the decay of a job counts beside its gain, 0 to 1.", low=0.0, high=1.0)
+    seed: int = seed_parameter()
+
+    name = "rrh"
+    title = "RRH: jobs are admitted if they gain more than delaying the others costs, nobody pays"
+    ages = True
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def refuse(self, floor: Floor) -> tuple[Reason, str] | None:
+        """Weigh the newcomer's gain against the delay it would cause."""
+        prospects = all_in_order(floor, self.order(floor), lambda task: self.rank(task, floor))
+        job = floor.newcomer.job
+        place = next(number for number, one in enumerate(prospects) if one.job is job)
+        new, others = prospects[place], [*prospects[:place], *prospects[place + 1 :]]
+        bid, volume = new.job.bid, new.slots * _share(new.gang, floor)
+        # The others were all, when the last of them came: they are remembered, and those ahead are the same again.
+        without = [] if fit_together(prospects, floor.inventory.total.tolist()) else _completions(others, floor, self)
+        completion = _completions(prospects, floor, self)[place]
+        gain = bid.utility.at(completion - bid.arrival)
+        cost = delay_cost(others, without, volume) if without else 0.0
+        if gain - cost > self.threshold * bid.utility.value:
+            return None
+        if gain == 0:
+            return Reason.WORTHLESS, f"It would be complete at slot {completion}, when it is worth nothing any more."
+        return Reason.PRICE, (
+            f"Complete at slot {completion} it would gain {gain:.2f}, but delay {len(others)} jobs that were admitted "
+            f"by {float(volume):.3g} slots each, which costs {cost:.2f}. The difference has to be more than "
+            f"{self.threshold * bid.utility.value:.2f}."
+        )
+
+    def rank_of(self, task: Task, floor: Floor) -> Rank | None:
+        """The reward, as a key, its fixed gang, and the slots it needs still."""
+        gang, bid = self.gang(task.job.bid, floor), task.job.bid
+        if gang is None:
+            return None
+        slots = gang.duration(task.left, spread=False)
+        elapsed = floor.now + slots - bid.arrival
+        gain = bid.utility.at(elapsed)
+        share = _share(gang, floor)
+        volume = slots * share.numerator / share.denominator  # as the fraction would be rounded, without making it
+        reward = (1 - self.risk) * gain / volume + self.risk * (gain - bid.utility.at(elapsed + 1))
+        return Rank((-reward,), gang, slots, _demand(gang, floor))
+
+
+def _completions(prospects: Sequence[Ranked], floor: Floor, policy: Rrh) -> list[int]:
+    """Completions as they are forecast."""
+    kept = floor.memory.forecasts
+    found = forecast((policy, floor.now), prospects, floor.inventory.total.tolist(), kept)
+    floor.memory.forecasts = (*(one for one in kept if one is not found), found)[-2:]
+    return found.completions
+
+
+def fit_together(prospects: Sequence[Ranked], total: list[int]) -> bool:
+    """Whether one server with so many units of each resource could run all at once."""
+    left = total
+    for one in prospects:
+        left = [*map(sub, left, one.demand)]
+        if min(left) < 0:
+            return False
+    return True
+
+
+def delay_cost(prospects: Sequence[Ranked], completions: Sequence[int], delay: Fraction) -> float:
+    """What jobs lose, all together, if each is complete `delay` slots later; between slots on a straight line."""
+    low, high, part = trunc(delay), ceil(delay), float(delay - trunc(delay))
+    cost = 0.0
+    for one, completion in zip(prospects, completions, strict=True):
+        bid = one.job.bid
+        worth, elapsed = bid.utility.at, completion - bid.arrival
+        now = worth(elapsed)
+        early = worth(elapsed + low) if low else now
+        late = worth(elapsed + high) if high != low else early
+        cost += now - ((1 - part) * early + part * late)
+    return cost
+
+
+def _demand(gang: Gang, floor: Floor) -> list[int]:
+    """What a gang takes with the PSs for all its workers, at most all there is, R numbers."""
+    known, kind = floor.memory.demand, (gang.worker, gang.ps, gang.count)
+    if kind not in known:
+        known[kind] = np.minimum(demand_of(gang, gang.count, floor.inventory), floor.inventory.total).tolist()
+    return known[kind]
+
+
+def _share(gang: Gang, floor: Floor) -> Fraction:
+    """The dominant share of that."""
+    known, kind = floor.memory.volumes, (gang.worker, gang.ps, gang.count)
+    share = known.get(kind)
+    if share is None:
+        units = np.array(_demand(gang, floor), dtype=np.int64)
+        share = known[kind] = dominant_share(units, floor.inventory.total)
+    return share

@@ -1,0 +1,35 @@
+"""SRTF: the least remaining service first, with preemption of whole jobs."""
+
+from dataclasses import dataclass
+
+from scheduling.policies.baselines.floor import Floor
+from scheduling.policies.baselines.gang import Gang
+from scheduling.policies.baselines.rank import Key
+from scheduling.policies.baselines.task import Task
+from scheduling.policies.baselines.whole_gang import WholeGangs
+
+
+@dataclass(frozen=True)
+class Srtf(WholeGangs):
+    """Jobs with the least remaining worker-slots run, as gangs of all the workers they can use, all or nothing.
+
+    The key of a job is what its whole gang (`whole_gang.whole_gang`) still has to do: mini-batches left x slots of one
+    on one server (a fraction), which is slots x workers. At every event (an arrival; a completion, cancellation or
+    failure; a change of servers or policy) jobs are taken in order of key, equals by arrival and admission. One that
+    runs goes on. One that does not starts where it has a place now; where it has none, running jobs with a greater
+    key are stopped, the greatest first, until it has one; if all of them would not do it waits and none is stopped.
+    Nothing is lost by stopping and resuming. When only a slot passes jobs are started, none is stopped.
+
+    References
+    ----------
+    Preemptive edge-cloud paper, Section V (SRTF).
+    """
+
+    name = "srtf"
+    title = "SRTF: jobs with the least left to do first, whole jobs preempted for shorter ones, nobody pays"
+    falling = True
+
+    def key(self, task: Task, gang: Gang, floor: Floor) -> Key:
+        """Worker-slots left: as a double, which is quick to compare, and exact."""
+        left = task.left * gang.pace(spread=False)
+        return (float(left), left)

@@ -1,0 +1,91 @@
+"""A job while a plan is made: what it holds from now on as the plan stands."""
+
+from collections.abc import Iterable
+from fractions import Fraction
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.model.progress import Machines
+from scheduling.model.schedule import Placement, Schedule
+from scheduling.policies.baselines.hold import Hold
+from scheduling.policies.baselines.memory import Known
+
+
+class Stopped(NamedTuple):
+    """What a task held before it was stopped."""
+
+    hold: Hold
+    completion: int | None
+
+
+class Task:
+    """A job that may be moved, and what it holds from now on as the plan stands."""
+
+    def __init__(self, known: Known, *, now: int) -> None:
+        self.known = known
+        self.job = known.job
+        self.now = now
+        self.hold = known.hold
+        self.completion = known.job.completion
+
+    @property
+    def held(self) -> tuple[Placement, ...]:
+        """What it holds from now on, sorted."""
+        return self.hold.since(self.now)
+
+    @property
+    def running(self) -> bool:
+        """Whether it holds something."""
+        return self.hold.lasts(self.now)
+
+    @property
+    def workers(self) -> int:
+        """How many it holds."""
+        return self.hold.workers(self.now)
+
+    @property
+    def left(self) -> Fraction:
+        """Mini-batches still to do, exact."""
+        return self.known.left(self.now)
+
+    @cached_property
+    def usable(self) -> NDArray[np.bool_]:
+        """Servers to which its upload has ended, S flags."""
+        return np.array(self.job.bid.delay) + self.job.bid.arrival <= self.now
+
+    @property
+    def first(self) -> int:
+        """The first slot before now in which it held something; now if it held nothing."""
+        held = self.job.held
+        return min(held[0].start, self.now) if held else self.now
+
+    def lost(self, machines: Machines | None = None) -> int:
+        """Slots in which nothing is done: a pause where it ran before, but not on these machines until now."""
+        if not self.known.pause or self.first == self.now:
+            return 0
+        if machines is None:
+            return self.known.pause
+        last = _machines(p for p in self.job.held if p.start < self.now <= p.end)
+        return 0 if last == machines else self.known.pause
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """What it holds from now on, as a plan."""
+        if self.completion is None or not self.running:
+            return None
+        held = self.held
+        return Schedule(start=min(p.start for p in held), completion=self.completion, placements=held)
+
+    @property
+    def moved(self) -> bool:
+        """Whether that differs from what it held."""
+        if self.hold is self.known.hold:
+            return False
+        return (self.held, self.completion) != (self.known.hold.since(self.now), self.job.completion)
+
+
+def _machines(placements: Iterable[Placement]) -> Machines:
+    return tuple(sorted((p.role, p.server, p.type, p.count) for p in placements))

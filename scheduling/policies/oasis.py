@@ -1,0 +1,220 @@
+"""OASiS: online scheduling of jobs whose workers and parameter servers may change in number every slot."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduling.best_response.at_prices import AtPrices, elastic_terms
+from scheduling.best_response.chunked import ChunkMarket
+from scheduling.best_response.elastic.kernel import ElasticMarket
+from scheduling.book.ledger import Ledger, empty_like
+from scheduling.book.state import HISTORY, Book, Cause, Job
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.decision import Decision, Move
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory
+from scheduling.model.parameters import check_parameters, parameter, parameters_to_json
+from scheduling.model.progress import rest_of
+from scheduling.model.schedule import Schedule
+from scheduling.model.types import Floats, Ints, Json
+from scheduling.policies import posted_price
+from scheduling.policies.base import Objective
+from scheduling.policies.posted_price import Grant, Kernel, Posted
+from scheduling.pricing.density import elastic_density
+from scheduling.pricing.fluid import fluid_prices
+from scheduling.pricing.paper import Bounds, pool_of
+from scheduling.pricing.price_function import LARGEST_LOG, PriceFunction, printed_prices
+from scheduling.pricing.quantile import check_learning, learned_prices, past, scarcity_of_resources
+
+SMALLEST_LOG = -1e6
+
+
+@dataclass(frozen=True)
+class Oasis:
+    """Posted prices, exponential in utilisation, and the elastic best response (OASiS, Algorithm 1).
+
+    docs/algorithms-oasis.md says what deviates from the paper and why, and how the defaults were chosen.
+    """
+
+    price: str = parameter(
+        "learned",
+        "learned: a reserve price from quantiles of past bids; fluid: what the last unit-slot would earn if recent "
+        "bids could be poured; printed: L (U/L)^(share in use), as in the paper.",
+        choices=("learned", "fluid", "printed"),
+    )
+    model: str = parameter(
+        "worker",
+        "worker: so many worker-slots in all, solved exactly; chunk: whole data chunks in every slot, the paper's "
+        "Algorithm 2, which turns away jobs that fit.",
+        choices=("worker", "chunk"),
+    )
+    log_low: tuple[float, ...] = parameter(
+        (),
+        "Printed prices: ln L of a unit of each resource, in order. Empty: from past bids.",
+        low=SMALLEST_LOG,
+        high=LARGEST_LOG,
+    )
+    log_high: tuple[float, ...] = parameter(
+        (),
+        "Printed prices: ln U of a unit of each resource, in order. Empty: from past bids.",
+        low=SMALLEST_LOG,
+        high=LARGEST_LOG,
+    )
+    reserve_quantile: float = parameter(
+        0.5,
+        "Learned prices: quantile of past values per unit-slot from which the reserve price is taken.",
+        low=0.0,
+        high=1.0,
+    )
+    worker_share: float = parameter(
+        2.0,
+        "Learned prices: times that quantile asked for what workers take, once it is sold out in the near horizon.",
+        low=1e-6,
+        high=100.0,
+    )
+    ps_share: float = parameter(0.5, "Learned prices: the same for what parameter servers take.", low=1e-6, high=100.0)
+    full_quantile: float = parameter(
+        0.95, "Learned prices: quantile of past values per unit-slot reached when a server is full.", low=0.0, high=1.0
+    )
+    fluid_fill: float = parameter(
+        0.7, "Fluid prices: share of all capacity that jobs, which cannot be poured, will fill.", low=0.01, high=1.0
+    )
+    refit_every: int = parameter(
+        8,
+        "Prices from past bids: bids between two looks at the past; prices keep their parameters between.",
+        low=1,
+        high=HISTORY // 2,
+    )
+    prior_low: float = parameter(
+        0.001,
+        "Price of all there is of a resource, idle, until bids of four owners were decided, money per slot.",
+        low=1e-9,
+        high=1e9,
+    )
+    prior_high: float = parameter(1.0, "The same of a resource that is full, money per slot.", low=1e-9, high=1e9)
+
+    name = "oasis"
+    title = "OASiS: posted prices, machines that change in number every slot"
+    objective = Objective.WELFARE
+    architectures = frozenset({Architecture.PS})
+    binding = True
+    queues = False
+    pause = 0
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+        check_learning(self)
+        if len(self.log_low) != len(self.log_high):
+            raise InvalidField("log_high", f"expected {len(self.log_low)} numbers, as many as log_low has")
+        for r, (low, high) in enumerate(zip(self.log_low, self.log_high, strict=True)):
+            if high < low:
+                raise InvalidField(f"log_high[{r}]", f"expected at least log_low[{r}] = {low:g}, got {high:g}")
+
+    @property
+    def exact(self) -> bool:
+        """Whether what is granted is the best there is: not in whole chunks."""
+        return self.model == "worker"
+
+    def decide(self, bid: Bid, book: Book) -> Decision:
+        """Decide one bid against the book (OASiS, Algorithm 1); nothing is changed."""
+        offered = elastic_density(bid, book.inventory, horizon=book.ledger.end - bid.arrival)
+        return posted_price.decide(bid, self.posted(book), density=offered)
+
+    def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
+        """What each bid would be admitted with on this book; None if it would be rejected."""
+        posted = self.posted(book)
+        return lambda bid: posted_price.grant(bid, posted)
+
+    def posted(self, book: Book) -> Posted:
+        """What a bid is decided against: the ledger at the prices in force, and the empty cluster at none."""
+        prices = self.price_function(book)
+        free = self._free(book)
+        return Posted(
+            ledger=book.ledger,
+            prices=prices,
+            kernel=self.market(book.ledger, prices),
+            empty=self.market(empty_like(book.ledger), free),
+        )
+
+    def _free(self, book: Book) -> PriceFunction:
+        """No price at all."""
+        return printed_prices([1.0] * len(book.inventory.resources))
+
+    def market(self, ledger: Ledger, prices: PriceFunction) -> Kernel:
+        """Best responses against a ledger at these prices."""
+        return ElasticMarket(ledger, prices) if self.model == "worker" else ChunkMarket(ledger, prices)
+
+    def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
+        """What is granted stays."""
+        return ()
+
+    def keep_promise(self, job: Job, book: Book) -> Schedule | None:
+        """The rest of the job on what is free."""
+        rest = rest_of(job.bid, job.held, now=book.now)
+        return posted_price.kept_promise(job, rest, self.market(book.ledger, self._free(book)))
+
+    def check(self, inventory: Inventory) -> None:
+        """Workers and PSs live on servers of their own (Section III-A); given bounds need one for each resource."""
+        both = (inventory.worker_demand.max(axis=0, initial=0) > 0) & (inventory.ps_demand.max(axis=0, initial=0) > 0)
+        if both.any():
+            shared = inventory.resources[int(np.flatnonzero(both)[0])]
+            raise InvalidField("resources", f"OASiS keeps workers and PSs apart, but both ask for {shared}")
+        # Beside a PS a worker would need no network, which this model does not know: it would promise too little.
+        both = _hosts(inventory, inventory.worker_demand) & _hosts(inventory, inventory.ps_demand)
+        if both.any():
+            shared = inventory.servers[int(np.flatnonzero(both)[0])]
+            raise InvalidField("servers", f"OASiS keeps workers and PSs apart, but {shared} has room for both")
+        if self.log_low and len(self.log_low) != len(inventory.resources):
+            raise InvalidField("log_low", f"expected {len(inventory.resources)} numbers, got {len(self.log_low)}")
+
+    def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> AtPrices:
+        """The terms of the dual bound at these prices; whole chunks earn no more than worker-slots."""
+        return elastic_terms(inventory, prices, start=start)
+
+    def prices(self, book: Book) -> Floats:
+        """Posted price of one unit of each resource for one slot, T x S x R, money."""
+        return self.price_function(book).of(book.ledger.used, book.inventory.capacity)
+
+    def price_function(self, book: Book) -> PriceFunction:
+        """The price function in force: from given bounds, or from bids decided before the last refit."""
+        if self.price == "fluid":
+            return fluid_prices(self, book)
+        if self.price == "learned":
+            total = np.maximum(1, book.inventory.capacity.sum(axis=0)).tolist()
+            return learned_prices(self, book, scarcity=scarcity_of_resources(book), units=total)
+        self.check(book.inventory)
+        if self.log_low:
+            return Bounds(self.log_low, self.log_high).price_function()
+        return self._from_past(book).price_function()
+
+    def to_json(self) -> Json:
+        """Every parameter by name, plain JSON values."""
+        return parameters_to_json(self)
+
+    def _from_past(self, book: Book) -> Bounds:
+        """(23)-(26) as far as receipts tell: they hold what a bid offers for a unit-slot, not its whole utility.
+
+        So U is the most that was offered for a unit-slot, and L a quarter of the least that one bid offered for the
+        same share of every resource it asked for; eta is 1.
+        """
+        inventory, rows = book.inventory, past(self, book)
+        total = inventory.capacity.sum(axis=0)
+        for_workers = np.array(pool_of(inventory))
+        low, high = (np.log(prior / np.maximum(1, total)) for prior in (self.prior_low, self.prior_high))
+        for mine in (for_workers, ~for_workers):
+            offers, units = rows[:, mine], total[mine]
+            asked = (offers > 0) & (units > 0)
+            shares = np.divide(1.0, offers * units, out=np.zeros(offers.shape), where=asked).sum(axis=1)
+            if shares.any():
+                low[mine] = -np.log(4.0 * shares.max()) - np.log(np.maximum(units, 1))
+                most = offers.max(axis=0)
+                high[mine] = np.maximum(np.log(most, out=low[mine], where=most > 0), low[mine])
+        return Bounds(tuple(low.tolist()), tuple(high.tolist()))
+
+
+def _hosts(inventory: Inventory, demands: Ints) -> NDArray[np.bool_]:
+    """Whether each server has room for a machine of any of these types."""
+    fits = np.all(np.greater_equal(inventory.capacity[:, np.newaxis], demands), axis=2)
+    return np.asarray(np.any(fits, axis=1))

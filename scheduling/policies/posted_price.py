@@ -1,0 +1,277 @@
+"""Posted prices x best response: the one mechanism behind every pricing policy.
+
+A ledger holds what is promised, a price function turns it into prices, a kernel finds the bid's schedule of greatest
+payoff, and the bid is admitted iff that payoff is above 0 (DPS, Algorithm 1; OASiS, Algorithm 1). Which kernel
+answers is the policy's choice; admission, receipts and counter-offers are the same for all.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import Book, Job
+from scheduling.model.bid import Bid
+from scheduling.model.decision import CounterOffer, Decision, Reason
+from scheduling.model.ending import Ending
+from scheduling.model.schedule import Schedule
+from scheduling.model.types import Floats, Ints
+from scheduling.model.utility import Constant
+from scheduling.model.validation import LARGEST_MONEY
+from scheduling.pricing.price_function import PriceFunction
+
+CENT = 0.01
+SMALLEST_MONEY = 1e-6
+"""An amplitude below this cannot be scaled up to a counter-offer without leaving the range of doubles."""
+ROUNDS = 20
+"""Cents tried before giving up: more than one or two means that rounding, not the price, decides."""
+
+
+class Answer(Protocol):
+    """What a kernel found."""
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule."""
+
+    @property
+    def value(self) -> float:
+        """What the bid's owner gets from it, money."""
+
+
+class Kernel(Protocol):
+    """Best responses against one ledger at its posted prices."""
+
+    def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Answer | None:
+        """The schedule of greatest payoff, if that is more than `above`."""
+
+    def least_ratio(self, bid: Bid) -> Answer | None:
+        """The schedule of least cost for its worth, among those worth anything."""
+
+    def latest(self, bid: Bid) -> Answer | None:
+        """The schedule of positive payoff that starts last."""
+
+
+@dataclass(frozen=True)
+class Posted:
+    """A ledger, its prices, and the kernels that answer against them."""
+
+    ledger: Ledger
+    prices: PriceFunction
+    kernel: Kernel
+    empty: Kernel
+    """Answers for the empty cluster at no price."""
+
+    def cost(self, schedule: Schedule) -> float:
+        """Posted price x allocation over all placements, money.
+
+        Always computed from the placements themselves, never taken from a kernel's bounds or running sums: the
+        same schedule against the same ledger costs the same to the last bit.
+        """
+        return math.fsum(self._cells(schedule)[1])
+
+    def costs(self, schedule: Schedule) -> tuple[float, ...]:
+        """The same of each slot from its start on, money."""
+        slots, costs = self._cells(schedule)
+        return tuple(np.bincount(slots + self.ledger.start - schedule.start, weights=costs).tolist())
+
+    def _cells(self, schedule: Schedule) -> tuple[Ints, Floats]:
+        """Slot (of the ledger's, from 0) and cost of each placement in each of its slots."""
+        inventory, rows = self.ledger.inventory, schedule.placements
+        if not rows:
+            return np.zeros(0, dtype=np.int64), np.zeros(0)
+        lengths = np.array([p.end - p.start for p in rows])
+        first = np.array([p.start for p in rows]) - self.ledger.start
+        units = np.array([p.count for p in rows])[:, np.newaxis] * np.array([p.machine(inventory).demand for p in rows])
+        slot = np.arange(lengths.sum()) + np.repeat(first - (lengths.cumsum() - lengths), lengths)
+        server = np.repeat(np.array([p.server for p in rows]), lengths)
+        prices = self.prices.of(self.ledger.used[slot, server], inventory.capacity[server])
+        return slot, (prices * np.repeat(units, lengths, axis=0)).sum(axis=1)
+
+
+def worth(bid: Bid, schedule: Schedule) -> float:
+    """What the bid's owner gets from completion as scheduled, money."""
+    return bid.utility.at(schedule.completion - bid.arrival)
+
+
+def with_value(bid: Bid, value: float) -> Bid:
+    """The same bid with its amplitude at `value`."""
+    return replace(bid, utility=bid.utility.scaled(value / bid.utility.value))
+
+
+def profitable(bid: Bid, posted: Posted, *, first_start: int | None = None) -> Schedule | None:
+    """The bid's best schedule, if its payoff is above 0."""
+    answer = posted.kernel.best(bid, first_start=first_start)
+    return None if answer is None or not _pays(bid, posted, answer.schedule) else answer.schedule
+
+
+def _pays(bid: Bid, posted: Posted, schedule: Schedule) -> bool:
+    return worth(bid, schedule) > posted.cost(schedule)
+
+
+def decide(bid: Bid, posted: Posted, *, density: tuple[float, ...]) -> Decision:
+    """Admit the bid at its best schedule, or reject it with the least that would have been admitted."""
+    on_empty = posted.empty.best(bid)
+    ceiling = 0.0 if on_empty is None else on_empty.value
+    schedule = profitable(bid, posted) if on_empty is not None else None
+    if schedule is None:
+        return _reject(bid, posted, ceiling=ceiling, density=density)
+    value, payment = worth(bid, schedule), posted.cost(schedule)
+    wait = schedule.completion - bid.arrival
+    return Decision(
+        bid_id=bid.id,
+        slot=posted.ledger.start,
+        admitted=True,
+        value=value,
+        payment=payment,
+        payoff=value - payment,
+        schedule=schedule,
+        reason=None,
+        explanation=(
+            f"Admitted: it starts in slot {schedule.start} and is complete at slot {schedule.completion}, "
+            f"{_slots(wait)} after arrival. That is worth {value:.2f} and costs {payment:.2f} at the posted prices."
+        ),
+        counter=None,
+        ceiling=ceiling,
+        density=density,
+        prices=posted.prices.to_json(),
+        costs=posted.costs(schedule),
+    )
+
+
+@dataclass(frozen=True)
+class Grant:
+    """What a bid is admitted with."""
+
+    schedule: Schedule
+    payment: float
+
+
+@runtime_checkable
+class Granting(Protocol):
+    """A policy that decides at posted prices."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether what it grants is the best there is for the bid at its prices."""
+
+    def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
+        """What each bid would be admitted with on this book, as `decide` says; None if it would be rejected."""
+
+
+def grant(bid: Bid, posted: Posted) -> Grant | None:
+    """The schedule and the payment of `decide`, without what only a receipt says; None if it rejects the bid."""
+    schedule = profitable(bid, posted)
+    if schedule is None or posted.empty.best(bid) is None:
+        return None
+    return Grant(schedule, posted.cost(schedule))
+
+
+def kept_promise(job: Job, rest: Bid, kernel: Kernel) -> Schedule | None:
+    """How a job whose machines are gone is complete by the slot it was promised; None if it cannot be.
+
+    Parameters
+    ----------
+    rest
+        The job with what is left to do (`work.rest_of`).
+    kernel
+        Best responses at no price, against the ledger without what the job held: its owner pays nothing more. Of
+        schedules that keep the promise it finds the one that is complete first.
+    """
+    if job.completion is None:
+        return None
+    by_then = replace(rest, utility=Ending(Constant(1.0), job.completion - rest.arrival))
+    answer = kernel.best(by_then)
+    return None if answer is None else answer.schedule
+
+
+def _reject(bid: Bid, posted: Posted, *, ceiling: float, density: tuple[float, ...]) -> Decision:
+    cheapest = posted.kernel.least_ratio(bid) if ceiling > 0 else None
+    counter = None if cheapest is None else counter_offer(bid, posted, cheapest.schedule)
+    if ceiling > 0:
+        reason = Reason.NO_ROOM if cheapest is None else Reason.PRICE
+    else:
+        reason = Reason.IMPOSSIBLE if posted.empty.best(bid, above=-math.inf) is None else Reason.WORTHLESS
+    return Decision.reject(
+        bid.id,
+        reason,
+        _explain(bid, reason, end=posted.ledger.end, counter=counter),
+        slot=posted.ledger.start,
+        density=density,
+        ceiling=ceiling,
+        counter=counter,
+        prices=posted.prices.to_json(),
+    )
+
+
+def _explain(bid: Bid, reason: Reason, *, end: int, counter: CounterOffer | None) -> str:
+    if reason is Reason.NO_ROOM:
+        return (
+            f"The empty cluster could run it, but what is still free before slot {end} cannot, at any price, while "
+            "finishing is worth anything."
+        )
+    if reason is Reason.IMPOSSIBLE:
+        return (
+            f"Even the empty cluster could not complete it before slot {end}: its machines, its work and its upload "
+            "delays do not fit."
+        )
+    if reason is Reason.WORTHLESS:
+        return "It could run, but even at its earliest possible completion it is worth nothing."
+    if counter is None:
+        return (
+            "Every schedule that fits costs more than finishing then is worth, whatever value is stated: it would be "
+            "complete so late that hardly any of the value is left."
+        )
+    return (
+        "Every schedule that fits costs at least what finishing then is worth. "
+        f"It offered {bid.utility.value:.2f}; anything above {counter.least_value:.2f} would have been admitted, "
+        f"starting in slot {counter.latest_start} at the latest."
+    )
+
+
+def counter_offer(bid: Bid, posted: Posted, cheapest: Schedule) -> CounterOffer | None:
+    """The least amplitude that would be admitted, and the last start still admitted at it; None if no amplitude would.
+
+    Notes
+    -----
+    A schedule l pays for itself at amplitude v iff v x shape(l) > cost(l), so the least amplitude is the minimum of
+    cost / shape: that of `cheapest`. It is rounded up to whole cents and then *tried*: with one cent more the bid is
+    admitted, with one cent less it is not. At that amplitude only a later start can lose admission, so there is a last
+    one.
+    """
+    if bid.utility.value < SMALLEST_MONEY:
+        return None
+    value = bid.utility.value * (posted.cost(cheapest) / worth(bid, cheapest))
+    # A value within rounding of a whole cent is that cent, else one cent less could be admitted too.
+    slack = max(1e-6, value * 1e-12)
+    least = max(0.0, round(math.ceil(value / CENT - slack) * CENT, 2)) if value <= LARGEST_MONEY else value
+    for _ in range(ROUNDS):
+        if least + CENT > LARGEST_MONEY:
+            return None
+        offer = with_value(bid, least + CENT)
+        schedule = profitable(offer, posted)
+        if schedule is not None:
+            last = _latest(offer, posted, schedule)
+            return CounterOffer(least_value=least, latest_start=last.start, completion=last.completion)
+        # Rounding, or a worth so near 0 that one cent more is lost in it.
+        least = round(least + CENT, 2)
+    return None
+
+
+def _latest(offer: Bid, posted: Posted, schedule: Schedule) -> Schedule:
+    """The schedule of positive payoff that starts last; `schedule` is one of positive payoff."""
+    answer = posted.kernel.latest(offer)
+    if answer is not None and answer.schedule.start > schedule.start and _pays(offer, posted, answer.schedule):
+        schedule = answer.schedule
+    later = profitable(offer, posted, first_start=schedule.start + 1)
+    while later is not None:
+        schedule = later
+        later = profitable(offer, posted, first_start=schedule.start + 1)
+    return schedule
+
+
+def _slots(count: int) -> str:
+    return "1 slot" if count == 1 else f"{count} slots"

@@ -1,0 +1,242 @@
+"""Preemptive scheduling over edge and cloud: chunks in workers' queues, highest average processing rate first."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduling.book.state import Book, Cause, Job
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.decision import Decision, Move, Reason
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory
+from scheduling.model.parameters import check_parameters, parameter, parameters_to_json
+from scheduling.model.schedule import CLOUD, Schedule
+from scheduling.model.types import Floats, Json
+from scheduling.policies.base import Objective
+from scheduling.preemptive.crew import LATEST, Task
+from scheduling.preemptive.dispatch import Dispatch, dispatch
+from scheduling.preemptive.queues import Queues
+from scheduling.preemptive.record import Window
+from scheduling.preemptive.storage import fits
+
+FURTHEST = LATEST // 2
+"""No job may need more of one worker, ticks: some could never be counted beside others."""
+_NO_WORKER = "No server has a worker and a parameter server of types that could process one of its chunks in {} slots."
+_NO_STORAGE = "Even empty, the servers whose workers could process its chunks have no storage for all of them."
+Forecasts = dict[str, Schedule]
+"""Start and completion in slots, rounded down and up, and the chunks that join queues now; by the bid's id."""
+
+
+@dataclass(frozen=True)
+class Preemptive:
+    """A_online: each chunk goes once to a worker where it ends soon and delays others little (eq. 5).
+
+    Execution is exact in continuous time; what workers do between events is known, so every completion is a forecast
+    that holds until the next arrival, end or change of servers. docs/algorithms-preemptive.md says what deviates from
+    the paper and why.
+    """
+
+    cloud: str = parameter(
+        "jobmax",
+        "Edge or cloud: jobmax compares when the whole job would end and what it would delay; paper lets the first "
+        "chunk decide (Algorithm 2); cloud sends every job to the cloud, edge none.",
+        choices=("jobmax", "paper", "cloud", "edge"),
+    )
+    ageing: float = parameter(
+        0.0,
+        "A job is passed by shorter ones only if they come soon: less than its own chunks x slots a chunk, divided by "
+        "this, after it. 0: by all of them (as in the paper).",
+        low=0,
+        high=1000,
+    )
+
+    storage: str = parameter(
+        "ignored",
+        "limited: chunks only go where the server has storage for them, which they take until their job is complete "
+        "(Section VI); ignored: what servers can store does not matter.",
+        choices=("ignored", "limited"),
+    )
+
+    name = "preemptive"
+    title = "Preemptive: short jobs pass long ones on every worker, edge or cloud, nobody pays"
+    objective = Objective.COMPLETION
+    architectures = frozenset({Architecture.PS})
+    binding = False
+    queues = True
+    pause = 0
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def decide(self, bid: Bid, book: Book) -> Decision:
+        """Send the job's chunks to queues, or into line while no parameter server is free; never reject for a price."""
+        queues = _queues(book)
+        if not self._can_run(bid, queues, book):
+            return _impossible(bid, book, why=_NO_WORKER.format(book.ledger.end - book.now))
+        if not self._can_be_stored(bid, queues):
+            return _impossible(bid, book, why=_NO_STORAGE)
+        forecasts = self._dispatch([bid], queues)
+        mine = forecasts.pop(bid.id, None)
+        value = bid.utility.value if mine is None else bid.utility.at(mine.completion - bid.arrival)
+        moves = _moves(book.jobs, forecasts)
+        return Decision(
+            bid_id=bid.id,
+            slot=book.now,
+            admitted=True,
+            value=value,
+            payment=0.0,
+            payoff=value,
+            schedule=mine,
+            reason=None,
+            explanation=self._explain(mine, bid, later=len(moves)),
+            counter=None,
+            ceiling=bid.utility.value,
+            density=(0.0,) * len(book.inventory.resources),
+            moves=moves,
+        )
+
+    def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
+        """Dispatch what waits, with its old rank, and say whose forecast changed."""
+        queues = _queues(book)
+        waiting = [job.bid for job in book.jobs if not job.held and queues.waiting(job.bid)]
+        if not waiting and cause is Cause.SLOT:
+            return ()
+        return _moves(book.jobs, self._dispatch(waiting, queues))
+
+    def keep_promise(self, job: Job, book: Book) -> None:
+        """Nothing is promised here."""
+
+    def prices(self, book: Book) -> Floats:
+        """Congestion of each server's workers, T x S x R: what a slot's delay of all chunks waiting there costs.
+
+        The dual variable beta of the paper: the sum of 1 / D over chunks that are not complete, mean of the workers
+        of the type that demands the resource, jobs (not money) a slot.
+        """
+        ledger = book.ledger
+        prices = np.zeros(ledger.used.shape)
+        if book.queues is not None:
+            of_types = book.queues.congestion(len(ledger.used))
+            for m, machine in enumerate(book.inventory.workers):
+                for r in np.flatnonzero(machine.demand):
+                    prices[:, :, r] += of_types[:, :, m] / machine.demand[r]
+        return prices
+
+    def check(self, inventory: Inventory) -> None:
+        """Every resource is demanded by one machine type only: workers are counted one by one."""
+        demands = np.vstack([inventory.worker_demand, inventory.ps_demand])
+        shared = np.flatnonzero((demands > 0).sum(axis=0) > 1)
+        if len(shared):
+            name = inventory.resources[shared[0]]
+            raise InvalidField(
+                "resources", f"{name} is shared by several machine types; each needs one of its own here"
+            )
+
+    def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> None:
+        """No dual bound on welfare: the objective is the time jobs take."""
+
+    def to_json(self) -> Json:
+        """Every parameter by name, plain JSON values."""
+        return parameters_to_json(self)
+
+    def _can_run(self, bid: Bid, queues: Queues, book: Book) -> bool:
+        """Whether some worker that the rule allows could process one of its chunks within the horizon."""
+        task = queues.task(bid, self._handicap(bid, queues))
+        if task is None or task.each > (book.ledger.end - book.now) * queues.ticks or bid.chunks * task.each > FURTHEST:
+            return False
+        hosts = np.flatnonzero(queues.crew.count[:, task.worker]).tolist()
+        return any(not book.inventory.cloud[s] or self._fits_cloud(bid, queues, s, task) for s in hosts)
+
+    def _can_be_stored(self, bid: Bid, queues: Queues) -> bool:
+        """Whether all of its chunks could be stored if nobody else's were."""
+        task = queues.task(bid, self._handicap(bid, queues))
+        if task is None or self.storage == "ignored":
+            return True
+        inventory = queues.crew.inventory
+        hosts = np.flatnonzero(queues.crew.count[:, task.worker]).tolist()
+        edge = [s for s in hosts if not inventory.cloud[s]]
+        clouds = [s for s in hosts if inventory.cloud[s] and self._fits_cloud(bid, queues, s, task)]
+        return fits(inventory, bid.chunk_size, bid.chunks, edge=edge, clouds=clouds)
+
+    def _explain(self, mine: Schedule | None, bid: Bid, *, later: int) -> str:
+        if mine is None:
+            stored = self.storage == "limited" and bid.chunk_size > 0
+            wanted = "a worker, storage and a parameter server" if stored else "a worker and a parameter server"
+            return f"Admitted: it is in line until {wanted} for it are free. Nobody pays here."
+        others = (
+            "" if not later else " One job is delayed by it." if later == 1 else f" {later} jobs are delayed by it."
+        )
+        return (
+            f"Admitted: its {bid.chunks} chunks go to {_where(mine)}. If no shorter job comes, the first is begun in "
+            f"slot {mine.start} and the last is complete by slot {mine.completion}.{others} Nobody pays here."
+        )
+
+    def _fits_cloud(self, bid: Bid, queues: Queues, server: int, task: Task) -> bool:
+        return self.cloud != "edge" and bool(queues.crew.count[server, task.worker] >= bid.chunks)
+
+    def _dispatch(self, bids: Iterable[Bid], queues: Queues) -> Forecasts:
+        """Push the waiting chunks of jobs, in order of rank, and forecast all jobs none of whose chunks wait."""
+        placed: dict[str, Dispatch] = {}
+        for bid in sorted(bids, key=lambda bid: queues.rank(bid, self._handicap(bid, queues))):
+            handicap = self._handicap(bid, queues)
+            task = queues.task(bid, handicap)
+            if task is None or not queues.has_ps(bid) or not queues.can_count(bid, task):
+                continue
+            room = queues.room(bid) if self.storage == "limited" else None
+            count = queues.waiting(bid)
+            found = dispatch(bid, queues, rule=self.cloud, count=count, room=room, handicap=handicap)
+            if found is None:
+                queues.take(bid.id)  # all or nothing: what could not end would hold up others
+            else:
+                found.send(bid, queues)
+                placed[bid.id] = found
+        windows = queues.windows()
+        return {name: _schedule(window, placed.get(name), queues) for name, window in windows.items()}
+
+    def _handicap(self, bid: Bid, queues: Queues) -> int:
+        """Rank added for coming late: D p0 + ageing x arrival orders two jobs as D p0 - ageing x time waited does."""
+        return min(LATEST, int(self.ageing * bid.arrival * queues.ticks))
+
+
+def reforecast(book: Book) -> tuple[Move, ...]:
+    """Whose forecast is another one than known, with nothing dispatched: what comes of queues without any policy."""
+    if book.queues is None:
+        return ()
+    queues = _queues(book)
+    return _moves(book.jobs, {name: _schedule(window, None, queues) for name, window in queues.windows().items()})
+
+
+def _queues(book: Book) -> Queues:
+    """The book's queues, to be changed."""
+    return Queues(book.inventory, now=book.now) if book.queues is None else book.queues.copy()
+
+
+def _schedule(window: Window, sent: Dispatch | None, queues: Queues) -> Schedule:
+    start, completion = window.start // queues.ticks, -(-window.completion // queues.ticks)
+    if sent is None:
+        return Schedule(start, completion, placements=())
+    return Schedule(start, completion, placements=(), chunks=sent.chunks(queues), handicap=sent.handicap)
+
+
+def _moves(jobs: Iterable[Job], forecasts: Forecasts) -> tuple[Move, ...]:
+    """Who goes back in line; then who is dispatched or forecast anew, in the order in which they joined queues."""
+    known = {job.bid.id: job for job in jobs if not job.held}
+    back = [name for name, job in known.items() if job.completion is not None and name not in forecasts]
+    moved = [name for name in forecasts if name in known and _differs(known[name], forecasts[name])]
+    return (*(Move(name, None) for name in back), *(Move(name, forecasts[name]) for name in moved))
+
+
+def _differs(job: Job, forecast: Schedule) -> bool:
+    return bool(forecast.chunks) or (job.start, job.completion) != (forecast.start, forecast.completion)
+
+
+def _where(mine: Schedule) -> str:
+    edge = sum(c.index != CLOUD for c in mine.chunks)
+    away = sum(c.count for c in mine.chunks if c.index == CLOUD)
+    parts = [f"{edge} worker{'s' * (edge > 1)} at the edge"] * (edge > 0) + ["the cloud"] * (away > 0)
+    return " and ".join(parts)
+
+
+def _impossible(bid: Bid, book: Book, *, why: str) -> Decision:
+    offered = (0.0,) * len(book.inventory.resources)
+    return Decision.reject(bid.id, Reason.IMPOSSIBLE, why, slot=book.now, density=offered)

@@ -1,0 +1,288 @@
+"""Weighted completion: place jobs so that the sum of weight x completion is small; nobody pays."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+
+from scheduling.batch.consumption import Consumption, ConsumptionPrice, consumption_price, consumptions
+from scheduling.batch.intervals import Interval, last_interval, next_end
+from scheduling.batch.maxweight import Windows, pack
+from scheduling.batch.planner import plan_alone
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import Book, Cause, Job
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.decision import Decision, Move, Reason
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory
+from scheduling.model.parameters import check_parameters, parameter, parameters_to_json
+from scheduling.model.progress import work_done
+from scheduling.model.schedule import Placement, Schedule
+from scheduling.model.types import Floats, Json
+from scheduling.policies.base import Objective
+from scheduling.policies.baselines.jain import fits_alone, pack_right_to_left
+
+LARGEST_LAMBDA = 1e15
+Known = Mapping[str, Consumption]
+"""The least consumption of each job, by the bid's id."""
+
+
+@dataclass(frozen=True)
+class WeightedCompletion:
+    """A_maxweight over jobs in order of density, replanned at every event or in batches at the ends of intervals.
+
+    docs/algorithms-weighted-completion.md says what deviates from the paper and why.
+    """
+
+    mode: str = parameter(
+        "rolling",
+        "rolling: at every event all jobs that have not started are planned anew; interval: in batches at slots 1, 2, "
+        "4, 8, ..., as in the paper's Algorithm 1.",
+        choices=("rolling", "interval"),
+    )
+    order: str = parameter(
+        "density",
+        "Whose turn it is first: density is weight over the least share of the cluster x slots the job needs; size is "
+        "that share alone, the least first.",
+        choices=("density", "weight", "arrival", "size"),
+    )
+    lambda_: float = parameter(
+        1.0,
+        "Base of the price (11) that a job's weight must exceed; 1: no price, which measures best.",
+        low=1.0,
+        high=LARGEST_LAMBDA,
+    )
+    batches: str = parameter(
+        "literal",
+        "Interval mode: literal runs a batch from alpha x tau on, as in the paper; chained as soon as the batch before "
+        "it is complete.",
+        choices=("literal", "chained"),
+    )
+    alpha: int = parameter(4, "Interval mode: rounds of a literal batch.", low=1, high=1000)
+    selection: str = parameter(
+        "maxweight",
+        "How a batch is packed: maxweight is the paper's A_maxweight; jain its rival, the greedy with deadlines of "
+        "Jain et al., in its own order, at no price and in interval mode alone.",
+        choices=("maxweight", "jain"),
+    )
+
+    name = "weighted_completion"
+    title = "Weighted completion: jobs with the most weight for their size first, nobody pays"
+    objective = Objective.WEIGHTED_COMPLETION
+    architectures = frozenset(Architecture)
+    binding = False
+    queues = False
+    pause = 0
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+        if self.selection == "jain":
+            self._check_jain()
+
+    def _check_jain(self) -> None:
+        """Planned anew at every event, jobs that are put as late as they can be would never start."""
+        for name, wanted in (("mode", "interval"), ("order", "density"), ("lambda_", 1.0)):
+            if getattr(self, name) != wanted:
+                raise InvalidField(name, f"expected {wanted} with selection jain, got {getattr(self, name)}")
+
+    def decide(self, bid: Bid, book: Book) -> Decision:
+        """Take a job in, with a plan where there can be one; reject it only if it could never run."""
+        known = consumptions([*(job.bid for job in book.jobs), bid], book.ledger)
+        new, others = Job(bid, held=(), completion=None), _open(book)
+        jobs = [*others, new]
+        prices = self._price([*book.jobs, new], known, book.inventory)
+        earliest = _on_empty(bid, book)
+        if earliest is None or (self.selection == "jain" and not fits_alone(bid, book.ledger)):
+            return _impossible(bid, book, known[bid.id], prices)
+        plan = self._pack(jobs, book, known, prices) if self.mode == "rolling" else {}
+        schedule = plan.get(bid.id)
+        value = bid.utility.value if schedule is None else bid.utility.at(schedule.completion - bid.arrival)
+        line = in_order([job for job in jobs if not _runs(job, plan.get(job.bid.id), book.now)], known, self.order)
+        return Decision(
+            bid_id=bid.id,
+            slot=book.now,
+            admitted=True,
+            value=value,
+            payment=0.0,
+            payoff=value,
+            schedule=schedule,
+            reason=None,
+            explanation=self._explain(new, schedule, book, line),
+            counter=None,
+            ceiling=bid.utility.at(earliest.completion - bid.arrival),
+            density=known[bid.id].densities(bid.utility.value),
+            prices=prices.to_json(),
+            moves=_moves(others, plan) if self.mode == "rolling" else (),
+        )
+
+    def ranks(self, bid: Bid, factors: Sequence[float], book: Book) -> list[tuple[int, bool]] | None:
+        """The bid's place in line with its weight times each factor, and whether it has a weight.
+
+        The same rank leads to the same plan. None where weights also have to exceed a price.
+        """
+        if self.mode != "rolling" or self.lambda_ != 1.0:
+            return None
+        known, others = consumptions([*(job.bid for job in book.jobs), bid], book.ledger), _open(book)
+        found = []
+        for factor in factors:
+            stated = replace(bid, utility=bid.utility.scaled(factor))
+            new = Job(stated, held=(), completion=None)
+            found.append((in_order([*others, new], known, self.order).index(new), stated.utility.value > 0))
+        return found
+
+    def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
+        """Plan anew: all jobs that have not started where something ended or changed, else those without a plan."""
+        jobs = _open(book)
+        if self.mode == "interval" or cause is Cause.SLOT:
+            jobs = [job for job in jobs if job.completion is None]
+        if self.mode == "interval":
+            interval = self._interval(book)
+            jobs = [job for job in jobs if interval is not None and job.bid.arrival <= interval.tau]
+        if not jobs:
+            return ()
+        known = consumptions((job.bid for job in book.jobs), book.ledger)
+        return _moves(jobs, self._pack(jobs, book, known, self._price(book.jobs, known, book.inventory)))
+
+    def keep_promise(self, job: Job, book: Book) -> None:
+        """Nothing is promised here."""
+
+    def prices(self, book: Book) -> Floats:
+        """The price (11) of one unit of each resource for one slot, T x S x R, weight; 0 at lambda 1."""
+        known = consumptions((job.bid for job in book.jobs), book.ledger)
+        return self._price(book.jobs, known, book.inventory).of(book.ledger.used, book.inventory.capacity)
+
+    def check(self, inventory: Inventory) -> None:
+        """Any servers and types will do."""
+
+    def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> None:
+        """No dual bound: the objective is not welfare."""
+
+    def to_json(self) -> Json:
+        """Every parameter by name, plain JSON values."""
+        return parameters_to_json(self)
+
+    def _price(self, jobs: Iterable[Job], known: Known, inventory: Inventory) -> ConsumptionPrice:
+        return consumption_price(self.lambda_, ((job.bid.utility.value, known[job.bid.id]) for job in jobs), inventory)
+
+    def _pack(self, jobs: Sequence[Job], book: Book, known: Known, prices: ConsumptionPrice) -> dict[str, Schedule]:
+        """Place jobs around all that the others hold; those that have no room are left out."""
+        bids = [_rest(job, book.now) for job in in_order(jobs, known, self.order)]
+        freed = [p for job in jobs for p in job.held]
+        placed = self._select(bids, book.ledger, prices, self._windows(book), freed)
+        interval = self._interval(book) if self.mode == "interval" else None
+        if interval is None or not interval.capped or len(placed) == len(bids):
+            return placed
+        ledger = book.ledger.copy()
+        ledger.restore(placed.values())
+        left = [bid for bid in bids if bid.id not in placed]
+        return placed | self._select(left, ledger, prices, [(book.now, ledger.end)])
+
+    def _select(
+        self,
+        bids: Sequence[Bid],
+        ledger: Ledger,
+        prices: ConsumptionPrice,
+        windows: Windows,
+        freed: Sequence[Placement] = (),
+    ) -> dict[str, Schedule]:
+        if self.selection == "jain":
+            return pack_right_to_left(bids, ledger, windows, freed=freed)
+        return pack(bids, ledger, prices, windows, freed=freed)
+
+    def _windows(self, book: Book) -> Iterator[tuple[int, int]]:
+        """First slot and latest completion of each call of A_maxweight."""
+        now, end = book.now, book.ledger.end
+        if self.mode == "rolling":
+            return doubling(now, end)
+        interval = self._interval(book)
+        if interval is None:
+            return iter(())
+        if self.batches == "literal":
+            return interval.rounds(self.alpha, now=now, end=end)
+        busy = max((job.completion for job in book.jobs if job.completion is not None), default=now)
+        return interval.chained(max(busy, now), end=end)
+
+    def _interval(self, book: Book) -> Interval | None:
+        return last_interval(book.now, slots=book.ledger.end - book.now, alpha=self.alpha)
+
+    def _explain(self, new: Job, schedule: Schedule | None, book: Book, waiting: Sequence[Job]) -> str:
+        many = len(waiting)
+        place = waiting.index(new) + 1 if new in waiting else 0
+        line = "alone in line" if many == 1 else f"number {place} of the {many} jobs in line"
+        if schedule is None and self.mode == "interval":
+            ends = next_end(book.now, slots=book.ledger.end - book.now, alpha=self.alpha)
+            return f"Admitted: it is {line}, and is planned with others when slot {ends} is over. Nobody pays here."
+        if schedule is None:
+            what = f"it is {line}, without a planned start, as it has no room before slot {book.ledger.end} yet"
+        elif schedule.start == book.now:
+            what = f"it starts now, in slot {schedule.start}, and is complete at slot {schedule.completion}"
+        else:
+            start, completion = schedule.start, schedule.completion
+            what = f"it is {line}, planned to start in slot {start} and to be complete at slot {completion}"
+        return f"Admitted: {what}. This is a plan, which can change until the job has started. Nobody pays here."
+
+
+def in_order(jobs: Iterable[Job], known: Known, order: str) -> list[Job]:
+    """Whose turn it is first, by density, weight, size or arrival; equals in order of arrival, then as they came."""
+
+    def rank(job: Job) -> tuple[float, int]:
+        weight, least = job.bid.utility.value, known[job.bid.id]
+        merit = {"density": least.density(weight), "weight": weight, "size": -least.volume, "arrival": 0.0}[order]
+        return -merit, job.bid.arrival
+
+    return sorted(jobs, key=rank)
+
+
+def doubling(now: int, end: int) -> Iterator[tuple[int, int]]:
+    """Horizons of 2, 4, 8, ... slots from `now`, the last one the whole; of h slots h - 1 can be used, as in A_dual."""
+    reach = 2
+    while now + reach - 1 < end:
+        yield now, now + reach - 1
+        reach *= 2
+    yield now, end
+
+
+def _open(book: Book) -> list[Job]:
+    """The jobs a plan may touch: those that have not started, and those another policy left paused."""
+    return [job for job in book.jobs if not job.bound and (job.completion is None or not job.started(book.now))]
+
+
+def _runs(job: Job, new: Schedule | None, now: int) -> bool:
+    """Whether it has started, or starts now under a new plan."""
+    return job.started(now) or (new is not None and new.start == now)
+
+
+def _rest(job: Job, now: int) -> Bid:
+    """What is left to do of a job: all of it, but for one that was paused."""
+    if not job.started(now):
+        return job.bid
+    left = ceil(job.bid.work - work_done(job.bid, job.held, until=now))
+    chunks = max(1, min(job.bid.chunks, left))
+    return replace(job.bid, epochs=1, chunks=chunks, minibatches=max(1, ceil(left / chunks)))
+
+
+def _moves(jobs: Iterable[Job], plan: Mapping[str, Schedule]) -> tuple[Move, ...]:
+    """What changes for jobs that have not started, or are paused, under a new plan."""
+    rows = ((job, plan.get(job.bid.id)) for job in jobs)
+    return tuple(Move(job.bid.id, new) for job, new in rows if not _same(job, new))
+
+
+def _same(job: Job, new: Schedule | None) -> bool:
+    if new is None or job.completion is None:
+        return new is None and job.completion is None
+    return job.completion == new.completion and job.held == new.placements
+
+
+def _on_empty(bid: Bid, book: Book) -> Schedule | None:
+    """How it would run soonest if nobody else was there."""
+    return plan_alone(bid, book.ledger)
+
+
+def _impossible(bid: Bid, book: Book, least: Consumption, prices: ConsumptionPrice) -> Decision:
+    explanation = (
+        f"Even the empty cluster could not complete it before slot {book.ledger.end}: its machines, its work and "
+        "its upload delays do not fit."
+    )
+    offered = least.densities(bid.utility.value)
+    return Decision.reject(
+        bid.id, Reason.IMPOSSIBLE, explanation, slot=book.now, density=offered, prices=prices.to_json()
+    )

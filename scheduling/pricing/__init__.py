@@ -1,0 +1,1 @@
+"""Price rules: what a unit of a resource costs in a slot."""

@@ -1,0 +1,101 @@
+"""Value per unit-slot of each resource: the figure from which price parameters are learned."""
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+
+from scheduling.best_response.elastic.ways import ways
+from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory, MachineType
+
+
+def density(bid: Bid, inventory: Inventory, *, horizon: int, tail: int = 0) -> tuple[float, ...]:
+    """Value the bid offers per unit-slot of each resource, at its best on an idle cluster.
+
+    This is the rule behind the printed eta (DPS, remark below eq. 20; the paper's maximum is over a schedule it does
+    not name): all machines on one server, from the earliest start, at the most favourable number of workers.
+
+    Parameters
+    ----------
+    horizon
+        Slots after arrival by which the job must be complete, or it offers nothing.
+    tail
+        Slots held beyond completion.
+
+    Returns
+    -------
+    tuple of float
+        R numbers, money per unit and slot; 0 where the bid uses none, or cannot complete.
+
+    Notes
+    -----
+    O((W + P) D): with one type given, the other role's fastest type is best at every count, as worth never rises.
+    """
+    best = [0.0] * len(inventory.resources)
+    first = min(bid.delay)
+    if horizon < first:
+        return tuple(best)
+    curve = bid.utility.curve(horizon + 1)
+    fastest_worker, fastest_ps = min(bid.worker_time), min(bid.ps_time)
+    for machine, step in zip(inventory.workers, bid.worker_time, strict=True):
+        work = bid.work * (step + fastest_ps)
+        in_time = [(n, d) for n, d in _durations(work, bid.chunks) if first + d <= horizon]
+        _raise(best, machine, max((curve[first + d] / (n * (d + tail)) for n, d in in_time), default=0.0))
+    for machine, step in zip(inventory.pss, bid.ps_time, strict=True):
+        # One PS serves a whole server, so the job that is over soonest pays the most per PS and slot.
+        _, slots = next(_durations(bid.work * (fastest_worker + step), bid.chunks, least=bid.chunks))
+        if first + slots <= horizon:
+            _raise(best, machine, curve[first + slots] / (slots + tail))
+    return tuple(best)
+
+
+def elastic_density(bid: Bid, inventory: Inventory, *, horizon: int) -> tuple[float, ...]:
+    """Value an elastic bid offers per unit-slot of each resource, at its best on an idle cluster.
+
+    As many workers at once as it can use and the servers hold, from the earliest start. It always takes the same
+    worker-slots, and no fewer PS-slots than that many workers need.
+
+    Parameters
+    ----------
+    horizon
+        Slots after arrival by which the job must be complete, or it offers nothing.
+
+    Returns
+    -------
+    tuple of float
+        R numbers, money per unit and slot; 0 where the bid uses none, or cannot complete.
+    """
+    best = [0.0] * len(inventory.resources)
+    first = min(bid.delay)
+    for way in ways(bid, inventory, slots=max(0, horizon - first)):
+        bandwidth = way.ps.bandwidth_mbps / way.worker.bandwidth_mbps
+        most = min(bid.chunks, _room(way.worker, inventory), math.floor(_room(way.ps, inventory) * bandwidth))
+        slots = math.ceil(Fraction(way.worker_slots, most)) if most else horizon
+        if not most or first + slots > horizon:
+            continue
+        full, rest = divmod(way.worker_slots, most)
+        value = bid.utility.at(first + slots)
+        _raise(best, way.worker, value / way.worker_slots)
+        _raise(best, way.ps, value / (full * way.pss(most) + way.pss(rest)))
+    return tuple(best)
+
+
+def _room(machine: MachineType, inventory: Inventory) -> int:
+    """Machines of one type that all servers together hold."""
+    demand = np.array(machine.demand)
+    asked = demand > 0
+    return int((inventory.capacity[:, asked] // demand[asked]).min(axis=1).sum())
+
+
+def _durations(work: Fraction, chunks: int, *, least: int = 1) -> Iterator[tuple[int, int]]:
+    top, bottom = work.numerator, work.denominator
+    for count in range(least, chunks + 1):
+        yield count, max(1, -(-top // (bottom * count)))
+
+
+def _raise(best: list[float], machine: MachineType, offer: float) -> None:
+    for r, units in enumerate(machine.demand):
+        if units:
+            best[r] = max(best[r], float(offer) / units)

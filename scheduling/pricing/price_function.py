@@ -1,0 +1,83 @@
+"""Posted prices: exponential in how much of a resource is in use."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Floats, Ints, Json
+
+LARGEST_LOG = math.log(1e15)
+"""No posted price exceeds e to this power, so that no sum of prices can overflow."""
+
+
+@dataclass(frozen=True)
+class PriceFunction:
+    """`price = exp(log_scale + log_growth x used / capacity) - offset`, for each resource, evaluated in the log domain.
+
+    With offset 1 and scale 1 this is `eta^(q/C) - 1` (DPS eq. 20); with offset 0 it is `L (U/L)^(g/c)`
+    (OASiS eq. 22). R numbers each; an offset of 1 needs a log_scale of at least 0, so that no price is negative.
+    """
+
+    name: str
+    log_scale: tuple[float, ...]
+    log_growth: tuple[float, ...]
+    offset: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        for r, (scale, growth, offset) in enumerate(zip(self.log_scale, self.log_growth, self.offset, strict=True)):
+            if not (math.isfinite(scale) and growth >= 0.0 and scale + growth <= LARGEST_LOG):
+                raise InvalidField(f"prices[{r}]", f"expected a finite price that rises, got {scale} and {growth}")
+            if offset not in (0, 1) or (offset == 1 and scale < 0.0):
+                raise InvalidField(f"prices[{r}]", f"expected an offset of 0, or 1 over a scale of 1, got {offset}")
+
+    def of(self, used: Ints, capacity: Ints) -> Floats:
+        """Posted price of one unit for one slot.
+
+        Parameters
+        ----------
+        used, capacity
+            Units, arrays that broadcast to (..., R).
+
+        Returns
+        -------
+        Floats
+            Money, of the same shape. 0 where capacity is 0: nothing there can be charged, nor used.
+        """
+        share = np.divide(
+            used, capacity, out=np.zeros(np.broadcast_shapes(used.shape, capacity.shape)), where=capacity > 0
+        )
+        power = np.array(self.log_scale) + np.array(self.log_growth) * share
+        if len(set(self.offset)) == 1:
+            prices = np.expm1(power) if self.offset[0] else np.exp(power)
+        else:
+            prices = np.where(np.array(self.offset) == 1, np.expm1(power), np.exp(power))
+        return np.where(capacity > 0, prices, 0.0)
+
+    def to_json(self) -> Json:
+        """Name and parameters, for receipts."""
+        return {
+            "name": self.name,
+            "log_scale": list(self.log_scale),
+            "log_growth": list(self.log_growth),
+            "offset": list(self.offset),
+        }
+
+
+def printed_prices(etas: Sequence[float]) -> PriceFunction:
+    """`eta^(q/C) - 1` (DPS eq. 20). `etas` are R numbers of at least 1."""
+    count = len(etas)
+    growth = tuple(math.log(eta) for eta in etas)
+    return PriceFunction(name="printed", log_scale=(0.0,) * count, log_growth=growth, offset=(1,) * count)
+
+
+def reserve_prices(low: Sequence[float], high: Sequence[float]) -> PriceFunction:
+    """`L (U/L)^(q/C)`: L when idle, U when full. R positive numbers each, L at most U."""
+    return PriceFunction(
+        name="learned",
+        log_scale=tuple(math.log(x) for x in low),
+        log_growth=tuple(math.log(y / x) for x, y in zip(low, high, strict=True)),
+        offset=(0,) * len(low),
+    )
