@@ -15,11 +15,15 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 
-from auctions.errors import NotReady, WrongState
-from auctions.hindsight.comparison import Comparison, Row
-from auctions.hindsight.preview import Preview, preview
-from auctions.jobs import fail_job, retry_bid
-from auctions.markets import open_market, set_open
+from auctions.counterfactual.comparison import Comparison, Row
+from auctions.counterfactual.preview import Preview, preview
+from auctions.domain.errors import NotReady, WrongState
+from auctions.domain.refunds import Refund
+from auctions.engine.jobs import fail_job, retry_bid
+from auctions.engine.markets import open_market, set_open
+from auctions.engine.outages import state_of
+from auctions.engine.policies import change_policy
+from auctions.engine.servers import drain_server, lose_server, restore_server
 from auctions.models import (
     Bid,
     Certificate,
@@ -36,11 +40,7 @@ from auctions.models import (
     Quotients,
     SlotPrice,
 )
-from auctions.outages import state_of
-from auctions.policies import change_policy
 from auctions.policy_form import PolicyForm
-from auctions.refunds import Refund
-from auctions.servers import drain_server, lose_server, restore_server
 from cluster.models import Server
 from cluster.operators import is_operator
 from scheduling.model.errors import InvalidField, UnknownPolicy

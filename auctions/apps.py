@@ -10,7 +10,7 @@ class AuctionsConfig(AppConfig):
 
     def ready(self) -> None:
         """Have a say in changes of a cluster that has a market."""
-        from auctions.markets import has_bids, inventory_changed, inventory_problems  # noqa: PLC0415 (needs the app registry)
+        from auctions.engine.markets import has_bids, inventory_changed, inventory_problems  # noqa: PLC0415 (needs the app registry)
         from cluster import guards  # noqa: PLC0415
 
         guards.register(check=inventory_problems, listener=inventory_changed)

@@ -8,9 +8,13 @@ from celery.signals import task_prerun, worker_init
 from django.conf import settings
 from django.db import DatabaseError, connections
 
-from auctions import certificates, lane, quotients, slots, warming
+from auctions.engine import decision_queue as lane
+from auctions.engine import slots
+from auctions.kernels import warming
 from auctions.models import Market
-from auctions.retrying import retried
+from auctions.readings import certificates
+from auctions.readings import competitive_ratio as quotients
+from auctions.runtime.retrying import retried
 from cluster.database import limits
 
 DECISIONS = "celery"

@@ -13,7 +13,7 @@ from benchmarks.decision import Run, measure
 from benchmarks.twin import compare
 from scheduling.kernels import warm_up
 from scheduling.policies.dps import Dps
-from studies.workloads.dps import PAPER, Setting
+from studies.workloads.generated.dps import PAPER, Setting
 
 MEDIAN_MS, P99_MS, SATURATED_P99_MS = 10.0, 60.0, 250.0
 """What one decision at the paper's scale may take on one core."""

@@ -9,7 +9,7 @@ from scheduling.book.ledger import Ledger
 from scheduling.book.state import HISTORY, Book
 from scheduling.model.types import Floats
 from scheduling.policies.dps import Dps
-from studies.workloads.dps import Setting, draw_bid, draw_inventory
+from studies.workloads.generated.dps import Setting, draw_bid, draw_inventory
 
 
 @dataclass(frozen=True)

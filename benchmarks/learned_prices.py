@@ -11,8 +11,8 @@ import json
 from collections.abc import Iterator, Sequence
 
 from scheduling.kernels import warm_up
-from studies.learned_prices.comparing import Summary, rows_of, summaries, verdicts
-from studies.learned_prices.settings import POLICIES, SETTINGS, Setting
+from studies.papers.learned_prices.comparing import Summary, rows_of, summaries, verdicts
+from studies.papers.learned_prices.settings import POLICIES, SETTINGS, Setting
 
 
 def main() -> None:

@@ -19,7 +19,7 @@ from scheduling.policies.oasis import Oasis
 from scheduling.policies.posted_price import Posted, profitable, worth
 from scheduling.pricing.density import elastic_density
 from scheduling.pricing.paper import Bounds, printed_bounds
-from studies.workloads.oasis import Setting, Workload, draw
+from studies.workloads.generated.oasis import Setting, Workload, draw
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ from scheduling.offline import Covers, Kind, Question, best_bound, lagrangian
 from scheduling.policies.base import Objective
 from scheduling.policies.simulation import simulate
 from scheduling.registry import make_policy
-from studies.traces.machines import gpu_cluster
-from studies.traces.mapping import Rules, to_bids
-from studies.workloads import dps, oasis, weighted_completion
+from studies.workloads.generated import dps, oasis, weighted_completion
+from studies.workloads.traces.machines import gpu_cluster
+from studies.workloads.traces.mapping import Rules, to_bids
 
 JOBS = SLOTS = 10
 NEAR = 0.15

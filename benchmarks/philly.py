@@ -17,9 +17,9 @@ from cluster.traces.formats import open_trace, read_trace
 from cluster.traces.records import TraceJob
 from scheduling.kernels import warm_up
 from scheduling.registry import make_policy
-from studies.replays.replay import Plan, Replayed, horizon_for, replay
-from studies.traces.machines import gpu_cluster
-from studies.traces.mapping import Rules, to_bids
+from studies.workloads.simulation.replay import Plan, Replayed, horizon_for, replay
+from studies.workloads.traces.machines import gpu_cluster
+from studies.workloads.traces.mapping import Rules, to_bids
 
 SLOT_S = 600
 P50_MS, P95_MS = 5.0, 20.0

@@ -13,8 +13,8 @@ from fractions import Fraction
 import numpy as np
 
 from scheduling.preemptive.bounds import least
-from studies.preemptive.quotients import quotients
-from studies.workloads.preemptive import Setting, draw
+from studies.papers.preemptive_ratios import quotients
+from studies.workloads.generated.preemptive import Setting, draw
 
 SIZES = ((5, 25), (15, 25), (25, 25), (25, 5), (25, 45))
 """Jobs and servers."""

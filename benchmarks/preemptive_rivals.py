@@ -1,8 +1,8 @@
 """`python -m benchmarks.preemptive_rivals`: jobmax against the others on the paper's simulation settings.
 
 Twelve settings, each drawn anew from several seeds: numbers of jobs, servers and slots of arrival. Mean time from
-arrival to completion, slots. studies/preemptive/rivals.py says who the others are; those that run whole slots, here an
-hour of which a chunk takes 1 to 174, lose little by rounding.
+arrival to completion, slots. studies/papers/preemptive_comparison.py says who the others are; those that run
+whole slots, here an hour of which a chunk takes 1 to 174, lose little by rounding.
 """
 
 import argparse
@@ -11,8 +11,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from studies.preemptive.rivals import RIVALS
-from studies.workloads.preemptive import Setting, draw
+from studies.papers.preemptive_comparison import RIVALS
+from studies.workloads.generated.preemptive import Setting, draw
 
 SIZES = ((100, 100), (200, 100), (300, 100), (300, 50), (300, 75), (300, 150))
 SETTINGS = tuple(Setting(jobs=jobs, servers=servers, span=span) for span in (300, 100) for jobs, servers in SIZES)

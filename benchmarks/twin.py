@@ -9,7 +9,7 @@ import numpy as np
 from scheduling.best_response.rigid.kernel import RigidMarket
 from scheduling.book.ledger import Ledger
 from scheduling.pricing.price_function import printed_prices
-from studies.workloads.dps import SMALL, Setting, draw_bid, draw_inventory
+from studies.workloads.generated.dps import SMALL, Setting, draw_bid, draw_inventory
 from tests.scheduling.twins import dps_printed
 
 SIZES = (SMALL, replace(SMALL, servers=12, slots=60, chunks=(4, 12), epochs=(4, 12)))

@@ -17,7 +17,7 @@ from scheduling.book.state import Cause, Job
 from scheduling.model.bid import Architecture, Bid
 from scheduling.policies.simulation import Simulation
 from scheduling.policies.weighted_completion import WeightedCompletion, doubling
-from studies.workloads.weighted_completion import Setting, draw
+from studies.workloads.generated.weighted_completion import Setting, draw
 from tests.scheduling.twins import planner_slow
 
 MEDIAN_MS = {Architecture.PS: 12.0, Architecture.RING: 10.0}

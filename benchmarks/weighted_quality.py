@@ -15,7 +15,7 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.types import Floats
 from scheduling.policies.simulation import simulate
 from scheduling.policies.weighted_completion import WeightedCompletion
-from studies.workloads.weighted_completion import Setting, draw
+from studies.workloads.generated.weighted_completion import Setting, draw
 from tests.scheduling.twins.weighted_cases import random_instance
 from tests.scheduling.twins.weighted_optimum import least_total
 

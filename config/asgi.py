@@ -16,7 +16,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup(set_prefix=False)
 
 from auctions.api.problems import busy  # noqa: E402 (needs the app registry)
-from auctions.seats import Callers, Seats, Visit  # noqa: E402
+from auctions.domain.seats import Callers, Seats, Visit  # noqa: E402
 from cluster import memory  # noqa: E402
 from cluster.addresses import address_of  # noqa: E402
 

@@ -89,6 +89,7 @@ INSTALLED_APPS = [
     "drf_spectacular_sidecar",
     "cluster.apps.ClusterConfig",
     "auctions",
+    "demo",
     "studies",
     "frontend",
 ]
@@ -202,7 +203,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "ENUM_NAME_OVERRIDES": {
         "StateEnum": "auctions.models.BidState",
-        "WorkStateEnum": "studies.work.rows.WorkState",
+        "WorkStateEnum": "studies.background.rows.WorkState",
         "PolicyEnum": "scheduling.registry.POLICIES",
         "MetricEnum": "studies.experiments.metrics.METRICS",
     },

@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.contrib.auth import views as auth_views
 from django.urls import include, path
 
-from auctions.health import healthz
+from auctions.runtime.health import healthz
 from frontend.views.login import Login
 
 # Below /api/ these answer with problem documents, elsewhere with pages.
@@ -16,8 +16,8 @@ handler500 = "auctions.api.problems.handler500"
 urlpatterns = [
     path("healthz", healthz, name="healthz"),
     path("admin/", admin.site.urls),
-    path("api/v1/", include("studies.plans.api.urls")),
-    path("api/v1/", include("studies.hindsight.api.urls")),
+    path("api/v1/", include("studies.split_learning.api.urls")),
+    path("api/v1/", include("studies.counterfactuals.api.urls")),
     path("api/v1/", include("studies.experiments.api.urls")),
     path("api/v1/", include("auctions.api.urls")),
     path("login/", Login.as_view(), name="login"),

@@ -4,8 +4,8 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 
-from auctions import snapshot
 from auctions.models import Bid, Market
+from auctions.state import snapshot
 from cluster.operators import is_operator
 from frontend.figures.timeline import TimeLine
 

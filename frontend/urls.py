@@ -9,7 +9,6 @@ from frontend.views import (
     bids,
     events,
     experiments,
-    hindsights,
     overview,
     plan_again,
     plan_gantts,
@@ -20,6 +19,7 @@ from frontend.views import (
     submit,
     traces,
 )
+from frontend.views import counterfactuals as hindsights
 
 urlpatterns: list[URLPattern] = [
     # Browsers ask for it on pages that name no icon, such as the admin's.

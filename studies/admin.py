@@ -7,9 +7,9 @@ from django.urls import reverse
 from django.utils.html import format_html
 
 from auctions.admin import ReadOnlyAdmin
-from auctions.errors import WrongState
+from auctions.domain.errors import WrongState
 from studies.models import Plan
-from studies.plans import readings, states
+from studies.split_learning.plans import readings, states
 
 
 @admin.register(Plan)

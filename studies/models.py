@@ -9,7 +9,7 @@ from django.db.models import CheckConstraint, Index, Q
 from auctions.models import Market
 from cluster.models import Cluster
 from cluster.traces.formats import FORMATS
-from studies.work.rows import AskedOnce, Work, WorkState, key_once
+from studies.background.rows import AskedOnce, Work, WorkState, key_once
 
 MOST_SECONDS: Final = 600
 """Of a plan's budget of time."""

@@ -3,16 +3,16 @@
 from celery import shared_task
 from celery.worker import state as worker_state
 
-from auctions.retrying import retried
+from auctions.runtime.retrying import retried
+from studies.background import states, waking
+from studies.counterfactuals import computing as hindsights
+from studies.counterfactuals.job import HINDSIGHTS
+from studies.counterfactuals.requests import wake as wake_hindsights
 from studies.experiments.computing import compute_some
 from studies.experiments.runs import QUEUE, RUNS, TASK
-from studies.hindsight import computing as hindsights
-from studies.hindsight.asking import wake as wake_hindsights
-from studies.hindsight.work import HINDSIGHTS
-from studies.plans.asking import wake
-from studies.plans.computing import compute_next
-from studies.plans.states import anything_to_do
-from studies.work import states, waking
+from studies.split_learning.plans.computing import compute_next
+from studies.split_learning.plans.requests import wake
+from studies.split_learning.plans.states import anything_to_do
 
 
 @shared_task

@@ -13,7 +13,7 @@ from django.conf import settings
 
 from cluster.database import holding
 from scheduling import kernels
-from studies.work import loading
+from studies.background import loading
 from tests import collection, draws, processes
 from tests.traces import Traces, each
 

@@ -7,7 +7,7 @@ import gc
 import os
 from concurrent.futures import ProcessPoolExecutor
 
-from auctions import compiling
+from auctions.kernels import compiling
 from scheduling import kernels
 
 GROUPS = (kernels.SPLIT_LEARNING, kernels.ELASTIC, kernels.RIGID, kernels.PLANNER, kernels.QUEUES, kernels.BOUNDS)

@@ -8,10 +8,10 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from auctions import snapshot
 from auctions.api.refusals import BodyTooLarge
-from auctions.markets import market_of
+from auctions.engine.markets import market_of
 from auctions.models import Bid, Market
+from auctions.state import snapshot
 from cluster.models import Cluster
 from cluster.operators import is_operator
 

@@ -11,7 +11,6 @@ from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions import seats, shutdown, submission
 from auctions.api import documents
 from auctions.api.base import ApiView, bid_of, cluster_named, market_named
 from auctions.api.bodies import MOST_BIDS, BidIn, BulkIn
@@ -43,9 +42,12 @@ from auctions.api.serializers import (
     ScheduleOut,
     SegmentsOut,
 )
-from auctions.jobs import cancel_job, withdraw_bid
+from auctions.domain import seats
+from auctions.engine import submission
+from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.models import UNDECIDED, Bid, BidState
-from auctions.snapshot import one_version
+from auctions.runtime import shutdown
+from auctions.state.snapshot import one_version
 from cluster.database.waiting import never_in_transaction
 from cluster.models import Cluster
 from cluster.operators import is_operator

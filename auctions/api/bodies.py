@@ -1,6 +1,6 @@
 """The shapes of requests, as the OpenAPI document tells them.
 
-Bodies of bids are checked by `auctions.offers`, which knows the cluster; these say what it accepts.
+Bodies of bids are checked by `auctions.domain.bid_format`, which knows the cluster; these say what it accepts.
 """
 
 # ruff: noqa: D101 (each is named for what it describes, and its fields carry their texts)
@@ -10,13 +10,8 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
 from auctions.api.filters import LARGEST_SLOT
-from auctions.offers import (
-    LARGEST_EPOCHS,
-    LARGEST_LABEL,
-    SMALLEST_ZERO_S,
-    UTILITY_FIELDS,
-)
-from auctions.refunds import Refund
+from auctions.domain.bid_format import LARGEST_EPOCHS, LARGEST_LABEL, SMALLEST_ZERO_S, UTILITY_FIELDS
+from auctions.domain.refunds import Refund
 from cluster.models import LARGEST_CHUNKS, LARGEST_MB, LARGEST_MINIBATCHES, LARGEST_SECONDS
 from scheduling.model.bid import Architecture
 from scheduling.model.validation import LARGEST_MONEY

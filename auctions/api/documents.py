@@ -4,11 +4,12 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from auctions import queue_readings, readings
-from auctions.layout import Layout, layouts
+from auctions.domain.inventory_snapshot import Layout, layouts
+from auctions.domain.money import money_of
+from auctions.engine.submission import Quote
 from auctions.models import Bid, Commitment, DecisionRecord, PlanChange, QueuedChunks
-from auctions.money import money_of
-from auctions.submission import Quote
+from auctions.readings import market as readings
+from auctions.readings import queues as queue_readings
 from cluster.clock import instant_of_slot
 from cluster.models import Cluster, MachineType, Server
 from cluster.units import seconds

@@ -18,7 +18,7 @@ from rest_framework.response import Response
 from rest_framework.views import exception_handler as rest_exception_handler
 
 from auctions.api.refusals import BodyTooLarge
-from auctions.errors import AuctionError, NoMarket, NotReady, QuotaReached
+from auctions.domain.errors import AuctionError, NoMarket, NotReady, QuotaReached
 from cluster import clock
 from cluster.database.busy import is_busy
 from cluster.database.watched import has_stored

@@ -6,8 +6,8 @@ from typing import Final
 from rest_framework import serializers
 
 from auctions.api.bodies import Document, named
+from auctions.domain.bid_format import WORTH
 from auctions.models import BidState
-from auctions.offers import WORTH
 from scheduling.policies.base import Objective
 
 

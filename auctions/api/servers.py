@@ -9,7 +9,6 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions import holdings
 from auctions.api import documents
 from auctions.api.base import ApiView, bid_of, operated_market
 from auctions.api.bids import user_of
@@ -19,10 +18,11 @@ from auctions.api.examples import DRAIN, FAIL, WHY, examples
 from auctions.api.filters import LARGEST_SLOT, known_parameters
 from auctions.api.refusals import refuse
 from auctions.api.serializers import BidOut, ServerPage, ServerReadingOut
-from auctions.jobs import fail_job, retry_bid
+from auctions.domain.refunds import Refund
+from auctions.engine import holdings
+from auctions.engine.jobs import fail_job, retry_bid
+from auctions.engine.servers import drain_server, lose_server, restore_server
 from auctions.models import Market
-from auctions.refunds import Refund
-from auctions.servers import drain_server, lose_server, restore_server
 from cluster.models import Server
 from scheduling.model.types import Json
 from scheduling.model.validation import check_integer, check_object

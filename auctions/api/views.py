@@ -12,7 +12,6 @@ from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions import publications, readings, warming
 from auctions.api.base import ApiView, cluster_named, market_named
 from auctions.api.bids import user_of
 from auctions.api.bodies import TokenIn
@@ -34,10 +33,13 @@ from auctions.api.serializers import (
     WelfareOut,
 )
 from auctions.api.throttles import PasswordThrottle
-from auctions.expensive import PASSWORDS
+from auctions.domain.bid_format import WORTH, policy_in_force
+from auctions.kernels import warming
 from auctions.models import Market
-from auctions.offers import WORTH, policy_in_force
-from auctions.snapshot import one_version, snapshot
+from auctions.readings import market as readings
+from auctions.readings import publications
+from auctions.readings.expensive import PASSWORDS
+from auctions.state.snapshot import one_version, snapshot
 from cluster.addresses import address_of
 from cluster.models import Cluster, MachineType, ModelProfile, Resource, Server
 from scheduling.model.types import Floats, Ints, Json

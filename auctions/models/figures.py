@@ -53,7 +53,7 @@ class BoundKind(models.TextChoices):
 class Quotients(models.Model):
     """How near a market that queues came to the least its latest complete jobs could have taken, derived from rows.
 
-    `findings` is `Findings` of `auctions.quotients` as JSON.
+    `findings` is `Findings` of `auctions.readings.competitive_ratio` as JSON.
     """
 
     market = models.OneToOneField(Market, models.CASCADE, related_name="quotients")

@@ -5,16 +5,17 @@ import re
 from django import template
 from django.contrib.auth.models import AnonymousUser, User
 
-from auctions import warming
+from auctions.domain.money import Money
+from auctions.domain.money import money_of as money_of_bid
+from auctions.kernels import warming
 from auctions.models import Bid, BidState, Market
-from auctions.money import Money
-from auctions.money import money_of as money_of_bid
 from cluster import operators
 from frontend.figures.timeline import TimeLine
-from frontend.states import HINDSIGHT_LOOKS, LOOKS, PLAN_LOOKS, RUN_LOOKS, Look, look_of
+from frontend.presenters.numbers import money, percent
+from frontend.presenters.states import HINDSIGHT_LOOKS, LOOKS, PLAN_LOOKS, RUN_LOOKS, Look, look_of
 from scheduling.registry import POLICIES
+from studies.background.rows import WorkState
 from studies.models import Hindsight, Plan
-from studies.work.rows import WorkState
 
 register = template.Library()
 
@@ -31,20 +32,8 @@ def compiling(market: Market) -> str:
     return warming.words(market.pk)
 
 
-@register.filter
-def money(amount: float | None) -> str:
-    """An amount with two decimals, more for small ones; a dash for none."""
-    if amount is None:
-        return "–"
-    if amount and abs(amount) < 0.01:
-        return f"{amount:.2g}"
-    return f"{amount:,.2f}"
-
-
-@register.filter
-def percent(share: float | None) -> str:
-    """A share as a percentage; a dash for none."""
-    return "–" if share is None else f"{share:.1%}".replace("%", " %")
+register.filter(money)
+register.filter(percent)
 
 
 @register.filter

@@ -9,14 +9,14 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404
 from django.views.decorators.http import require_safe
 
-from auctions.errors import AuctionError
-from auctions.expensive import Busy
-from auctions.hindsight.single import Alternatives, alternatives
+from auctions.counterfactual.alternatives import Alternatives, alternatives
+from auctions.domain.errors import AuctionError
 from auctions.models import Bid, DecisionRecord, Market
+from auctions.readings.expensive import Busy
 from frontend.access import market_named, viewer_of, visible_bids
-from frontend.figures import misreports
+from frontend.figures import alternatives as misreports
+from frontend.figures.alternatives import Point, Statements
 from frontend.figures.base import Drawing, layout
-from frontend.figures.misreports import Point, Statements
 from frontend.views.overview import csv_response
 from frontend.views.versions import unless_tagged
 from scheduling.analysis.truthfulness import Misreport

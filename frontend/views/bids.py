@@ -12,20 +12,21 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from auctions import queue_readings, readings
-from auctions.errors import WrongState
-from auctions.jobs import cancel_job, retry_bid, withdraw_bid
+from auctions.domain.bid_format import policy_in_force
+from auctions.domain.errors import WrongState
+from auctions.domain.money import money_of
+from auctions.engine.jobs import cancel_job, retry_bid, withdraw_bid
 from auctions.models import UNDECIDED, Bid, BidState, Commitment, DecisionRecord, Market
-from auctions.money import money_of
-from auctions.offers import policy_in_force
-from auctions.snapshot import one_version, snapshot
+from auctions.readings import market as readings
+from auctions.readings import queues as queue_readings
+from auctions.state.snapshot import one_version, snapshot
 from cluster.operators import is_operator
-from frontend import plans, queues
 from frontend.access import market_named, timeline_of, viewer_of, visible_bids
 from frontend.figures import gantt
 from frontend.figures import machines as counts
-from frontend.listing import listing
-from frontend.states import IN_LINE, LOOKS, WAITS, look_of
+from frontend.presenters import plans, queues
+from frontend.presenters.listing import listing
+from frontend.presenters.states import IN_LINE, LOOKS, WAITS, look_of
 from frontend.views.overview import csv_response
 from frontend.views.versions import unless_known
 from scheduling.model.decision import Decision, parse

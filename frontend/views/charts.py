@@ -9,12 +9,14 @@ import numpy as np
 from django.contrib.auth.models import User
 from django.http import Http404, QueryDict
 
-from auctions import publications, readings
 from auctions.models import BoundKind, Market, Outage
-from auctions.quotients import found
-from auctions.snapshot import snapshot
+from auctions.readings import market as readings
+from auctions.readings import publications
+from auctions.readings.competitive_ratio import found
+from auctions.state.snapshot import snapshot
 from frontend.access import timeline_of
-from frontend.figures import flow, gantt, prices, quotients, welfare
+from frontend.figures import competitive_ratio as quotients
+from frontend.figures import flow, gantt, prices, welfare
 from frontend.figures.base import Drawing, Table
 from scheduling.policies.base import Objective
 

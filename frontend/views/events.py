@@ -17,8 +17,8 @@ from django.core.handlers.asgi import ASGIRequest
 from django.db import DatabaseError, InterfaceError, connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
-from auctions import shutdown
 from auctions.models import Market
+from auctions.runtime import shutdown
 from cluster.database import limits
 from cluster.database.busy import is_busy
 from frontend.access import market_named

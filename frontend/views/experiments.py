@@ -12,22 +12,23 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from auctions.errors import AuctionError
+from auctions.domain.errors import AuctionError
 from frontend.access import viewer_of
-from frontend.experiment_form import READY_MADE, ExperimentForm
-from frontend.experiments import blocks, view_of
 from frontend.figures import experiments as figures
 from frontend.figures.base import Table
-from frontend.listing import listing
+from frontend.forms.experiment import READY_MADE, ExperimentForm
+from frontend.presenters.experiments import blocks, view_of
+from frontend.presenters.listing import listing
 from frontend.views.overview import csv_response
 from frontend.views.versions import unless_tagged
 from scheduling.model.errors import InvalidField
-from studies.experiments import asking, readings, tables
+from studies.background.rows import OPEN
+from studies.experiments import readings, tables
+from studies.experiments import requests as asking
 from studies.experiments.metrics import METRICS
+from studies.experiments.request import TraceFinder, Wish
 from studies.experiments.traced import FILES
-from studies.experiments.wish import TraceFinder, Wish
 from studies.models import Experiment, Run
-from studies.work.rows import OPEN
 
 STATES = {"open": "under way", "ended": "ended"}
 

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 
 from auctions.api.problems import too_many
 from auctions.api.throttles import PasswordThrottle
-from auctions.expensive import PASSWORDS
+from auctions.readings.expensive import PASSWORDS
 from cluster.addresses import address_of
 
 

@@ -7,14 +7,16 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from auctions import publications, readings, warming
+from auctions.kernels import warming
 from auctions.models import Market
-from auctions.snapshot import one_version
+from auctions.readings import market as readings
+from auctions.readings import publications
+from auctions.state.snapshot import one_version
 from cluster.models import Server
 from cluster.spreadsheets import inert
 from frontend.access import market_named, timeline_of, viewer_of
 from frontend.figures.base import Table
-from frontend.tiles import tiles_of
+from frontend.presenters.tiles import tiles_of
 from frontend.views.charts import CHARTS, sections_of
 from frontend.views.versions import unless_known
 

@@ -7,7 +7,7 @@ from django.shortcuts import get_object_or_404
 
 from frontend.access import viewer_of
 from studies.models import Plan
-from studies.plans import readings, states
+from studies.split_learning.plans import readings, states
 
 
 def own_plan(request: HttpRequest, number: int, *, without: tuple[str, ...] = ()) -> Plan:

@@ -5,15 +5,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from auctions.errors import AuctionError
+from auctions.domain.errors import AuctionError
 from frontend.access import viewer_of
 from frontend.figures.base import Table
-from frontend.replan_form import ReplanForm
+from frontend.forms.replanning import ReplanForm
 from frontend.views.plan_access import own_plan
 from scheduling.model.errors import InvalidField
 from studies.models import Plan
-from studies.plans import readings
-from studies.plans.asking import ask_again
+from studies.split_learning.plans import readings
+from studies.split_learning.plans.requests import ask_again
 
 
 @login_required

@@ -11,7 +11,7 @@ from frontend.figures.base import Table
 from frontend.views.plan_access import own_plan, tag_of_plan
 from frontend.views.versions import unless_tagged
 from studies.models import Plan
-from studies.plans import readings
+from studies.split_learning.plans import readings
 
 
 @login_required

@@ -15,8 +15,8 @@ from frontend.views.plan_access import own_plan, tag_of_plan
 from frontend.views.versions import unless_tagged
 from scheduling.model.errors import InvalidField
 from studies.models import Plan
-from studies.plans.noise import KINDS, SPREAD, Draws, Noise, noise_of
-from studies.plans.stored import NothingYet
+from studies.split_learning.plans.noise import KINDS, SPREAD, Draws, Noise, noise_of
+from studies.split_learning.plans.stored import NothingYet
 
 SPREADS: Final = ("0", "0.05", "0.1", "0.2", "0.3", "0.5")
 

@@ -9,7 +9,7 @@ from frontend.figures.base import Table
 from frontend.views.plan_access import own_plan, tag_of_plan
 from frontend.views.versions import unless_tagged
 from studies.models import Plan
-from studies.plans import beside
+from studies.split_learning.plans import comparisons as beside
 
 
 def lengths_of(plan: Plan) -> list[plan_slots.Length]:

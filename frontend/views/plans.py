@@ -10,13 +10,13 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from auctions.errors import AuctionError
+from auctions.domain.errors import AuctionError
 from frontend.access import viewer_of
 from frontend.figures import plan_course
 from frontend.figures.base import Table
-from frontend.listing import listing
-from frontend.plan_form import PlanForm
-from frontend.states import PLAN_LOOKS
+from frontend.forms.plan import PlanForm
+from frontend.presenters.listing import listing
+from frontend.presenters.states import PLAN_LOOKS
 from frontend.views.overview import csv_response
 from frontend.views.plan_access import own_plan, tag_of_plan
 from frontend.views.plan_again import changes_table
@@ -26,13 +26,14 @@ from frontend.views.plan_slots import lengths_of, slots_table
 from frontend.views.versions import unless_tagged
 from scheduling.model.errors import InvalidField
 from scheduling.split_learning.methods import METHODS
+from studies.background.rows import WorkState
 from studies.models import Plan, Question
-from studies.plans import beside, readings, states
-from studies.plans.api.examples import DESCRIBED
-from studies.plans.asking import ask, ask_one_more_helper, ask_other_methods, ask_other_slots
+from studies.split_learning.api.examples import DESCRIBED
+from studies.split_learning.plans import comparisons as beside
+from studies.split_learning.plans import readings, states
+from studies.split_learning.plans.requests import ask, ask_one_more_helper, ask_other_methods, ask_other_slots
 from studies.split_learning.profile import CLIENTS, HELPERS
 from studies.split_learning.scenarios import SLOT_MS
-from studies.work.rows import WorkState
 
 MOST_ROWS = 500
 """Clients in the page's table; the CSV file has all."""

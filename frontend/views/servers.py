@@ -11,13 +11,13 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from auctions import holdings
 from auctions.api.bodies import LONGEST_WHY
-from auctions.errors import WrongState
-from auctions.jobs import fail_job
+from auctions.domain.errors import WrongState
+from auctions.domain.refunds import Refund
+from auctions.engine import holdings
+from auctions.engine.jobs import fail_job
+from auctions.engine.servers import drain_server, lose_server, restore_server
 from auctions.models import Bid, Market
-from auctions.refunds import Refund
-from auctions.servers import drain_server, lose_server, restore_server
 from cluster.models import Server
 from cluster.operators import is_operator
 from frontend.access import market_named, timeline_of, viewer_of

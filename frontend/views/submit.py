@@ -10,13 +10,13 @@ from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.views.decorators.http import require_http_methods, require_POST
 
-from auctions.errors import AuctionError, NotReady
+from auctions.domain.errors import AuctionError, NotReady
+from auctions.engine.submission import quote, submit_bid
 from auctions.models import Market
-from auctions.submission import quote, submit_bid
 from frontend.access import market_named, timeline_of, viewer_of, visible_bids
 from frontend.figures import value
 from frontend.figures.base import Drawing
-from frontend.forms import BidForm, initial_of
+from frontend.forms.submission import BidForm, initial_of
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.policies.base import Objective

@@ -8,16 +8,16 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from auctions.errors import AuctionError
+from auctions.domain.errors import AuctionError
 from cluster.traces.formats import FORMATS
 from frontend.access import viewer_of
-from frontend.experiment_form import TraceForm
-from frontend.listing import listing
+from frontend.forms.experiment import TraceForm
+from frontend.presenters.listing import listing
 from scheduling.model.errors import InvalidField
 from studies.experiments import readings
 from studies.experiments.traced import FILES
 from studies.models import Trace
-from studies.traces import upload
+from studies.workloads.traces import upload
 
 LONGEST_SOURCE = 200
 

@@ -7,8 +7,8 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotModified
 from django.utils.cache import patch_cache_control
 
 from auctions.models import Market
-from auctions.publications import sees_all
-from auctions.snapshot import snapshot
+from auctions.readings.publications import sees_all
+from auctions.state.snapshot import snapshot
 from cluster.operators import is_operator
 from frontend.access import viewer_of
 

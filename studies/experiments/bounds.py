@@ -4,7 +4,7 @@ from typing import Final
 
 from scheduling.model.types import Json
 from scheduling.offline import Question, lagrangian
-from studies.replays.replay import Progress
+from studies.workloads.simulation.replay import Progress
 from studies.workloads.workload import Workload
 
 ENOUGH_S: Final = 1e9

@@ -16,20 +16,20 @@ from threading import Thread
 from time import monotonic, process_time
 from typing import Final, TextIO
 
-from auctions import compiling
+from auctions.kernels import compiling
 from scheduling import kernels
 from scheduling.model.decision import canonical
 from scheduling.model.errors import SchedulingError
 from scheduling.model.types import Json
 from scheduling.registry import make_policy
+from studies.background.progress import own_output
+from studies.background.stages import DRAWING, LOADING
 from studies.experiments.bounds import bound_of
 from studies.experiments.version import version
-from studies.traces.profiles import StepTimes
-from studies.traces.reading import read_text
-from studies.traces.source import TraceSource
-from studies.work.stages import DRAWING, LOADING
-from studies.work.telling import own_output
-from studies.workloads.generators import read_generator
+from studies.workloads.generated.generators import read_generator
+from studies.workloads.traces.profiles import StepTimes
+from studies.workloads.traces.reading import read_text
+from studies.workloads.traces.source import TraceSource
 from studies.workloads.workload import Workload, run
 
 EVERY_S: Final = 0.5

@@ -8,12 +8,12 @@ from time import monotonic
 from typing import Final
 
 from scheduling.model.types import Json
+from studies.background import processes, states
+from studies.background.processes import Gone, Limits, NoAnswer, Process, Stopping, Watch, compute
+from studies.background.rows import Stage
+from studies.background.states import Attempt
 from studies.experiments.runs import RUNS
 from studies.models import Run, Trace
-from studies.work import processes, states
-from studies.work.processes import Gone, Limits, NoAnswer, Process, Stopping, Watch, compute
-from studies.work.rows import Stage
-from studies.work.states import Attempt
 
 COMMAND: Final = (sys.executable, "-m", "studies.experiments.child")
 LIMITS: Final = Limits(start=300.0, work=3600.0, cancel=0.0)

@@ -12,11 +12,11 @@ from cluster.database.paging import in_pages
 from cluster.operators import is_operator
 from scheduling.model.decision import canonical
 from scheduling.model.types import Json
+from studies.background import states
+from studies.background.rows import Stage, WorkState
 from studies.experiments.metrics import METRICS, Interval, Ran, interval
 from studies.experiments.runs import RUNS
 from studies.models import Experiment, Run, Trace
-from studies.work import states
-from studies.work.rows import Stage, WorkState
 
 
 def visible_traces(viewer: User) -> "QuerySet[Trace]":

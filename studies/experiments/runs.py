@@ -1,11 +1,11 @@
-"""Runs as work: what of `studies/work/states.py` is theirs."""
+"""Runs as work: what of `studies/background/states.py` is theirs."""
 
 from typing import Final
 
 from django.conf import settings
 
+from studies.background.states import Kind
 from studies.models import Run
-from studies.work.states import Kind
 
 RUNS: Final = Kind(
     model=Run,

@@ -9,12 +9,12 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.model.validation import check_integer, check_object, shown
 from studies.models import Trace
-from studies.traces.clusters import source_on
-from studies.traces.machines import machine_cluster
-from studies.traces.profiles import StepTimes
-from studies.traces.reading import read_any, read_text
-from studies.traces.source import TraceSource
-from studies.traces.tenants import shares_of
+from studies.workloads.traces.clusters import source_on
+from studies.workloads.traces.machines import machine_cluster
+from studies.workloads.traces.profiles import StepTimes
+from studies.workloads.traces.reading import read_any, read_text
+from studies.workloads.traces.source import TraceSource
+from studies.workloads.traces.tenants import shares_of
 
 GAVEL: Final = "gavel"
 OF_SOURCE: Final = ("gpus", "apart", "slot_s", "horizon", "jobs", "ring", "elastic", "reference")

@@ -13,7 +13,7 @@ from studies.papers.dps_cases import DRF, FIFO, LEARNED, PRINTED, SCHEMES, Case,
 from studies.papers.dps_optimum import FIGURES as OPTIMUM
 from studies.papers.figure import Data, Figure, Finding, Paper, Series, Task, found
 from studies.papers.runs import listed
-from studies.workloads.dps import UTILITIES, Setting
+from studies.workloads.generated.dps import UTILITIES, Setting
 
 LINEAR, INVERSE, SIGMOID = "linear", "inverse", "sigmoid"
 VALUE, PAYMENT = "value", "payment"

@@ -14,7 +14,7 @@ from scheduling.policies.baselines.gang import Gang
 from scheduling.policies.baselines.whole_gang import whole_gang
 from scheduling.policies.dps import Dps
 from studies.papers.runs import Ran, by_end, run
-from studies.workloads.dps import Setting, Workload, draw, draw_bid
+from studies.workloads.generated.dps import Setting, Workload, draw, draw_bid
 
 PRINTED, LEARNED, FIFO, DRF = "DPS", "DPS, learned prices", "FIFO", "DRF"
 SCHEMES = (PRINTED, LEARNED, FIFO, DRF)

@@ -9,7 +9,7 @@ from scheduling.offline import Covers, Question
 from studies.papers.dps_cases import DRF, FIFO, PRINTED, SCHEMES, Case, drawn, ran
 from studies.papers.figure import Data, Figure, Finding, Task, found
 from studies.papers.runs import share_of_best
-from studies.workloads.dps import Setting
+from studies.workloads.generated.dps import Setting
 
 RATIO, NEAR, TWICE = 1.6, 0.05, 2.0
 """Of the optimum to DPS's welfare, at most; so much above counts as the same size, so many times as the direction."""

@@ -15,8 +15,8 @@ from scheduling.policies.weighted_completion import in_order
 from studies.papers.figure import Data, Figure, Finding, Task, found
 from studies.papers.runs import listed
 from studies.papers.weighted_cases import FACTORS, drawn, setting_of
-from studies.weighted_completion.rivals import printed_lambda
-from studies.workloads.weighted_completion import Setting
+from studies.papers.weighted_completion_comparison import printed_lambda
+from studies.workloads.generated.weighted_completion import Setting
 
 MAXWEIGHT, UNPRICED, JAIN = "A_maxweight", "A_maxweight, no price", "Jain et al."
 MORE = 0.30

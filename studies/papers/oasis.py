@@ -21,7 +21,7 @@ from scheduling.policies.oasis import Oasis
 from scheduling.pricing.paper import Bounds, printed_bounds
 from studies.papers.figure import Data, Figure, Finding, Paper, Task, found
 from studies.papers.runs import Ran, by_end, listed, run, share_of_best
-from studies.workloads.oasis import Setting, Workload, draw
+from studies.workloads.generated.oasis import Setting, Workload, draw
 
 PRINTED, LEARNED = "OASiS", "OASiS, learned prices"
 BASELINES: Mapping[str, Policy] = {"FIFO": Fifo(), "DRF": Drf(), "RRH": Rrh(), "Dorm": Dorm()}

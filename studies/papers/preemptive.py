@@ -1,7 +1,7 @@
 """The figures of the preemptive edge-cloud paper that show simulations (Section V-C).
 
 A_online dispatches by the paper's Eq. (5) to event-driven queues; under our default rule it is drawn beside as jobmax.
-A_online-E, SRTF and Tiresias-L have no cloud, BatchSche has (studies/preemptive/rivals.py).
+A_online-E, SRTF and Tiresias-L have no cloud, BatchSche has (studies/papers/preemptive_comparison.py).
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ import numpy as np
 from scheduling.model.types import Floats
 from scheduling.preemptive.bounds import Least, least
 from studies.papers.figure import Data, Figure, Finding, Paper, Series, Task, found
+from studies.papers.preemptive_comparison import RIVALS, Done
+from studies.papers.preemptive_ratios import quotients
 from studies.papers.runs import listed
-from studies.preemptive.quotients import quotients
-from studies.preemptive.rivals import RIVALS, Done
-from studies.workloads.preemptive import Setting, Workload, draw
+from studies.workloads.generated.preemptive import Setting, Workload, draw
 
 ONLINE, JOBMAX, EDGE, SRTF, TIRESIAS, BATCHES = (
     "A_online",

@@ -7,7 +7,7 @@ import numpy as np
 
 from scheduling.model.bid import Architecture
 from studies.papers.figure import Task
-from studies.workloads.weighted_completion import Setting, Workload, draw
+from studies.workloads.generated.weighted_completion import Setting, Workload, draw
 
 FACTORS = (0.01, 1.0, 10_000.0)
 """Of F: the greatest weight for a unit of consumption over the least."""

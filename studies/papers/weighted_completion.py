@@ -16,7 +16,7 @@ from studies.papers.figure import Data, Figure, Finding, Paper, Task, found
 from studies.papers.maxweight import FIGURES as MAXWEIGHT
 from studies.papers.runs import listed
 from studies.papers.weighted_cases import FACTORS, drawn, setting_of
-from studies.weighted_completion.rivals import (
+from studies.papers.weighted_completion_comparison import (
     BASELINES,
     completions,
     horizon,
@@ -25,7 +25,7 @@ from studies.weighted_completion.rivals import (
     printed_horizon,
     sums,
 )
-from studies.workloads.weighted_completion import Setting, Workload
+from studies.workloads.generated.weighted_completion import Setting, Workload
 
 ONLINE, ROLLING = "A_online", "A_online, rolling"
 FIFO, DRF, ANTMAN, TIRESIAS = "FIFO", "DRF", "AntMan", "Tiresias"

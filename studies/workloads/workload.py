@@ -10,10 +10,10 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory
 from scheduling.model.types import Json
 from scheduling.policies.base import Policy
-from studies.replays.reach import Reach
-from studies.replays.replay import Plan, Progress, Replayed, replay
-from studies.traces.mapping import TracedBids
 from studies.workloads.documents import inventory_document
+from studies.workloads.simulation.reach import Reach
+from studies.workloads.simulation.replay import Plan, Progress, Replayed, replay
+from studies.workloads.traces.mapping import TracedBids
 
 MOST_LINES = 1000
 """Lines that are told one by one of a trace's malformed and refused ones; the number is told of all."""

@@ -20,7 +20,7 @@ WALL_TIME = {
     "date.today",
 }
 READERS = {"cluster/clock.py"}
-STATE_WRITERS = {"auctions/transitions.py", "auctions/submission.py", "studies/work/states.py"}
+STATE_WRITERS = {"auctions/domain/transitions.py", "auctions/engine/submission.py", "studies/background/states.py"}
 """Every change of a bid's state is a transition; a submission only creates, in the model's default state. Plans and
 runs of experiments have a writer of their own."""
 

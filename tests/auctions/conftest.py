@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from django.contrib.auth.models import User
 
-from auctions import book
 from auctions.models import Market
+from auctions.state import book
 from tests.auctions.worlds import make_market, make_user
 
 

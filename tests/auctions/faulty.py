@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from auctions import lane
-from auctions.audit import audit_market
+from auctions.engine import decision_queue as lane
+from auctions.engine.submission import submit_bid
+from auctions.history.audit import audit_market
+from auctions.history.replay import replay_market
 from auctions.models import Bid, Market
-from auctions.replay import replay_market
-from auctions.submission import submit_bid
 from scheduling.book.state import Book, Cause
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision, Move

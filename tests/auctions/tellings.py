@@ -6,9 +6,9 @@ from itertools import islice
 
 import numpy as np
 
-from auctions.hindsight.comparison import compare
-from auctions.hindsight.record import Record
-from auctions.hindsight.retelling import Retelling
+from auctions.counterfactual.comparison import compare
+from auctions.counterfactual.record import Record
+from auctions.counterfactual.replayed import Retelling
 from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, Market, PolicyVersion
 from scheduling.model.errors import InvalidField
 from scheduling.registry import make_policy

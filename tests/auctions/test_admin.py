@@ -5,12 +5,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from auctions import lane
-from auctions.markets import open_market
+from auctions.engine import decision_queue as lane
+from auctions.engine.markets import open_market
+from auctions.engine.submission import submit_bid
 from auctions.models import Bid, BidState, Event, EventKind, Market, PolicyVersion
-from auctions.submission import submit_bid
-from cluster.demo import two_pools_document
 from cluster.documents import import_cluster
+from demo.clusters import two_pools_document
 from scheduling.policies.dps import Dps
 from scheduling.registry import POLICIES
 from tests.auctions.worlds import body, make_cluster, make_operator, submit

@@ -10,9 +10,11 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db.models import F
 
-from auctions import certificates, lane
-from auctions.audit import CHECKS, audit_market
-from auctions.jobs import cancel_job, withdraw_bid
+from auctions.engine import decision_queue as lane
+from auctions.engine.jobs import cancel_job, withdraw_bid
+from auctions.engine.policies import change_policy
+from auctions.engine.slots import pass_slots
+from auctions.history.audit import CHECKS, audit_market
 from auctions.models import (
     Bid,
     BidState,
@@ -27,8 +29,7 @@ from auctions.models import (
     Publication,
     SlotPrice,
 )
-from auctions.policies import change_policy
-from auctions.slots import pass_slots
+from auctions.readings import certificates
 from tests.auctions.worlds import make_user, set_time, submit
 
 

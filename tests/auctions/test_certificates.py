@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from django.contrib.auth.models import User
 
-from auctions import certificates, lane
-from auctions.jobs import cancel_job, fail_job
-from auctions.layout import Layout
+from auctions.domain.inventory_snapshot import Layout
+from auctions.engine import decision_queue as lane
+from auctions.engine.jobs import cancel_job, fail_job
+from auctions.engine.policies import change_policy
+from auctions.engine.slots import pass_slots
 from auctions.models import Bid, BidState, Certificate, DecisionRecord, Event, EventKind, Market, SlotPrice
-from auctions.policies import change_policy
-from auctions.slots import pass_slots
+from auctions.readings import certificates
 from cluster.clock import now, set_clock
 from cluster.guards import checked_change
 from cluster.models import Capacity

@@ -5,14 +5,15 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from auctions import certificates, lane
-from auctions.audit import audit_market
-from auctions.errors import MarketClosed, WrongState
-from auctions.jobs import cancel_job
-from auctions.markets import set_open
+from auctions.domain.errors import MarketClosed, WrongState
+from auctions.engine import decision_queue as lane
+from auctions.engine.jobs import cancel_job
+from auctions.engine.markets import set_open
+from auctions.engine.slots import pass_slots
+from auctions.engine.submission import quote
+from auctions.history.audit import audit_market
 from auctions.models import Bid, BidState, Market
-from auctions.slots import pass_slots
-from auctions.submission import quote
+from auctions.readings import certificates
 from cluster.guards import ChangeRefused, checked_change
 from cluster.models import Capacity, Cluster, MachineType, Server
 from tests.auctions.worlds import SLOT_S, add_server, body, make_market, set_time, submit

@@ -4,10 +4,10 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import models
 
-from auctions import lane
-from auctions.audit import audit_market
+from auctions.engine import decision_queue as lane
+from auctions.history.audit import audit_market
+from auctions.history.replay import replay_market
 from auctions.models import Bid, BidState, Event, EventKind, Market
-from auctions.replay import replay_market
 from cluster.guards import ChangeRefused, checked_change
 from cluster.models import Capacity, Cluster, Server
 from tests.auctions.worlds import add_server, submit

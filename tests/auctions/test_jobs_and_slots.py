@@ -5,15 +5,16 @@ import pytest
 from django.contrib.auth.models import User
 from django.db.models import F
 
-from auctions import book, lane
-from auctions.audit_rows import TOLERANCE, payments_rational, welfare_adds_up
-from auctions.book import CATCH_UP_SLOTS
-from auctions.errors import WrongState
-from auctions.jobs import cancel_job, fail_job, withdraw_bid
+from auctions.domain.errors import WrongState
+from auctions.domain.refunds import Refund, refund_of
+from auctions.engine import decision_queue as lane
+from auctions.engine.jobs import cancel_job, fail_job, withdraw_bid
+from auctions.engine.slots import pass_slots
+from auctions.history.audit_rows import TOLERANCE, payments_rational, welfare_adds_up
 from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, Market, Payment, SlotPrice
-from auctions.readings import summary
-from auctions.refunds import Refund, refund_of
-from auctions.slots import pass_slots
+from auctions.readings.market import summary
+from auctions.state import book
+from auctions.state.book import CATCH_UP_SLOTS
 from tests.auctions.worlds import make_cluster, make_market, set_time, submit
 
 

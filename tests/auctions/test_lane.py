@@ -5,17 +5,19 @@ from time import perf_counter
 import pytest
 from django.contrib.auth.models import User
 
-from auctions import book, decisions, lane
-from auctions.audit import audit_market
-from auctions.hindsight.comparison import compare
-from auctions.hindsight.record import Record
-from auctions.markets import open_market
+from auctions.counterfactual.comparison import compare
+from auctions.counterfactual.record import Record
+from auctions.engine import decide as decisions
+from auctions.engine import decision_queue as lane
+from auctions.engine.markets import open_market
+from auctions.engine.policies import change_policy
+from auctions.engine.slots import pass_slots
+from auctions.engine.submission import quote, submit_bid
+from auctions.history.audit import audit_market
+from auctions.history.replay import replay_market
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market
-from auctions.policies import change_policy
-from auctions.readings import summary
-from auctions.replay import replay_market
-from auctions.slots import pass_slots
-from auctions.submission import quote, submit_bid
+from auctions.readings.market import summary
+from auctions.state import book
 from cluster.guards import checked_change
 from scheduling.model.decision import parse
 from scheduling.registry import make_policy

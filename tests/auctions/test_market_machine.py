@@ -15,18 +15,20 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from auctions import book, certificates, lane
-from auctions.audit import audit_market
-from auctions.errors import CannotDecide, WrongState
-from auctions.jobs import cancel_job, fail_job, retry_bid, withdraw_bid
-from auctions.lock import moment_of
+from auctions.domain.bid_format import policy_in_force
+from auctions.domain.errors import CannotDecide, WrongState
+from auctions.domain.lock import moment_of
+from auctions.domain.refunds import Refund
+from auctions.engine import decision_queue as lane
+from auctions.engine.jobs import cancel_job, fail_job, retry_bid, withdraw_bid
+from auctions.engine.policies import change_policy
+from auctions.engine.servers import drain_server, lose_server, restore_server
+from auctions.engine.slots import pass_slots
+from auctions.engine.submission import quote, submit_bid
+from auctions.history.audit import audit_market
 from auctions.models import Bid, DecisionRecord, Market
-from auctions.offers import policy_in_force
-from auctions.policies import change_policy
-from auctions.refunds import Refund
-from auctions.servers import drain_server, lose_server, restore_server
-from auctions.slots import pass_slots
-from auctions.submission import quote, submit_bid
+from auctions.readings import certificates
+from auctions.state import book
 from cluster.guards import ChangeRefused, checked_change
 from cluster.models import Capacity, Server
 from scheduling.model.decision import parse

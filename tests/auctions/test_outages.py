@@ -7,19 +7,20 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from auctions import certificates, lane
-from auctions.audit import audit_market
-from auctions.errors import WrongState
-from auctions.hindsight.comparison import compare
-from auctions.hindsight.record import Record
-from auctions.jobs import cancel_job, fail_job
-from auctions.markets import open_market
+from auctions.counterfactual.comparison import compare
+from auctions.counterfactual.record import Record
+from auctions.domain.errors import WrongState
+from auctions.domain.refunds import Refund
+from auctions.engine import decision_queue as lane
+from auctions.engine.jobs import cancel_job, fail_job
+from auctions.engine.markets import open_market
+from auctions.engine.servers import drain_server, lose_server, restore_server
+from auctions.engine.slots import pass_slots
+from auctions.engine.submission import quote, submit_bid
+from auctions.history.audit import audit_market
+from auctions.history.replay import replay_market
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market, Outage, Segment
-from auctions.refunds import Refund
-from auctions.replay import replay_market
-from auctions.servers import drain_server, lose_server, restore_server
-from auctions.slots import pass_slots
-from auctions.submission import quote, submit_bid
+from auctions.readings import certificates
 from cluster.guards import ChangeRefused, checked_change
 from cluster.models import Capacity, Cluster, Resource, Server
 from scheduling.model.errors import InvalidField

@@ -7,17 +7,20 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from auctions import book, certificates, lane, plans
-from auctions.audit import audit_market
-from auctions.errors import WrongState
-from auctions.jobs import cancel_job, withdraw_bid
-from auctions.markets import open_market
+from auctions.domain.errors import WrongState
+from auctions.engine import decision_queue as lane
+from auctions.engine import moves as plans
+from auctions.engine.jobs import cancel_job, withdraw_bid
+from auctions.engine.markets import open_market
+from auctions.engine.policies import change_policy
+from auctions.engine.slots import pass_slots
+from auctions.engine.submission import quote, submit_bid
+from auctions.history.audit import audit_market
+from auctions.history.replay import replay_market
 from auctions.models import Bid, BidState, Certificate, Commitment, Event, EventKind, Market, Payment, PlanChange
-from auctions.policies import change_policy
-from auctions.readings import flow, machines, summary
-from auctions.replay import replay_market
-from auctions.slots import pass_slots
-from auctions.submission import quote, submit_bid
+from auctions.readings import certificates
+from auctions.readings.market import flow, machines, summary
+from auctions.state import book
 from cluster.guards import ChangeRefused, checked_change
 from cluster.models import Capacity
 from scheduling.model.errors import InvalidField

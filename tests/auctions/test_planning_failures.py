@@ -7,17 +7,17 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import OperationalError
 
-from auctions import book
-from auctions.audit import audit_market
-from auctions.hindsight.comparison import compare
-from auctions.hindsight.preview import preview
-from auctions.hindsight.record import Record
-from auctions.jobs import cancel_job, fail_job, withdraw_bid
-from auctions.markets import open_market, set_open
+from auctions.counterfactual.comparison import compare
+from auctions.counterfactual.preview import preview
+from auctions.counterfactual.record import Record
+from auctions.engine.jobs import cancel_job, fail_job, withdraw_bid
+from auctions.engine.markets import open_market, set_open
+from auctions.engine.policies import change_policy
+from auctions.engine.servers import drain_server, lose_server
+from auctions.engine.slots import pass_slots
+from auctions.history.audit import audit_market
 from auctions.models import Bid, Event, EventKind, Market, PolicyError, SlotPrice
-from auctions.policies import change_policy
-from auctions.servers import drain_server, lose_server
-from auctions.slots import pass_slots
+from auctions.state import book
 from cluster.guards import checked_change
 from cluster.models import Capacity, Server
 from scheduling.book.state import Book, Cause

@@ -8,17 +8,19 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, OperationalError
 
-from auctions import book, certificates, lane
-from auctions.audit import audit_market
-from auctions.errors import CannotDecide, WrongState
-from auctions.hindsight.comparison import compare
-from auctions.hindsight.record import Record
-from auctions.jobs import cancel_job, retry_bid, withdraw_bid
-from auctions.markets import open_market
+from auctions.counterfactual.comparison import compare
+from auctions.counterfactual.record import Record
+from auctions.domain.errors import CannotDecide, WrongState
+from auctions.engine import decision_queue as lane
+from auctions.engine.jobs import cancel_job, retry_bid, withdraw_bid
+from auctions.engine.markets import open_market
+from auctions.engine.policies import change_policy
+from auctions.engine.submission import quote
+from auctions.history.audit import audit_market
 from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, Market, PolicyError
-from auctions.policies import change_policy
-from auctions.readings import summary
-from auctions.submission import quote
+from auctions.readings import certificates
+from auctions.readings.market import summary
+from auctions.state import book
 from scheduling.book.state import Book
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision

@@ -3,18 +3,19 @@
 import pytest
 from django.contrib.auth.models import User
 
-from auctions import book, lane
-from auctions.audit import audit_market
-from auctions.book import rebuild
-from auctions.jobs import cancel_job
-from auctions.markets import open_market
+from auctions.engine import decision_queue as lane
+from auctions.engine.jobs import cancel_job
+from auctions.engine.markets import open_market
+from auctions.engine.policies import change_policy
+from auctions.engine.slots import pass_slots
+from auctions.engine.submission import quote, submit_bid
+from auctions.history.audit import audit_market
+from auctions.history.replay import replay_market
 from auctions.models import Bid, BidState, Market, PlanChange, Preemption, QueuedChunks, Segment, SlotPrice
-from auctions.policies import change_policy
-from auctions.queue_readings import displacements, stretches
-from auctions.readings import bars, machines, summary, utilisation
-from auctions.replay import replay_market
-from auctions.slots import pass_slots
-from auctions.submission import quote, submit_bid
+from auctions.readings.market import bars, machines, summary, utilisation
+from auctions.readings.queues import displacements, stretches
+from auctions.state import book
+from auctions.state.book import rebuild
 from cluster.guards import checked_change
 from cluster.models import Capacity, Server, ServerKind
 from scheduling.model.errors import InvalidField

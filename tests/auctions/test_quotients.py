@@ -3,11 +3,12 @@
 import pytest
 from django.contrib.auth.models import User
 
-from auctions import quotients, tasks
-from auctions.markets import open_market
+from auctions import tasks
+from auctions.engine.markets import open_market
+from auctions.engine.policies import change_policy
 from auctions.models import Market, Quotients
-from auctions.policies import change_policy
-from auctions.quotients import found
+from auctions.readings import competitive_ratio as quotients
+from auctions.readings.competitive_ratio import found
 from cluster.guards import checked_change
 from cluster.models import Server
 from tests.auctions.test_queues import go_to, send

@@ -10,11 +10,13 @@ from django.contrib.auth.models import User
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from auctions import certificates, lane, readings
-from auctions.jobs import cancel_job
+from auctions.domain.totals import figures_of
+from auctions.engine import decision_queue as lane
+from auctions.engine.jobs import cancel_job
+from auctions.engine.slots import pass_slots
 from auctions.models import Bid, BidState, Certificate, Market
-from auctions.slots import pass_slots
-from auctions.totals import figures_of
+from auctions.readings import certificates
+from auctions.readings import market as readings
 from tests.auctions.worlds import make_operator, make_user, set_time, submit
 
 BEGIN_AND_END = 4

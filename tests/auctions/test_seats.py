@@ -13,8 +13,8 @@ from asgiref.sync import AsyncToSync, SyncToAsync
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
-from auctions import seats
-from auctions.seats import Callers, Seats
+from auctions.domain import seats
+from auctions.domain.seats import Callers, Seats
 from config.asgi import Handler
 
 LONG_S = 20.0

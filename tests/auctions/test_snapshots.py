@@ -22,15 +22,17 @@ from django.db.utils import load_backend
 from django.test import Client
 from pytest_django import DjangoDbBlocker
 
-from auctions import book, lane, readings
-from auctions import snapshot as snapshots
-from auctions.jobs import cancel_job, withdraw_bid
-from auctions.markets import open_market
+from auctions.engine import decision_queue as lane
+from auctions.engine.jobs import cancel_job, withdraw_bid
+from auctions.engine.markets import open_market
+from auctions.engine.policies import change_policy
+from auctions.engine.slots import pass_slots
+from auctions.engine.submission import quote, submit_bid
 from auctions.models import Bid, BidState, Market
-from auctions.policies import change_policy
-from auctions.slots import pass_slots
-from auctions.snapshot import one_version, snapshot
-from auctions.submission import quote, submit_bid
+from auctions.readings import market as readings
+from auctions.state import book
+from auctions.state import snapshot as snapshots
+from auctions.state.snapshot import one_version, snapshot
 from cluster.guards import checked_change
 from cluster.models import Capacity
 from cluster.read_transaction import read_transaction

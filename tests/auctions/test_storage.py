@@ -3,15 +3,15 @@
 import pytest
 from django.contrib.auth.models import User
 
-from auctions import book
-from auctions.audit import audit_market
-from auctions.book import rebuild
-from auctions.jobs import cancel_job
-from auctions.markets import open_market
+from auctions.engine.jobs import cancel_job
+from auctions.engine.markets import open_market
+from auctions.engine.policies import change_policy
+from auctions.engine.submission import quote
+from auctions.history.audit import audit_market
+from auctions.history.replay import replay_market
 from auctions.models import Bid, BidState, DecisionRecord, Market, QueuedChunks
-from auctions.policies import change_policy
-from auctions.replay import replay_market
-from auctions.submission import quote
+from auctions.state import book
+from auctions.state.book import rebuild
 from cluster.guards import ChangeRefused, checked_change
 from cluster.models import Capacity, Server
 from scheduling.model.errors import InvalidField

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from auctions import lane
-from auctions.errors import KeyReused, MarketClosed, NoMarket
-from auctions.markets import open_market, set_open
+from auctions.domain.errors import KeyReused, MarketClosed, NoMarket
+from auctions.engine import decision_queue as lane
+from auctions.engine.markets import open_market, set_open
+from auctions.engine.policies import change_policy
+from auctions.engine.submission import quote, submit_bid, submit_bids
 from auctions.models import Bid, BidState, Event, Market
-from auctions.policies import change_policy
-from auctions.submission import quote, submit_bid, submit_bids
 from scheduling.model.errors import InvalidField
 from tests.auctions.worlds import body, make_cluster, make_user, set_time, submit
 

@@ -8,7 +8,9 @@ import pytest
 from django.contrib.auth.models import User
 from kombu.exceptions import OperationalError
 
-from auctions import lane, slots, tasks
+from auctions import tasks
+from auctions.engine import decision_queue as lane
+from auctions.engine import slots
 from auctions.models import Bid, BidState, Market
 from tests.auctions.worlds import make_cluster, make_market, submit
 from tests.conftest import Tables

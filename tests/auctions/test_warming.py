@@ -12,13 +12,15 @@ from django.contrib.auth.models import User
 from django.db import transaction
 from django.test import Client
 
-from auctions import compiling, lane, tasks, warming
-from auctions.errors import NotReady
-from auctions.jobs import cancel_job
-from auctions.markets import open_market, set_open
+from auctions import tasks
+from auctions.domain.errors import NotReady
+from auctions.engine import decision_queue as lane
+from auctions.engine.jobs import cancel_job
+from auctions.engine.markets import open_market, set_open
+from auctions.engine.policies import change_policy
+from auctions.engine.submission import quote, submit_bid
+from auctions.kernels import compiling, warming
 from auctions.models import Bid, BidState, Market
-from auctions.policies import change_policy
-from auctions.submission import quote, submit_bid
 from cluster import memory
 from cluster.database.waiting import WaitsInTransaction
 from config.kernels import beside_sources
@@ -166,7 +168,7 @@ def test_quotients_of_a_market_wait_for_its_kernels(
     queued: Market, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     renewed: list[int] = []
-    monkeypatch.setattr("auctions.quotients.renew", renewed.append)
+    monkeypatch.setattr("auctions.readings.competitive_ratio.renew", renewed.append)
     warm = start(kernels.QUEUES)
     tasks.measure()
     assert not renewed
@@ -178,7 +180,7 @@ def test_quotients_of_a_market_wait_for_its_kernels(
 def test_a_new_policy_has_its_kernels_before_it_is_in_force(
     market: Market, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("auctions.policies.PATIENCE_S", 0.2)
+    monkeypatch.setattr("auctions.engine.policies.PATIENCE_S", 0.2)
     start(kernels.RIGID, done=("rigid.search", "rigid.placement", "rigid.tables"))
     wait_until(lambda: warming.prepare(market.pk))
     with pytest.raises(NotReady, match="kernels of Weighted completion"):
@@ -236,7 +238,7 @@ def test_a_worker_compiles_what_its_markets_need_and_nothing_else(
 
 
 COMPILE = """
-from auctions import compiling
+from auctions.kernels import compiling
 from scheduling.pricing.fluid_descent import descend
 
 compiling.compile_all(["fluid"])
@@ -246,7 +248,7 @@ print(sum(descend.stats.cache_misses.values()), sum(descend.stats.cache_hits.val
 
 ASK = """
 import sys
-from auctions import compiling
+from auctions.kernels import compiling
 compiling.main(["fluid"])
 print("the compiler" if "numba" in sys.modules else "no compiler")
 """

@@ -5,9 +5,9 @@ from typing import Any
 from django.contrib.auth.models import Group, User
 from django.utils import timezone
 
-from auctions.markets import open_market
+from auctions.engine.markets import open_market
+from auctions.engine.submission import submit_bid
 from auctions.models import Bid, Market
-from auctions.submission import submit_bid
 from cluster.clock import set_clock
 from cluster.models import (
     Capacity,

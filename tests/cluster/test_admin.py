@@ -11,9 +11,9 @@ from django.test import Client
 from django.urls import reverse
 
 from cluster import guards
-from cluster.demo import edge_cloud_document
 from cluster.documents import document_text, export_cluster, import_cluster
 from cluster.models import Capacity, Cluster, Demand, MachineType, Resource, Server
+from demo.clusters import edge_cloud_document
 from scheduling.model.inventory import Inventory
 from tests.auctions.worlds import make_operator
 

@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from auctions.lane import drain
+from auctions.engine.decision_queue import drain
 from auctions.models import Event, EventKind
 from cluster.models import Capacity, Server
 from tests.auctions.worlds import make_market, make_user, submit

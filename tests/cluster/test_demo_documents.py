@@ -5,9 +5,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from cluster.demo import edge_cloud_document, gpu_servers_document, two_pools_document
 from cluster.documents import export_cluster, import_cluster
 from cluster.facts import inventory_of
+from demo.clusters import edge_cloud_document, gpu_servers_document, two_pools_document
 from scheduling.model.types import Json
 from scheduling.policies.oasis import Oasis
 

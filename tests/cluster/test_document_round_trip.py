@@ -11,9 +11,9 @@ from django.core.management import CommandError, call_command
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from cluster.demo import edge_cloud_document
 from cluster.documents import document_text, import_cluster, read_document
 from cluster.models import Cluster
+from demo.clusters import edge_cloud_document
 from scheduling.model.errors import InvalidField
 from tests.draws import rounds
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cluster.demo import edge_cloud_document
 from cluster.documents import export_cluster, import_cluster
 from cluster.facts import inventory_of
 from cluster.models import Capacity, Cluster, Server
+from demo.clusters import edge_cloud_document
 from scheduling.model.errors import InvalidField
 
 pytestmark = pytest.mark.django_db

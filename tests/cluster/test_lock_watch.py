@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 
-from auctions import lane
+from auctions.engine import decision_queue as lane
 from cluster.database import holding, limits
 from cluster.database.sqlite3.base import DatabaseWrapper
 from cluster.database.waiting import WaitsInTransaction, never_in_transaction
-from studies.work import waking
-from studies.work.processes import Process
+from studies.background import waking
+from studies.background.processes import Process
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import pytest
 from django.db import IntegrityError, transaction
 from django.db.models import Model
 
-from cluster.demo import edge_cloud_document
 from cluster.documents import import_cluster
 from cluster.guards import ChangeRefused, checked_change
 from cluster.models import Capacity, Cluster, Demand, MachineType, ModelProfile, Resource, Server, StepTime
+from demo.clusters import edge_cloud_document
 
 pytestmark = pytest.mark.django_db
 

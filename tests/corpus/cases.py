@@ -22,11 +22,11 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.types import Json
 from scheduling.policies.simulation import simulate
 from scheduling.registry import make_policy
-from studies.replays.replay import horizon_for
-from studies.traces.machines import gpu_cluster
-from studies.traces.mapping import Rules, to_bids
-from studies.traces.profiles import measured_profiles
-from studies.workloads.generators import read_generator
+from studies.workloads.generated.generators import read_generator
+from studies.workloads.simulation.replay import horizon_for
+from studies.workloads.traces.machines import gpu_cluster
+from studies.workloads.traces.mapping import Rules, to_bids
+from studies.workloads.traces.profiles import measured_profiles
 from tests.collection import OWN, larger
 from tests.scheduling.policy_settings import SETTINGS
 from tests.traces import LARGER, Traces

@@ -7,20 +7,20 @@ from typing import Final
 import numpy as np
 from django.contrib.auth.models import User
 
-from auctions import lane
-from auctions.audit import audit_market
-from auctions.demo.jobs import machines_of
-from auctions.demo.scenarios import SCENARIOS, Scenario
-from auctions.jobs import cancel_job, fail_job
-from auctions.markets import open_market
+from auctions.engine import decision_queue as lane
+from auctions.engine.jobs import cancel_job, fail_job
+from auctions.engine.markets import open_market
+from auctions.engine.servers import drain_server, lose_server, restore_server
+from auctions.engine.slots import pass_slots
+from auctions.engine.submission import submit_bid
+from auctions.history.audit import audit_market
+from auctions.history.replay import replay_market
 from auctions.models import Bid, BidState, DecisionRecord, Event, Market
-from auctions.replay import replay_market
-from auctions.servers import drain_server, lose_server, restore_server
-from auctions.slots import pass_slots
-from auctions.submission import submit_bid
 from cluster import clock
 from cluster.documents import import_cluster
 from cluster.models import Cluster, Server
+from demo.jobs import machines_of
+from demo.scenarios import SCENARIOS, Scenario
 from scheduling.model.decision import parse
 from scheduling.model.types import Json
 from tests.corpus.cases import Case, without_words

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from auctions.demo.run import DemoError, choose_port
-from auctions.demo.scenarios import SCENARIOS
+from demo.run import DemoError, choose_port
+from demo.scenarios import SCENARIOS
 from tests.conftest import Tables
 from tests.processes import ROOT, Process, free_port, python_env, wait_until
 

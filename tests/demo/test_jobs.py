@@ -4,9 +4,9 @@ from itertools import islice
 
 import pytest
 
-from auctions.demo.jobs import Machines
-from auctions.demo.scenarios import DPS, OASIS, SCENARIOS, WEIGHTED, Scenario
-from cluster.demo.catalogue import MODELS
+from demo.clusters.catalogue import MODELS
+from demo.jobs import Machines
+from demo.scenarios import DPS, OASIS, SCENARIOS, WEIGHTED, Scenario
 
 MACHINES = Machines(workers=("w1", "w2"), pss=("p1",), slot_s=3600)
 

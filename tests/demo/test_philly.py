@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from auctions.demo import philly
-from auctions.demo.jobs import Machines
 from cluster.models import LARGEST_CHUNKS
 from cluster.traces.formats import open_trace
 from cluster.traces.records import LARGEST_GPUS, TraceJob
+from demo import philly
+from demo.jobs import Machines
 from tests.collection import ROOT
 
 MACHINES = Machines(workers=("w1", "w2"), pss=("p1",), slot_s=3600)

@@ -10,7 +10,7 @@ import django
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
-    from auctions.demo.scenarios import Scenario
+    from demo.scenarios import Scenario
 
 PASSWORD: Final = "only-for-tests"
 JOBS: Final = 25
@@ -24,7 +24,7 @@ def fill_markets(bids: int) -> "User":
     """
     from django.contrib.auth.models import User
 
-    from auctions.demo.scenarios import SCENARIOS
+    from demo.scenarios import SCENARIOS
 
     User.objects.create_superuser("operator", password=PASSWORD)
     bidders = [User.objects.create_user(name, password=PASSWORD) for name in ("alice", "bob")]
@@ -43,9 +43,9 @@ def fill(bids: int) -> None:
 
 def fill_plans(owner: "User") -> None:
     """A plan of split learning, the other methods beside it, another helper, and the plan made again."""
-    from studies.plans.again import wish_again
-    from studies.plans.asking import ask, ask_again, ask_one_more_helper, ask_other_methods
-    from studies.plans.wish import Wish
+    from studies.split_learning.plans.repeat import wish_again
+    from studies.split_learning.plans.request import Wish
+    from studies.split_learning.plans.requests import ask, ask_again, ask_one_more_helper, ask_other_methods
     from tests.studies.plans.here import compute_here
 
     scenario = {"number": 1, "model": "resnet101", "clients": 10, "helpers": 2, "seed": 1}
@@ -65,8 +65,8 @@ def fill_hindsights() -> None:
 
     from auctions.models import Market
     from scheduling.registry import make_policy
-    from studies.hindsight.asking import Question, ask
-    from studies.hindsight.computing import compute_next
+    from studies.counterfactuals.computing import compute_next
+    from studies.counterfactuals.requests import Question, ask
 
     for market in Market.objects.all():
         ask(User.objects.get(username="operator"), market, Question(make_policy("fifo", {})))
@@ -76,12 +76,12 @@ def fill_hindsights() -> None:
 
 def fill_experiments(owner: "User") -> None:
     """A trace with a line that is none, and policies compared on a drawn workload."""
-    from frontend.experiment_form import READY_MADE
+    from frontend.forms.experiment import READY_MADE
     from studies.experiments.api.examples import TRACE_TEXT
-    from studies.experiments.asking import ask
     from studies.experiments.readings import visible_traces
-    from studies.experiments.wish import TraceFinder, Wish
-    from studies.traces.upload import keep
+    from studies.experiments.request import TraceFinder, Wish
+    from studies.experiments.requests import ask
+    from studies.workloads.traces.upload import keep
     from tests.studies.experiments.here import compute_here
 
     keep(owner, f"{TRACE_TEXT}no job\n", label="four jobs", source="four.csv")
@@ -93,11 +93,13 @@ def fill_experiments(owner: "User") -> None:
 
 def fill_one(scenario: "Scenario", bidders: "list[User]", bids: int) -> None:
     """One market, its bids sent in turn, the last third at once: a crowd."""
-    from auctions import certificates, lane, slots
-    from auctions.demo.jobs import machines_of
-    from auctions.demo.world import market_of
-    from auctions.submission import submit_bid
+    from auctions.engine import decision_queue as lane
+    from auctions.engine import slots
+    from auctions.engine.submission import submit_bid
+    from auctions.readings import certificates
     from cluster.clock import set_clock
+    from demo.jobs import machines_of
+    from demo.world import market_of
 
     market = market_of(scenario, seed=1)
     offers = scenario.offers(machines_of(market.cluster), seed=1, number=1, from_s=0.0)

@@ -50,7 +50,7 @@ import os, django
 os.environ["DJANGO_SETTINGS_MODULE"] = "config.settings"
 django.setup()
 from auctions.models import Bid
-from auctions.submission import submit_bid
+from auctions.engine.submission import submit_bid
 bid = Bid.objects.filter(market__cluster__name="demo").select_related("market__cluster", "owner").first()
 submit_bid(cluster=bid.market.cluster, owner=bid.owner, body=bid.body)
 """

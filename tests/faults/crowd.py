@@ -124,7 +124,7 @@ def _prepare(policy: str) -> list[str]:
     from django.contrib.auth.models import User
     from rest_framework.authtoken.models import Token
 
-    from auctions.markets import open_market
+    from auctions.engine.markets import open_market
     from tests.auctions.worlds import make_cluster
 
     open_market(make_cluster(CLUSTER, servers=20, units=8, horizon=40), policy=policy, parameters={})
@@ -135,7 +135,7 @@ def _prepare(policy: str) -> list[str]:
 def _submit(client: int, count: int) -> list[int]:
     from django.contrib.auth.models import User
 
-    from auctions.submission import submit_bid
+    from auctions.engine.submission import submit_bid
     from cluster.models import Cluster
 
     cluster, owner = Cluster.objects.get(name=CLUSTER), User.objects.get(username=f"client-{client}")
@@ -152,9 +152,9 @@ def _submit_all(count: int) -> list[int]:
 
 
 def _verdict() -> dict[str, Any]:
-    from auctions.audit import audit_market
+    from auctions.history.audit import audit_market
+    from auctions.history.replay import replay_market
     from auctions.models import BidState, DecisionRecord, Event, EventKind, Market
-    from auctions.replay import replay_market
 
     market = Market.objects.get(cluster__name=CLUSTER)
     events = Event.objects.filter(market=market, kind__in=(EventKind.ADMITTED, EventKind.REJECTED))
@@ -178,10 +178,10 @@ def _script() -> str:
 
     from django.contrib.auth.models import User
 
-    from auctions import lane
-    from auctions.jobs import cancel_job
+    from auctions.engine import decision_queue as lane
+    from auctions.engine.jobs import cancel_job
+    from auctions.engine.policies import change_policy
     from auctions.models import DecisionRecord
-    from auctions.policies import change_policy
     from cluster.guards import checked_change
     from cluster.models import Capacity
     from tests.auctions.worlds import add_server, make_cluster, make_market, set_time, submit

@@ -12,8 +12,8 @@ from tests.processes import Process
 pytestmark = [pytest.mark.slow, pytest.mark.services]
 ASK = """
 from django.contrib.auth.models import User
-from studies.experiments.asking import ask, ask_again
-from studies.experiments.wish import TraceFinder, Wish
+from studies.experiments.requests import ask, ask_again
+from studies.experiments.request import TraceFinder, Wish
 from studies.models import Trace
 body = {
     "workloads": [{"generator": "dps", "setting": {"jobs": 300, "servers": 30}}],
@@ -71,8 +71,8 @@ import json
 from threading import Thread
 from django.contrib.auth.models import User
 from django.db import OperationalError, connection, transaction
-from studies.experiments.asking import ask, cancel
-from studies.experiments.wish import TraceFinder, Wish
+from studies.experiments.requests import ask, cancel
+from studies.experiments.request import TraceFinder, Wish
 from studies.models import Experiment, Trace
 body = {"workloads": [{"generator": "dps", "setting": {"jobs": 5}}], "policies": [{"name": "fifo"}]}
 experiment, waited = ask(User.objects.create_user("alice"), Wish.from_json(body, TraceFinder(Trace.objects.all()))), []

@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from studies.experiments.api.examples import EXPERIMENTS, TRACES
-from studies.plans.api.examples import PLANS
+from studies.split_learning.api.examples import PLANS
 from tests.faults import crowd
 from tests.faults.installation import start_beat, start_worker
 from tests.faults.test_crowd_embedded import wait_for_decisions

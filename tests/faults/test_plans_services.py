@@ -12,8 +12,8 @@ from tests.faults.installation import read, shell, start_beat, start_planner, un
 pytestmark = [pytest.mark.slow, pytest.mark.services]
 ASK = """
 from django.contrib.auth.models import User
-from studies.plans.asking import ask
-from studies.plans.wish import Wish
+from studies.split_learning.plans.requests import ask
+from studies.split_learning.plans.request import Wish
 from tests.studies.plans.conftest import large
 owner = User.objects.create_user("alice")
 plan = ask(owner, Wish.from_json({**large(), "seconds": 10}))

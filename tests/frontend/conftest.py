@@ -4,8 +4,8 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from auctions import book
 from auctions.models import Market
+from auctions.state import book
 from tests.auctions.worlds import make_market, make_operator, make_user
 
 

@@ -10,14 +10,14 @@ from django.contrib.auth.models import User
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from frontend.experiment_form import READY_MADE
 from frontend.figures import experiments as figures
 from frontend.figures.experiments import Bar, Line, View
+from frontend.forms.experiment import READY_MADE
 from scheduling.registry import POLICIES
+from studies.background.rows import WorkState
 from studies.experiments.metrics import METRICS
 from studies.models import Experiment, Trace
-from studies.work.rows import WorkState
-from studies.workloads.generators import GENERATORS
+from studies.workloads.generated.generators import GENERATORS
 from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
 from tests.studies.experiments.here import compute_here
 from tests.traces import Traces

@@ -7,18 +7,19 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from auctions import lane
+from auctions.engine import decision_queue as lane
+from auctions.engine.policies import change_policy
+from auctions.engine.submission import submit_bid
 from auctions.models import Market
-from auctions.policies import change_policy
-from auctions.submission import submit_bid
 from cluster.models import Cluster
-from frontend.figures import hindsight, misreports
+from frontend.figures import alternatives as misreports
+from frontend.figures import counterfactual as hindsight
 from scheduling.policies.dps import Dps
 from scheduling.registry import POLICIES, make_policy
-from studies.hindsight.asking import Question, ask
-from studies.hindsight.computing import compute_next
+from studies.background.rows import WorkState
+from studies.counterfactuals.computing import compute_next
+from studies.counterfactuals.requests import Question, ask
 from studies.models import Hindsight
-from studies.work.rows import WorkState
 from tests.auctions.worlds import make_cluster, make_market, make_operator, submit
 
 PARTS = ("", "part", "version", "sums.json", "bids.csv", "bids.json")

@@ -1,6 +1,6 @@
 from django.test import RequestFactory
 
-from frontend.listing import listing
+from frontend.presenters.listing import listing
 
 
 def test_other_pages_keep_the_filters_that_are_set() -> None:

@@ -18,7 +18,7 @@ from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
-from auctions import expensive
+from auctions.readings import expensive
 from cluster.addresses import address_of
 from tests.auctions.worlds import make_operator
 

@@ -7,15 +7,16 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.test import Client
 
-from auctions import lane, readings
+from auctions.engine import decision_queue as lane
 from auctions.models import Bid, BidState, Market
-from auctions.queue_readings import displacements
+from auctions.readings import market as readings
+from auctions.readings.queues import displacements
 from cluster.operators import is_operator
+from studies.background.rows import WorkState
 from studies.models import Plan
-from studies.plans.api.examples import TINY
-from studies.plans.asking import ask
-from studies.plans.wish import Wish
-from studies.work.rows import WorkState
+from studies.split_learning.api.examples import TINY
+from studies.split_learning.plans.request import Wish
+from studies.split_learning.plans.requests import ask
 from tests.auctions.worlds import make_operator, make_user, submit
 
 PEOPLE = ("alice", "bob", "anonymous", "olga", "sam", "root")

@@ -8,9 +8,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from studies.models import Plan, Question
-from studies.plans.api.examples import TINY
-from studies.plans.asking import ask
-from studies.plans.wish import Wish
+from studies.split_learning.api.examples import TINY
+from studies.split_learning.plans.request import Wish
+from studies.split_learning.plans.requests import ask
 from tests.studies.plans.here import compute_here
 
 FORM = {"label": "after lunch", "seconds": "5"}

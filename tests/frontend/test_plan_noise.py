@@ -5,9 +5,9 @@ from django.contrib.auth.models import User
 from django.test import Client
 
 from studies.models import Plan
-from studies.plans.api.examples import TINY
-from studies.plans.asking import ask
-from studies.plans.wish import Wish
+from studies.split_learning.api.examples import TINY
+from studies.split_learning.plans.request import Wish
+from studies.split_learning.plans.requests import ask
 from tests.studies.plans.here import compute_here
 
 

@@ -9,12 +9,12 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from frontend.figures import plan_course, plan_gantt
+from studies.background.rows import WorkState
 from studies.models import Plan, Question
-from studies.plans import states
-from studies.plans.api.examples import CSV, DESCRIBED, TINY
-from studies.plans.asking import ask
-from studies.plans.wish import Wish
-from studies.work.rows import WorkState
+from studies.split_learning.api.examples import CSV, DESCRIBED, TINY
+from studies.split_learning.plans import states
+from studies.split_learning.plans.request import Wish
+from studies.split_learning.plans.requests import ask
 from tests.studies.plans.here import compute_here
 
 FORM = {"label": "mine", "example": "tiny", "method": "exact", "seconds": "5", "seed": "0"}

@@ -6,9 +6,9 @@ from django.test import Client
 
 from frontend.figures import plan_slots
 from studies.models import Plan, Question
-from studies.plans.api.examples import DESCRIBED, TINY
-from studies.plans.asking import ask, ask_other_slots
-from studies.plans.wish import Wish
+from studies.split_learning.api.examples import DESCRIBED, TINY
+from studies.split_learning.plans.request import Wish
+from studies.split_learning.plans.requests import ask, ask_other_slots
 from tests.studies.plans.here import compute_here
 
 SCENARIO = {"number": 2, "model": "vgg19", "clients": 4, "helpers": 2, "seed": 3, "slot_ms": 400}

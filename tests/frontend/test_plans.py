@@ -7,13 +7,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from auctions import lane
-from auctions.markets import open_market
+from auctions.engine import decision_queue as lane
+from auctions.engine.markets import open_market
+from auctions.engine.submission import submit_bid
 from auctions.models import Bid, BidState, Market
-from auctions.submission import submit_bid
-from frontend import plans
 from frontend.figures import machines
-from frontend.states import LOOKS, PAUSED, PLAN, WAITS, look_of
+from frontend.presenters import plans
+from frontend.presenters.states import LOOKS, PAUSED, PLAN, WAITS, look_of
 from tests.auctions.worlds import make_cluster, set_time
 from tests.frontend.test_figures import LINE
 

@@ -7,12 +7,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from auctions import lane, quotients
-from auctions.markets import open_market
+from auctions.engine import decision_queue as lane
+from auctions.engine.markets import open_market
+from auctions.engine.slots import pass_slots
+from auctions.engine.submission import submit_bid
 from auctions.models import Bid, Market
-from auctions.queue_readings import displacements
-from auctions.slots import pass_slots
-from auctions.submission import submit_bid
+from auctions.readings import competitive_ratio as quotients
+from auctions.readings.queues import displacements
 from tests.auctions.worlds import make_cluster, make_operator, make_user, set_time
 
 HOME = "/markets/queues/"

@@ -22,15 +22,18 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from auctions import book, certificates, lane, publications, readings
-from auctions.jobs import cancel_job
-from auctions.markets import open_market
+from auctions.domain.bid_format import policy_in_force
+from auctions.domain.totals import VALUE_KEPT
+from auctions.engine import decision_queue as lane
+from auctions.engine.jobs import cancel_job
+from auctions.engine.markets import open_market
+from auctions.engine.slots import pass_slots
+from auctions.engine.submission import submit_bid
 from auctions.models import Bid, BidState, DecisionRecord, Market, Publication
-from auctions.offers import policy_in_force
-from auctions.publications import LEAST_OWNERS
-from auctions.slots import pass_slots
-from auctions.submission import submit_bid
-from auctions.totals import VALUE_KEPT
+from auctions.readings import certificates, publications
+from auctions.readings import market as readings
+from auctions.readings.publications import LEAST_OWNERS
+from auctions.state import book
 from cluster.models import Capacity, ServerKind
 from scheduling.policies.base import Objective
 from tests.auctions.worlds import SLOT_S, body, make_cluster, make_operator, make_user, set_time, submit
@@ -89,7 +92,7 @@ def _same_in_every_world(monkeypatch: pytest.MonkeyPatch) -> None:
     """What differs between two runs of the same world: the wall clock, how long work takes, and keys of forms."""
     instant = timezone.now()
     monkeypatch.setattr(timezone, "now", lambda: instant)
-    monkeypatch.setattr("auctions.decisions.perf_counter", lambda: 0.0)
+    monkeypatch.setattr("auctions.engine.decide.perf_counter", lambda: 0.0)
     monkeypatch.setattr("frontend.views.submit.uuid4", lambda: type("Key", (), {"hex": "0" * 32}))
 
 

@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from auctions import lane
+from auctions.engine import decision_queue as lane
 from auctions.models import Bid, BidState, Commitment, Market, Outage
 from tests.auctions.worlds import make_operator, set_time, submit
 

@@ -10,11 +10,12 @@ from django.contrib.staticfiles import finders
 from django.template.loader import render_to_string
 from django.test import Client
 
-from auctions import lane, warming
-from auctions.errors import NotReady
-from auctions.jobs import cancel_job
+from auctions.domain.errors import NotReady
+from auctions.engine import decision_queue as lane
+from auctions.engine.jobs import cancel_job
+from auctions.kernels import warming
 from auctions.models import Bid, BidState, Market
-from auctions.publications import sees_all
+from auctions.readings.publications import sees_all
 from frontend.access import visible_bids
 from tests.auctions.worlds import make_cluster, make_market, make_operator, make_user, set_time, submit
 

@@ -22,7 +22,7 @@ from scheduling.model.schedule import Role
 from scheduling.model.types import Floats, Ints
 from scheduling.model.utility import Constant, Linear
 from scheduling.pricing.price_function import printed_prices, reserve_prices
-from studies.workloads.dps import Setting, draw_bid, draw_inventory
+from studies.workloads.generated.dps import Setting, draw_bid, draw_inventory
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins import rigid_exact, rigid_milp
 from tests.scheduling.twins.rigid_cases import random_bid, random_inventory, random_problem

@@ -12,7 +12,7 @@ from scheduling.model.bid import Architecture
 from scheduling.policies.base import Policy
 from scheduling.policies.simulation import Simulation
 from scheduling.registry import POLICIES, make_policy
-from studies.workloads.weighted_completion import Setting, draw
+from studies.workloads.generated.weighted_completion import Setting, draw
 
 
 def line_of(book: Book) -> list[str]:

@@ -4,11 +4,11 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
 
+from studies.background.rows import WorkState
 from studies.models import Plan
-from studies.plans.api.examples import TINY
-from studies.plans.asking import ask
-from studies.plans.wish import Wish
-from studies.work.rows import WorkState
+from studies.split_learning.api.examples import TINY
+from studies.split_learning.plans.request import Wish
+from studies.split_learning.plans.requests import ask
 from tests.auctions.worlds import make_operator, make_user
 from tests.studies.plans.here import compute_here
 

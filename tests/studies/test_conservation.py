@@ -22,12 +22,12 @@ from cluster.traces.records import TraceJob
 from scheduling.model.bid import Architecture
 from scheduling.model.errors import InvalidField
 from scheduling.registry import POLICIES, make_policy
-from studies.replays.outcome import Conservation
-from studies.replays.replay import Plan, horizon_for, replay
-from studies.traces.machines import gpu_cluster
-from studies.traces.mapping import Rules, to_bids
-from studies.traces.profiles import measured_profiles
-from studies.workloads.generators import GENERATORS, read_generator
+from studies.workloads.generated.generators import GENERATORS, read_generator
+from studies.workloads.simulation.outcome import Conservation
+from studies.workloads.simulation.replay import Plan, horizon_for, replay
+from studies.workloads.traces.machines import gpu_cluster
+from studies.workloads.traces.mapping import Rules, to_bids
+from studies.workloads.traces.profiles import measured_profiles
 from studies.workloads.workload import run
 from tests.traces import LARGER, OWN, Traces, each
 

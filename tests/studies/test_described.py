@@ -9,7 +9,7 @@ import pytest
 
 from scheduling.model.errors import InvalidField
 from scheduling.split_learning.instance import TIMES
-from studies.plans.api.examples import DESCRIBED
+from studies.split_learning.api.examples import DESCRIBED
 from studies.split_learning.described import read_described
 from studies.split_learning.profile import GIB, KILOBIT_OF_KIB, Client, Device, Network, profiled
 

@@ -12,9 +12,9 @@ from scheduling.model.errors import InvalidField
 from scheduling.policies.dps import Dps
 from scheduling.policies.oasis import Oasis
 from scheduling.policies.simulation import simulate
-from studies.learned_prices.comparing import Row, rows_of, summaries, verdicts
-from studies.learned_prices.judging import RULES, Pricing, judge, lessons, taught
-from studies.learned_prices.settings import Setting, periods
+from studies.papers.learned_prices.comparing import Row, rows_of, summaries, verdicts
+from studies.papers.learned_prices.judging import RULES, Pricing, judge, lessons, taught
+from studies.papers.learned_prices.settings import Setting, periods
 
 TINY = {
     "dps": Setting("tiny", "dps", 2, horizon=30, period=30, bids=12, contended=True),

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scheduling.model.decision import canonical
 from scheduling.policies.oasis import Oasis
 from studies.workloads.documents import inventory_document
-from studies.workloads.generators import read_generator
-from studies.workloads.oasis import Setting, draw
+from studies.workloads.generated.generators import read_generator
+from studies.workloads.generated.oasis import Setting, draw
 from tests.draws import rounds
 
 SMALL = Setting(servers=3, slots=40, jobs=6)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from scheduling.preemptive.bounds import least
-from studies.preemptive.quotients import quotients
-from studies.preemptive.rivals import RIVALS
-from studies.workloads.preemptive import Setting, Workload, draw
+from studies.papers.preemptive_comparison import RIVALS
+from studies.papers.preemptive_ratios import quotients
+from studies.workloads.generated.preemptive import Setting, Workload, draw
 
 
 @pytest.fixture(scope="module")

@@ -12,10 +12,10 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from cluster.demo.gpu_servers import gpu_servers_document
 from cluster.documents import import_cluster
 from cluster.traces.formats import open_trace
 from cluster.traces.records import TraceJob
+from demo.clusters.gpu_servers import gpu_servers_document
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.model.bid import Architecture
@@ -26,11 +26,11 @@ from scheduling.policies.baselines.fifo import Fifo
 from scheduling.policies.dps import Dps
 from scheduling.policies.simulation import Simulation
 from scheduling.registry import POLICIES, make_policy
-from studies.replays.outcome import Conservation, NotConserved, jain, outcome_of
-from studies.replays.reach import Reach
-from studies.replays.replay import LONGEST_HORIZON, Plan, Replayed, horizon_for, replay
-from studies.traces.machines import gpu_cluster
-from studies.traces.mapping import Rules, TracedBids, to_bids
+from studies.workloads.simulation.outcome import Conservation, NotConserved, jain, outcome_of
+from studies.workloads.simulation.reach import Reach
+from studies.workloads.simulation.replay import LONGEST_HORIZON, Plan, Replayed, horizon_for, replay
+from studies.workloads.traces.machines import gpu_cluster
+from studies.workloads.traces.mapping import Rules, TracedBids, to_bids
 from tests.traces import OWN, Traces
 
 SLOT_S = 600

@@ -18,10 +18,10 @@ from scheduling.model.bid import Architecture
 from scheduling.model.errors import InvalidField
 from scheduling.policies.baselines.gang import ideal_gang
 from scheduling.policies.oasis import Oasis
-from studies.traces.machines import PSS, gpu_cluster, machine_cluster
-from studies.traces.mapping import SYNTHETIC, Rules, TracedBids, Values, to_bids
-from studies.traces.profiles import DECLARED, Profile, StepTimes, measured_profiles, nearest
-from studies.traces.tenants import shares_of
+from studies.workloads.traces.machines import PSS, gpu_cluster, machine_cluster
+from studies.workloads.traces.mapping import SYNTHETIC, Rules, TracedBids, Values, to_bids
+from studies.workloads.traces.profiles import DECLARED, Profile, StepTimes, measured_profiles, nearest
+from studies.workloads.traces.tenants import shares_of
 from tests.traces import Traces, files_of
 
 INVENTORY = gpu_cluster(16)

@@ -12,18 +12,18 @@ from rest_framework.test import APIClient
 
 from auctions.models import Market
 from scheduling.registry import make_policy
-from studies.experiments.asking import ask as ask_experiment
+from studies.background import states
+from studies.background.states import Attempt, Kind
+from studies.counterfactuals.job import HINDSIGHTS
+from studies.counterfactuals.requests import Question
+from studies.counterfactuals.requests import ask as ask_hindsight
+from studies.experiments.request import TraceFinder
+from studies.experiments.request import Wish as ExperimentWish
+from studies.experiments.requests import ask as ask_experiment
 from studies.experiments.runs import RUNS
-from studies.experiments.wish import TraceFinder
-from studies.experiments.wish import Wish as ExperimentWish
-from studies.hindsight.asking import Question
-from studies.hindsight.asking import ask as ask_hindsight
-from studies.hindsight.work import HINDSIGHTS
 from studies.models import Hindsight, Plan, Run, Trace
-from studies.plans.asking import MOST_WAITING
-from studies.plans.states import PLANS
-from studies.work import states
-from studies.work.states import Attempt, Kind
+from studies.split_learning.plans.requests import MOST_WAITING
+from studies.split_learning.plans.states import PLANS
 from tests.auctions.worlds import make_market, make_operator, make_user
 from tests.rest import client_of, nobody_asked_before
 from tests.studies.plans.conftest import asked as ask_plan
@@ -177,17 +177,17 @@ def test_rest_and_pages_tell_the_place_in_the_queue(
 @pytest.mark.parametrize(
     ("path", "body", "quota", "word"),
     [
-        ("/api/v1/plans", tiny(), "studies.plans.asking.MOST_WAITING", "plans"),
+        ("/api/v1/plans", tiny(), "studies.split_learning.plans.requests.MOST_WAITING", "plans"),
         (
             "/api/v1/clusters/lab/hindsights",
             {"policy": "fifo"},
-            "studies.hindsight.asking.MOST_OPEN",
+            "studies.counterfactuals.requests.MOST_OPEN",
             "hindsights",
         ),
         (
             "/api/v1/experiments",
             {"workloads": [{"generator": "dps"}], "policies": [{"name": "fifo"}], "bound": False},
-            "studies.experiments.asking.MOST_OPEN",
+            "studies.experiments.requests.MOST_OPEN",
             "runs",
         ),
     ],

@@ -17,7 +17,7 @@ from scheduling.policies.base import Policy
 from scheduling.policies.dps import Dps
 from scheduling.policies.preemptive import Preemptive
 from scheduling.policies.weighted_completion import WeightedCompletion
-from studies.workloads import dps, oasis, preemptive, weighted_completion
+from studies.workloads.generated import dps, oasis, preemptive, weighted_completion
 
 
 class Workload(Protocol):

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from auctions.audit import audit_market
+from auctions.history.audit import audit_market
 from auctions.models import Market
 
 

@@ -4,9 +4,9 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from auctions.domain.policy_errors import PolicyFailed
+from auctions.history.replay import replay_market
 from auctions.models import Market
-from auctions.policy_errors import PolicyFailed
-from auctions.replay import replay_market
 
 
 class Command(BaseCommand):

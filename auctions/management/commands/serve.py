@@ -13,8 +13,9 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
-from auctions import embedded, lane, shutdown
-from auctions.warming import Warming, groups_of_open_markets
+from auctions.engine import decision_queue as lane
+from auctions.kernels.warming import Warming, groups_of_open_markets
+from auctions.runtime import embedded, shutdown
 from cluster import memory
 from scheduling.kernels import needed_by
 from scheduling.registry import POLICIES, make_policy

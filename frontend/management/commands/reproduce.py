@@ -6,7 +6,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from frontend.reproduction import prepare, write_figure, write_index
+from frontend.presenters.reproduction import prepare, write_figure, write_index
 from scheduling import kernels
 from studies.papers.figure import SEEDS, Figure, Paper, Scale, Task, reproduce
 from studies.papers.registry import PAPERS

@@ -9,13 +9,13 @@ from rest_framework import serializers
 from auctions.api.bodies import Document, named
 from cluster.traces.formats import FORMATS, KINDS
 from scheduling.registry import POLICIES
+from studies.background.rows import WorkState
+from studies.background.shapes import place_field, stage_field
 from studies.experiments.metrics import METRICS
-from studies.experiments.wish import LARGEST_SEED, LONGEST_LABEL, MOST_POLICIES, MOST_SEEDS, MOST_WORKLOADS
-from studies.replays.replay import LONGEST_HORIZON
-from studies.traces.source import MOST_GPUS
-from studies.work.rows import WorkState
-from studies.work.shapes import place_field, stage_field
-from studies.workloads.generators import GENERATORS
+from studies.experiments.request import LARGEST_SEED, LONGEST_LABEL, MOST_POLICIES, MOST_SEEDS, MOST_WORKLOADS
+from studies.workloads.generated.generators import GENERATORS
+from studies.workloads.simulation.replay import LONGEST_HORIZON
+from studies.workloads.traces.source import MOST_GPUS
 
 LONGEST_SOURCE: Final = 200
 

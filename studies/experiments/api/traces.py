@@ -22,10 +22,10 @@ from studies.experiments import readings
 from studies.experiments.api import documents
 from studies.experiments.api.examples import TRACE_TEXT, TRACES
 from studies.experiments.api.serializers import LONGEST_SOURCE, TraceIn, TraceOut, TracePage
-from studies.experiments.wish import LONGEST_LABEL, check_label
+from studies.experiments.request import LONGEST_LABEL, check_label
 from studies.models import Trace
-from studies.plans.api.parsers import CsvParser, InstanceParser
-from studies.traces.upload import delete, keep
+from studies.split_learning.api.parsers import CsvParser, InstanceParser
+from studies.workloads.traces.upload import delete, keep
 
 TRACE: Final = OpenApiParameter(
     "trace", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the trace."

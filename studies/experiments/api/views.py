@@ -21,7 +21,10 @@ from auctions.api.filters import known_parameters
 from auctions.api.headers import idempotency_key
 from cluster.spreadsheets import inert
 from scheduling.model.validation import check_object
-from studies.experiments import asking, readings, tables
+from studies.background.idempotency import Once, once
+from studies.background.rows import OPEN
+from studies.experiments import readings, tables
+from studies.experiments import requests as asking
 from studies.experiments.api import documents
 from studies.experiments.api.examples import EXPERIMENTS
 from studies.experiments.api.serializers import (
@@ -33,11 +36,9 @@ from studies.experiments.api.serializers import (
     RunsOut,
 )
 from studies.experiments.api.traces import PAGES, NewestFirst
-from studies.experiments.wish import TraceFinder, Wish
+from studies.experiments.request import TraceFinder, Wish
 from studies.models import Experiment
-from studies.plans.api.parsers import CsvRenderer
-from studies.work.once import Once, once
-from studies.work.rows import OPEN
+from studies.split_learning.api.parsers import CsvRenderer
 
 EXPERIMENT: Final = OpenApiParameter(
     "experiment", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the experiment."

@@ -15,12 +15,12 @@ from scheduling.model.errors import SchedulingError
 from scheduling.model.types import Json
 from scheduling.model.validation import check_integer
 from scheduling.registry import POLICIES, make_policy
-from studies.replays.report import Report
-from studies.traces.clusters import source_on
-from studies.traces.machines import machine_cluster
-from studies.traces.profiles import StepTimes
-from studies.traces.source import SLOT_S, TraceSource
-from studies.traces.tenants import shares_of
+from studies.workloads.simulation.report import Report
+from studies.workloads.traces.clusters import source_on
+from studies.workloads.traces.machines import machine_cluster
+from studies.workloads.traces.profiles import StepTimes
+from studies.workloads.traces.source import SLOT_S, TraceSource
+from studies.workloads.traces.tenants import shares_of
 from studies.workloads.workload import run
 
 BAR = 40

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from auctions import lane
 from auctions.api import bids
-from auctions.markets import set_open
+from auctions.engine import decision_queue as lane
+from auctions.engine.markets import set_open
 from auctions.models import Bid, Market
 from tests.auctions.api.conftest import BASE
 from tests.auctions.worlds import SLOT_S, body
@@ -33,7 +33,7 @@ def test_a_bid_is_taken_and_later_read_with_its_receipt(api: APIClient, market: 
 
 
 def test_who_prefers_to_wait_gets_the_decision(api: APIClient, market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auctions.shutdown.pause", lambda _: lane.drain(market.pk))
+    monkeypatch.setattr("auctions.runtime.shutdown.pause", lambda _: lane.drain(market.pk))
     answer = post(api, BIDS, body(), Prefer="respond-async, WAIT=99")
     assert answer.status_code == 201
     assert answer["Preference-Applied"] == "wait=30"
@@ -58,7 +58,7 @@ def test_who_prefers_to_wait_gets_the_decision(api: APIClient, market: Market, m
 def test_a_preference_is_applied_or_ignored_and_never_fails(
     api: APIClient, market: Market, monkeypatch: pytest.MonkeyPatch, prefer: str, applied: str | None
 ) -> None:
-    monkeypatch.setattr("auctions.shutdown.pause", lambda _: lane.drain(market.pk))
+    monkeypatch.setattr("auctions.runtime.shutdown.pause", lambda _: lane.drain(market.pk))
     answer = post(api, BIDS, body(), Prefer=prefer)
     assert answer.status_code in (201, 202)
     assert answer.get("Preference-Applied") == applied

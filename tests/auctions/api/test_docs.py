@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from auctions.demo.scenarios import DPS, WEIGHTED
-from auctions.demo.world import market_of
+from demo.scenarios import DPS, WEIGHTED
+from demo.world import market_of
 from tests.processes import ROOT
 
 TOUR, WEIGHED, PLANNED = (part.split("```")[0] for part in (ROOT / "docs/api.md").read_text().split("```sh\n")[1:4])

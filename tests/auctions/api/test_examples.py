@@ -6,17 +6,17 @@ import pytest
 from django.contrib.auth.models import Group, User
 from rest_framework.test import APIClient
 
-from auctions import lane
 from auctions.api.examples import BIDS, TOKEN
-from auctions.demo.scenarios import DPS, WEIGHTED
-from auctions.demo.world import market_of
+from auctions.engine import decision_queue as lane
+from auctions.engine.submission import submit_bid
 from auctions.models import Market
-from auctions.submission import submit_bid
 from cluster.models import Server
 from cluster.operators import OPERATORS
-from studies.plans.api.examples import TINY
-from studies.plans.asking import ask
-from studies.plans.wish import Wish
+from demo.scenarios import DPS, WEIGHTED
+from demo.world import market_of
+from studies.split_learning.api.examples import TINY
+from studies.split_learning.plans.request import Wish
+from studies.split_learning.plans.requests import ask
 from tests.auctions.api.conftest import operations
 from tests.studies.plans.here import compute_here
 

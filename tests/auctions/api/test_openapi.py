@@ -18,24 +18,24 @@ from schemathesis.checks import load_all_checks
 from schemathesis.core.result import Ok
 from schemathesis.generation import GenerationMode
 
-from auctions import lane
+from auctions.engine import decision_queue as lane
+from auctions.engine.policies import change_policy
+from auctions.engine.submission import submit_bid
 from auctions.models import Market
-from auctions.policies import change_policy
-from auctions.submission import submit_bid
 from config.wsgi import application
 from scheduling.registry import make_policy
+from studies.counterfactuals.computing import compute_next as tell_next
+from studies.counterfactuals.requests import Question
+from studies.counterfactuals.requests import ask as ask_hindsight
 from studies.experiments.api.examples import TRACE_TEXT
-from studies.experiments.asking import ask as ask_experiment
-from studies.experiments.wish import TraceFinder
-from studies.experiments.wish import Wish as Wished
-from studies.hindsight.asking import Question
-from studies.hindsight.asking import ask as ask_hindsight
-from studies.hindsight.computing import compute_next as tell_next
+from studies.experiments.request import TraceFinder
+from studies.experiments.request import Wish as Wished
+from studies.experiments.requests import ask as ask_experiment
 from studies.models import Experiment, Hindsight, Plan, Trace
-from studies.plans.api.examples import CSV, DESCRIBED, TINY
-from studies.plans.asking import ask
-from studies.plans.wish import Wish
-from studies.traces.upload import keep
+from studies.split_learning.api.examples import CSV, DESCRIBED, TINY
+from studies.split_learning.plans.request import Wish
+from studies.split_learning.plans.requests import ask
+from studies.workloads.traces.upload import keep
 from tests.auctions.worlds import body, make_operator, submit
 from tests.draws import SOAK, choose_seed, rounds
 from tests.studies.experiments.here import compute_here as compute_runs_here
@@ -90,10 +90,10 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
     for _ in range(2):
         ask_experiment(alice, Wished.from_json(EXPERIMENT, TraceFinder(Trace.objects.all())))
     compute_runs_here(most=2)  # those of the first
-    monkeypatch.setattr("studies.experiments.asking.MOST_OPEN", 10**6)
-    monkeypatch.setattr("studies.plans.asking.MOST_WAITING", 10**6)
-    monkeypatch.setattr("studies.hindsight.asking.MOST_OPEN", 10**6)
-    monkeypatch.setattr("auctions.shutdown.pause", lambda _: lane.drain(market.pk))
+    monkeypatch.setattr("studies.experiments.requests.MOST_OPEN", 10**6)
+    monkeypatch.setattr("studies.split_learning.plans.requests.MOST_WAITING", 10**6)
+    monkeypatch.setattr("studies.counterfactuals.requests.MOST_OPEN", 10**6)
+    monkeypatch.setattr("auctions.runtime.shutdown.pause", lambda _: lane.drain(market.pk))
     monkeypatch.setattr("auctions.api.throttles.PasswordThrottle.allow_request", lambda *_: True)
     # The end of a request would close the connection, and with it undo the test's own transaction.
     monkeypatch.setattr(connection, "close_if_unusable_or_obsolete", lambda: None)

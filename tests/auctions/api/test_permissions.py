@@ -7,21 +7,21 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from auctions import lane
+from auctions.engine import decision_queue as lane
 from auctions.models import Bid, Market, Outage
 from scheduling.registry import make_policy
+from studies.counterfactuals.computing import compute_next as tell_next
+from studies.counterfactuals.requests import Question
+from studies.counterfactuals.requests import ask as ask_hindsight
 from studies.experiments.api.examples import TRACE_TEXT
-from studies.experiments.asking import ask as ask_experiment
-from studies.experiments.wish import TraceFinder
-from studies.experiments.wish import Wish as Wished
-from studies.hindsight.asking import Question
-from studies.hindsight.asking import ask as ask_hindsight
-from studies.hindsight.computing import compute_next as tell_next
+from studies.experiments.request import TraceFinder
+from studies.experiments.request import Wish as Wished
+from studies.experiments.requests import ask as ask_experiment
 from studies.models import Experiment, Plan, Run, Trace
-from studies.plans.api.examples import DESCRIBED, TINY
-from studies.plans.asking import ask
-from studies.plans.wish import Wish
-from studies.traces.upload import keep
+from studies.split_learning.api.examples import DESCRIBED, TINY
+from studies.split_learning.plans.request import Wish
+from studies.split_learning.plans.requests import ask
+from studies.workloads.traces.upload import keep
 from tests.auctions.api.conftest import operations
 from tests.auctions.worlds import body, make_operator, make_user, submit
 from tests.studies.plans.here import compute_here

@@ -9,13 +9,13 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from auctions import lane
-from auctions.demo.jobs import machines_of
-from auctions.demo.scenarios import OASIS
-from auctions.markets import open_market
+from auctions.engine import decision_queue as lane
+from auctions.engine.markets import open_market
 from auctions.models import Market
-from cluster.demo import two_pools_document
 from cluster.documents import import_cluster
+from demo.clusters import two_pools_document
+from demo.jobs import machines_of
+from demo.scenarios import OASIS
 from tests.auctions.worlds import body, make_cluster, set_time
 
 BIDS = "/api/v1/clusters/line/bids"

@@ -7,14 +7,14 @@ from django.contrib.auth.models import User
 from django.test import Client
 from rest_framework.test import APIClient
 
-from auctions import lane
-from auctions.jobs import cancel_job, fail_job, withdraw_bid
-from auctions.markets import open_market
+from auctions.domain.money import money_of
+from auctions.domain.refunds import Refund
+from auctions.engine import decision_queue as lane
+from auctions.engine.jobs import cancel_job, fail_job, withdraw_bid
+from auctions.engine.markets import open_market
+from auctions.engine.policies import change_policy
+from auctions.engine.slots import pass_slots
 from auctions.models import Bid, Market
-from auctions.money import money_of
-from auctions.policies import change_policy
-from auctions.refunds import Refund
-from auctions.slots import pass_slots
 from tests.auctions.faulty import UNLUCKY, drain, register, send
 from tests.auctions.worlds import make_cluster, make_user, set_time, submit
 

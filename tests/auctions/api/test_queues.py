@@ -7,11 +7,11 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from auctions import lane
-from auctions.markets import open_market
+from auctions.engine import decision_queue as lane
+from auctions.engine.markets import open_market
+from auctions.engine.policies import change_policy
+from auctions.engine.slots import pass_slots
 from auctions.models import Market
-from auctions.policies import change_policy
-from auctions.slots import pass_slots
 from cluster.guards import checked_change
 from cluster.models import Server
 from tests.auctions.worlds import make_cluster, make_user, set_time

@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from rest_framework.test import APIClient
 
-from auctions import lane
+from auctions.engine import decision_queue as lane
 from auctions.models import Bid, Market
 from tests.auctions.api.conftest import BASE
 from tests.auctions.worlds import body, set_time, submit
@@ -90,7 +90,7 @@ def test_what_nobody_foresaw_is_a_problem_that_tells_nothing_of_the_inside(
     def fail(_: Market) -> None:
         raise RuntimeError("the inside")
 
-    monkeypatch.setattr("auctions.readings.summary", fail)
+    monkeypatch.setattr("auctions.readings.market.summary", fail)
     client = Client(raise_request_exception=False)
     client.force_login(alice)
     answer = client.get(f"{BASE}/summary")

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from auctions import lane
+from auctions.engine import decision_queue as lane
 from auctions.models import Bid, BidState, Event, Market
 from tests.auctions.worlds import make_operator, set_time, submit
 

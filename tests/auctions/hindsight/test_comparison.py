@@ -3,15 +3,16 @@
 import pytest
 from django.contrib.auth.models import User
 
-from auctions import book, lane
-from auctions.hindsight.comparison import Comparison, Enough, Row, compare
-from auctions.hindsight.record import Record
-from auctions.jobs import cancel_job, withdraw_bid
-from auctions.markets import open_market
+from auctions.counterfactual.comparison import Comparison, Enough, Row, compare
+from auctions.counterfactual.record import Record
+from auctions.engine import decision_queue as lane
+from auctions.engine.jobs import cancel_job, withdraw_bid
+from auctions.engine.markets import open_market
+from auctions.engine.slots import pass_slots
+from auctions.engine.submission import submit_bid
 from auctions.models import Bid, BidState, Market
-from auctions.readings import summary
-from auctions.slots import pass_slots
-from auctions.submission import submit_bid
+from auctions.readings.market import summary
+from auctions.state import book
 from cluster.guards import checked_change
 from cluster.models import Capacity, Server
 from scheduling.model.decision import Reason

@@ -6,13 +6,13 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from auctions import lane
-from auctions.hindsight.comparison import compare
-from auctions.hindsight.preview import Preview, preview
-from auctions.hindsight.record import Record
-from auctions.markets import open_market
+from auctions.counterfactual.comparison import compare
+from auctions.counterfactual.preview import Preview, preview
+from auctions.counterfactual.record import Record
+from auctions.engine import decision_queue as lane
+from auctions.engine.markets import open_market
+from auctions.engine.submission import submit_bid
 from auctions.models import Market, PolicyVersion
-from auctions.submission import submit_bid
 from scheduling.policies.dps import Dps
 from scheduling.registry import make_policy
 from tests.auctions.worlds import make_cluster, make_operator, submit

@@ -10,18 +10,20 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from auctions import expensive, lane
-from auctions.errors import WrongState
-from auctions.hindsight import single, waypoints
-from auctions.hindsight.record import Record
-from auctions.hindsight.retelling import Retelling
-from auctions.hindsight.single import TooLong, alternatives, deadline
-from auctions.jobs import cancel_job
-from auctions.markets import open_market
+from auctions.counterfactual import alternatives as single
+from auctions.counterfactual import waypoints
+from auctions.counterfactual.alternatives import TooLong, alternatives, deadline
+from auctions.counterfactual.record import Record
+from auctions.counterfactual.replayed import Retelling
+from auctions.domain.errors import WrongState
+from auctions.engine import decision_queue as lane
+from auctions.engine.jobs import cancel_job
+from auctions.engine.markets import open_market
+from auctions.engine.policies import change_policy
+from auctions.engine.slots import pass_slots
+from auctions.engine.submission import submit_bid
 from auctions.models import Bid, DecisionRecord, Event, EventKind, Market
-from auctions.policies import change_policy
-from auctions.slots import pass_slots
-from auctions.submission import submit_bid
+from auctions.readings import expensive
 from cluster.guards import checked_change
 from scheduling.model.decision import Decision, parse
 from tests.auctions.worlds import add_server, make_cluster, set_time, submit

@@ -13,9 +13,9 @@ from scheduling.model.types import Json
 from scheduling.offline import Covers, Question, best_bound, dual_at_prices, lagrangian
 from scheduling.policies.base import Objective
 from scheduling.registry import make_policy
-from studies.traces.machines import gpu_cluster
-from studies.traces.mapping import Rules, to_bids
-from studies.workloads import dps, oasis, preemptive, weighted_completion
+from studies.workloads.generated import dps, oasis, preemptive, weighted_completion
+from studies.workloads.traces.machines import gpu_cluster
+from studies.workloads.traces.mapping import Rules, to_bids
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.offline.outcomes import ends_of, finished, forever, holds, outcomes
 from tests.scheduling.policy_settings import each_auction, each_policy

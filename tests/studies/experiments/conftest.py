@@ -5,10 +5,10 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from studies.experiments import readings
-from studies.experiments.asking import ask
-from studies.experiments.wish import TraceFinder, Wish
+from studies.experiments.request import TraceFinder, Wish
+from studies.experiments.requests import ask
 from studies.models import Experiment, Trace
-from studies.traces.upload import keep
+from studies.workloads.traces.upload import keep
 from tests.rest import alice, api, charlie, client_of, nobody_asked_before
 from tests.traces import OWN
 

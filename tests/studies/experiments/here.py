@@ -1,9 +1,9 @@
 """Runs computed in the test's own process: what a worker's process would answer, without starting one."""
 
+from studies.background import states
 from studies.experiments.child import Workloads, answer
 from studies.experiments.computing import Course, conclude, order_of
 from studies.experiments.runs import RUNS
-from studies.work import states
 
 
 def compute_here(*, most: int | None = None) -> int:

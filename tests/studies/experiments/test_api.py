@@ -11,10 +11,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
-from studies.experiments.asking import ask_again
+from studies.background.rows import WorkState
 from studies.experiments.metrics import METRICS
+from studies.experiments.requests import ask_again
 from studies.models import Run
-from studies.work.rows import WorkState
 from tests.auctions.worlds import make_operator
 from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
 from tests.studies.experiments.here import compute_here

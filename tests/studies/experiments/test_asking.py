@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from django.contrib.auth.models import User
 
-from auctions.errors import WrongState
-from cluster.demo.gpu_servers import gpu_servers_document
+from auctions.domain.errors import WrongState
 from cluster.documents import import_cluster
+from demo.clusters.gpu_servers import gpu_servers_document
 from scheduling.model.errors import InvalidField
-from studies.experiments import asking
+from studies.experiments import requests as asking
+from studies.experiments.request import TraceFinder, Wish
 from studies.experiments.traced import FILES
-from studies.experiments.wish import TraceFinder, Wish
 from studies.models import Experiment, Run, Trace
-from studies.traces import upload
-from studies.traces.source import TraceSource
-from studies.workloads.generators import GeneratorSource
+from studies.workloads.generated.generators import GeneratorSource
+from studies.workloads.traces import upload
+from studies.workloads.traces.source import TraceSource
 from studies.workloads.workload import Workload
 from tests.auctions.worlds import make_user
 from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded

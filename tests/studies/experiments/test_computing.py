@@ -12,19 +12,19 @@ from django.contrib.auth.models import User
 from django.core.management import call_command
 from django.db.models import F
 
-from auctions.errors import WrongState
+from auctions.domain.errors import WrongState
 from scheduling.model.decision import canonical
 from scheduling.registry import make_policy
+from studies.background import states
+from studies.background.rows import Stage, WorkState
 from studies.experiments import computing, readings, tables
-from studies.experiments.asking import ask_again, cancel
 from studies.experiments.computing import compute_some
+from studies.experiments.requests import ask_again, cancel
 from studies.experiments.runs import RUNS
 from studies.models import Experiment, Run
-from studies.traces.reading import read_text
-from studies.traces.source import TraceSource
-from studies.traces.upload import keep
-from studies.work import states
-from studies.work.rows import Stage, WorkState
+from studies.workloads.traces.reading import read_text
+from studies.workloads.traces.source import TraceSource
+from studies.workloads.traces.upload import keep
 from studies.workloads.workload import run as run_here
 from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
 from tests.studies.experiments.here import compute_here

@@ -10,8 +10,8 @@ from scheduling.policies.dps import Dps
 from studies.experiments.bounds import bound_of
 from studies.experiments.metrics import METRICS, Ran, interval
 from studies.experiments.readings import policy_labels
-from studies.traces.source import TraceSource
-from studies.workloads.generators import GENERATORS, GeneratorSource, read_generator
+from studies.workloads.generated.generators import GENERATORS, GeneratorSource, read_generator
+from studies.workloads.traces.source import TraceSource
 from studies.workloads.workload import run
 from tests.studies.experiments.conftest import TINY
 

@@ -7,8 +7,9 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from rest_framework.test import APIClient
 
-from auctions import book, lane
+from auctions.engine import decision_queue as lane
 from auctions.models import Market
+from auctions.state import book
 from tests.auctions.worlds import make_market, make_operator, make_user, submit
 
 URL = "/api/v1/clusters/lab/hindsights"

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from auctions import lane
+from auctions.engine import decision_queue as lane
 from auctions.models import Market
-from studies.hindsight.computing import compute_next
+from studies.counterfactuals.computing import compute_next
 from tests.auctions.worlds import make_user, submit
 from tests.studies.hindsight.conftest import URL
 
@@ -31,7 +31,7 @@ def test_it_is_asked_for_told_and_read(api: APIClient, market: Market, monkeypat
     assert (done["state"], done["decided"], done["changed"], done["earlier_changed"]) == ("done", 4, 4, 0)
     assert done["note"] == market.cluster.note
     assert (done["totals"]["recorded"]["admitted"], done["totals"]["other"]["admitted"]) == (0, 4)
-    monkeypatch.setattr("studies.hindsight.api.views.MOST_ROWS", 3)
+    monkeypatch.setattr("studies.counterfactuals.api.views.MOST_ROWS", 3)
     first = api.get(f"{where}/bids?changed=true").json()
     rest = api.get(first["next"]).json()
     assert [row["sequence"] for row in first["results"] + rest["results"]] == [2, 3, 4, 5]

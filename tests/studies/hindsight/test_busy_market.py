@@ -15,11 +15,11 @@ BIDS = 520
 """Their decisions fill more than a page of events."""
 DECIDE_AND_ASK = f"""
 from django.contrib.auth.models import User
-from auctions import lane
+from auctions.engine import decision_queue as lane
 from auctions.models import Market
-from auctions.submission import submit_bids
+from auctions.engine.submission import submit_bids
 from scheduling.registry import make_policy
-from studies.hindsight.asking import Question, ask
+from studies.counterfactuals.requests import Question, ask
 market, alice = Market.objects.get(), User.objects.first()
 body = {{"model": "ResNet-50", "epochs": 1, "utility": {{"form": "constant", "value": 1e-6}}}}
 submit_bids(cluster=market.cluster, owner=alice, bodies=[body] * {BIDS})
@@ -32,16 +32,16 @@ import logging
 from threading import Event, Thread
 from cluster.models import Cluster
 from scheduling import kernels
-from studies.hindsight import computing
+from studies.counterfactuals import computing
 from studies.models import Hindsight
-from studies.work import loading
+from studies.background import loading
 
 stop, commits = Event(), []
 def commit():
     while not stop.wait(0.002):
         commits.append(Cluster.objects.update(note=f"{len(commits)}"))
 left_out = []
-logging.getLogger("studies.work.states").warning = lambda *said: left_out.append(said)
+logging.getLogger("studies.background.states").warning = lambda *said: left_out.append(said)
 loading._loaded.update(kernels.GROUPS.values())
 computing.EVERY_S = 0.0
 writer = Thread(target=commit)

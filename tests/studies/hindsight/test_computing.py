@@ -10,18 +10,19 @@ from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.db.models import F
 
-from auctions import compiling, lane
+from auctions.engine import decision_queue as lane
+from auctions.kernels import compiling
 from auctions.models import Bid, Market
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.registry import make_policy
-from studies.hindsight import computing
-from studies.hindsight.asking import Question, TooManyWait, ask
-from studies.hindsight.computing import compute_next
-from studies.hindsight.work import HINDSIGHTS
+from studies.background import loading, states
+from studies.background.rows import Stage, WorkState
+from studies.counterfactuals import computing
+from studies.counterfactuals.computing import compute_next
+from studies.counterfactuals.job import HINDSIGHTS
+from studies.counterfactuals.requests import Question, TooManyWait, ask
 from studies.models import Hindsight
-from studies.work import loading, states
-from studies.work.rows import Stage, WorkState
 from tests.auctions.worlds import submit
 
 
@@ -115,7 +116,7 @@ def test_one_that_is_deleted_while_it_is_told_is_let_go(
 
 
 def test_nobody_may_have_many_under_way(market: Market, olga: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("studies.hindsight.asking.MOST_OPEN", 1)
+    monkeypatch.setattr("studies.counterfactuals.requests.MOST_OPEN", 1)
     asked(market, olga)
     with pytest.raises(TooManyWait, match="1 hindsights of yours"):
         asked(market, olga)

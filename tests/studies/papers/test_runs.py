@@ -8,7 +8,7 @@ from scheduling.policies.base import Policy
 from scheduling.policies.baselines.fifo import Fifo
 from scheduling.policies.dps import Dps
 from studies.papers.runs import by_end, listed, run, share_of_best
-from studies.workloads.dps import Setting, Workload, draw
+from studies.workloads.generated.dps import Setting, Workload, draw
 
 SLOTS = 12
 

@@ -8,9 +8,9 @@ import pytest
 from django.contrib.auth.models import User
 
 from studies.models import Plan
-from studies.plans.api.examples import TINY
-from studies.plans.asking import ask
-from studies.plans.wish import Wish
+from studies.split_learning.api.examples import TINY
+from studies.split_learning.plans.request import Wish
+from studies.split_learning.plans.requests import ask
 from tests.rest import alice, api, charlie, client_of, nobody_asked_before
 from tests.studies.plans.here import compute_here
 

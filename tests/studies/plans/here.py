@@ -2,9 +2,9 @@
 
 from threading import Event
 
-from studies.plans import states
-from studies.plans.child import answer
-from studies.plans.computing import Course, conclude, order_of
+from studies.split_learning.plans import states
+from studies.split_learning.plans.child import answer
+from studies.split_learning.plans.computing import Course, conclude, order_of
 
 
 def compute_here() -> bool:

@@ -10,12 +10,12 @@ from rest_framework.test import APIClient
 
 from cluster.models import Capacity, Resource
 from scheduling.split_learning.document import read_split_learning
+from studies.background.rows import WorkState
 from studies.models import Plan, Question
-from studies.plans import asking
-from studies.plans.api.examples import CSV, DESCRIBED, PLANS, TINY
-from studies.plans.asking import ask_one_more_helper, ask_other_methods
-from studies.plans.more import best_helper, one_more_helper
-from studies.work.rows import WorkState
+from studies.split_learning.api.examples import CSV, DESCRIBED, PLANS, TINY
+from studies.split_learning.plans import requests as asking
+from studies.split_learning.plans.more import best_helper, one_more_helper
+from studies.split_learning.plans.requests import ask_one_more_helper, ask_other_methods
 from tests.auctions.worlds import make_cluster
 from tests.studies.plans.conftest import URL, asked, tiny
 from tests.studies.plans.here import compute_here

@@ -5,17 +5,17 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from auctions.errors import WrongState
+from auctions.domain.errors import WrongState
 from scheduling.model.errors import InvalidField
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.methods import METHODS
 from studies.models import Plan
-from studies.plans import asking
-from studies.plans.api.examples import DESCRIBED
-from studies.plans.asking import ask
-from studies.plans.more import one_more_helper
-from studies.plans.noise import Draws, noise_of
-from studies.plans.wish import Wish
+from studies.split_learning.api.examples import DESCRIBED
+from studies.split_learning.plans import requests as asking
+from studies.split_learning.plans.more import one_more_helper
+from studies.split_learning.plans.noise import Draws, noise_of
+from studies.split_learning.plans.request import Wish
+from studies.split_learning.plans.requests import ask
 from tests.studies.plans.conftest import URL, asked, tiny
 from tests.studies.plans.here import compute_here
 

@@ -12,10 +12,10 @@ from django.db.models import F
 
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.methods import answer_of
+from studies.background.rows import Stage, WorkState
 from studies.models import Plan
-from studies.plans import child, computing, readings, states
-from studies.plans.computing import Course, compute_next
-from studies.work.rows import Stage, WorkState
+from studies.split_learning.plans import child, computing, readings, states
+from studies.split_learning.plans.computing import Course, compute_next
 from tests.studies.plans.conftest import asked, large, tiny
 from tests.studies.plans.here import compute_here
 
@@ -128,7 +128,7 @@ def test_the_best_plan_that_was_told_is_kept_though_its_process_gave_no_answer(
 def test_what_a_solver_prints_is_not_taken_for_what_is_told() -> None:
     printed = "HighsMipSolverData: a line that nobody asked for"
     script = (
-        "import os; from studies.work.telling import own_output; told = own_output();"
+        "import os; from studies.background.progress import own_output; told = own_output();"
         f" os.write(1, b'{printed}'); told.write('{{}}\\n'); told.flush(); print('{printed}')"
     )
     ended = run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -12,13 +12,13 @@ from scheduling.model.errors import InvalidField
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.instance import MOST_CLIENTS, TIMES
 from studies.models import Plan, Question
-from studies.plans.again import wish_again
-from studies.plans.api.examples import TINY
-from studies.plans.asking import ask_again, ask_one_more_helper, ask_other_methods
-from studies.plans.changes import changed
-from studies.plans.child import answer
-from studies.plans.computing import order_of
-from studies.plans.states import claim_next
+from studies.split_learning.api.examples import TINY
+from studies.split_learning.plans.changes import changed
+from studies.split_learning.plans.child import answer
+from studies.split_learning.plans.computing import order_of
+from studies.split_learning.plans.repeat import wish_again
+from studies.split_learning.plans.requests import ask_again, ask_one_more_helper, ask_other_methods
+from studies.split_learning.plans.states import claim_next
 from tests.studies.plans.conftest import URL, asked
 from tests.studies.plans.here import compute_here
 

@@ -1,0 +1,120 @@
+"""One decided bid, and what stating something else would have brought at that very moment."""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+from time import monotonic
+from typing import Final
+from uuid import UUID
+
+from auctions.counterfactual.record import Record
+from auctions.domain.errors import AuctionError, WrongState
+from auctions.kernels import warming
+from auctions.models import Bid, DecisionRecord, Event, Market
+from auctions.readings.expensive import COMPUTATIONS
+from scheduling.analysis.truthfulness import Misreport, stated_times, stated_values, time_of
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.policies.base import Policy
+from scheduling.policies.posted_price import Granting
+
+LONGEST_S: Final = 8.0
+"""For the way to the bid's moment, where rows alone do not say how the market stood."""
+KEPT: Final = 64
+"""Tables that are kept, those that were used last: 40 kB each. The charts of a page and its table ask for the same."""
+
+
+class TooLong(AuctionError):
+    """The record would take too long to be told up to there."""
+
+
+@dataclass(frozen=True)
+class Alternatives:
+    """What one bid would have got by stating another worth, or another time, on the book it was decided against."""
+
+    policy: Policy
+    """That decided it."""
+    slot: int
+    """In which it was decided."""
+    amplitude: float
+    """In truth: money, or its weight."""
+    time: float | None
+    """In truth, slots after arrival (`scheduling.analysis.truthfulness.time_of`); None where its worth states none."""
+    by_value: tuple[Misreport, ...]
+    by_time: tuple[Misreport, ...]
+
+    @property
+    def truthful(self) -> bool:
+        """Whether the policy promises that nothing brings more than the truth."""
+        return isinstance(self.policy, Granting) and self.policy.exact
+
+
+def deadline(seconds: float) -> Callable[[], None]:
+    """Called again and again, it raises TooLong once so many seconds have passed."""
+    end = monotonic() + seconds
+
+    def look() -> None:
+        if monotonic() > end:
+            raise TooLong(f"Telling the market's record up to there takes more than {seconds:g} s.")
+
+    return look
+
+
+def alternatives(bid: Bid, *, caller: int, tell: Callable[[], None] | None = None) -> Alternatives:
+    """Ask the policy of that time again, on the book as it was before it decided the bid.
+
+    `caller` is the key of the user who asks: one user has one such computation at a time. It never changes: asked for
+    again soon, it is not computed again.
+
+    Raises
+    ------
+    WrongState
+        If the bid was not decided.
+    TooLong
+        If the way there is too long.
+    NotReady
+        While the server still compiles the algorithms, or is busy with other long computations.
+    """
+    decided = DecisionRecord.objects.filter(bid=bid).values_list("bid__market__token", "version").first()
+    if decided is None:
+        raise WrongState(f"Bid {bid.sequence} is {bid.get_state_display().lower()}; only a decided bid has a moment.")
+    known = _known(decided)
+    if known is not None:
+        return known
+    warming.check_market(bid.market_id)
+    with COMPUTATIONS.turn(caller):
+        found = _known(decided) or _computed(bid, decided[1], tell=deadline(LONGEST_S) if tell is None else tell)
+    with _guard:
+        _kept[decided] = found
+        while len(_kept) > KEPT:
+            _kept.popitem(last=False)
+    return found
+
+
+_kept: OrderedDict[tuple[UUID, int], Alternatives] = OrderedDict()
+"""By the market's token and the version of the decision."""
+_guard = Lock()
+
+
+def _known(decided: tuple[UUID, int]) -> Alternatives | None:
+    with _guard:
+        if decided in _kept:
+            _kept.move_to_end(decided)
+        return _kept.get(decided)
+
+
+def _computed(bid: Bid, version: int, *, tell: Callable[[], None]) -> Alternatives:
+    market = Market.objects.get(pk=bid.market_id)
+    telling = Record.of(market).book_before(version, tell=tell)
+    slot = Event.objects.values_list("slot", flat=True).get(market=market, version=version)
+    book = telling.at(slot)
+    warming.check(book.policy)
+    policy, view, core = book.policy, book.view(), CoreBid.from_json(bid.core)
+    return Alternatives(
+        policy=policy,
+        slot=slot,
+        amplitude=core.utility.value,
+        time=time_of(core.utility),
+        by_value=tuple(stated_values(policy, core, view)),
+        by_time=tuple(stated_times(policy, core, view)),
+    )

@@ -1,0 +1,323 @@
+"""Recorded against told under another policy: job by job, and in total."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from auctions.counterfactual.outcome import Outcome
+from auctions.counterfactual.record import Record
+from auctions.counterfactual.replayed import Retelling
+from auctions.domain.totals import VALUE_KEPT
+from auctions.models import Bid, BidState
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.errors import SchedulingError
+from scheduling.model.types import Json
+from scheduling.policies.base import Policy
+
+Progress = Callable[[int, int], None]
+"""Events told by now, and of how many; it may raise to stop."""
+
+GROUPS: Final = {
+    BidState.COMPLETED: "done",
+    BidState.REJECTED: "rejected",
+    BidState.RUNNING: "running",
+    BidState.PLANNED: "waiting",
+    BidState.CANCELLED: "ended",
+    BidState.FAILED: "ended",
+    BidState.WITHDRAWN: "withdrawn",
+    BidState.QUARANTINED: "quarantined",
+    BidState.SUBMITTED: "undecided",
+}
+
+
+class NotConserved(SchedulingError):
+    """Bids were lost or counted twice: the telling is wrong, and no figure of it means anything."""
+
+
+@dataclass(frozen=True)
+class Side:
+    """What became of one bid, in one telling. Slots by number, money in the bid's own unit."""
+
+    state: BidState
+    admitted: bool | None
+    """None: not decided."""
+    start: int | None
+    completion: int | None
+    payment: float
+    worth: float
+    payoff: float
+    reason: str
+    explanation: str
+    refund: float = 0.0
+    """Paid back when it failed."""
+
+    @classmethod
+    def of(cls, outcome: Outcome, core: CoreBid, *, slot: int) -> "Side":
+        """As of a slot."""
+        worth = outcome.worth(core.utility, arrival=core.arrival)
+        return cls(
+            state=outcome.state(slot),
+            admitted=outcome.admitted,
+            start=outcome.start,
+            completion=outcome.completion,
+            payment=outcome.payment,
+            worth=worth,
+            payoff=worth - outcome.payment + outcome.refund,
+            reason=outcome.reason,
+            explanation=outcome.explanation,
+            refund=outcome.refund,
+        )
+
+    @property
+    def granted(self) -> tuple[object, ...]:
+        """What a difference is seen by."""
+        return self.admitted, self.start, self.completion, self.payment, self.state
+
+
+@dataclass(frozen=True)
+class Row:
+    """One bid, in both tellings."""
+
+    sequence: int
+    label: str
+    owner: str
+    arrival: int
+    """Slot."""
+    recorded: Side
+    other: Side
+
+    @property
+    def changed(self) -> bool:
+        """Whether it was admitted or not, its start, completion, payment or state would have been another."""
+        return self.recorded.granted != self.other.granted
+
+    @property
+    def sides(self) -> tuple[Side, Side]:
+        """Recorded, and the other."""
+        return self.recorded, self.other
+
+    def to_json(self) -> Json:
+        """Plain values; `from_json` reads them back."""
+        return {**asdict(self), "changed": self.changed}
+
+    @classmethod
+    def from_json(cls, document: Json) -> "Row":
+        """Read what `to_json` wrote."""
+        sides = {name: Side(**{**document[name], "state": BidState(document[name]["state"])}) for name in SIDES}
+        return cls(**{**{key: value for key, value in document.items() if key != "changed"}, **sides})
+
+
+SIDES: Final = ("recorded", "other")
+
+
+@dataclass(frozen=True)
+class Totals:
+    """All bids of one telling. submitted = done + rejected + running + waiting + ended + withdrawn + quarantined
+    + undecided.
+    """
+
+    submitted: int
+    done: int
+    rejected: int
+    running: int
+    """Began, and not complete."""
+    waiting: int
+    """Admitted, and did not begin."""
+    ended: int
+    """Cancelled, or failed."""
+    withdrawn: int
+    quarantined: int
+    """The policy failed on them."""
+    undecided: int
+    welfare: float
+    """Worth of what is complete or still to be, money."""
+    revenue: float
+    """Payments, also of jobs that were cancelled or failed later, less what was paid back."""
+    payoff: float
+    """Welfare - revenue."""
+    admitted: int
+    acceptance: float | None
+    """Admitted over decided; None where nothing was decided."""
+    jct_slots: float | None
+    """Mean of completion - arrival, of what is complete or planned to be; None where nothing is."""
+    common_jct_slots: float | None
+    """The same of jobs that have a completion in both tellings."""
+
+    def __post_init__(self) -> None:
+        parts = [getattr(self, name) for name in sorted(set(GROUPS.values()))]
+        if self.submitted != sum(parts):
+            raise NotConserved(f"{self.submitted} submitted, but {sum(parts)} told")
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a market's record would have been under another policy, and what it is."""
+
+    version: int
+    """Of the market, up to which was told."""
+    slot: int
+    """The last slot that had begun."""
+    since: int
+    """Sequence number of the first bid that the other policy decides."""
+    rows: tuple[Row, ...]
+    """Bids from `since` on."""
+    recorded: Totals
+    other: Totals
+    earlier_changed: int
+    """Jobs decided before `since` that would have had another start, completion or end."""
+    failed_plans: int = 0
+    """How many times the other policy failed to plan: jobs then kept what they held."""
+    whole: bool = True
+    """False if time was up before the record was: then it was told up to `version` only."""
+
+    @property
+    def decided(self) -> int:
+        """Decisions on record among the rows."""
+        return sum(row.recorded.admitted is not None for row in self.rows)
+
+    @property
+    def changed(self) -> int:
+        """How many of them would have come out otherwise."""
+        return sum(row.changed for row in self.rows)
+
+    def to_json(self) -> Json:
+        """Plain values."""
+        return {
+            "version": self.version,
+            "slot": self.slot,
+            "since": self.since,
+            "decided": self.decided,
+            "changed": self.changed,
+            "earlier_changed": self.earlier_changed,
+            "failed_plans": self.failed_plans,
+            "whole": self.whole,
+            "recorded": asdict(self.recorded),
+            "other": asdict(self.other),
+            "rows": [row.to_json() for row in self.rows],
+        }
+
+
+class Enough(Exception):
+    """Raised by whom progress is told of: what was told by then is to be compared."""
+
+
+def nobody(done: int, total: int) -> None:
+    """Tell nobody of progress."""
+
+
+def compare(record: Record, policy: Policy, *, since: int = 1, tell: Progress = nobody) -> Comparison:
+    """Tell a record again with bids from number `since` on decided by another policy.
+
+    Raises
+    ------
+    scheduling.model.errors.InvalidField
+        If the market could not have changed to that policy then, or the policy cannot run on its servers.
+    Enough
+        If `tell` raises that before anything was told under the other policy.
+    """
+    start = record.decided_from(since)
+    since = since if start is None else max(since, 1)
+    told = _before(record, start, tell=lambda: tell(0, 1))
+    bids = list(
+        Bid.objects.filter(market_id=record.market_id, sequence__gte=since, sequence__lte=record.submitted)
+        .select_related("owner")
+        .order_by("sequence")
+        .only("sequence", "label", "core", "owner__username", "market_id")
+    )
+    other = told.fork()
+    version = record.version if start is None else _tell_both(record, policy, start, (told, other), tell)
+    for name in (str(bid.sequence) for bid in bids):
+        for telling in (told, other):
+            telling.outcomes.setdefault(name, Outcome())
+    if version < record.version:
+        bids = [bid for bid in bids if told.outcomes[str(bid.sequence)].admitted is not None]
+    slot = record.slot if told.slot is None else told.slot
+    rows = tuple(_row(bid, told, other, slot=slot) for bid in bids)
+    return Comparison(
+        version=version,
+        slot=slot,
+        since=since,
+        rows=rows,
+        recorded=_totals(len(bids), [row.recorded for row in rows], rows),
+        other=_totals(len(bids), [row.other for row in rows], rows),
+        earlier_changed=_changed_before(told, other, since),
+        failed_plans=other.failed_plans,
+        whole=version == record.version,
+    )
+
+
+def _tell_both(
+    record: Record, policy: Policy, start: int, tellings: tuple[Retelling, Retelling], tell: Progress
+) -> int:
+    """Tell events from version `start` on, as they were and under the policy; the version of the last one told."""
+    told, other = tellings
+    other.switch(policy)
+    total, version = record.rows(since=start).count(), start - 1
+    try:
+        for done, event in enumerate(record.events(since=start)):
+            tell(done, total)
+            told.apply(event)
+            other.apply(event)
+            version = event.version
+    except Enough:
+        if version < start:
+            raise
+    return version
+
+
+def _before(record: Record, start: int | None, *, tell: Callable[[], None]) -> Retelling:
+    """A telling that stands before this event; at the end where nothing was decided."""
+    return record.before(record.version + 1 if start is None else start, tell=tell)
+
+
+def _row(bid: Bid, told: Retelling, other: Retelling, *, slot: int) -> Row:
+    core, name = CoreBid.from_json(bid.core), str(bid.sequence)
+    return Row(
+        sequence=bid.sequence,
+        label=bid.label,
+        owner=bid.owner.get_username(),
+        arrival=core.arrival,
+        recorded=Side.of(told.outcomes[name], core, slot=slot),
+        other=Side.of(other.outcomes[name], core, slot=slot),
+    )
+
+
+def _totals(submitted: int, sides: Sequence[Side], rows: Sequence[Row]) -> Totals:
+    groups = Counter(GROUPS[side.state] for side in sides)
+    welfare, revenue = sum(side.worth for side in sides), sum(side.payment - side.refund for side in sides)
+    decided = [side.admitted for side in sides if side.admitted is not None]
+    both = [all(_has_end(side) for side in (row.recorded, row.other)) for row in rows]
+    pairs = list(zip(rows, sides, strict=True))
+    return Totals(
+        submitted=submitted,
+        **{name: groups[name] for name in sorted(set(GROUPS.values()))},
+        welfare=welfare,
+        revenue=revenue,
+        payoff=welfare - revenue,
+        admitted=sum(decided),
+        acceptance=sum(decided) / len(decided) if decided else None,
+        jct_slots=_mean(_jct(row, side) for row, side in pairs),
+        common_jct_slots=_mean(_jct(row, side) for (row, side), kept in zip(pairs, both, strict=True) if kept),
+    )
+
+
+def _has_end(side: Side) -> bool:
+    return side.state in VALUE_KEPT and side.completion is not None
+
+
+def _jct(row: Row, side: Side) -> int | None:
+    return side.completion - row.arrival if _has_end(side) and side.completion is not None else None
+
+
+def _mean(numbers: Iterable[int | None]) -> float | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _changed_before(told: Retelling, other: Retelling, since: int) -> int:
+    return sum(
+        (a.start, a.completion, a.ended) != (b.start, b.completion, b.ended)
+        for name, a in told.outcomes.items()
+        if int(name) < since and (b := other.outcomes.get(name)) is not None
+    )

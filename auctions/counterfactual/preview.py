@@ -1,0 +1,86 @@
+"""Before a policy is changed: how many of the latest decisions it would have changed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Final
+
+from auctions.counterfactual.comparison import Comparison, Enough, compare
+from auctions.counterfactual.record import Record
+from auctions.domain.errors import NotReady
+from auctions.kernels import warming
+from auctions.models import Market
+from scheduling.model.errors import InvalidField, SchedulingError
+from scheduling.policies.base import Policy
+
+DECISIONS: Final = 200
+SECONDS: Final = 4.0
+PATIENCE_S: Final = 4.0
+"""For kernels of another policy, which take a second where they were compiled before."""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What can be said in a few seconds."""
+
+    asked: int
+    """Decisions that were to be made again."""
+    comparison: Comparison | None
+    """None where it could not be said."""
+    problem: str = ""
+    """Why, then."""
+
+    @property
+    def words(self) -> str:
+        """In one sentence."""
+        found = self.comparison
+        if found is None:
+            return self.problem
+        words = f"This would have changed {found.changed} of the last {found.decided} decisions."
+        if not found.whole:
+            # Told in order: what time did not suffice for are the latest of them.
+            words = (
+                f"This would have changed {found.changed} of {found.decided} decisions, the earliest of the last"
+                f" {self.asked}: time was up before the others were made again."
+            )
+        return f"{words}{_failures(found)}"
+
+
+def _failures(found: Comparison) -> str:
+    """On how many bids and plans the policy failed, in words; empty if on none."""
+    counts = ((found.other.quarantined - found.recorded.quarantined, "bids"), (found.failed_plans, "plans"))
+    words = " and ".join(f"{count} {what}" for count, what in counts if count > 0)
+    return f" The policy would have failed on {words}." if words else ""
+
+
+def preview(market: Market, policy: Policy, *, decisions: int = DECISIONS, seconds: float = SECONDS) -> Preview:
+    """Make the last decisions again under another policy, from the state before them; never raises for its sake."""
+    try:
+        warming.check(policy, patience_s=PATIENCE_S)
+    except NotReady as error:
+        return Preview(0, None, str(error))
+    record = Record.of(market)
+    since = record.first_of_last(decisions)
+    if since is None:
+        return Preview(0, None, "Nothing was decided yet.")
+    asked = record.decisions_from(since)
+    try:
+        return Preview(asked, compare(record, policy, since=since, tell=_until(seconds)))
+    except Enough:
+        return Preview(asked, None, f"What this would have changed cannot be said within {seconds:g} s.")
+    except InvalidField as error:
+        return Preview(
+            asked, None, f"The market could not have decided its last bids by {policy.name}: {error.problem}."
+        )
+    except (SchedulingError, ValueError) as error:
+        return Preview(asked, None, f"What this would have changed cannot be said: {error}.")
+
+
+def _until(seconds: float) -> Callable[[int, int], None]:
+    end = monotonic() + seconds
+
+    def look(done: int, total: int) -> None:
+        if monotonic() > end:
+            raise Enough
+
+    return look

@@ -1,0 +1,252 @@
+"""A market's record up to one version, and a telling of it that stands before any decision."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from django.db.models import Max, Q, QuerySet
+
+from auctions.counterfactual import waypoints
+from auctions.counterfactual.replayed import Retelling
+from auctions.domain.bid_format import core_bid
+from auctions.domain.inventory_snapshot import Layout
+from auctions.domain.lock import QUEUE_EVENTS
+from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, Market
+from auctions.state.book import LiveBook, recorded_history
+from cluster.database.paging import in_pages
+from scheduling.book.running import RunningBook
+from scheduling.book.state import Job
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.decision import Decision, parse
+from scheduling.model.schedule import Schedule
+from scheduling.registry import POLICIES, make_policy
+
+ENDS: Final = (EventKind.CANCELLED, EventKind.FAILED)
+COLUMNS: Final = (
+    "pk",
+    "market_id",
+    "sequence",
+    "label",
+    "owner_id",
+    "core",
+    "offer",
+    "arrival_slot",
+    "inventory_version",
+)
+
+Tell = Callable[[], None]
+"""Called at every event; it may raise to stop."""
+
+
+def quiet() -> None:
+    """Tell nobody, and never stop."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What is known of a market at one version: it never changes any more."""
+
+    market_id: int
+    version: int
+    slot: int
+    """The last slot that had begun."""
+    submitted: int
+    """The last sequence number that was given out."""
+
+    @classmethod
+    def of(cls, market: Market) -> "Record":
+        """All that has happened so far."""
+        row = Market.objects.values_list("pk", "version", "slot", "submitted").get(pk=market.pk)
+        return cls(*row)
+
+    def events(self, *, since: int = 0) -> Iterator[Event]:
+        """From version `since` on, in order; whoever takes them may write between any two."""
+        return in_pages(self.rows(since=since), by="version")
+
+    def rows(self, *, since: int = 0) -> "QuerySet[Event]":
+        """The query behind them."""
+        found = Event.objects.filter(market_id=self.market_id, version__gte=since, version__lte=self.version)
+        return found.order_by("version")
+
+    def decided_from(self, sequence: int) -> int | None:
+        """Version of the first decision on a bid of that number or later; None if there is none."""
+        found = DecisionRecord.objects.filter(bid__market_id=self.market_id, bid__sequence__gte=sequence)
+        return found.filter(version__lte=self.version).order_by("version").values_list("version", flat=True).first()
+
+    def first_of_last(self, decisions: int) -> int | None:
+        """Sequence number of the first of the last so many decisions; None if nothing was decided."""
+        found = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lte=self.version)
+        last = list(found.order_by("-version").values_list("bid__sequence", "version")[:decisions])
+        if not last:
+            return None
+        sequence, version = last[-1]
+        # A bid that was quarantined and put back in the queue was decided after later ones.
+        return max(sequence, self._sequence_at(version))
+
+    def decisions_from(self, sequence: int) -> int:
+        """How many bids of that number or later were decided."""
+        found = DecisionRecord.objects.filter(bid__market_id=self.market_id, bid__sequence__gte=sequence)
+        return found.filter(version__lte=self.version).count()
+
+    def layouts_from(self, version: int) -> Iterator[Layout]:
+        """The servers there were before this event, and all those that came after it."""
+        laid = self.rows().filter(kind__in=(EventKind.OPENED, EventKind.INVENTORY))
+        last = laid.filter(version__lt=version).aggregate(last=Max("version"))["last"]
+        found = laid if last is None else laid.filter(version__gte=last)
+        return (Layout.from_json(event.payload) for event in in_pages(found, by="version", size=50))
+
+    def before(self, version: int, *, tell: Tell = quiet) -> Retelling:
+        """A telling that has taken every event before this one, and can take the others."""
+        if self._only_promises(version):
+            return self._standing(version, later=True)
+        bids = Bid.objects.filter(market_id=self.market_id, sequence__lte=self.submitted).only(*COLUMNS)
+        receipts = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lte=self.version)
+        telling = _telling(bids, receipts)
+        for event in self.events():
+            if event.version >= version:
+                break
+            tell()
+            telling.apply(event)
+        return telling
+
+    def book_before(self, version: int, *, tell: Tell = quiet) -> Retelling:
+        """A telling that stands before this event, whose book is known, and of its bids only those under way.
+
+        Where promises move, it begins at the nearest waypoint.
+        """
+        if self._only_promises(version):
+            return self._standing(version, later=False)
+        token = Market.objects.values_list("token", flat=True).get(pk=self.market_id)
+        since, telling = waypoints.nearest(token, version) or (0, Retelling({}, {}))
+        events = self.rows(since=since).filter(version__lt=version)
+        telling = self._going_on(telling, events)
+        for event in in_pages(events, by="version"):
+            tell()
+            telling.apply(event)
+            following = event.version + 1
+            if following % waypoints.EVENTS == 0:
+                waypoints.keep(token, following, telling.going_on({}, {}))
+        return telling
+
+    def _going_on(self, telling: Retelling, told: "QuerySet[Event]") -> Retelling:
+        """A fork that knows the bids that these events are about; those under way, too, if servers change."""
+        known = Q(pk__in=told.filter(bid__isnull=False).values("bid_id"))
+        if told.filter(kind=EventKind.INVENTORY).exists():
+            known |= Q(sequence__in=[int(name) for name in telling.under_way])
+        bids = Bid.objects.filter(known, market_id=self.market_id).only(*COLUMNS)
+        receipts = DecisionRecord.objects.filter(version__in=told.values("version"), bid__market_id=self.market_id)
+        return telling.going_on({bid.pk: bid for bid in bids}, dict(receipts.values_list("bid_id", "receipt")))
+
+    def _only_promises(self, version: int) -> bool:
+        """Whether nothing that was granted before this version could move, so that rows say where it stood."""
+        chosen = self.rows().filter(kind=EventKind.POLICY, version__lt=version)
+        names = [payload["name"] for payload in chosen.values_list("payload", flat=True)]
+        laid = self.rows().filter(kind=EventKind.INVENTORY, version__lt=version, payload__has_key="moves")
+        return bool(names) and all(POLICIES[name].binding for name in names) and not laid.exists()
+
+    def _sequence_at(self, version: int) -> int:
+        """The first number after those of all bids that were decided before this version."""
+        found = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
+        last: int | None = found.aggregate(last=Max("bid__sequence"))["last"]
+        return (last or 0) + 1
+
+    def _going(self, version: int, *, now: int) -> dict[int, tuple[int, int]]:
+        """Jobs under way then, by key in order of admission: versions of their decision and its inventory."""
+        gone = self.rows().filter(kind__in=ENDS, version__lt=version).values("bid_id")
+        found = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
+        # An inclusive window holds a slot more than the job needs.
+        found = found.filter(bid__state__in=sorted(ADMITTED), bid__completion_slot__gte=now - 1).exclude(bid__in=gone)
+        rows = found.order_by("version").values_list("bid_id", "version", "inventory_version")
+        return {pk: (decided, layout) for pk, decided, layout in rows}
+
+    def _now(self, version: int) -> int:
+        """The first slot that could be traded after the events before this one."""
+        earlier = self.rows().filter(version__lt=version).exclude(kind__in=sorted(QUEUE_EVENTS))
+        last, slots = earlier.last(), earlier.filter(kind=EventKind.SLOT).last()
+        moved = 0 if last is None or last.kind == EventKind.SLOT else last.slot
+        return moved if slots is None else max(moved, _traded(slots))
+
+    def _standing(self, version: int, *, later: bool) -> Retelling:
+        """A telling that stands before this event, from rows: only where nothing that was granted could move.
+
+        `later`: it can take the others, so it knows the bids that they are about.
+        """
+        now = self._now(version)
+        going = self._going(version, now=now)
+        known, receipts = Q(pk__in=going), Q(bid__in=going)
+        if later:
+            decided = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
+            known |= Q(sequence__lte=self.submitted) & ~Q(pk__in=decided.values("bid_id"))
+            receipts |= Q(version__gte=version, version__lte=self.version)
+        telling = _telling(
+            Bid.objects.filter(known, market_id=self.market_id).only(*COLUMNS),
+            DecisionRecord.objects.filter(receipts, bid__market_id=self.market_id),
+            costs=later,
+        )
+        self._stand(telling, version, now=now, going=going)
+        if later:
+            kinds = sorted(QUEUE_EVENTS - {EventKind.SUBMITTED})
+            for event in self.rows().filter(version__lt=version, kind__in=kinds, bid__in=telling.bids):
+                telling.apply(event)
+        return telling
+
+    def _stand(self, telling: Retelling, version: int, *, now: int, going: Mapping[int, tuple[int, int]]) -> None:
+        """Let a telling that knows the jobs under way stand before this event."""
+        earlier = self.rows().filter(version__lt=version)
+        laid = earlier.filter(kind__in=(EventKind.OPENED, EventKind.INVENTORY))
+        layouts = {event.version: Layout.from_json(event.payload) for event in laid}
+        in_force = max(layouts)
+        layout, bids = layouts[in_force], telling.bids
+        jobs = [
+            _job(bids[pk], telling.receipt_of(pk), layouts[granted], layout, same=granted == in_force)
+            for pk, (_, granted) in going.items()
+        ]
+        jobs = [job for job in jobs if not job.is_over(now)]
+        ledger = layout.ledger(start=now)
+        ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
+        chosen = earlier.filter(kind=EventKind.POLICY).last()
+        slots = earlier.filter(kind=EventKind.SLOT).last()
+        opened = min(layouts)
+        if chosen is None:
+            raise ValueError("a decision was made before a policy was chosen")
+        decisions = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
+        history, offers = recorded_history(decisions, layout, market_id=self.market_id, in_force=in_force)
+        known = {job.bid.id: job for job in jobs}
+        running = RunningBook(ledger, history, decided=decisions.count(), jobs=known, offers=offers)
+        book = LiveBook(
+            version=0,
+            market_id=self.market_id,
+            layout=layout,
+            policy=make_policy(chosen.payload["name"], chosen.payload["parameters"]),
+            policy_id=0,
+            running=running,
+        )
+        start = laid.get(version=opened).slot - 1
+        slot, since = (None, start) if slots is None else (slots.slot, _traded(slots))
+        telling.resume(book, slot=slot, since=since)
+
+
+def _telling(bids: "QuerySet[Bid]", receipts: "QuerySet[DecisionRecord]", *, costs: bool = True) -> Retelling:
+    """One that knows these bids and receipts, and the costs of each slot, before the first event."""
+    known = {bid.pk: bid for bid in bids}
+    texts = dict(receipts.values_list("bid_id", "receipt"))
+    rows = receipts.exclude(costs=None).values_list("bid_id", "costs") if costs else ()
+    return Retelling(known, texts, {pk: tuple(found) for pk, found in rows if found})
+
+
+def _traded(event: Event) -> int:
+    """The first slot that could still be traded once slots had passed."""
+    return int(event.payload.get("now", event.slot + 1))
+
+
+def _job(bid: Bid, receipt: str, granted: Layout, layout: Layout, *, same: bool) -> Job:
+    """A promise in the positions of a layout."""
+    schedule = Decision.from_json(parse(receipt)).schedule
+    if schedule is None:
+        raise ValueError(f"bid {bid.sequence} was promised nothing")
+    core = CoreBid.from_json(bid.core)
+    held = schedule.placements
+    if not same:
+        core = core_bid(bid.offer, layout, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
+        held = tuple(sorted(layout.placements(granted.holdings(held))))
+    return Job(core, held, schedule.completion, bound=True)

@@ -1,0 +1,1 @@
+"""What a market is made of: bids, inventories, states and their transitions, locks and events, money."""

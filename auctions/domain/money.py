@@ -1,0 +1,29 @@
+"""What a bid comes to in money, by its state: one function for REST, pages and the admin."""
+
+from dataclasses import dataclass
+
+from auctions.domain.totals import VALUE_KEPT
+from auctions.models import Bid
+
+
+@dataclass(frozen=True)
+class Money:
+    """Of an admitted bid."""
+
+    value: float
+    """What its completion is worth; 0 of a job that was cancelled or failed."""
+    paid: float
+    refund: float
+
+    @property
+    def payoff(self) -> float:
+        """What its owner has of it."""
+        return self.value - self.paid + self.refund
+
+
+def money_of(bid: Bid) -> Money | None:
+    """What a bid comes to; None where it was not admitted."""
+    if bid.value is None or bid.payment is None:
+        return None
+    kept = bid.state in VALUE_KEPT
+    return Money(value=bid.value if kept else 0.0, paid=bid.payment, refund=bid.refund)

@@ -1,0 +1,83 @@
+"""Parameter servers of queued jobs: each running job has one of its own, written as it runs."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from auctions.domain.bid_format import core_bid
+from auctions.domain.inventory_snapshot import Layout
+from auctions.models import Bid, Market, Tenure
+from cluster.database.updating import update_rows
+from scheduling.preemptive.crew import TICKS, Crew, machines
+from scheduling.preemptive.parameter_servers import Host, assign
+from scheduling.preemptive.parameter_servers import Tenure as CoreTenure
+from scheduling.preemptive.record import Segment
+
+
+def keep(segments: Sequence[Segment], layout: Layout, market_id: int) -> None:
+    """Give a parameter server to every job of these segments, which begin where the last ones ended, and write it."""
+    if not segments:
+        return
+    names = sorted({segment.job for segment in segments}, key=int)
+    bids = {
+        str(bid.sequence): bid for bid in Bid.objects.filter(market=market_id, sequence__in=[int(n) for n in names])
+    }
+    crew, inventory = Crew(layout.inventory, TICKS), layout.inventory
+    types: dict[int, list[str]] = defaultdict(list)
+    for name in names:
+        core = core_bid(bids[name].offer, layout, bid_id=name, arrival=bids[name].arrival_slot)
+        types[crew.ps_type(core)].append(name)
+    count = machines(inventory.capacity, inventory.ps_demand)
+    clouds = frozenset(s for s, cloud in enumerate(inventory.cloud) if cloud)
+    first = min(segment.start for segment in segments)
+    open_rows = list(Tenure.objects.filter(bid__market=market_id, end__gte=first).select_related("bid"))
+    known = {(str(row.bid.sequence), row.start): row for row in open_rows}
+    made: list[Tenure] = []
+    for ps, mine in types.items():
+        found = assign(
+            [segment for segment in segments if segment.job in set(mine)],
+            pss={s: int(count[s, ps]) for s in range(len(count)) if s not in clouds},
+            clouds=clouds,
+            order=mine,
+            kept=_kept(open_rows, layout, layout.ps_ids[ps]),
+        )
+        for tenure in found:
+            row = known.get((tenure.job, tenure.start))
+            if row is None:
+                row = Tenure(bid=bids[tenure.job], start=tenure.start, machine_type_id=layout.ps_ids[ps])
+                row.host = tenure.host.value
+                row.server_id = None if tenure.server is None else layout.server_ids[tenure.server]
+                made.append(row)
+            row.end = tenure.end
+    update_rows(list(known.values()), ["end"])
+    Tenure.objects.bulk_create(made)
+
+
+def _kept(rows: Iterable[Tenure], layout: Layout, machine_type_id: int) -> list[CoreTenure]:
+    """Tenures that may go on; one on a server that is gone may not."""
+    return [
+        CoreTenure(
+            start=row.start,
+            end=row.end,
+            job=str(row.bid.sequence),
+            host=Host(row.host),
+            server=None if row.server_id is None else layout.server_ids.index(row.server_id),
+        )
+        for row in rows
+        if row.machine_type_id == machine_type_id and (row.server_id is None or row.server_id in layout.server_ids)
+    ]
+
+
+def shared(market: Market, most: dict[tuple[int, int], int]) -> list[str]:
+    """Where more jobs had parameter servers at once than there ever were; `most` by server and machine type."""
+    steps: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    for row in Tenure.objects.filter(bid__market=market, server__isnull=False):
+        steps[row.server_id or 0, row.machine_type_id] += [(row.start, 1), (row.end, -1)]
+    problems = []
+    for place, changes in steps.items():
+        taken, peak = 0, 0
+        for _, change in sorted(changes):
+            taken += change
+            peak = max(peak, taken)
+        if peak > most.get(place, 0):
+            problems.append(f"server {place[0]} had {peak} jobs on {most.get(place, 0)} parameter servers")
+    return problems

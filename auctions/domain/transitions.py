@@ -1,0 +1,136 @@
+"""The only writer of a bid's state.
+
+    submitted -> planned | running | rejected | withdrawn | quarantined      planned -> running | cancelled | failed
+    running -> planned | completed | cancelled | failed                     quarantined -> submitted | withdrawn
+
+A running job goes back to planned only at the very beginning of its first slot, when a plan moves it before it has
+held anything.
+
+Each step is a compare-and-swap: it names the states it may leave and fails when the row is in another.
+Replanning checks the rows it is given instead, which are read under the market's lock.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from django.db.models import QuerySet
+
+from auctions.domain.errors import WrongState
+from auctions.models import Bid, BidState, Market
+from cluster.database.updating import update_rows
+
+STEPS: Final = {
+    BidState.SUBMITTED: {
+        BidState.PLANNED,
+        BidState.RUNNING,
+        BidState.REJECTED,
+        BidState.WITHDRAWN,
+        BidState.QUARANTINED,
+    },
+    BidState.QUARANTINED: {BidState.SUBMITTED, BidState.WITHDRAWN},
+    BidState.PLANNED: {BidState.RUNNING, BidState.CANCELLED, BidState.FAILED},
+    BidState.RUNNING: {BidState.PLANNED, BidState.COMPLETED, BidState.CANCELLED, BidState.FAILED},
+}
+
+
+Window = tuple[int | None, int | None]
+"""First slot and completion; None where nothing is planned."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """Sequence numbers of the jobs that began and that were completed when slots passed."""
+
+    running: list[int]
+    completed: list[int]
+
+
+def admit(bid: Bid, *, value: float, payment: float, window: Window, slot: int) -> None:
+    """Grant the bid a schedule in slots [start, completion), if it has one; running at once if that start has come."""
+    start, completion = window
+    _move(bid, _state(start, slot), value=value, payment=payment, start_slot=start, completion_slot=completion)
+
+
+def replan(windows: Sequence[tuple[Bid, Window]], *, slot: int) -> None:
+    """Give planned and running jobs another start and completion: as many statements for 200 jobs as for one."""
+    for bid, (start, completion) in windows:
+        state = _state(start, slot)
+        if state != bid.state and state not in STEPS[BidState(bid.state)]:
+            raise _wrong_state(bid, BidState(bid.state), _origins(state), state)
+        bid.state, bid.start_slot, bid.completion_slot = state, start, completion
+    update_rows([bid for bid, _ in windows], ["state", "start_slot", "completion_slot"])
+
+
+def reject(bid: Bid) -> None:
+    """Turn a waiting bid down."""
+    _move(bid, BidState.REJECTED)
+
+
+def withdraw(bid: Bid) -> None:
+    """Take back a bid that is not decided."""
+    _move(bid, BidState.WITHDRAWN)
+
+
+def quarantine(bid: Bid) -> None:
+    """Set aside a waiting bid that the policy failed to decide."""
+    _move(bid, BidState.QUARANTINED)
+
+
+def retry(bid: Bid) -> None:
+    """Put a quarantined bid back in the queue, in its old place."""
+    _move(bid, BidState.SUBMITTED)
+
+
+def cancel(bid: Bid, *, slot: int) -> None:
+    """End a job its owner no longer wants."""
+    _move(bid, BidState.CANCELLED, ended_slot=slot)
+
+
+def fail(bid: Bid, *, slot: int, why: str, refund: float) -> None:
+    """End a job that cannot go on, and pay its owner back."""
+    _move(bid, BidState.FAILED, ended_slot=slot, ended_why=why, refund=refund)
+
+
+def begin(market: Market, slot: int) -> Begun:
+    """Let slot `slot` begin: planned jobs that start by then run, running jobs complete by then are done."""
+    bids = Bid.objects.filter(market=market)
+    starting = bids.filter(state=BidState.PLANNED, start_slot__lte=slot)
+    running = _sequences(starting)
+    starting.update(state=BidState.RUNNING)
+    ending = bids.filter(state=BidState.RUNNING, completion_slot__lte=slot)
+    completed = _sequences(ending)
+    ending.update(state=BidState.COMPLETED)
+    return Begun(running=running, completed=completed)
+
+
+def _sequences(bids: QuerySet[Bid]) -> list[int]:
+    return list(bids.order_by("sequence").values_list("sequence", flat=True))
+
+
+def _state(start: int | None, slot: int) -> BidState:
+    return BidState.RUNNING if start is not None and start <= slot else BidState.PLANNED
+
+
+def _move(bid: Bid, state: BidState, **fields: float | str | None) -> None:
+    origins = _origins(state)
+    if not Bid.objects.filter(pk=bid.pk, state__in=origins).update(state=state, **fields):
+        found = BidState(Bid.objects.values_list("state", flat=True).get(pk=bid.pk))
+        raise _wrong_state(bid, found, origins, state)
+    bid.state = state
+    for name, value in fields.items():
+        setattr(bid, name, value)
+
+
+def _origins(state: BidState) -> list[BidState]:
+    return [origin for origin, targets in STEPS.items() if state in targets]
+
+
+def _wrong_state(bid: Bid, found: BidState, origins: list[BidState], state: BidState) -> WrongState:
+    expected = " or ".join(origin.label.lower() for origin in origins)
+    message = (
+        f"Bid {bid.sequence} is {found.label.lower()}; only a bid that is {expected} can become {state.label.lower()}."
+    )
+    if state is BidState.CANCELLED and BidState.WITHDRAWN in STEPS.get(found, ()):
+        message += " It can be withdrawn."
+    return WrongState(message)

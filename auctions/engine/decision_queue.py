@@ -1,0 +1,158 @@
+"""The lane: one market's waiting bids, decided one at a time in the order of their sequence numbers.
+
+Each decision is one transaction under the market's lock, so that a bid is decided once whatever dies, whoever
+else runs, and however often a task is delivered. A bid on which the policy raises is quarantined in that same
+transaction instead, with the error for operators, and the next bid is decided. An error of the database or the
+machine is passed on: nothing is written, and the bid is decided again later.
+"""
+
+import logging
+from time import monotonic
+
+from celery import signature
+from django.db import connection, transaction
+from kombu.exceptions import OperationalError
+
+from auctions.domain import transitions
+from auctions.domain.lock import Happening, Moment, locked_market, moment_of, record, save_counters
+from auctions.domain.policy_errors import PolicyFailed, keep_error, policy_errors
+from auctions.engine import moves as plans
+from auctions.engine.decide import Made, decide
+from auctions.engine.slots import caught_up
+from auctions.models import Bid, BidState, Commitment, DecisionRecord, EventKind, Market, Payment
+from auctions.state import book as books
+from auctions.state import queue_rows
+from auctions.state.book import LiveBook
+from cluster.database.waiting import never_in_transaction
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.decision import Decision
+
+LONGEST_TURN = 200
+"""Bids one task decides before it makes way for other markets."""
+
+BROKER_REST_S = 5.0
+"""After a failed wake-up none is tried for this long: the sweep finds the bids."""
+
+log = logging.getLogger(__name__)
+_resting_until = 0.0
+
+
+def wake(market_id: int) -> None:
+    """Once the open transaction is committed, tell a worker that the market has bids to decide."""
+    transaction.on_commit(lambda: _publish(market_id), robust=True)
+
+
+def wake_all() -> None:
+    """Tell a worker of every market that has bids to decide."""
+    bids = Bid.objects.filter(state=BidState.SUBMITTED)
+    for market_id in bids.order_by("market_id").values_list("market_id", flat=True).distinct():
+        wake(market_id)
+    connection.close()  # called from threads of a server, too, which nobody closes connections for
+
+
+def drain(market_id: int, *, at_most: int | None = None) -> int:
+    """Decide waiting bids in order, or quarantine them, until none is left; returns how many."""
+    decided = 0
+    while (at_most is None or decided < at_most) and decide_next(market_id):
+        decided += 1
+    return decided
+
+
+def waiting(market_id: int) -> bool:
+    """True if the market has bids to decide."""
+    return Bid.objects.filter(market_id=market_id, state=BidState.SUBMITTED).exists()
+
+
+def decide_next(market_id: int) -> bool:
+    """Decide or quarantine the first waiting bid of the market; False if there is none."""
+    if not waiting(market_id):
+        return False
+    with locked_market(market_id) as market:
+        bid = Bid.objects.filter(market=market, state=BidState.SUBMITTED).order_by("sequence").first()
+        if bid is None:
+            return False
+        moment = moment_of(market)
+        book = caught_up(market, moment)
+        try:
+            with policy_errors():
+                core = current_core(market, bid, book)
+            made = decide(book, core, owner=bid.owner_id)
+        except PolicyFailed as failed:
+            _quarantine(market, bid, book, moment, failed)
+            sound = False  # the book may have been changed in part: the next one is rebuilt from rows
+        else:
+            _write(market, bid, book, moment, made)
+            sound = True
+        save_counters(market)
+    if sound:
+        books.keep(market, book)
+    return True
+
+
+def current_core(market: Market, bid: Bid, book: LiveBook) -> CoreBid:
+    """The bid in the positions of the inventory in force: written anew if that changed since submission."""
+    core = books.core_in_force(bid, market, book.layout)
+    if bid.inventory_version != market.inventory_version:
+        bid.core, bid.inventory_version = core.to_json(), market.inventory_version
+        bid.save(update_fields=["core", "inventory_version"])
+    return core
+
+
+def _write(market: Market, bid: Bid, book: LiveBook, moment: Moment, made: Made) -> None:
+    decision, against = made.decision, market.ledger_version
+    _write_outcome(bid, decision, book, moment)
+    kind = EventKind.ADMITTED if decision.admitted else EventKind.REJECTED
+    payload = plans.to_payload(decision.moves)
+    event = record(market, Happening(kind, at=moment.wall, slot=moment.now, bid=bid, payload=payload))
+    plans.write(book, decision.moves, moment, version=event.version)
+    if decision.admitted and not book.policy.binding:
+        plans.note([(bid, book.running.jobs[decision.bid_id])], moment, version=event.version)
+    book.version = market.ledger_version
+    DecisionRecord.objects.create(
+        bid=bid,
+        policy_id=book.policy_id,
+        ledger_version=against,
+        version=event.version,
+        inventory_version=market.inventory_version,
+        slot=moment.now,
+        decided_at=moment.wall,
+        decided_s=moment.seconds,
+        latency_ms=made.latency_ms,
+        ceiling=decision.ceiling,
+        receipt=made.receipt,
+        costs=list(decision.costs) if decision.costs else None,
+    )
+
+
+def _quarantine(market: Market, bid: Bid, book: LiveBook, moment: Moment, failed: PolicyFailed) -> None:
+    """Set a bid aside. Nothing else of the failed attempt was written."""
+    transitions.quarantine(bid)
+    event = record(market, Happening(EventKind.QUARANTINED, at=moment.wall, slot=moment.now, bid=bid))
+    keep_error(failed, event, moment, policy_id=book.policy_id, bid=bid)
+
+
+def _write_outcome(bid: Bid, decision: Decision, book: LiveBook, moment: Moment) -> None:
+    if not decision.admitted:
+        transitions.reject(bid)
+        return
+    schedule = decision.schedule
+    window = (None, None) if schedule is None else (schedule.start, schedule.completion)
+    transitions.admit(bid, value=decision.value, payment=decision.payment, window=window, slot=moment.slot)
+    if schedule is not None:
+        Commitment.objects.bulk_create(plans.commitments(bid, book.layout.holdings(schedule.placements)))
+        if book.running.queues is not None:
+            queue_rows.join(bid, schedule.chunks, book.running.queues, book.layout)
+    Payment.objects.create(bid=bid, amount=decision.payment, created_at=moment.wall)
+
+
+def _publish(market_id: int) -> None:
+    global _resting_until
+    never_in_transaction("A broker")
+    if monotonic() < _resting_until:
+        return
+    try:
+        # By name: the task calls this module.
+        signature("auctions.tasks.decide_market", args=(market_id,)).apply_async(retry=False)
+    except (OperationalError, OSError) as error:
+        _resting_until = monotonic() + BROKER_REST_S
+        log.warning("no broker to wake a worker for market %s (%s); the sweep will find its bids", market_id, error)

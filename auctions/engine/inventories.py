@@ -1,0 +1,69 @@
+"""A market gets another inventory: servers come, go, are lost or return, and jobs move or fail by it."""
+
+from typing import Final
+
+from auctions.domain import transitions
+from auctions.domain.inventory_snapshot import Layout
+from auctions.domain.lock import Happening, Moment, record
+from auctions.domain.refunds import Refund, refund_of
+from auctions.engine import moves as plans
+from auctions.models import Bid, Certificate, Event, EventKind, Market, SlotPrice
+from auctions.state import queue_rows
+from auctions.state.book import LiveBook
+from scheduling.model.types import Json
+
+NO_SERVER: Final = "Its machines are out of service"
+
+
+def lay(
+    market: Market, book: LiveBook, moment: Moment, layout: Layout, *, service: Json | None = None, why: str = ""
+) -> LiveBook:
+    """Record another inventory under the market's lock, with what jobs do then; the book under it.
+
+    `service` is what an operator said of a server, and `why` what jobs that fail by it are told.
+    """
+    # At the very beginning of a slot it is processed, yet still traded: what was kept of it no longer holds.
+    SlotPrice.objects.filter(market=market, slot__gte=moment.now).delete()
+    # After a clock was set back it may be in the certificate's sums already: they are made anew.
+    Certificate.objects.filter(market=market, settled_through__gt=moment.now).delete()
+    relaid = plans.laid_anew(book, layout, plans.offers_of(book))
+    new = relaid.book
+    if new.running.queues is not None:
+        queue_rows.lose(new.running.queues, layout, market.pk, now=moment.now)
+    said: Json = {} if service is None else {"service": service}
+    failed: Json = {"failed": [int(name) for name in relaid.failed]} if relaid.failed else {}
+    unkept: Json = {"unkept": [int(name) for name in relaid.unkept]} if relaid.unkept else {}
+    more = {**said, **failed, **unkept}
+    event = record_layout(market, moment, layout, kind=EventKind.INVENTORY, planned=relaid.planned, more=more)
+    plans.write(new, relaid.moves, moment, version=event.version)
+    plans.note_failure(market, new, relaid.planned, event, moment, others=relaid.unkept.values())
+    bids = {bid.sequence: bid for bid in Bid.objects.filter(market=market, sequence__in=failed.get("failed", []))}
+    for sequence in failed.get("failed", []):
+        _fail(market, bids[sequence], moment, why=why or f"{NO_SERVER}.", by=event.version)
+    new.version = market.ledger_version
+    return new
+
+
+def record_layout(
+    market: Market,
+    moment: Moment,
+    layout: Layout,
+    *,
+    kind: EventKind,
+    planned: plans.Planned = plans.NOTHING,
+    more: Json | None = None,
+) -> Event:
+    """Write the event of an inventory, which is then in force."""
+    payload = layout.to_json() | planned.payload() | (more or {})
+    event = record(market, Happening(kind, at=moment.wall, slot=moment.now, payload=payload))
+    market.inventory_version = event.version
+    return event
+
+
+def _fail(market: Market, bid: Bid, moment: Moment, *, why: str, by: int) -> None:
+    """Write that the inventory of version `by` broke a promise: the book knows it already."""
+    refund = refund_of(bid, Refund.UNDELIVERED, now=moment.now)
+    transitions.fail(bid, slot=moment.now, why=why, refund=refund)
+    plans.cut(bid, now=moment.now)
+    payload = {"why": why, "refund": refund, "how": Refund.UNDELIVERED.value, "by": by}
+    record(market, Happening(EventKind.FAILED, at=moment.wall, slot=moment.now, bid=bid, payload=payload))

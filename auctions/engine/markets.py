@@ -1,0 +1,141 @@
+"""A cluster's market: opened once, taking bids or not, told when the inventory changes."""
+
+import numpy as np
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.db.models import Q
+
+from auctions.domain.errors import NoMarket
+from auctions.domain.inventory_snapshot import Holding, Layout, layout_of, units_held
+from auctions.domain.lock import lock, locked_market, moment_of, save_counters
+from auctions.engine import inventories
+from auctions.engine.policies import add_version
+from auctions.engine.slots import caught_up
+from auctions.models import Bid, Commitment, Event, EventKind, Market, PolicyVersion
+from auctions.state.storage import storage_problems
+from cluster.facts import inventory_of
+from cluster.models import Cluster
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Json
+from scheduling.policies.base import Policy
+from scheduling.registry import POLICIES, make_policy
+
+BINDING = tuple(name for name, kind in POLICIES.items() if kind.binding)
+"""Policies whose schedules are promises."""
+
+
+def open_market(
+    cluster: Cluster, *, policy: str = "dps", parameters: Json | None = None, by: User | None = None
+) -> Market:
+    """Open the cluster's market under a policy; one that exists is only opened for bids again."""
+    make_policy(policy, parameters or {}).check(inventory_of(cluster))
+    with transaction.atomic():
+        market, created = Market.objects.get_or_create(cluster=cluster)
+        market = lock(market.pk)
+        if created:
+            moment = moment_of(market)
+            market.slot = moment.slot
+            inventories.record_layout(market, moment, layout_of(market.cluster), kind=EventKind.OPENED)
+            add_version(market, moment, name=policy, parameters=parameters or {}, by=by)
+        market.is_open = True
+        save_counters(market)
+    return market
+
+
+def set_open(market: Market, is_open: bool) -> None:
+    """Let the market take bids, or not; bids that wait are decided either way."""
+    with locked_market(market.pk) as held:
+        held.is_open = is_open
+        save_counters(held)
+    market.is_open = is_open
+
+
+def market_of(cluster: Cluster) -> Market:
+    """The cluster's market; raises NoMarket."""
+    try:
+        return Market.objects.select_related("cluster").get(cluster=cluster)
+    except Market.DoesNotExist:
+        raise NoMarket(f"The cluster {cluster.name} has no market.") from None
+
+
+def has_bids(cluster: Cluster) -> bool:
+    """Whether a bid was ever recorded: its times count in the cluster's slots, so the time line is then fixed."""
+    return Bid.objects.filter(market__cluster=cluster).exists()
+
+
+def inventory_problems(cluster: Cluster, inventory: Inventory) -> list[str]:
+    """What a changed cluster would break of what its market has promised, in words; empty if nothing."""
+    market = Market.objects.filter(cluster=cluster).first()
+    if market is None:
+        return []
+    market = lock(market.pk)
+    moment = moment_of(market)
+    new, old = layout_of(cluster, inventory), _layout_in_force(market)
+    problems, policy = [], _policy_in_force(market)
+    try:
+        policy.check(inventory)
+    except InvalidField as error:
+        problems.append(f"The market's policy cannot run on this: {error}.")
+    if new.slot_seconds != old.slot_seconds and Bid.objects.filter(market=market).exists():
+        problems.append(
+            f"The slot length cannot change from {old.slot_seconds} s to {new.slot_seconds} s:"
+            " recorded bids and schedules count in slots."
+        )
+    problems += storage_problems(market, new, now=moment.now)
+    return problems + _broken_promises(market, new, old, now=moment.now, all_stay=policy.binding)
+
+
+def inventory_changed(cluster: Cluster) -> None:
+    """Record the cluster's new inventory as an event of its market, if that says anything new."""
+    market = Market.objects.filter(cluster=cluster).first()
+    if market is None:
+        return
+    with transaction.atomic():
+        market = lock(market.pk)
+        layout = layout_of(cluster)
+        if layout.to_json() == _layout_in_force(market).to_json():
+            return
+        moment = moment_of(market)
+        book = caught_up(market, moment)  # slots that began had the old inventory
+        inventories.lay(market, book, moment, layout)
+        save_counters(market)
+
+
+def _layout_in_force(market: Market) -> Layout:
+    return Layout.from_json(Event.objects.get(market=market, version=market.inventory_version).payload)
+
+
+def _policy_in_force(market: Market) -> Policy:
+    chosen = PolicyVersion.objects.filter(market=market).latest("number")
+    return make_policy(chosen.name, chosen.parameters)
+
+
+def _broken_promises(market: Market, new: Layout, old: Layout, *, now: int, all_stay: bool) -> list[str]:
+    rows = Commitment.objects.filter(bid__market=market, end__gt=now)
+    if not all_stay:
+        # What has not started and was never promised is planned anew.
+        rows = rows.filter(Q(bid__start_slot__lt=now) | Q(bid__decision__policy__name__in=BINDING))
+    holdings = [Holding(*row) for row in rows.values_list("server_id", "machine_type_id", "count", "start", "end")]
+    if not holdings:
+        return []
+    end = max(h.end for h in holdings)
+    problems = []
+    if end > now + new.horizon:
+        problems.append(f"The horizon must be at least {end - now} slots: a job holds machines until slot {end}.")
+    lost = {h.server_id for h in holdings} - set(new.server_ids)
+    lost_names = [name for key, name in zip(old.server_ids, old.inventory.servers, strict=True) if key in lost]
+    problems += [
+        f"Server {name} holds machines for jobs and cannot be removed. Take it out of service instead."
+        for name in lost_names
+    ]
+    types = {h.machine_type_id for h in holdings} - set(new.worker_ids) - set(new.ps_ids)
+    if types:
+        problems.append("A machine type that jobs hold cannot be removed.")
+    peak = units_held(new, holdings, start=now, end=end).max(axis=0)
+    for s, r in np.argwhere(peak > new.inventory.capacity):
+        problems.append(
+            f"Server {new.inventory.servers[s]} has {peak[s, r]} {new.inventory.resources[r]} committed;"
+            f" its capacity cannot be {new.inventory.capacity[s, r]}. Take the server out of service instead."
+        )
+    return problems

@@ -1,0 +1,296 @@
+"""What a policy's plan changes for admitted jobs, written to rows under the market's lock."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from django.db.models import F
+
+from auctions.domain import transitions
+from auctions.domain.inventory_snapshot import Holding, Layout
+from auctions.domain.lock import Moment
+from auctions.domain.policy_errors import PolicyFailed, keep_error, policy_errors
+from auctions.models import Bid, Commitment, Event, Market, PlanChange
+from auctions.state import queue_rows
+from auctions.state.book import LiveBook
+from scheduling.book.state import Cause, Job
+from scheduling.model.decision import Move, canonical
+from scheduling.model.errors import OutsideHorizon, OverCapacity
+from scheduling.model.schedule import Schedule
+from scheduling.model.types import Json
+from scheduling.policies.preemptive import reforecast
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What came of a look at the plan; the book holds it, the rows do not yet."""
+
+    moves: tuple[Move, ...]
+    """What jobs hold from now on instead of what they held."""
+    failed: PolicyFailed | None = None
+    """Why the policy planned nothing: then all jobs keep what they held."""
+
+    def payload(self) -> Json:
+        """What an event says of it."""
+        return to_payload(self.moves) | ({"plan_failed": True} if self.failed else {})
+
+
+NOTHING: Final = Planned(())
+"""No plan was looked at."""
+
+
+def plan(book: LiveBook, cause: Cause) -> Planned:
+    """Let the policy look at its plan again. If it fails, all jobs keep what they hold."""
+    before = book.running
+    try:
+        with policy_errors():
+            moves = tuple(book.policy.plan(book.view(), cause))
+            canonical(to_payload(moves))
+            if moves:
+                before = book.running.copy()
+                book.running.apply(moves)
+    except PolicyFailed as failed:
+        # A copy: nothing of what the policy may have left beside the ledger, or of moves made in part.
+        book.running = before.copy()
+        return unplanned(book, failed)
+    return Planned(moves)
+
+
+def unplanned(book: LiveBook, failed: PolicyFailed) -> Planned:
+    """What comes of a plan that failed: only forecasts of queued jobs move, as those before them have ended."""
+    moves = reforecast(book.view())
+    book.running.apply(moves)
+    return Planned(moves, failed)
+
+
+@dataclass(frozen=True)
+class Relaid:
+    """A book under another inventory, and what came of the jobs in it."""
+
+    book: LiveBook
+    planned: Planned
+    """What jobs hold from now on instead of what they held, and whether planning failed."""
+    failed: tuple[str, ...] = ()
+    """Jobs (by the bid's id, in order of admission) whose promise cannot be kept; they are no longer in the book."""
+    unkept: Mapping[str, PolicyFailed] = field(default_factory=dict)
+    """Those of them on which the policy failed, and how."""
+
+    @property
+    def moves(self) -> tuple[Move, ...]:
+        """What jobs hold from now on instead of what they held."""
+        return self.planned.moves
+
+
+def keep_promise(book: LiveBook, job: Job) -> Schedule | None:
+    """How a promise is kept with other machines than it had, if the policy in force makes promises and finds a way."""
+    policy = book.policy
+    able = policy.binding and job.bid.architecture in policy.architectures
+    return policy.keep_promise(job, book.view()) if able else None
+
+
+def laid_anew(
+    book: LiveBook,
+    layout: Layout,
+    offers: Mapping[str, Json],
+    ask: Callable[[LiveBook, Cause], Planned] = plan,
+    keep: Callable[[LiveBook, Job], Schedule | None] = keep_promise,
+) -> Relaid:
+    """The book under another inventory, and what moves.
+
+    Jobs that hold a server that is out of service from now on lose all their machines. A promise is kept with others
+    if it can be, so that the job is complete by the slot promised, else it fails. A job that was promised nothing goes
+    back in line with what it has done, and so do jobs that have not started: the policy plans them again. If planning
+    fails, jobs that have not started keep their plans where these still do.
+
+    `offers` are those of the book's jobs, by the bid's id; `ask` lets the policy look at its plan again, and `keep` at
+    one promise.
+    """
+    running, now = book.running, book.running.now
+    lost = [running.jobs[name] for name in hit(book, layout)]
+    # Windows that end later than the work, as of DPS, hold machines that a complete job no longer needs.
+    over = [job for job in lost if job.completion is not None and job.completion <= now]
+    broken = [job for job in lost if job not in over and (job.bound or book.policy.binding)]
+    done = tuple(Move(job.bid.id, Schedule(job.start or now, job.completion or now, ())) for job in over)
+    for move in done:
+        running.keep(move)
+    for job in broken:
+        running.lose(job.bid.id)
+    loose = [job for job in lost if job not in over and job not in broken]
+    if not book.policy.binding:
+        loose += [job for job in book.view().jobs if job not in loose and _is_free(job, now)]
+    back = tuple(Move(job.bid.id, None) for job in loose if job.completion is not None)
+    running.apply(back)
+    new = book.relaid(layout, offers)
+    kept, failed, unkept = _keep(new, {job.bid.id: job.completion for job in broken}, keep)
+    planned = ask(new, Cause.CHANGED)
+    stay = () if planned.failed is None else _stay(new, book.layout, [job for job in loose if job not in lost])
+    again = {move.job for move in (*planned.moves, *stay)}
+    moves = (*(move for move in back if move.job not in again), *done, *kept, *planned.moves, *stay)
+    return Relaid(new, replace(planned, moves=moves), failed, unkept)
+
+
+def _stay(book: LiveBook, old: Layout, jobs: Sequence[Job]) -> tuple[Move, ...]:
+    """Give jobs that have not started what they held under an old inventory, where that is as good as it was."""
+    stay: list[Move] = []
+    if (old.inventory.workers, old.inventory.pss) != (book.layout.inventory.workers, book.layout.inventory.pss):
+        return ()
+    for job in jobs:
+        core = book.running.jobs[job.bid.id].bid
+        placements = tuple(sorted(book.layout.placements(old.holdings(job.held))))
+        uploaded = all(p.start >= core.arrival + core.delay[p.server] for p in placements)
+        if job.start is None or job.completion is None or not uploaded or len(placements) < len(job.held):
+            continue
+        move = Move(job.bid.id, Schedule(job.start, job.completion, placements))
+        with suppress(OverCapacity, OutsideHorizon):
+            book.running.apply([move])
+            stay.append(move)
+    return tuple(stay)
+
+
+def hit(book: LiveBook, layout: Layout) -> list[str]:
+    """Jobs that hold, from now on, a server that is out of service under another inventory; in order of admission."""
+    gone = {i for i, key in enumerate(book.layout.server_ids) if key in layout.out_ids}
+    now, jobs = book.running.now, book.running.jobs
+    return [name for name, job in jobs.items() if any(p.server in gone and p.end > now for p in job.held)]
+
+
+def _is_free(job: Job, now: int) -> bool:
+    """Whether it may be planned anew wherever it is: it was promised nothing and has not started."""
+    return bool(job.held) and not job.bound and not job.started(now)
+
+
+def _keep(
+    book: LiveBook, promised: Mapping[str, int | None], keep: Callable[[LiveBook, Job], Schedule | None]
+) -> tuple[tuple[Move, ...], tuple[str, ...], dict[str, PolicyFailed]]:
+    """Keep promises one by one, in order of admission, and end jobs for which that cannot be or the policy fails."""
+    kept, failed, unkept = [], [], {}
+    for name, completion in promised.items():
+        schedule = None
+        try:
+            with policy_errors():
+                schedule = keep(book, replace(book.running.jobs[name], completion=completion))
+                if schedule is not None:
+                    book.running.keep(Move(name, schedule))
+        except PolicyFailed as error:
+            schedule, unkept[name] = None, error
+        if schedule is None:
+            failed.append(name)
+            book.end(name)
+        else:
+            kept.append(Move(name, schedule))
+    return tuple(kept), tuple(failed), unkept
+
+
+def offers_of(book: LiveBook) -> dict[str, Json]:
+    """The offers of the book's jobs, by the bid's id."""
+    return {str(bid.sequence): bid.offer for bid in _bids(book, [int(name) for name in book.running.jobs])}
+
+
+def to_payload(moves: Sequence[Move]) -> Json:
+    """What an event says of moves: nothing where there are none."""
+    return {"moves": [move.to_json() for move in moves]} if moves else {}
+
+
+def write(book: LiveBook, moves: Sequence[Move], moment: Moment, *, version: int) -> None:
+    """Bring rows to what the book holds after these moves, recorded by the event of this version."""
+    jobs = {move.job: book.running.jobs[move.job] for move in moves}
+    if not jobs:
+        return
+    bids = {str(bid.sequence): bid for bid in _bids(book, [int(name) for name in jobs])}
+    now = book.running.now
+    future = Commitment.objects.filter(bid__in=[bid.pk for bid in bids.values()], end__gt=now)
+    future.filter(start__gte=now).delete()
+    future.update(end=now)
+    rows: list[Commitment] = []
+    for move in moves:
+        if move.schedule is not None:
+            rows += commitments(bids[move.job], book.layout.holdings(move.schedule.placements))
+    Commitment.objects.bulk_create(rows)
+    _queue(book, moves, bids)
+    changed = [(bids[name], job) for name, job in jobs.items() if _differs(bids[name], job)]
+    windows = [(bid, (job.start, job.completion)) for bid, job in changed]
+    placed = [move.job for move in moves if move.schedule is not None and move.schedule.placements]
+    kept = [bids[name].pk for name in placed if jobs[name].bound]
+    Bid.objects.filter(pk__in=kept, kept_from=None).update(kept_from=now)
+    transitions.replan(windows, slot=moment.slot)
+    note(changed, moment, version=version)
+
+
+def _queue(book: LiveBook, moves: Sequence[Move], bids: Mapping[str, Bid]) -> None:
+    """Write which chunks left queues and which joined them."""
+    queues = book.running.queues
+    if queues is None:
+        return
+    out = [bids[move.job] for move in moves if move.schedule is None]
+    queue_rows.take_out(out, now=book.running.now)
+    for move in moves:
+        if move.schedule is not None:
+            queue_rows.join(bids[move.job], move.schedule.chunks, queues, book.layout)
+
+
+def note_failure(
+    market: Market,
+    book: LiveBook,
+    planned: Planned,
+    event: Event,
+    moment: Moment,
+    *,
+    others: Iterable[PolicyFailed | None] = (),
+) -> None:
+    """Let operators know whether the planning of this event failed, or anything else of the policy.
+
+    The caller holds the market's lock and saves its counters. Of an event one error is kept: the plan's, or the first
+    of the others.
+    """
+    market.planning_failed = planned.failed is not None
+    failed = next((error for error in (planned.failed, *others) if error is not None), None)
+    if failed is not None:
+        keep_error(failed, event, moment, policy_id=book.policy_id)
+
+
+def commitments(bid: Bid, holdings: Sequence[Holding]) -> list[Commitment]:
+    """Rows for what a bid holds, not stored yet."""
+    return [
+        Commitment(
+            bid=bid,
+            server_id=h.server_id,
+            machine_type_id=h.machine_type_id,
+            count=h.count,
+            start=h.start,
+            end=h.end,
+        )
+        for h in holdings
+    ]
+
+
+def cut(bid: Bid, *, now: int) -> None:
+    """Free, in rows, what a job that has ended holds from now on."""
+    held = Commitment.objects.filter(bid=bid, end__gt=now)
+    held.filter(start__gte=now).update(end=F("start"))
+    held.filter(start__lt=now).update(end=now)
+    queue_rows.take_out([bid], now=now)
+
+
+def note(changed: Sequence[tuple[Bid, Job]], moment: Moment, *, version: int) -> None:
+    """Keep what was planned for these jobs from this event on."""
+    PlanChange.objects.bulk_create(
+        PlanChange(
+            bid=bid,
+            version=version,
+            at=moment.wall,
+            slot=moment.now,
+            start=job.start,
+            completion=job.completion,
+        )
+        for bid, job in changed
+    )
+
+
+def _differs(bid: Bid, job: Job) -> bool:
+    """Whether the job's plan has another start or completion than the bid's row."""
+    return (job.start, job.completion) != (bid.start_slot, bid.completion_slot)
+
+
+def _bids(book: LiveBook, sequences: list[int]) -> list[Bid]:
+    return list(Bid.objects.filter(market_id=book.market_id, sequence__in=sequences))

@@ -1,0 +1,103 @@
+"""Servers that an operator takes out of service: what was said, when it takes effect, and who holds what until when.
+
+A *lost* server has nothing from the next slot on. A server that is *drained* takes no new work from a slot on; what
+jobs hold there they keep, unless there is a deadline: then it is lost in that slot.
+"""
+
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User
+from django.db.models import Q
+
+from auctions.domain.inventory_snapshot import layout_of
+from auctions.domain.lock import Moment
+from auctions.engine import inventories
+from auctions.models import Market, Outage, OutageKind
+from auctions.state.book import LiveBook
+from cluster.models import Server
+from scheduling.model.types import Json
+
+
+@dataclass(frozen=True)
+class Said:
+    """What an operator says of a server: None of `kind` returns it to service."""
+
+    kind: OutageKind | None
+    from_slot: int
+    deadline: int | None
+    why: str
+    by: User | None
+
+
+def in_force(server: Server) -> Outage | None:
+    """What was last said of a server; None while it is in service."""
+    return Outage.objects.filter(server=server, ended_version=None).select_related("server").first()
+
+
+def say(market: Market, book: LiveBook, moment: Moment, server: Server, said: Said) -> LiveBook:
+    """Record what is said of a server, under the market's lock; the book as it is then."""
+    before = in_force(server)
+    version = market.version + 1
+    if before is not None:
+        before.ended_slot, before.ended_version = moment.now, version
+        before.save(update_fields=["ended_slot", "ended_version"])
+    row = None
+    if said.kind is not None:
+        lost = said.kind is OutageKind.LOST or (said.deadline is not None and said.deadline <= moment.now)
+        row = Outage.objects.create(
+            server=server,
+            kind=said.kind,
+            from_slot=said.from_slot,
+            deadline=said.deadline,
+            out_slot=moment.now if lost else None,
+            why=said.why,
+            said_at=moment.wall,
+            said_by=said.by,
+            version=version,
+        )
+    return _lay(market, book, moment, server, row, said)
+
+
+def take_effect(market: Market, book: LiveBook, moment: Moment) -> LiveBook:
+    """Let servers whose deadline has come be lost, under the market's lock; the book as it is then."""
+    due = Q(deadline__lte=moment.now)
+    if book.policy.queues:
+        due |= Q(from_slot__lte=moment.now)  # nobody holds anything there: chunks go to other workers
+    rows = Outage.objects.filter(due, server__cluster=market.cluster, ended_version=None, out_slot=None)
+    for row in rows.select_related("server").order_by("version"):
+        row.out_slot = moment.now
+        row.save(update_fields=["out_slot"])
+        book = _lay(market, book, moment, row.server, row, None)
+    return book
+
+
+def _lay(
+    market: Market, book: LiveBook, moment: Moment, server: Server, row: Outage | None, said: Said | None
+) -> LiveBook:
+    layout = layout_of(market.cluster)
+    service: Json = {"server": server.name, "state": state_of(row)}
+    if row is not None:
+        service |= {"from_slot": row.from_slot, "deadline": row.deadline}
+    if said is not None:
+        service |= {"why": said.why, "by": "" if said.by is None else said.by.get_username()}
+    return inventories.lay(market, book, moment, layout, service=service, why=_why(server, row))
+
+
+def state_of(row: Outage | None) -> str:
+    """In one word: in_service, draining, drained (its deadline came) or lost."""
+    if row is None:
+        return "in_service"
+    if row.kind == OutageKind.LOST:
+        return "lost"
+    return "draining" if row.out_slot is None else "drained"
+
+
+def _why(server: Server, row: Outage | None) -> str:
+    if row is None or row.out_slot is None:
+        return ""
+    what = "was lost" if row.kind == OutageKind.LOST else "was taken out of service"
+    more = f" ({row.why})" if row.why else ""
+    return (
+        f"Server {server.name} {what} from slot {row.out_slot} on{more}, and no other machines could complete the job"
+        " by the slot it was promised."
+    )

@@ -1,0 +1,78 @@
+"""Which policy a market decides by. Versions are only added: decisions keep the one they were made under."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from django.contrib.auth.models import User
+
+from auctions.domain.lock import Happening, Moment, locked_market, moment_of, record, save_counters
+from auctions.engine import moves as plans
+from auctions.engine.slots import caught_up
+from auctions.kernels import warming
+from auctions.models import Event, EventKind, Market, PolicyVersion
+from scheduling.book.state import Cause, Job
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.policies.base import Policy
+from scheduling.registry import make_policy
+
+PATIENCE_S: Final = 10.0
+"""For the kernels of the new policy: the change itself plans with them, under the market's lock."""
+
+
+def change_policy(market: Market, *, name: str, parameters: Json, by: User | None) -> PolicyVersion:
+    """Decide by this policy from now on; raises UnknownPolicy, InvalidField naming the parameter, or NotReady."""
+    policy = make_policy(name, parameters)
+    warming.check(policy, patience_s=PATIENCE_S)
+    with locked_market(market.pk) as held:
+        moment = moment_of(held)
+        book = caught_up(held, moment)  # slots that began had the old policy's prices
+        policy.check(book.layout.inventory)
+        check_line(policy, book.view().jobs)
+        book.policy = policy
+        planned = plans.plan(book, Cause.CHANGED)
+        chosen, event = add_version(held, moment, name=name, parameters=parameters, by=by, planned=planned)
+        book.policy_id = chosen.pk
+        plans.write(book, planned.moves, moment, version=event.version)
+        plans.note_failure(held, book, planned, event, moment)
+        save_counters(held)
+    return chosen
+
+
+def check_line(policy: Policy, jobs: Sequence[Job]) -> None:
+    """Refuse a policy that would leave jobs without a plan in line for ever."""
+    if policy.queues and any(job.held for job in jobs):
+        raise InvalidField("name", f"{policy.name} shares workers that jobs hold; let them end or cancel them first")
+    if not policy.queues and any(job.queued_from is not None for job in jobs):
+        raise InvalidField("name", f"{policy.name} books slots; jobs are in workers' queues: let them end first")
+    waiting = [job for job in jobs if job.completion is None]
+    if policy.binding and waiting:
+        raise InvalidField("name", f"{policy.name} plans nothing, and {len(waiting)} jobs wait in line for a plan")
+    strange = sorted({str(job.bid.architecture) for job in waiting} - {str(known) for known in policy.architectures})
+    if strange:
+        raise InvalidField("name", f"{policy.name} does not run {', '.join(strange)} jobs, and some wait in line")
+
+
+def add_version(
+    market: Market,
+    moment: Moment,
+    *,
+    name: str,
+    parameters: Json,
+    by: User | None,
+    planned: plans.Planned = plans.NOTHING,
+) -> tuple[PolicyVersion, Event]:
+    """Record the policy as the market's next version, under its lock. What is stored names every parameter."""
+    complete = make_policy(name, parameters).to_json()
+    last = PolicyVersion.objects.filter(market=market).order_by("-number").first()
+    chosen = PolicyVersion.objects.create(
+        market=market,
+        number=1 if last is None else last.number + 1,
+        name=name,
+        parameters=complete,
+        created_at=moment.wall,
+        created_by=by,
+    )
+    payload = {"number": chosen.number, "name": name, "parameters": complete} | planned.payload()
+    event = record(market, Happening(EventKind.POLICY, at=moment.wall, slot=moment.now, payload=payload))
+    return chosen, event

@@ -1,0 +1,108 @@
+"""Slots pass: jobs begin and complete, the prices of each slot are kept, and the horizon rolls."""
+
+from auctions.domain import transitions
+from auctions.domain.lock import Happening, Moment, locked_market, moment_of, record, save_counters
+from auctions.domain.policy_errors import PolicyFailed, policy_errors
+from auctions.engine import moves as plans
+from auctions.engine import outages
+from auctions.kernels import warming
+from auctions.models import Bid, BidState, Event, EventKind, Market, SlotPrice
+from auctions.readings import publications
+from auctions.state import book as books
+from auctions.state import queue_rows
+from auctions.state.book import LiveBook
+from scheduling.book.state import Cause
+from scheduling.model.decision import canonical
+
+
+def pass_slots(market_id: int) -> bool:
+    """Process the slots that began since the last time; True if there were any."""
+    market = Market.objects.select_related("cluster").get(pk=market_id)
+    if moment_of(market).slot <= market.slot:
+        return False
+    with locked_market(market_id) as market:
+        moment = moment_of(market)
+        if moment.slot <= market.slot:
+            return False
+        book = caught_up(market, moment)
+        save_counters(market)
+    books.keep(market, book)
+    return True
+
+
+def caught_up(market: Market, moment: Moment) -> LiveBook:
+    """The book at this moment, for the holder of the lock: slots that began since are processed first.
+
+    The caller saves the market's counters, and gives the book to `book.keep` once the transaction is committed
+    and every change is in the book.
+
+    Raises
+    ------
+    NotReady
+        While the kernels of the market's policy are being compiled.
+    """
+    warming.check_market(market.pk)  # a transaction must not wait for a compiler
+    late = moment.slot > market.slot
+    book = books.take(market, now=market.slot + 1 if late else moment.now)
+    if late:
+        first = market.slot + 1
+        cause = _cause(market, moment)
+        unpriced = _keep_prices(market, book, last=moment.slot)
+        begun = transitions.begin(market, moment.slot)
+        market.slot = moment.slot
+        book.advance(moment.now)
+    queue_rows.keep(book.running, book.layout, market.pk)
+    if late:
+        planned = plans.plan(book, cause)
+        payload = {"from": first, "to": moment.slot, "now": moment.now, "cause": cause}
+        payload |= {"running": begun.running, "completed": begun.completed, **planned.payload()}
+        if unpriced is not None:
+            payload["unpriced"] = True
+        event = record(market, Happening(EventKind.SLOT, at=moment.wall, slot=moment.slot, payload=payload))
+        plans.write(book, planned.moves, moment, version=event.version)
+        plans.note_failure(market, book, planned, event, moment, others=[unpriced])
+        market.now = max(market.now, moment.now)  # planned for: a clock set back does not bring it back
+        book.version = market.ledger_version
+        book = outages.take_effect(market, book, moment)
+        publications.publish(market)
+    return book
+
+
+def _cause(market: Market, moment: Moment) -> Cause:
+    """Whether a job ends between the last time that slots passed and now: what it held is free from `now` on.
+
+    So it is, too, where the policy failed on the plan that was to give free machines to others.
+    """
+    if market.planning_failed:
+        return Cause.ENDED
+    last = Event.objects.filter(market=market, kind=EventKind.SLOT).order_by("-version").first()
+    since = market.slot if last is None else last.payload.get("now", last.slot + 1)
+    ends = Bid.objects.filter(market=market, completion_slot__gt=since, completion_slot__lte=moment.now)
+    return Cause.ENDED if ends.filter(state__in=(BidState.PLANNED, BidState.RUNNING)).exists() else Cause.SLOT
+
+
+def _keep_prices(market: Market, book: LiveBook, *, last: int) -> PolicyFailed | None:
+    """Keep prices and use of the slots that began; nothing of them where the policy fails, and why it does."""
+    rows = book.slots_to_keep(last=last)
+    if not rows:
+        return None
+    start = book.ledger.start
+    try:
+        with policy_errors():
+            posted = book.prices()
+            prices = {slot: posted[slot - start].tolist() for slot in rows}
+            canonical(list(prices.values()))
+    except PolicyFailed as failed:
+        return failed
+    used = book.used()
+    SlotPrice.objects.bulk_create(
+        SlotPrice(
+            market=market,
+            slot=slot,
+            inventory_version=market.inventory_version,
+            prices=prices[slot],
+            used=used[slot - start].tolist(),
+        )
+        for slot in rows
+    )
+    return None

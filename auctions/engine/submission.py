@@ -1,0 +1,213 @@
+"""How a bid comes in: stored with its place in the queue, or only asked about."""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from hashlib import sha256
+
+from django.contrib.auth.models import User
+
+from auctions.domain.bid_format import check_finite, core_bid, policy_in_force, resolve
+from auctions.domain.errors import CannotDecide, KeyReused, MarketClosed
+from auctions.domain.inventory_snapshot import Layout
+from auctions.domain.lock import Happening, Moment, locked_market, moment_of, record_all, save_counters
+from auctions.domain.policy_errors import PolicyFailed
+from auctions.engine import decision_queue as lane
+from auctions.engine.decide import decide
+from auctions.engine.markets import market_of
+from auctions.kernels import warming
+from auctions.models import Bid, Event, EventKind, Market
+from auctions.state.snapshot import one_version, snapshot
+from cluster.models import Cluster
+from scheduling.book.state import NOBODY
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.decision import Decision, canonical
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.policies.base import Policy
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """A stored bid; `created` is False when its idempotency key had brought it before."""
+
+    bid: Bid
+    created: bool
+
+
+@dataclass(frozen=True)
+class Quote:
+    """The decision a bid would get now; it binds nobody and holds until the ledger's version changes."""
+
+    decision: Decision
+    ledger_version: int
+    slot: int
+    """First slot that could still be traded."""
+    core: CoreBid
+    """The bid that was decided, in the layout's positions."""
+    layout: Layout
+    """What the positions in its schedule mean."""
+    policy: Policy
+    """That decided it."""
+
+
+@dataclass(frozen=True)
+class _Offer:
+    body: Json
+    resolved: Json
+    digest: str
+    key: str | None
+
+
+def submit_bid(*, cluster: Cluster, owner: User, body: Json, idempotency_key: str | None = None) -> Submitted:
+    """Store a bid and wake a worker.
+
+    Raises
+    ------
+    NoMarket, MarketClosed
+        If there is nowhere to bid.
+    KeyReused
+        If the key came before with another body.
+    scheduling.model.errors.InvalidField
+        If the body is wrong; the message names the field.
+    """
+    return _submit(cluster, owner, [body], [idempotency_key])[0]
+
+
+def submit_bids(
+    *, cluster: Cluster, owner: User, bodies: Sequence[Json], idempotency_key: str | None = None
+) -> list[Submitted]:
+    """Store all of these bids in this order, or none; fields are named `bids[i].field`."""
+    if not bodies:
+        raise InvalidField("bids", "expected at least one bid")
+    # The key one further on would be there if the same key had brought more bids before.
+    beyond = Bid.objects.filter(
+        market__cluster=cluster, owner=owner.pk, idempotency_key=f"{idempotency_key}/{len(bodies)}"
+    )
+    if idempotency_key is not None and beyond.exists():
+        raise KeyReused("This idempotency key came before with more bids.")
+    keys = [None if idempotency_key is None else f"{idempotency_key}/{i}" for i in range(len(bodies))]
+    return _submit(cluster, owner, bodies, keys, where="bids[{}].")
+
+
+def quote(*, cluster: Cluster, body: Json) -> Quote:
+    """The decision this bid would get now, by the same call on the same book; nothing is changed.
+
+    Raises
+    ------
+    CannotDecide
+        If the policy fails on this bid.
+    NoMarket, MarketClosed
+        If there is nowhere to bid.
+    NotReady
+        While the kernels of the market's policy are being compiled.
+    scheduling.model.errors.InvalidField
+        If the body is wrong; the message names the field.
+    """
+    market = market_of(cluster)
+    if not market.is_open:
+        raise MarketClosed(f"The market of {cluster.name} takes no bids.")
+    warming.check_market(market.pk)
+    with one_version():
+        seen = snapshot(market)
+        book = seen.book.copy()  # kernels keep what they found of a bid beside the ledger, by the bid's number
+        resolved = resolve(body, cluster, book.layout)
+    now = seen.moment.now
+    # Under the number it would have: some policies draw by it.
+    core = core_bid(resolved, book.layout, bid_id=str(seen.market.submitted + 1), arrival=now)
+    try:
+        made = decide(book, core, owner=NOBODY)
+    except PolicyFailed as failed:
+        log.error("a quote of market %s failed", market.pk, exc_info=failed.error)
+        raise CannotDecide("The policy of this market fails on this bid, so there is no quote for it.") from None
+    return Quote(
+        decision=replace(made.decision, bid_id="quote"),
+        ledger_version=book.version,
+        slot=now,
+        core=core,
+        layout=book.layout,
+        policy=book.policy,
+    )
+
+
+def _submit(
+    cluster: Cluster, owner: User, bodies: Sequence[Json], keys: Sequence[str | None], where: str = ""
+) -> list[Submitted]:
+    market = market_of(cluster)
+    digests = [_digest(body, where.format(i)) for i, body in enumerate(bodies)]
+    # A retry is answered even if the market has closed or the models have changed since.
+    known = _known(market, owner, keys, digests)
+    if known:
+        return known
+    layout = Layout.from_json(Event.objects.get(market=market, version=market.inventory_version).payload)
+    read = partial(resolve, cluster=cluster, layout=layout, policy=policy_in_force(cluster))
+    offers = [
+        _Offer(body=body, resolved=_resolved(read, body, where.format(i)), digest=digest, key=key)
+        for i, (body, digest, key) in enumerate(zip(bodies, digests, keys, strict=True))
+    ]
+    with locked_market(market.pk) as held:
+        known = _known(held, owner, keys, digests)
+        if known:
+            return known
+        if not held.is_open:
+            raise MarketClosed(f"The market of {cluster.name} takes no bids.")
+        moment = moment_of(held)
+        # The layout read above may be stale by now: the version stored says so, and the lane writes the core anew.
+        bids = [_bid(held, owner, offer, (layout, market.inventory_version), moment) for offer in offers]
+        Bid.objects.bulk_create(bids)
+        record_all(held, (Happening(EventKind.SUBMITTED, at=moment.wall, slot=moment.now, bid=bid) for bid in bids))
+        save_counters(held)
+        lane.wake(held.pk)
+    return [Submitted(bid, created=True) for bid in bids]
+
+
+def _digest(body: Json, where: str) -> str:
+    check_finite(body, where.rstrip("."))
+    return sha256(canonical(body).encode()).hexdigest()
+
+
+def _resolved(read: Callable[[Json], Json], body: Json, where: str) -> Json:
+    try:
+        return read(body)
+    except InvalidField as error:
+        first, *others = (one.at(where + one.field) for one in (error, *error.also))
+        first.also = tuple(others)
+        raise first from None
+
+
+def _known(market: Market, owner: User, keys: Sequence[str | None], digests: Sequence[str]) -> list[Submitted]:
+    wanted = [key for key in keys if key is not None]
+    found = {
+        bid.idempotency_key: bid
+        for bid in Bid.objects.filter(market=market, owner=owner.pk, idempotency_key__in=wanted)
+    }
+    if not found:
+        return []
+    matched = [found.get(key) for key in keys]
+    if any(bid is None or bid.body_digest != digest for bid, digest in zip(matched, digests, strict=True)):
+        raise KeyReused("This idempotency key came before with another body.")
+    return [Submitted(bid=bid, created=False) for bid in matched if bid is not None]
+
+
+def _bid(market: Market, owner: User, offer: _Offer, known: tuple[Layout, int], moment: Moment) -> Bid:
+    layout, inventory_version = known
+    market.submitted += 1
+    core = core_bid(offer.resolved, layout, bid_id=str(market.submitted), arrival=moment.now)
+    return Bid(
+        market=market,
+        owner=owner,
+        sequence=market.submitted,
+        idempotency_key=offer.key,
+        body_digest=offer.digest,
+        label=offer.body.get("label", ""),
+        submitted_at=moment.wall,
+        submitted_s=moment.seconds,
+        arrival_slot=moment.now,
+        body=offer.body,
+        offer=offer.resolved,
+        core=core.to_json(),
+        inventory_version=inventory_version,
+    )

@@ -1,0 +1,1 @@
+"""What a market's record says: replay of its events, and the audit."""

@@ -1,0 +1,223 @@
+"""Checks of how things came to be: what was sent, what each event did, what slots began with, and the certificate."""
+
+from collections.abc import Iterator
+from math import ceil
+
+import numpy as np
+from django.db.models import Sum
+
+from auctions.domain.bid_format import core_bid
+from auctions.domain.inventory_snapshot import Layout, layouts
+from auctions.domain.lock import MOVES_THE_LEDGER
+from auctions.domain.totals import VALUE_KEPT
+from auctions.domain.transitions import Window
+from auctions.history.audit_rows import TOLERANCE
+from auctions.history.replay import kept_by_replay
+from auctions.models import (
+    UNDECIDED,
+    Bid,
+    BidState,
+    BoundKind,
+    Certificate,
+    DecisionRecord,
+    Event,
+    EventKind,
+    Market,
+    SlotPrice,
+)
+from auctions.state.grants import Grants
+from cluster.database.paging import in_pages
+from scheduling.model.bid import Bid as CoreBid
+
+GOING = (BidState.PLANNED, BidState.RUNNING)
+
+
+def bids_as_sent(market: Market) -> list[str]:
+    """What was decided on is what was sent: body, offer, core, label and arrival of each bid agree."""
+    bids = Bid.objects.filter(market=market).order_by("sequence")
+    known = layouts(market, set(bids.order_by().values_list("inventory_version", flat=True)))
+    decided = dict(DecisionRecord.objects.filter(bid__market=market).values_list("bid_id", "inventory_version"))
+    problems = []
+    for bid in in_pages(bids, by="sequence"):
+        changed = [
+            key
+            for key, sent in bid.body.items()
+            if key not in ("label", "model") and bid.offer.get(key) != sent
+        ]  # fmt: skip
+        problems += [f"bid {bid.sequence}: {key} is not what was sent" for key in changed]
+        if bid.ended_slot is not None and bid.state not in (BidState.CANCELLED, BidState.FAILED):
+            problems.append(f"bid {bid.sequence} is {bid.state}, yet it ended in slot {bid.ended_slot}")
+        if bid.label != bid.body.get("label", ""):
+            problems.append(f"bid {bid.sequence}: its label is not what was sent")
+        if bid.inventory_version not in known or decided.get(bid.pk, bid.inventory_version) != bid.inventory_version:
+            problems.append(f"bid {bid.sequence}: its core speaks of inventory version {bid.inventory_version}")
+        elif CoreBid.from_json(bid.core) != _core(bid, known[bid.inventory_version]):
+            problems.append(f"bid {bid.sequence}: its core is not its offer in slots")
+        if bid.arrival_slot < ceil(bid.submitted_s / market.cluster.slot_seconds):
+            problems.append(f"bid {bid.sequence}: submitted {bid.submitted_s} s, arrived in slot {bid.arrival_slot}")
+    return problems
+
+
+def _core(bid: Bid, layout: Layout) -> CoreBid:
+    return core_bid(bid.offer, layout, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
+
+
+def states_follow_events(market: Market) -> list[str]:
+    """Taking every event in order leads to the state each bid is in, the market's slot, and its first free slot."""
+    events = list(Event.objects.filter(market=market).order_by("version"))
+    course = _Course(market, events)
+    problems = [problem for event in events for problem in course.step(event)]
+    problems += [
+        f"bid {bid.sequence} is {bid.state}; its events leave it {course.states.get(bid.pk, 'unknown')}"
+        for bid in course.bids.values()
+        if course.states.get(bid.pk) != bid.state
+    ]
+    if (market.slot, market.now) != (course.slot, course.now):
+        problems.append(
+            f"market.slot is {market.slot} and market.now {market.now}; events lead to {course.slot} and {course.now}"
+        )
+    return problems
+
+
+class _Course:
+    """Where the events so far have led."""
+
+    def __init__(self, market: Market, events: list[Event]) -> None:
+        self.bids = {bid.pk: bid for bid in Bid.objects.filter(market=market).select_related("decision")}
+        self.states: dict[int, BidState] = {}
+        self.grants = Grants(market)
+        first = next((e.payload["from"] for e in events if e.kind == EventKind.SLOT), market.slot + 1)
+        self.slot: int = first - 1
+        self.now = 0
+        self.ledger_version = 0
+
+    def step(self, event: Event) -> Iterator[str]:
+        """Take one event; what is wrong with it."""
+        where = f"event version {event.version} ({event.kind})"
+        before = {pk: grant.window for pk, grant in self.grants.all.items()} if event.kind == EventKind.SLOT else {}
+        moved = self.grants.step(event)
+        if event.kind == EventKind.SLOT:
+            yield from (f"{where}: {problem}" for problem in self._slots_pass(event, before))
+        elif event.bid_id is not None:
+            yield from (f"{where}: {problem}" for problem in self._bid_moves(event, self.bids[event.bid_id]))
+        if event.kind in MOVES_THE_LEDGER:
+            if event.kind != EventKind.SLOT and event.slot < self.now:
+                yield f"{where}: slot {event.slot} comes after slot {self.now}"
+            self.now = max(
+                self.now, event.payload.get("now", event.slot) if event.kind == EventKind.SLOT else event.slot
+            )
+            self.ledger_version = event.version
+        for pk in moved:
+            self.states[pk] = self._granted(pk)
+
+    def _slots_pass(self, event: Event, windows: dict[int, Window]) -> Iterator[str]:
+        first, last = event.payload["from"], event.payload["to"]
+        if first != self.slot + 1 or last < first or event.slot != last:
+            yield f"slots {first} to {last} follow slot {self.slot}"
+        self.slot = last
+        running = self._move(BidState.PLANNED, BidState.RUNNING, {pk: start for pk, (start, _) in windows.items()})
+        completed = self._move(BidState.RUNNING, BidState.COMPLETED, {pk: end for pk, (_, end) in windows.items()})
+        if (event.payload["running"], event.payload["completed"]) != (running, completed):
+            yield f"it should say that {running} began and {completed} were completed"
+
+    def _move(self, old: BidState, new: BidState, slots: dict[int, int | None]) -> list[int]:
+        due = [
+            pk
+            for pk, state in self.states.items()
+            if state == old and (slot := slots.get(pk)) is not None and slot <= self.slot
+        ]
+        self.states.update(dict.fromkeys(due, new))
+        return sorted(self.bids[pk].sequence for pk in due)
+
+    def _bid_moves(self, event: Event, bid: Bid) -> Iterator[str]:
+        state, who = self.states.get(bid.pk), f"bid {bid.sequence}"
+        match event.kind:
+            case EventKind.SUBMITTED:
+                right = state is None and (event.slot, event.at) == (bid.arrival_slot, bid.submitted_at)
+                self.states[bid.pk] = BidState.SUBMITTED
+            case EventKind.ADMITTED | EventKind.REJECTED:
+                record = bid.decision
+                right = state == BidState.SUBMITTED and (event.slot, event.at, self.ledger_version) == (
+                    record.slot,
+                    record.decided_at,
+                    record.ledger_version,
+                )
+                self.states[bid.pk] = self._granted(bid.pk) if event.kind == EventKind.ADMITTED else BidState.REJECTED
+            case EventKind.WITHDRAWN:
+                right = state in UNDECIDED
+                self.states[bid.pk] = BidState.WITHDRAWN
+            case EventKind.QUARANTINED:
+                right = state == BidState.SUBMITTED
+                self.states[bid.pk] = BidState.QUARANTINED
+            case EventKind.RETRIED:
+                right = state == BidState.QUARANTINED
+                self.states[bid.pk] = BidState.SUBMITTED
+            case _:  # cancelled or failed
+                right = state in GOING and bid.ended_slot == event.slot
+                self.states[bid.pk] = BidState(event.kind)
+        if not right:
+            yield f"it does not fit {who}, which was {state or 'not there'} before"
+
+    def _granted(self, pk: int) -> BidState:
+        start, _ = self.grants.all[pk].window
+        return BidState.RUNNING if start is not None and start <= self.slot else BidState.PLANNED
+
+
+def slots_as_they_began(market: Market) -> list[str]:
+    """Prices and use kept of each slot are those a replay finds when it began."""
+    expected = kept_by_replay(market)
+    rows = {row.slot: row for row in SlotPrice.objects.filter(market=market).order_by("slot")}
+    problems = [f"slot {slot} is missing" for slot in sorted(expected.keys() - rows.keys())]
+    problems += [f"slot {slot} was never kept" for slot in sorted(rows.keys() - expected.keys())]
+    for slot in sorted(rows.keys() & expected.keys()):
+        row = rows[slot]
+        if (row.inventory_version, row.prices, row.used) != expected[slot]:
+            problems.append(f"slot {slot} began otherwise")
+    return problems
+
+
+def certificate_adds_up(market: Market) -> list[str]:
+    """The certificate names the smaller bound, covers the decisions of its version, and its sums are those of rows."""
+    row = Certificate.objects.filter(market=market).first()
+    if row is None:
+        return []
+    records = DecisionRecord.objects.filter(bid__market=market, version__lte=row.version).order_by("version")
+    ceilings = list(records.values_list("ceiling", flat=True))
+    kept = records.filter(bid__state__in=sorted(VALUE_KEPT)).aggregate(v=Sum("bid__value"))["v"] or 0.0
+    capacity = _capacity_of_slots(market, before=row.settled_through)
+    smaller = BoundKind.POSTED_PRICE if row.posted_price <= row.zero_price else BoundKind.ZERO_PRICE
+    claims = {
+        "it speaks of a version that was": 0 < row.version <= market.version,
+        "it covers every decision up to its version": row.decided == len(ceilings),
+        "its value and kind are those of the smaller bound": (row.value, row.kind)
+        == (min(row.posted_price, row.zero_price), smaller),
+        "its zero-price bound is the sum of the ceilings": _equal(row.zero_price, sum(ceilings)),
+        "its welfare is no less than what was kept": row.welfare >= kept - TOLERANCE * max(1.0, kept),
+        "its welfare is below both bounds": row.welfare <= row.value * (1 + TOLERANCE),
+        "its gap is that of its value and welfare": _equal(
+            row.gap, (row.value - row.welfare) / row.value if row.value > 0 else 0.0
+        ),
+        "its settled ceilings are those of its first bids": row.settled_bids <= len(ceilings)
+        and _equal(row.settled_ceilings, sum(ceilings[: row.settled_bids])),
+        "its settled terms are below their ceilings": 0 <= row.settled_terms <= row.settled_ceilings * (1 + TOLERANCE),
+        "its settled capacity is that of its slots": _equal(row.settled_capacity, capacity),
+        "its posted-price bound holds what is settled": row.posted_price
+        >= (row.settled_terms + row.settled_capacity) * (1 - TOLERANCE),
+    }
+    return [f"certificate: it is not so that {claim}" for claim, holds in claims.items() if not holds]
+
+
+def _capacity_of_slots(market: Market, *, before: int | None) -> float:
+    if before is None:
+        return 0.0
+    rows = list(
+        SlotPrice.objects.filter(market=market, slot__lt=before)
+        .order_by("slot")
+        .values_list("inventory_version", "prices")
+    )
+    known = layouts(market, {version for version, _ in rows})
+    return float(sum((np.array(prices) * known[version].inventory.capacity).sum() for version, prices in rows))
+
+
+def _equal(a: float, b: float) -> bool:
+    return abs(a - b) <= TOLERANCE * max(1.0, abs(a), abs(b))

@@ -1,0 +1,67 @@
+"""Checks of what was published to bidders, against the events it was made of."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import isclose
+
+from auctions.models import Event, EventKind, Market, Publication
+from auctions.readings.publications import LEAST_OWNERS
+
+TOLERANCE = 1e-7
+"""Relative error of sums that are published with nine digits."""
+
+
+@dataclass
+class _Sums:
+    """What events up to one version come to."""
+
+    admitted: int = 0
+    rejected: int = 0
+    revenue: float = 0.0
+    worth: dict[int, float] = field(default_factory=dict)
+    """Value of each admitted job that was not cancelled and did not fail, by the bid's key."""
+    owners: dict[int, int] = field(default_factory=dict)
+    """Owners of bids that were admitted since the last publication, by the bid's key."""
+
+    def take(self, event: Event) -> None:
+        """Count one event."""
+        bid = event.bid
+        if event.kind == EventKind.REJECTED:
+            self.rejected += 1
+        if bid is None:
+            return
+        if event.kind == EventKind.ADMITTED:
+            self.admitted += 1
+            self.revenue += bid.payment or 0.0
+            self.worth[bid.pk], self.owners[bid.pk] = bid.value or 0.0, bid.owner_id
+        if event.kind in (EventKind.CANCELLED, EventKind.FAILED):
+            self.revenue -= bid.refund
+            self.worth.pop(bid.pk, None)
+            self.owners.pop(bid.pk, None)
+
+
+def figures_match(market: Market) -> list[str]:
+    """Counts and money of each publication are what its events come to, and bids of enough owners are new in it."""
+    return list(_problems(market))
+
+
+def _problems(market: Market) -> Iterator[str]:
+    kinds = (EventKind.ADMITTED, EventKind.REJECTED, EventKind.CANCELLED, EventKind.FAILED)
+    events = Event.objects.filter(market=market, kind__in=kinds).order_by("version").select_related("bid")
+    sums, left = _Sums(), list(events)[::-1]
+    for row in Publication.objects.filter(market=market):
+        while left and left[-1].version <= row.version:
+            sums.take(left.pop())
+        expected = {
+            "admitted": sums.admitted,
+            "rejected": sums.rejected,
+            "welfare": sum(sums.worth.values()),
+            "revenue": sums.revenue,
+        }
+        for name, value in expected.items():
+            if not isclose(row.figures[name], value, rel_tol=TOLERANCE, abs_tol=TOLERANCE):
+                yield f"{row} say {name} {row.figures[name]}; events come to {value}"
+        owners = len(set(sums.owners.values()))
+        if owners < LEAST_OWNERS:
+            yield f"{row} have new bids of {owners} owners; at least {LEAST_OWNERS} are needed"
+        sums.owners.clear()

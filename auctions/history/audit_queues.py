@@ -1,0 +1,97 @@
+"""Checks of queues: what workers did is what a replay finds, one thing at a time, after upload, and all of it."""
+
+from collections import defaultdict
+from itertools import pairwise
+
+from django.db.models import F, Q, Sum
+
+from auctions.domain import ps_assignments as tenures
+from auctions.domain.inventory_snapshot import Layout
+from auctions.history.replay import runs_by_replay
+from auctions.models import (
+    ADMITTED,
+    Bid,
+    BidState,
+    Event,
+    EventKind,
+    Market,
+    PsHost,
+    QueuedChunks,
+    Segment,
+    Tenure,
+)
+from auctions.state.queue_rows import recorded
+from scheduling.model.schedule import CLOUD
+from scheduling.preemptive.crew import TICKS, machines
+from scheduling.preemptive.parameter_servers import runs
+from scheduling.preemptive.record import Segment as Work
+
+
+def segments_match(market: Market) -> list[str]:
+    """Segments and preemptions kept are those that a replay finds."""
+    kept, found = recorded(market.pk), runs_by_replay(market)
+    problems = [f"bid {row[0]} did not run as kept: {row[3:]}" for row in sorted({*kept.segments} - {*found.segments})]
+    problems += [
+        f"it is not kept that bid {row[0]} ran: {row[3:]}" for row in sorted({*found.segments} - {*kept.segments})
+    ]
+    if kept.preemptions != found.preemptions:
+        problems.append(f"{len(kept.preemptions)} preemptions are kept, a replay finds {len(found.preemptions)}")
+    return problems
+
+
+def one_thing_at_a_time(market: Market) -> list[str]:
+    """No worker of the edge has two segments at once."""
+    rows = Segment.objects.filter(queued__bid__market=market).exclude(queued__worker=CLOUD)
+    places: dict[tuple[int, int, int], list[tuple[int, int]]] = defaultdict(list)
+    columns = ("queued__server_id", "queued__machine_type_id", "queued__worker", "start", "end")
+    for server, machine, worker, start, end in rows.values_list(*columns):
+        places[server, machine, worker].append((start, end))
+    return [
+        f"worker {worker} of server {server} has two segments from {start} on"
+        for (server, _, worker), segments in places.items()
+        for (_, end), (start, _) in pairwise(sorted(segments))
+        if start < end
+    ]
+
+
+def no_ps_is_shared(market: Market) -> list[str]:
+    """No two jobs have the same parameter server at once, and every job has one all the time that it runs."""
+    most: dict[tuple[int, int], int] = defaultdict(int)
+    for event in Event.objects.filter(market=market, kind__in=(EventKind.OPENED, EventKind.INVENTORY)):
+        layout = Layout.from_json(event.payload)
+        count = machines(layout.inventory.capacity, layout.inventory.ps_demand)
+        for s, server in enumerate(layout.server_ids):
+            for p, machine in enumerate(layout.ps_ids):
+                most[server, machine] = max(most[server, machine], int(count[s, p]))
+    problems = tenures.shared(market, most)
+    ran = runs(Work(start, end, 0, 0, 0, str(bid)) for bid, _, _, _, start, end, _ in recorded(market.pk).segments)
+    rows = list(Tenure.objects.filter(bid__market=market).select_related("bid"))
+    served = runs(Work(row.start, row.end, 0, 0, 0, str(row.bid.sequence)) for row in rows)
+    problems += [
+        f"bid {r.bid.sequence} had no parameter server from {r.start} on" for r in rows if r.host == PsHost.NONE
+    ]
+    wrong = sorted(int(bid) for bid in {*ran, *served} if ran.get(bid, []) != served.get(bid, []))
+    return problems + [f"bid {bid} has a parameter server at other times than it runs" for bid in wrong]
+
+
+def chunks_complete(market: Market) -> list[str]:
+    """Every complete job had each of its chunks processed whole, after they were sent, and ended as it was told."""
+    worked = Sum((F("segments__end") - F("segments__start")) * F("segments__count"))
+    done: dict[int, int] = defaultdict(int)
+    problems = []
+    rows = QueuedChunks.objects.filter(bid__market=market).select_related("bid").annotate(worked=worked)
+    for row in rows:
+        whole = row.count if row.until is None else row.done or 0
+        done[row.bid_id] += whole
+        if row.bid.state == BidState.COMPLETED and row.until is None and row.worked != row.count * row.each:
+            problems.append(f"bid {row.bid.sequence}: {row.worked} ticks for {row.count} chunks of {row.each}")
+    for bid in Bid.objects.filter(pk__in=list(done), state=BidState.COMPLETED).order_by("sequence"):
+        if done[bid.pk] != bid.offer["chunks"]:
+            problems.append(f"bid {bid.sequence} is complete with {done[bid.pk]} of {bid.offer['chunks']} chunks")
+        last = max(bid.queued.values_list("segments__end", flat=True), key=lambda end: end or 0)
+        if last is None or -(-last // TICKS) != bid.completion_slot:
+            problems.append(f"bid {bid.sequence} ended at {last}, its row says slot {bid.completion_slot}")
+    early = Segment.objects.filter(queued__bid__market=market, start__lt=F("queued__since") * TICKS)
+    problems += [f"bid {row.queued.bid.sequence} ran before it was sent" for row in early.select_related("queued__bid")]
+    strangers = QueuedChunks.objects.filter(~Q(bid__state__in=sorted(ADMITTED)), bid__market=market)
+    return problems + [f"bid {row.bid.sequence} ({row.bid.state}) has chunks in queues" for row in strangers]

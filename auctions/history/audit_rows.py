@@ -1,0 +1,294 @@
+"""Checks that compare rows with rows."""
+
+from collections import Counter
+from heapq import heappop, heappush
+
+from django.db.models import Count, Q, Sum
+
+from auctions.domain.lock import MOVES_THE_LEDGER
+from auctions.domain.totals import VALUE_KEPT
+from auctions.models import (
+    ADMITTED,
+    Bid,
+    BidState,
+    Certificate,
+    DecisionRecord,
+    Event,
+    EventKind,
+    Market,
+    Payment,
+    PolicyError,
+    PolicyVersion,
+)
+from scheduling.model.decision import Decision, parse
+
+TOLERANCE = 1e-6
+"""Relative error allowed between sums of money that were added in different orders."""
+
+FAILURES = ("plan_failed", "unkept", "unpriced")
+"""What events say of plans, promises and prices on which the policy failed."""
+
+PLANNING = (EventKind.SLOT, EventKind.CANCELLED, EventKind.FAILED, EventKind.INVENTORY, EventKind.POLICY)
+"""Events at which the policy looks at the plan; not where a job failed by an inventory (`by`)."""
+
+DECIDED = ADMITTED | {BidState.REJECTED}
+
+
+def events_contiguous(market: Market) -> list[str]:
+    """Versions 1, 2, ... to the market's, and its ledger and inventory versions are the last events of their kinds."""
+    rows = list(Event.objects.filter(market=market).order_by("version").values_list("version", "kind"))
+    problems = [
+        f"event version {found} stands where {expected} should"
+        for expected, (found, _) in enumerate(rows, start=1)
+        if found != expected
+    ][:1]
+    if len(rows) != market.version:
+        problems.append(f"market.version is {market.version}, but there are {len(rows)} events")
+    for name, kinds in (
+        ("ledger_version", MOVES_THE_LEDGER),
+        ("inventory_version", {EventKind.OPENED, EventKind.INVENTORY}),
+    ):
+        last = max((version for version, kind in rows if kind in kinds), default=0)
+        if getattr(market, name) != last:
+            problems.append(f"market.{name} is {getattr(market, name)}; the last such event is version {last}")
+    return problems
+
+
+def sequence_without_gaps(market: Market) -> list[str]:
+    """Sequence numbers are 1, 2, ... to the last given out, submitted in that order; the first that waits is next."""
+    numbers = list(Bid.objects.filter(market=market).order_by("sequence").values_list("sequence", flat=True))
+    problems = [f"bid {n} is missing" for n in sorted(set(range(1, market.submitted + 1)) - set(numbers))]
+    problems += [f"bid {n} was never given out" for n in numbers if n > market.submitted]
+    events = Event.objects.filter(market=market, bid__isnull=False).order_by("version")
+    last, waiting = 0, _Waiting()
+    for kind, number in events.values_list("kind", "bid__sequence"):
+        if kind == EventKind.SUBMITTED and number <= last:
+            problems.append(f"bid {number} was submitted after bid {last}")
+        if kind in (EventKind.SUBMITTED, EventKind.RETRIED):
+            last = max(last, number)
+            waiting.add(number)
+        elif kind == EventKind.WITHDRAWN:
+            waiting.remove(number)
+        elif kind in (EventKind.ADMITTED, EventKind.REJECTED, EventKind.QUARANTINED):
+            first = waiting.first()
+            if first is not None and first < number:
+                problems.append(f"bid {number} was taken from the queue before bid {first}")
+            waiting.remove(number)
+    return problems
+
+
+class _Waiting:
+    """Sequence numbers of the bids that wait."""
+
+    def __init__(self) -> None:
+        self._heap: list[int] = []
+        self._gone: Counter[int] = Counter()
+
+    def add(self, number: int) -> None:
+        """It waits, again perhaps."""
+        heappush(self._heap, number)
+
+    def remove(self, number: int) -> None:
+        """It waits no more."""
+        self._gone[number] += 1
+
+    def first(self) -> int | None:
+        """The smallest; None if none waits."""
+        while self._heap and self._gone[self._heap[0]]:
+            self._gone[heappop(self._heap)] -= 1
+        return self._heap[0] if self._heap else None
+
+
+def bids_accounted_for(market: Market) -> list[str]:
+    """Submitted = admitted + rejected + waiting + withdrawn + quarantined, in states and in events alike."""
+    states = dict(Bid.objects.filter(market=market).order_by().values_list("state").annotate(n=Count("pk")))
+    kinds = dict(Event.objects.filter(market=market).order_by().values_list("kind").annotate(n=Count("pk")))
+    expected = {
+        "submitted": (sum(states.values()), kinds.get(EventKind.SUBMITTED, 0)),
+        "quarantined": (states.get(BidState.QUARANTINED, 0), _quarantined(market)),
+        "admitted": (sum(states.get(s, 0) for s in ADMITTED), kinds.get(EventKind.ADMITTED, 0)),
+        **{
+            kind.value: (states.get(BidState(kind.value), 0), kinds.get(kind, 0))
+            for kind in (EventKind.REJECTED, EventKind.WITHDRAWN, EventKind.CANCELLED, EventKind.FAILED)
+        },
+    }
+    return [
+        f"{rows} bids are {name}, {events} events say so" for name, (rows, events) in expected.items() if rows != events
+    ]
+
+
+def _quarantined(market: Market) -> int:
+    """Bids that events quarantined, and neither put back in the queue nor withdrew since."""
+    events = Event.objects.filter(market=market)
+    times = Count("pk", filter=Q(kind=EventKind.QUARANTINED)) - Count("pk", filter=Q(kind=EventKind.RETRIED))
+    aside = events.order_by().values("bid").annotate(times=times).filter(bid__isnull=False, times__gt=0)
+    withdrawn = events.filter(kind=EventKind.WITHDRAWN, bid__in=aside.values("bid"))
+    return aside.count() - withdrawn.count()
+
+
+def policy_errors_kept(market: Market) -> list[str]:
+    """Every quarantined bid and every plan, price or promise that failed has its error, and there are no others.
+
+    Each error names the policy in force, and the market says whether the last plan failed.
+    """
+    events = Event.objects.filter(market=market).order_by("version")
+    failures = events.filter(Q(kind=EventKind.QUARANTINED) | Q(payload__has_any_keys=FAILURES))
+    expected = {
+        version: (bid if kind == EventKind.QUARANTINED else None, at)
+        for version, kind, bid, at in failures.values_list("version", "kind", "bid", "at")
+    }
+    rows = PolicyError.objects.filter(market=market).select_related("policy")
+    found = {row.version: (row.bid_id, row.at) for row in rows}
+    problems = [
+        f"the error of event version {version} is missing, differs, or belongs to no event"
+        for version in sorted(expected.keys() | found.keys())
+        if expected.get(version) != found.get(version)
+    ]
+    last = events.filter(kind__in=PLANNING).exclude(payload__has_key="by").last()
+    if market.planning_failed != (last is not None and last.payload.get("plan_failed", False)):
+        problems.append(f"market.planning_failed is {market.planning_failed}; the last plan says otherwise")
+    chosen = _chosen(market)
+    return problems + [
+        f"the error of version {row.version} names policy version {row.policy.number}"
+        for row in rows
+        if row.policy.number != _in_force(chosen, row.version + 1)
+    ]
+
+
+def _chosen(market: Market) -> list[tuple[int, int]]:
+    """Version and policy number of each event that chose a policy, in order."""
+    events = Event.objects.filter(market=market, kind=EventKind.POLICY).order_by("version")
+    return [(version, payload["number"]) for version, payload in events.values_list("version", "payload")]
+
+
+def _in_force(chosen: list[tuple[int, int]], version: int) -> int:
+    """Number of the policy in force just before an event."""
+    return max((number for since, number in chosen if since < version), default=0)
+
+
+def one_receipt_each(market: Market) -> list[str]:
+    """A decided bid has exactly one receipt and one deciding event of the same version; others have none."""
+    events = Event.objects.filter(market=market, kind__in=(EventKind.ADMITTED, EventKind.REJECTED))
+    versions = dict(events.values_list("bid_id", "version"))
+    counted = Counter(events.values_list("bid_id", flat=True))
+    receipts = dict(DecisionRecord.objects.filter(bid__market=market).values_list("bid_id", "version"))
+    problems = []
+    for pk, sequence, state in Bid.objects.filter(market=market).values_list("pk", "sequence", "state"):
+        expected = 1 if state in DECIDED else 0
+        if counted[pk] != expected or (pk in receipts) != bool(expected):
+            problems.append(f"bid {sequence} ({state}) has {counted[pk]} decisions and {int(pk in receipts)} receipts")
+        elif expected and versions[pk] != receipts[pk]:
+            problems.append(f"bid {sequence}: receipt of version {receipts[pk]}, event of version {versions[pk]}")
+    return problems
+
+
+def receipts_match_rows(market: Market) -> list[str]:
+    """State, value, payment, slot and ceiling of each decided bid are those of its receipt."""
+    problems = []
+    for row in _records(market):
+        decision, bid = Decision.from_json(parse(row.receipt)), row.bid
+        pairs = {
+            "bid_id": (decision.bid_id, str(bid.sequence)),
+            "admitted": (decision.admitted, bid.state in ADMITTED),
+            "value": (decision.value if decision.admitted else None, bid.value),
+            "payment": (decision.payment if decision.admitted else None, bid.payment),
+            "slot": (decision.slot, row.slot),
+            "ceiling": (decision.ceiling, row.ceiling),
+        }
+        problems += [
+            f"bid {bid.sequence}: {name} is {found} in the row, {said} in the receipt"
+            for name, (said, found) in pairs.items()
+            if said != found
+        ]
+    return problems
+
+
+def policies_match_events(market: Market) -> list[str]:
+    """Each policy version has the event that chose it, and each decision names the version then in force."""
+    versions = {p.number: p for p in PolicyVersion.objects.filter(market=market)}
+    events = list(Event.objects.filter(market=market, kind=EventKind.POLICY).order_by("version"))
+    problems = []
+    if sorted(versions) != [event.payload["number"] for event in events]:
+        problems.append(f"policy versions {sorted(versions)} are not those of the events")
+        return problems
+    for event in events:
+        row = versions[event.payload["number"]]
+        if (row.name, row.parameters) != (event.payload["name"], event.payload["parameters"]):
+            problems.append(f"policy version {row.number} differs from event version {event.version}")
+    chosen = _chosen(market)
+    for version, number, sequence in DecisionRecord.objects.filter(bid__market=market).values_list(
+        "version", "policy__number", "bid__sequence"
+    ):
+        in_force = _in_force(chosen, version)
+        if number != in_force:
+            problems.append(f"bid {sequence} names policy version {number}; {in_force} was in force")
+    return problems
+
+
+def states_match_slot(market: Market) -> list[str]:
+    """Planned jobs start later, running ones have started and are not complete, completed ones are."""
+    bids, slot = Bid.objects.filter(market=market), market.slot
+    wrong = bids.filter(
+        Q(state=BidState.PLANNED, start_slot__lte=slot)
+        | Q(state=BidState.RUNNING, start_slot__gt=slot)
+        | Q(state=BidState.RUNNING, completion_slot__lte=slot)
+        | Q(state=BidState.COMPLETED, completion_slot__gt=slot)
+    )
+    return [
+        f"bid {bid.sequence} is {bid.state} in slot {slot}, its window is [{bid.start_slot}, {bid.completion_slot})"
+        for bid in wrong.order_by("sequence")
+    ]
+
+
+def payments_rational(market: Market) -> list[str]:
+    """0 <= payment <= value."""
+    bids = Bid.objects.filter(market=market, payment__isnull=False).order_by("sequence")
+    return [
+        f"bid {sequence} pays {payment} for {value}"
+        for sequence, payment, value in bids.values_list("sequence", "payment", "value")
+        if payment is None or value is None or not 0 <= payment <= value
+    ]
+
+
+def charges_match(market: Market) -> list[str]:
+    """Every admitted bid has one charge, of what it was told; no other bid has any."""
+    charges = dict(Payment.objects.filter(bid__market=market).values_list("bid_id", "amount"))
+    bids = Bid.objects.filter(market=market).order_by("sequence").values_list("pk", "sequence", "state", "payment")
+    return [
+        f"bid {sequence} ({state}) was told {payment} and charged {charges.get(pk)}"
+        for pk, sequence, state, payment in bids
+        if charges.get(pk) != (payment if state in ADMITTED else None)
+    ]
+
+
+def welfare_adds_up(market: Market) -> list[str]:
+    """Sum of values = sum of payoffs in the receipts + sum of charges."""
+    values = Bid.objects.filter(market=market, state__in=sorted(ADMITTED)).aggregate(v=Sum("value"))["v"] or 0.0
+    charged = Payment.objects.filter(bid__market=market).aggregate(v=Sum("amount"))["v"] or 0.0
+    payoffs = sum(float(parse(row.receipt)["payoff"]) for row in _records(market))
+    if abs(values - payoffs - charged) > TOLERANCE * max(1.0, abs(values)):
+        return [f"values sum to {values}, payoffs to {payoffs}, charges to {charged}"]
+    return []
+
+
+def welfare_below_bound(market: Market) -> list[str]:
+    """Online welfare never exceeds a proved bound."""
+    records = DecisionRecord.objects.filter(bid__market=market)
+    granted = records.filter(bid__state__in=sorted(ADMITTED))
+    total = granted.aggregate(v=Sum("bid__value"))["v"] or 0.0
+    ceilings = records.aggregate(v=Sum("ceiling"))["v"] or 0.0
+    problems = []
+    if total > ceilings * (1 + TOLERANCE):
+        problems.append(f"values sum to {total}, ceilings to {ceilings}")
+    row = Certificate.objects.filter(market=market).first()
+    if row is not None:
+        # A job that was cancelled frees machines for others: only what is kept is bounded.
+        kept = granted.filter(version__lte=row.version, bid__state__in=sorted(VALUE_KEPT))
+        then = kept.aggregate(v=Sum("bid__value"))["v"] or 0.0
+        if then > row.value * (1 + TOLERANCE):
+            problems.append(f"values up to version {row.version} sum to {then}, the certified bound is {row.value}")
+    return problems
+
+
+def _records(market: Market) -> list[DecisionRecord]:
+    return list(DecisionRecord.objects.filter(bid__market=market).select_related("bid").order_by("version"))

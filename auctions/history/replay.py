@@ -1,0 +1,271 @@
+"""A market decided and planned again from its events and bids alone: receipts and moves must come out byte for byte."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from auctions.domain.inventory_snapshot import Layout
+from auctions.domain.policy_errors import PolicyFailed, policy_errors
+from auctions.engine import moves as plans
+from auctions.engine.decide import answer
+from auctions.engine.moves import Planned
+from auctions.models import Bid, DecisionRecord, Event, EventKind, Market
+from auctions.state.book import LiveBook
+from auctions.state.queue_rows import Runs, taken, together
+from cluster.database.paging import in_pages
+from scheduling.book.running import RunningBook
+from scheduling.book.state import Cause, Job
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.decision import Decision, Move, canonical
+from scheduling.model.schedule import Schedule
+from scheduling.model.types import Json
+from scheduling.policies.base import Objective
+from scheduling.registry import make_policy
+
+COLUMNS: Final = ("pk", "sequence", "owner_id", "core", "offer", "arrival_slot")
+"""What a replay reads of bids."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One event taken again."""
+
+    version: int
+    kind: EventKind
+    moves: str
+    """What jobs hold instead of what they held, and the numbers of those that fail by it, canonical."""
+    recorded_moves: str
+
+
+@dataclass(frozen=True)
+class Replayed(Step):
+    """A decision made again."""
+
+    sequence: int
+    bid_id: int
+    decision: Decision
+    receipt: str
+    charged: float | None
+    """What it had to pay at the prices posted then, 0 where nobody pays; None when rejected, or when not asked for."""
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """What was recorded and is not what the replay gives: a receipt, or the moves of an event."""
+
+    sequence: int
+    """Of the bid; 0 for moves."""
+    recorded: str
+    """Empty when there is no record."""
+    replayed: str
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a replay gave."""
+
+    decisions: int
+    mismatches: tuple[Mismatch, ...]
+
+
+def replay_market(market: Market) -> Replay:
+    """Decide every decided bid again and compare with what was recorded."""
+    recorded = dict(DecisionRecord.objects.filter(bid__market=market).values_list("bid_id", "receipt"))
+    decisions, wrong = 0, []
+    for step in replayed(market):
+        if isinstance(step, Replayed):
+            decisions += 1
+            if recorded.get(step.bid_id) != step.receipt:
+                wrong.append(Mismatch(step.sequence, recorded.get(step.bid_id, ""), step.receipt))
+        if step.moves != step.recorded_moves:
+            wrong.append(Mismatch(0, step.recorded_moves, step.moves))
+    return Replay(decisions=decisions, mismatches=tuple(wrong))
+
+
+def replayed(market: Market, *, priced: bool = False) -> Iterator[Step]:
+    """The steps a market's events lead to, in order; recorded decisions and moves are not looked at.
+
+    With `priced`, the posted prices are computed at each admission and the schedule's cost summed from them.
+    """
+    bids = {b.pk: b for b in Bid.objects.filter(market=market).only(*COLUMNS)}
+    state = Replaying(bids, priced=priced)
+    for event in in_pages(Event.objects.filter(market=market), by="version"):
+        step = state.apply(event)
+        if step is not None:
+            yield step
+
+
+def runs_by_replay(market: Market) -> Runs:
+    """What workers took from queues, as a replay finds it."""
+    bids = {b.pk: b for b in Bid.objects.filter(market=market).only(*COLUMNS)}
+    state = Replaying(bids, priced=False)
+    for event in in_pages(Event.objects.filter(market=market), by="version"):
+        state.apply(event)
+    return together(state.runs)
+
+
+def kept_by_replay(market: Market) -> dict[int, tuple[int, list[object], list[object]]]:
+    """What is kept of each slot that began: version of the inventory, prices and use as a replay finds them."""
+    kept: dict[int, tuple[int, list[object], list[object]]] = {}
+    inventory_version = 0
+    bids = {b.pk: b for b in Bid.objects.filter(market=market).only(*COLUMNS)}
+    state = Replaying(bids, priced=False)
+    for event in in_pages(Event.objects.filter(market=market), by="version"):
+        if event.kind == EventKind.SLOT:
+            book = state.at(event.payload["from"])
+            rows = book.slots_to_keep(last=event.payload["to"])
+            if rows and not event.payload.get("unpriced"):
+                prices, used, start = book.prices(), book.used(), book.ledger.start
+                for slot in rows:
+                    kept[slot] = (inventory_version, prices[slot - start].tolist(), used[slot - start].tolist())
+        elif event.kind in (EventKind.OPENED, EventKind.INVENTORY):
+            inventory_version = event.version
+            kept = {slot: row for slot, row in kept.items() if slot < event.slot}
+        state.apply(event)
+    return kept
+
+
+class Replaying:
+    """The state of a market between two events. What is decided and planned is asked of the recorded policy."""
+
+    def __init__(self, bids: Mapping[int, Bid], *, priced: bool) -> None:
+        self.bids, self._priced = bids, priced
+        self.runs: list[Runs] = []
+        """What workers have taken from queues so far, step by step."""
+        self._opening: Event | None = None
+        self._book: LiveBook | None = None
+
+    def planned(self, book: LiveBook, cause: Cause, event: Event) -> Planned:
+        """What jobs hold from this event on, instead of what they held; the book then holds it.
+
+        Where planning failed on record the policy is not asked: it may have been mended since.
+        """
+        if event.payload.get("plan_failed"):
+            return plans.unplanned(book, PolicyFailed("on record"))
+        planned = plans.plan(book, cause)
+        if planned.failed is not None:
+            raise planned.failed
+        return planned
+
+    def decided(self, book: LiveBook, core: CoreBid, event: Event) -> Decision:
+        """What becomes of a bid; nothing is changed. Raises PolicyFailed if the policy fails on it."""
+        with policy_errors():
+            return answer(core, book)
+
+    def ended(self, book: LiveBook, bid: Bid, event: Event) -> tuple[Move, ...]:
+        """A job is taken out, and what moves then; nothing where an inventory took it out already."""
+        if "by" in event.payload:
+            return ()
+        book.end(str(bid.sequence))
+        return self.planned(book, Cause.ENDED, event).moves
+
+    def passed(self, book: LiveBook, event: Event) -> tuple[Move, ...]:
+        """Slots have passed, and what moves then."""
+        # Slots that passed before policies could plan have no cause: nobody was asked.
+        cause = event.payload.get("cause")
+        return () if cause is None else self.planned(book, Cause(cause), event).moves
+
+    def laid(self, book: LiveBook, event: Event) -> plans.Relaid:
+        """The book under another inventory, and what moves or fails."""
+        ask, keep = partial(self.planned, event=event), partial(self.kept, event=event)
+        return plans.laid_anew(book, Layout.from_json(event.payload), self._offers_of(book), ask, keep)
+
+    def kept(self, book: LiveBook, job: Job, event: Event) -> Schedule | None:
+        """How a promise is kept whose machines are gone; None if it is broken, or the policy failed on it on record."""
+        if int(job.bid.id) in event.payload.get("unkept", ()):
+            return None
+        return plans.keep_promise(book, job)
+
+    def at(self, now: int) -> LiveBook:
+        """The book as it stands at slot `now`."""
+        if self._book is None:
+            raise ValueError("something happened before the market opened")
+        if now > self._book.running.now:
+            self._book.advance(now)
+            self.runs.append(taken(self._book.running.ran, self._book.layout))
+            self._book.running.ran.clear()
+        return self._book
+
+    def apply(self, event: Event) -> Step | None:
+        """Take one step; None for what changes nothing but a bid's state."""
+        bid = None if event.bid_id is None else self.bids[event.bid_id]
+        match event.kind:
+            case EventKind.OPENED:
+                self._opening = event
+                return None
+            case EventKind.POLICY:
+                return self._change_policy(event)
+            case EventKind.INVENTORY:
+                relaid = self.laid(self.at(event.slot), event)
+                self._book = relaid.book
+                return self._step(event, relaid.moves, relaid.failed)
+            case EventKind.SLOT:
+                return self._step(event, self.passed(self.at(event.payload.get("now", event.slot + 1)), event))
+            case EventKind.CANCELLED | EventKind.FAILED if bid is not None:
+                return self._step(event, self.ended(self.at(event.slot), bid, event))
+            case EventKind.ADMITTED | EventKind.REJECTED if bid is not None:
+                return self.settled(event, bid)
+        return None
+
+    def _change_policy(self, event: Event) -> Step:
+        policy = make_policy(event.payload["name"], event.payload["parameters"])
+        if self._book is None:
+            if self._opening is None:
+                raise ValueError("a policy was chosen before the market opened")
+            layout = Layout.from_json(self._opening.payload)
+            ledger = layout.ledger(start=self._opening.slot)
+            running = RunningBook(ledger)
+            self._book = LiveBook(
+                version=0, market_id=event.market_id, layout=layout, policy=policy, policy_id=0, running=running
+            )
+            return self._step(event, ())
+        book = self.at(event.slot)
+        book.policy = policy
+        return self._step(event, self.planned(book, Cause.CHANGED, event).moves)
+
+    def settled(self, event: Event, bid: Bid) -> Step:
+        """A bid is decided again."""
+        book = self.at(event.slot)
+        core = CoreBid.from_json(bid.core)
+        decision = self.decided(book, core, event)
+        # Where nobody pays, prices only steer.
+        pays = self._priced and book.policy.objective is Objective.WELFARE
+        charged = _posted_cost(book, decision) if pays else 0.0 if self._priced and decision.admitted else None
+        with policy_errors():
+            book.take_in(core, decision, owner=bid.owner_id)
+        step = self._step(event, decision.moves)
+        return Replayed(
+            **vars(step),
+            sequence=bid.sequence,
+            bid_id=bid.pk,
+            decision=decision,
+            receipt=canonical(decision.to_json()),
+            charged=charged,
+        )
+
+    def _offers_of(self, book: LiveBook) -> dict[str, Json]:
+        names = book.running.jobs.keys()
+        return {name: bid.offer for bid in self.bids.values() if (name := str(bid.sequence)) in names}
+
+    def _step(self, event: Event, moves: tuple[Move, ...], failed: tuple[str, ...] = ()) -> Step:
+        recorded = [*event.payload.get("moves", []), *event.payload.get("failed", [])]
+        return Step(
+            version=event.version,
+            kind=EventKind(event.kind),
+            moves=canonical([*(move.to_json() for move in moves), *map(int, failed)]),
+            recorded_moves=canonical(recorded),
+        )
+
+
+def _posted_cost(book: LiveBook, decision: Decision) -> float | None:
+    if decision.schedule is None:
+        return None
+    view = book.view()
+    price, first = book.policy.prices(view), view.now
+    return float(
+        sum(
+            p.count * (price[p.start - first : p.end - first, p.server] @ p.machine(view.inventory).demand).sum()
+            for p in decision.schedule.placements
+        )
+    )

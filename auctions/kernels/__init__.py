@@ -1,0 +1,1 @@
+"""Kernels that open markets need are compiled by processes of their own."""

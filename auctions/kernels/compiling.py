@@ -1,0 +1,129 @@
+"""Compile kernels in processes of their own, each kernel once for all processes that share a cache.
+
+`python -m auctions.kernels.compiling rigid.search rigid.tables` writes a line of JSON for each part that is kept on
+disk, and `{"ready": true}` when all are. Of several such processes each takes a part that nobody else compiles at the
+moment, and waits for the others at the end. A process that waits, or finds on disk what it was started for, has not
+loaded the compiler.
+"""
+
+import fcntl
+import gc
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+
+SELDOM = (100_000, 50, 1000)
+"""When garbage is looked for (`gc.set_threshold`): as often as usual, that takes a tenth of a compiler's time."""
+
+SOURCES = Path(__file__).resolve().parents[2] / "scheduling"
+PROCESSORS = Path("/proc/cpuinfo")
+OF_A_PROCESSOR = ("vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU part", "Features")
+"""Lines of that file that say for which processor machine code is."""
+
+
+def command(parts: Iterable[str]) -> tuple[str, ...]:
+    """What starts a process that compiles these parts (`scheduling.kernels.parts_of`) in their order."""
+    return (sys.executable, "-m", "auctions.kernels.compiling", *parts)
+
+
+def cache_folder() -> Path:
+    """Where all processes keep machine code: beside the sources, or where the settings say."""
+    return Path(os.environ.get("NUMBA_CACHE_DIR") or SOURCES / "__pycache__")
+
+
+@cache
+def made_of() -> str:
+    """A digest of what machine code depends on: sources, by their dates and sizes, compiler and processor."""
+    digest = sha256(f"{sys.version} {version('numba')} {version('llvmlite')} {sorted(_processor())}".encode())
+    for path in sorted(SOURCES.rglob("*.py")):
+        about = path.stat()
+        digest.update(f"{path} {about.st_mtime_ns} {about.st_size}\n".encode())
+    return digest.hexdigest()
+
+
+def _processor() -> set[str]:
+    lines = PROCESSORS.read_text().splitlines() if PROCESSORS.exists() else [os.uname().machine]
+    return {line for line in lines if len(lines) == 1 or line.partition("\t")[0].strip() in OF_A_PROCESSOR}
+
+
+def is_kept(part: str) -> bool:
+    """Whether the machine code of a part is on disk, as these sources, compiler and processor need it."""
+    mark = _mark(part)
+    return mark.exists() and mark.read_text() == made_of()
+
+
+def _mark(part: str) -> Path:
+    return cache_folder() / f"{part}.kept"
+
+
+@contextmanager
+def turn(part: str, *, wait: bool) -> Iterator[bool]:
+    """Hold a part that no other process may compile meanwhile; False if another one holds it and `wait` is not set."""
+    folder = cache_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    # Open for reading: a file that another user made can be locked, too.
+    held = os.open(folder / f"{part}.lock", os.O_RDONLY | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        yield False
+    else:
+        yield True
+    finally:
+        os.close(held)
+
+
+def compile_part(part: str, *, wait: bool = True) -> bool:
+    """Compile a part, or load it from disk; False if another process compiles it and `wait` is not set."""
+    with turn(part, wait=wait) as mine:
+        if mine:
+            from scheduling import kernels  # noqa: PLC0415 (a process that only waits need not load the compiler)
+
+            made = made_of()
+            kernels.compile_part(part)
+            with suppress(PermissionError):  # another user's mark: the next process looks again at what is on disk
+                _mark(part).write_text(made)
+        return mine
+
+
+def compile_each(parts: Iterable[str]) -> Iterator[str]:
+    """Compile these parts and name each one that is done: first those that no other process is compiling."""
+    left = list(parts)
+    while left:
+        free = next((part for part in left if compile_part(part, wait=False)), None)
+        if free is None:
+            free = left[0]
+            compile_part(free)
+        left.remove(free)
+        yield free
+
+
+def compile_all(parts: Iterable[str]) -> None:
+    """Compile these parts, or load them from disk."""
+    for _ in compile_each(parts):
+        pass
+
+
+def main(parts: Sequence[str]) -> None:
+    """Tell of each part when it is done."""
+    gc.set_threshold(*SELDOM)
+    kept = [part for part in parts if is_kept(part)]
+    for part in chain(kept, compile_each(part for part in parts if part not in kept)):
+        _tell({"part": part})
+    _tell({"ready": True})
+
+
+def _tell(row: dict[str, object]) -> None:
+    # In one piece: another process may write to the same pipe.
+    os.write(sys.stdout.fileno(), f"{json.dumps(row)}\n".encode())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

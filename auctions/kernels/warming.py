@@ -1,0 +1,181 @@
+"""Kernels on their way into a server that already answers: those of open markets first, others when asked for.
+
+Two processes of their own compile, since compiling here would hold up every page; this one then loads what they kept.
+Until a market's kernels are here its quotes are put off in words, and its bids wait; other markets go on. A process
+without a `Warming`, such as a worker, compiles what it needs itself.
+"""
+
+import json
+import logging
+import os
+import subprocess
+from collections.abc import Callable, Iterable
+from threading import Condition, Thread
+from time import monotonic
+
+from django.conf import settings
+
+from auctions.domain.errors import NotReady
+from auctions.kernels import compiling
+from auctions.models import Market, PolicyVersion
+from cluster import memory
+from cluster.database.waiting import never_in_transaction
+from scheduling import kernels
+from scheduling.kernels import Group
+from scheduling.policies.base import Policy
+from scheduling.registry import make_policy
+
+SIDE_BY_SIDE = 2
+"""Processes that compile at the same time."""
+
+log = logging.getLogger(__name__)
+_current: "Warming | None" = None
+
+
+class Warming:
+    """Kernels that this process has asked for, until it stops."""
+
+    on_ready: Callable[[], None] = staticmethod(lambda: None)
+    """Called after each group that is here, in a thread of its own."""
+
+    def __init__(self, groups: Iterable[Group] = ()) -> None:
+        global _current
+        self._asked: set[Group] = set()
+        self._ready: set[Group] = set()
+        self._changed = Condition()
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._closed = False
+        self.ask(groups)
+        _current = self
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something that was asked for is not here."""
+        return self._asked != self._ready
+
+    def has(self, groups: Iterable[Group]) -> bool:
+        """Whether these groups are here; those that nobody has asked for are compiled from now on."""
+        self.ask(groups)
+        return self._ready.issuperset(groups)
+
+    def wait(self, groups: Iterable[Group], *, at_most_s: float) -> bool:
+        """The same after a while, or as soon as they are here."""
+        if at_most_s > 0:
+            never_in_transaction("The compiling of kernels")
+        self.ask(groups)
+        with self._changed:
+            return self._changed.wait_for(lambda: self._ready.issuperset(groups), at_most_s)
+
+    def ask(self, groups: Iterable[Group]) -> None:
+        """Compile these groups in this order, unless they are asked for already."""
+        with self._changed:
+            new = tuple(dict.fromkeys(group for group in groups if group not in self._asked))
+            if not new or self._closed:
+                return
+            self._asked.update(new)
+            reader, writer = os.pipe()
+            parts = kernels.parts_of(new)
+            for _ in range(min(SIDE_BY_SIDE, len(parts))):
+                command = compiling.command(parts)
+                self._children.append(subprocess.Popen(command, cwd=settings.BASE_DIR, stdout=writer))  # noqa: S603
+            os.close(writer)
+        Thread(target=self._follow, args=(new, reader), name="warming", daemon=True).start()
+
+    def close(self) -> None:
+        """End the compiling processes that are not done."""
+        global _current
+        with self._changed:
+            self._closed = True
+        for child in self._children:
+            child.terminate()
+            child.wait()
+        _current = None
+
+    def _follow(self, groups: tuple[Group, ...], reader: int) -> None:
+        """Load each group as soon as all of its parts are on disk."""
+        left, done = list(groups), set[str]()
+        with open(reader, encoding="ascii") as lines:
+            for line in lines:
+                done.add(json.loads(line).get("part", ""))
+                for group in [group for group in left if done.issuperset(group.parts)]:
+                    left.remove(group)
+                    self._load(group)
+        # Processes that were killed, or could not compile: it is done here after all, or the error is told here.
+        for group in left:
+            if not self._closed:
+                log.warning("the kernels %s are compiled in this process: the others ended before", group.name)
+                self._load(group)
+        if not self.is_busy:
+            memory.pass_over_what_is_loaded()
+
+    def _load(self, group: Group) -> None:
+        try:
+            kernels.warm_up(group)
+        except Exception:  # whoever calls them has the same error
+            log.exception("the kernels %s cannot be compiled", group.name)
+        with self._changed:
+            self._ready.add(group)
+            self._changed.notify_all()
+        try:
+            self.on_ready()
+        except Exception:  # the next sweep finds what waits
+            log.exception("nobody was woken when the kernels %s were there", group.name)
+
+
+def policy_of(market_id: int) -> Policy:
+    """The policy by which a market decides."""
+    chosen = PolicyVersion.objects.filter(market=market_id).latest("number")
+    return make_policy(chosen.name, chosen.parameters)
+
+
+def groups_of_open_markets() -> tuple[Group, ...]:
+    """The kernels that open markets need, in the order of the markets."""
+    markets = Market.objects.filter(is_open=True).order_by("pk").values_list("pk", flat=True)
+    return tuple(dict.fromkeys(group for pk in markets for group in kernels.needed_by(policy_of(pk))))
+
+
+def prepare(market_id: int) -> bool:
+    """Whether a worker may look at this market now: a server's waits while others compile, any other loads and goes on.
+
+    To be called outside of transactions, which must not wait for a compiler.
+    """
+    groups = kernels.needed_by(policy_of(market_id))
+    if _current is not None:
+        return _current.has(groups)
+    compile_here(groups)
+    return True
+
+
+def compile_here(groups: Iterable[Group]) -> None:
+    """Load kernels into this process, compiling what no other process compiles."""
+    never_in_transaction("The compiling of kernels")
+    new = [group for group in groups if not kernels.is_warm(group)]
+    compiling.compile_all(kernels.parts_of(new))
+    kernels.warm_up(*new)
+
+
+def words(market_id: int) -> str:
+    """What a market waits for, empty where it waits for nothing."""
+    if _current is None or not _current.is_busy:
+        return ""
+    policy = policy_of(market_id)
+    return "" if _current.has(kernels.needed_by(policy)) else f"{_words(policy)}; bids wait and will be decided."
+
+
+def check(*policies: Policy, patience_s: float = 0.0) -> None:
+    """Raise NotReady, naming the first of these policies whose kernels are not here, nor within this time."""
+    end = monotonic() + patience_s
+    for policy in policies:
+        groups = kernels.needed_by(policy)
+        if _current is not None and not _current.wait(groups, at_most_s=max(0.0, end - monotonic())):
+            raise NotReady(f"{_words(policy)}; ask again in a few seconds.")
+
+
+def check_market(market_id: int) -> None:
+    """Raise NotReady if the kernels of the market's policy are not here."""
+    if _current is not None:
+        check(policy_of(market_id))
+
+
+def _words(policy: Policy) -> str:
+    return f"The server is compiling the kernels of {policy.title.partition(':')[0]}"

@@ -1,0 +1,204 @@
+"""A proved upper bound on welfare, kept fresh beside the market: weak duality at the prices that were posted.
+
+For any prices p >= 0, no scheduler can have had more from the bids decided so far than
+
+    sum over bids of max(0, best payoff at p, ignoring what others hold)  +  sum of p x capacity,
+
+where a bid may use the slots its own decision could: from the slot it was decided in to the horizon then. p is
+what was kept of past slots (0 where nothing was) and what is posted now for future ones. A term may always be
+replaced by the bid's value on an empty cluster at no price, which its receipt holds (`ceiling`): that is done
+when time runs out and for bids decided under an earlier inventory. The sum of all ceilings alone is a bound too.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from time import perf_counter, thread_time
+from typing import Final
+
+import numpy as np
+from django.db import IntegrityError, transaction
+from django.db.models import Sum
+
+from auctions.domain.inventory_snapshot import Layout, layouts
+from auctions.domain.lock import Moment
+from auctions.domain.totals import VALUE_KEPT
+from auctions.models import BoundKind, Certificate, DecisionRecord, Market, SlotPrice
+from auctions.readings.market import kept_prices
+from auctions.state.snapshot import Snapshot, one_version, snapshot
+from cluster.clock import now
+from scheduling.best_response.at_prices import Terms
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.types import Floats
+from scheduling.policies.base import Objective, Policy
+
+BUDGET_S = 0.5
+"""Processor time one renewal may take for the terms; bids beyond it count with their ceilings."""
+
+
+REST: Final = 19
+"""A sweep waits so many times as long as the last renewal took: certificates use a twentieth of a core a market."""
+
+
+@dataclass(frozen=True)
+class _Sight:
+    """What one renewal looks at: all as of one version of the market."""
+
+    market: Market
+    moment: Moment
+    layout: Layout
+    policy: Policy
+    decisions: list[DecisionRecord]
+    """Those whose terms may still change, in order."""
+    welfare: float
+    """Of all that was decided."""
+    past: dict[int, Floats]
+    """What was kept of slots that are gone, S x R each."""
+    future: Floats
+    """Prices posted from the moment's first slot to the end of the horizon, T x S x R."""
+    worth_of_past: float
+    """Sum of price x capacity over slots that are gone and in no certificate yet; the capacity is what it was then."""
+
+    def prices(self, start: int, end: int) -> Floats:
+        """Prices of slots [start, end), T x S x R; 0 where nothing was kept or is posted."""
+        window = np.zeros((end - start, *self.future.shape[1:]))
+        for t in range(start, min(end, self.moment.now)):
+            window[t - start] = self.past.get(t, 0.0)
+        first, last = max(start, self.moment.now), min(end, self.moment.now + len(self.future))
+        if first < last:
+            window[first - start : last - start] = self.future[first - self.moment.now : last - self.moment.now]
+        return window
+
+    @property
+    def gone(self) -> int:
+        """Slots before this one have begun, are processed, and can no longer be traded."""
+        return min(self.moment.now, self.market.slot + 1)
+
+
+@dataclass(frozen=True)
+class _Terms:
+    """The bids' terms, in order; `loose` marks those for which the ceiling stood in."""
+
+    values: list[float]
+    loose: list[bool]
+
+
+def keep_fresh(market_id: int) -> None:
+    """Renew the market's certificate, unless that took long the last time and it is too early for another."""
+    last = Certificate.objects.filter(market=market_id).values_list("computed_at", "took_ms").first()
+    if last is None or now() >= last[0] + timedelta(milliseconds=(1 + REST) * last[1]):
+        renew(market_id)
+
+
+def renew(market_id: int, *, budget_s: float = BUDGET_S) -> Certificate | None:
+    """Compute the market's certificate again if anything happened since; no lock is taken.
+
+    None before the first decision, and where the policy in force has another objective than welfare.
+    """
+    began = perf_counter()
+    with one_version():
+        market = Market.objects.get(pk=market_id)
+        row = Certificate.objects.filter(market=market).first() or Certificate(market=market, version=0)
+        if row.version == market.version:
+            return row if row.pk else None
+        sight = _look(snapshot(market), row)
+    if sight is None or (not sight.decisions and not row.settled_bids):
+        return None
+    terms = _terms(sight, deadline=thread_time() + budget_s)
+    row.version = sight.market.version
+    row.zero_price = row.settled_ceilings + sum(d.ceiling for d in sight.decisions)
+    row.posted_price = row.settled_terms + sum(terms.values) + _capacity_term(row, sight)
+    row.loose = row.settled_loose + sum(terms.loose)
+    row.decided = row.settled_bids + len(sight.decisions)
+    row.kind, row.value = min(
+        (BoundKind.POSTED_PRICE, row.posted_price), (BoundKind.ZERO_PRICE, row.zero_price), key=lambda bound: bound[1]
+    )
+    row.welfare = sight.welfare
+    row.gap = (row.value - row.welfare) / row.value if row.value > 0 else 0.0
+    _settle(row, sight, terms)
+    row.computed_at = sight.moment.wall
+    row.took_ms = (perf_counter() - began) * 1000
+    try:
+        with transaction.atomic():
+            row.save()
+    except IntegrityError:  # another worker's first certificate of this market came between
+        return Certificate.objects.get(market=market)
+    return row
+
+
+def _look(seen: Snapshot, row: Certificate) -> _Sight | None:
+    """What a renewal looks at; None where the policy in force has another objective than welfare."""
+    market, moment, book = seen.market, seen.moment, seen.book
+    if book.policy.objective is not Objective.WELFARE:
+        return None
+    records = DecisionRecord.objects.filter(bid__market=market)
+    decisions = list(records.order_by("version").select_related("bid")[row.settled_bids :])
+    start = min([moment.now, *(d.slot for d in decisions)])
+    gone = min(moment.now, market.slot + 1)
+    kept = records.filter(bid__state__in=sorted(VALUE_KEPT))
+    return _Sight(
+        market=market,
+        moment=moment,
+        layout=book.layout,
+        policy=book.policy,
+        decisions=decisions,
+        welfare=float(kept.aggregate(total=Sum("bid__value"))["total"] or 0.0),
+        # Slots that began but are not processed yet have no row, now; at price 0 until they have.
+        past=kept_prices(market, book.layout, start=start, end=gone),
+        future=book.prices(),
+        worth_of_past=_worth_of_past(market, book.layout, since=row.settled_through, end=gone),
+    )
+
+
+def _worth_of_past(market: Market, layout: Layout, *, since: int | None, end: int) -> float:
+    fresh = SlotPrice.objects.filter(market=market, slot__lt=end)
+    if since is not None:
+        fresh = fresh.filter(slot__gte=since)
+    known, total = {market.inventory_version: layout}, 0.0
+    for version, prices in fresh.values_list("inventory_version", "prices"):
+        if version not in known:
+            known |= layouts(market, {version})
+        total += float((np.array(prices) * known[version].inventory.capacity).sum())
+    return total
+
+
+def _terms(sight: _Sight, *, deadline: float) -> _Terms:
+    layout, policy = sight.layout, sight.policy
+    horizon, values, loose = layout.horizon, [], []
+    posted: Terms | None = None
+    end = 0
+    for decision in sight.decisions:
+        exact = decision.inventory_version == sight.market.inventory_version and thread_time() < deadline
+        term = decision.ceiling
+        if exact and term > 0:
+            if posted is None or decision.slot + horizon > end:
+                # An index serves the bids of an eighth of the horizon: longer tables are slower to search.
+                end = decision.slot + horizon + horizon // 8
+                posted = policy.at_prices(layout.inventory, sight.prices(decision.slot, end), start=decision.slot)
+            core = CoreBid.from_json(decision.bid.core)
+            if posted is not None:
+                term = min(term, posted.term(core, first=decision.slot, end=decision.slot + horizon))
+        values.append(term)
+        loose.append(not exact)
+    return _Terms(values=values, loose=loose)
+
+
+def _capacity_term(row: Certificate, sight: _Sight) -> float:
+    """Sum of price x capacity over all slots from the first recorded one to the end of the horizon.
+
+    Sums of processed slots are kept in the row.
+    """
+    row.settled_capacity += sight.worth_of_past
+    # A clock that was set back does not bring back a slot that is in the sum already.
+    row.settled_through = max(sight.gone, row.settled_through or sight.gone)
+    return row.settled_capacity + float((sight.future * sight.layout.inventory.capacity).sum())
+
+
+def _settle(row: Certificate, sight: _Sight, terms: _Terms) -> None:
+    """Keep, as sums, the terms of the leading bids whose whole window lies in processed slots."""
+    for decision, term, loose in zip(sight.decisions, terms.values, terms.loose, strict=True):
+        if decision.slot + sight.layout.horizon > sight.gone:
+            return
+        row.settled_bids += 1
+        row.settled_terms += term
+        row.settled_ceilings += decision.ceiling
+        row.settled_loose += loose

@@ -1,0 +1,155 @@
+"""Competitive quotients of a market that queues: what its latest complete jobs took, over what nobody can be below.
+
+Linear programmes take seconds, so a worker computes them now and then, and pages read what it found.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from time import perf_counter
+from typing import Any, Final
+
+from django.db.models import Max
+
+from auctions.domain.inventory_snapshot import Layout
+from auctions.models import Bid, BidState, Market, Quotients, Segment
+from auctions.state.book import core_in_force
+from auctions.state.snapshot import one_version, snapshot
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.errors import SchedulingError
+from scheduling.policies.preemptive import Preemptive
+from scheduling.preemptive.bounds import Least, NotSolved, TooLarge, least
+from scheduling.preemptive.crew import TICKS
+from scheduling.preemptive.duals import flow, play
+
+MOST_JOBS: Final = 40
+MOST_UNKNOWNS: Final = 60_000
+LONGEST_S: Final = 20.0
+"""For each linear programme."""
+STEPS: Final = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0)
+"""Lengths of a step of the linear programmes, slots: the first that is small enough. A longer one proves less."""
+SPEEDS: Final = (Fraction(1), Fraction(6, 5), Fraction(3, 2))
+AS_IT_RAN: Final = "as it ran"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run of the jobs: totals in slots over the bounds at speed 1."""
+
+    run: str
+    fractional: float
+    """Time from arrival to the mean of a job's work, summed over jobs."""
+    jct: float
+    """Time from arrival to completion, summed over jobs."""
+    fractional_quotient: float
+    jct_quotient: float
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What was found, or why nothing was."""
+
+    jobs: int
+    """The latest complete ones that were looked at."""
+    complete: int
+    """All that are complete since servers changed."""
+    step: float
+    """Of the linear programmes, slots; 0 if there is nothing."""
+    fractional_bound: float
+    jct_bound: float
+    rows: tuple[Row, ...]
+    why: str = ""
+    """Why there are no rows, in words."""
+
+    @classmethod
+    def nothing(cls, why: str, *, jobs: int = 0, complete: int = 0) -> "Findings":
+        """No rows, and why."""
+        return cls(jobs, complete, 0.0, 0.0, 0.0, (), why)
+
+    @classmethod
+    def from_json(cls, document: Any) -> "Findings":
+        """Read what `asdict` wrote."""
+        return cls(**{**document, "rows": tuple(Row(**row) for row in document["rows"])})
+
+
+def found(market: Market) -> Findings:
+    """What is known of a market."""
+    row = Quotients.objects.filter(market=market).first()
+    if row is None:
+        return Findings.nothing("No job is complete yet, or they have not been looked at: that is done every minute.")
+    return Findings.from_json(row.findings)
+
+
+def renew(market_id: int) -> Quotients | None:
+    """Compute a market's quotients again if jobs were completed since; None where its policy does not queue."""
+    began = perf_counter()
+    with one_version():
+        seen = snapshot(Market.objects.get(pk=market_id))
+        market, book = seen.market, seen.book
+        if not isinstance(book.policy, Preemptive):
+            return None
+        of_these_servers = Bid.objects.filter(
+            decision__inventory_version=market.inventory_version, queued__isnull=False
+        )
+        done = of_these_servers.filter(market=market, state=BidState.COMPLETED).distinct()
+        complete = done.count()
+        basis = f"{complete} {market.inventory_version} {book.policy_id}"
+        row = Quotients.objects.filter(market=market).first() or Quotients(market=market, basis="")
+        if row.basis == basis:
+            return row
+        latest = list(done.order_by("-completion_slot", "-sequence")[:MOST_JOBS])
+    bids = sorted(latest, key=lambda bid: bid.sequence)
+    findings = _measured(bids, complete, market, book.layout, book.policy)  # rows of complete jobs never change
+    row.basis, row.findings, row.computed_at = basis, asdict(findings), seen.moment.wall
+    row.took_ms = (perf_counter() - began) * 1000
+    row.save()
+    return row
+
+
+def _measured(bids: Sequence[Bid], complete: int, market: Market, layout: Layout, policy: Preemptive) -> Findings:
+    if not bids:
+        return Findings.nothing("No job is complete yet since servers last changed.")
+    cores = [core_in_force(bid, market, layout) for bid in bids]
+    try:
+        bound, step = _bound(cores, layout)
+        runs = [(AS_IT_RAN, *_as_it_ran(bids))]
+        for speed in SPEEDS:
+            took = flow(play(cores, layout.inventory, rule=policy.cloud, speed=speed))
+            runs.append((f"speed {float(speed):g}", float(took.fractional), float(took.jobs)))
+    except TooLarge:
+        why = f"{len(bids)} jobs here are too many for a linear programme of at most {MOST_UNKNOWNS:,} unknowns."
+        return Findings.nothing(why, jobs=len(bids), complete=complete)
+    except NotSolved:
+        why = f"The linear programme of {len(bids)} jobs was not solved within {LONGEST_S:g} s."
+        return Findings.nothing(why, jobs=len(bids), complete=complete)
+    except SchedulingError as error:
+        return Findings.nothing(f"The jobs cannot be run again: {error}.", jobs=len(bids), complete=complete)
+    if bound.fractional <= 0:
+        why = f"The jobs are too short for steps of {step:g} slots: nothing is proved."
+        return Findings.nothing(why, jobs=len(bids), complete=complete)
+    rows = (Row(name, work, jobs, work / bound.fractional, jobs / bound.jct) for name, work, jobs in runs)
+    return Findings(len(bids), complete, step, bound.fractional, bound.jct, tuple(rows))
+
+
+def _bound(cores: Sequence[CoreBid], layout: Layout) -> tuple[Least, float]:
+    """The bounds, and the length of step at which they could be had."""
+    for step in STEPS[:-1]:
+        try:
+            return least(cores, layout.inventory, step=step, most=MOST_UNKNOWNS, seconds=LONGEST_S), step
+        except TooLarge:
+            continue
+    return least(cores, layout.inventory, step=STEPS[-1], most=MOST_UNKNOWNS, seconds=LONGEST_S), STEPS[-1]
+
+
+def _as_it_ran(bids: Sequence[Bid]) -> tuple[float, float]:
+    """What the jobs took: to the mean of their work, and to their ends, summed, slots."""
+    arrival = {bid.pk: bid.arrival_slot * TICKS for bid in bids}
+    chunks = {bid.pk: int(bid.offer["chunks"]) for bid in bids}
+    segments = Segment.objects.filter(queued__bid__in=list(arrival))
+    columns = ("queued__bid_id", "queued__each", "count", "start", "end")
+    work = Fraction(0)
+    for bid, each, count, start, end in segments.values_list(*columns):
+        work += Fraction(count * (end - start), each * chunks[bid]) * (Fraction(start + end, 2) - arrival[bid])
+    ends = segments.order_by().values_list("queued__bid_id").annotate(last=Max("end"))
+    jobs = sum(last - arrival[bid] for bid, last in ends)
+    return float(work / TICKS), jobs / TICKS

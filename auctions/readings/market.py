@@ -1,0 +1,275 @@
+"""What can be read off a market, for REST and pages: frozen dataclasses of numbers and arrays. Nothing is changed.
+
+Slot windows [start, end) are cut to what is known: the first recorded slot to the end of the horizon.
+"""
+
+from collections.abc import Mapping
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from django.db.models import F
+
+from auctions.domain.inventory_snapshot import Holding, Layout, align, layouts, units_held
+from auctions.domain.totals import VALUE_KEPT, figures_of
+from auctions.models import (
+    Bid,
+    BidState,
+    BoundKind,
+    Certificate,
+    Commitment,
+    DecisionRecord,
+    Market,
+    Outage,
+    PolicyVersion,
+    SlotPrice,
+)
+from auctions.readings import queues as queue_readings
+from auctions.readings.gantt import bars
+from auctions.readings.types import Bar, Bools, BoundReading, Flow, Machines, Prices, Summary, Utilisation, Welfare
+from auctions.state.snapshot import one_version, snapshot
+from cluster.models import MachineRole
+from scheduling.model.types import Floats, Ints
+from scheduling.policies.base import Objective
+from scheduling.registry import POLICIES
+
+__all__ = [
+    "Bar",
+    "BoundReading",
+    "Flow",
+    "Machines",
+    "Prices",
+    "Summary",
+    "Utilisation",
+    "Welfare",
+    "bars",
+    "bound",
+    "flow",
+    "machines",
+    "prices",
+    "summary",
+    "utilisation",
+    "welfare",
+]
+
+
+@one_version()
+def summary(market: Market, *, published: tuple[int, Mapping[str, Any]] | None = None) -> Summary:
+    """The market at a glance, with its figures as they stand.
+
+    `published`: a slot, and the figures as they were then. They are shown instead, and no bound is.
+    """
+    seen = snapshot(market)
+    market, moment, book = seen.market, seen.moment, seen.book
+    policy = PolicyVersion.objects.get(pk=book.policy_id)
+    capacity = book.layout.inventory.capacity
+    used = _units(market, book.layout, start=moment.slot, end=moment.slot + 1)[0]
+    prices = book.prices()[0]
+    return Summary(
+        version=market.version,
+        ledger_version=book.version,
+        slot=moment.slot,
+        now=moment.now,
+        end=book.end,
+        read_at=moment.wall,
+        is_open=market.is_open,
+        policy=policy.name,
+        policy_number=policy.number,
+        # A server that was just lost is in use in the slot under way.
+        utilisation=_mean_share(used, np.maximum(used, capacity)),
+        price=float((prices * capacity).sum() / capacity.sum()) if capacity.any() else 0.0,
+        bound=bound(market) if published is None else None,
+        objective=book.policy.objective,
+        published=None if published is None else published[0],
+        **(figures_of(Bid.objects.filter(market=market)) if published is None else published[1]),
+    )
+
+
+@one_version()
+def flow(market: Market) -> Flow:
+    """Time from arrival to completion of every completed job, and its mean so far."""
+    rows = Bid.objects.filter(market=market, state=BidState.COMPLETED).order_by("completion_slot", "sequence")
+    columns = list(rows.values_list("sequence", "arrival_slot", "completion_slot", "value"))
+    slot = np.array([row[2] for row in columns], dtype=np.int64)
+    took = slot - np.array([row[1] for row in columns], dtype=np.int64)
+    weight = np.array([row[3] for row in columns], dtype=np.float64)
+    total = np.cumsum(weight)
+    return Flow(
+        sequence=np.array([row[0] for row in columns], dtype=np.int64),
+        slot=slot,
+        flow=took,
+        mean_slot=slot,
+        mean=np.cumsum(took) / np.arange(1, len(took) + 1),
+        weighted_mean=np.divide(np.cumsum(weight * took), total, out=np.zeros(len(took)), where=total > 0),
+    )
+
+
+@one_version()
+def machines(bid: Bid) -> Machines:
+    """How many workers and parameter servers a job holds in each slot from its first to its last.
+
+    Of a queued job: how many workers are at work on it in some part of the slot.
+    """
+    queued = queue_readings.stretches_of(bid)
+    if queued:
+        first, busy = queue_readings.workers_by_slot(queued)
+        pss = np.zeros(len(busy), dtype=np.int64)
+        for s in queue_readings.tenures(bid.market, start=first, end=first + len(busy)):
+            if s.sequence == bid.sequence:
+                pss[s.slots.start - first : s.slots.stop - first] = 1
+        return Machines(start=first, workers=busy, pss=pss)
+    rows = Commitment.objects.filter(bid=bid, end__gt=F("start"))
+    held = list(rows.values_list("machine_type__role", "count", "start", "end"))
+    start, end = min((row[2] for row in held), default=0), max((row[3] for row in held), default=0)
+    counts = {role: np.zeros(end - start, dtype=np.int64) for role in (MachineRole.WORKER, MachineRole.PS)}
+    for role, count, first, last in held:
+        counts[MachineRole(role)][first - start : last - start] += count
+    return Machines(start=start, workers=counts[MachineRole.WORKER], pss=counts[MachineRole.PS])
+
+
+@one_version()
+def bound(market: Market) -> BoundReading | None:
+    """The latest certificate; None before the first, and where the policy in force has another objective."""
+    chosen = PolicyVersion.objects.filter(market=market).latest("number")
+    if POLICIES[chosen.name].objective is not Objective.WELFARE:
+        return None
+    row = Certificate.objects.filter(market=market).first()
+    if row is None:
+        return None
+    return BoundReading(
+        kind=BoundKind(row.kind),
+        value=row.value,
+        zero_price=row.zero_price,
+        posted_price=row.posted_price,
+        welfare=row.welfare,
+        gap=row.gap,
+        decided=row.decided,
+        loose=row.loose,
+        version=row.version,
+        took_ms=row.took_ms,
+        computed_at=row.computed_at,
+    )
+
+
+@one_version()
+def prices(market: Market, *, start: int, end: int) -> Prices:
+    """Posted prices of slots [start, end)."""
+    seen = snapshot(market)
+    market, moment, book = seen.market, seen.moment, seen.book
+    inventory = book.layout.inventory
+    start, end = _window(market, start, min(end, book.end))
+    shape = (end - start, *inventory.capacity.shape)
+    price, known = np.zeros(shape), np.zeros(end - start, dtype=np.bool_)
+    if start < moment.now:
+        past, recorded = past_prices(market, book.layout, start=start, end=min(end, moment.now))
+        price[: len(past)], known[: len(past)] = past, recorded
+    if end > moment.now:
+        first = max(start, moment.now)
+        future = book.prices()[first - moment.now : end - moment.now]
+        price[first - start :], known[first - start :] = future, True
+    return Prices(
+        start=start,
+        now=moment.now,
+        servers=inventory.servers,
+        resources=inventory.resources,
+        price=price,
+        known=known,
+        closed=closed_slots(market, book.layout, start=start, end=end),
+    )
+
+
+def closed_slots(market: Market, layout: Layout, *, start: int, end: int) -> Bools:
+    """Which server takes no new work in which of the slots [start, end), T x S, as operators said."""
+    closed = np.zeros((end - start, len(layout.server_ids)), dtype=np.bool_)
+    column = {key: i for i, key in enumerate(layout.server_ids)}
+    rows = Outage.objects.filter(server__cluster=market.cluster)
+    for server, first, last in rows.values_list("server_id", "from_slot", "ended_slot"):
+        if server in column:
+            closed[max(0, first - start) : None if last is None else max(0, last - start), column[server]] = True
+    return closed
+
+
+def past_prices(market: Market, layout: Layout, *, start: int, end: int) -> tuple[Floats, Bools]:
+    """Prices kept of slots [start, end) in a layout's positions, T x S x R, and which slots have any."""
+    price = np.zeros((end - start, *layout.inventory.capacity.shape))
+    known = np.zeros(end - start, dtype=np.bool_)
+    for slot, array in kept_prices(market, layout, start=start, end=end).items():
+        price[slot - start], known[slot - start] = array, True
+    return price, known
+
+
+def kept_prices(market: Market, layout: Layout, *, start: int, end: int) -> dict[int, Floats]:
+    """Prices kept of slots within [start, end) in a layout's positions, S x R each."""
+    rows = SlotPrice.objects.filter(market=market, slot__gte=start, slot__lt=end)
+    kept = list(rows.values_list("slot", "inventory_version", "prices"))
+    older = layouts(market, {version for _, version, _ in kept} - {market.inventory_version})
+    found = {}
+    for slot, version, numbers in kept:
+        array = np.array(numbers, dtype=np.float64)
+        if (old := older.get(version)) is not None:
+            array = align(array, old=old.server_ids, new=layout.server_ids, axis=0)
+            array = align(array, old=old.resource_ids, new=layout.resource_ids, axis=1)
+        found[slot] = array
+    return found
+
+
+@one_version()
+def utilisation(market: Market, *, start: int, end: int) -> Utilisation:
+    """Units held in slots [start, end), past and promised."""
+    seen = snapshot(market)
+    market, moment, layout = seen.market, seen.moment, seen.book.layout
+    start, end = _window(market, start, min(end, moment.now + layout.horizon))
+    return Utilisation(
+        start=start,
+        now=moment.now,
+        servers=layout.inventory.servers,
+        resources=layout.inventory.resources,
+        used=_units(market, layout, start=start, end=end),
+        capacity=layout.built,
+        closed=closed_slots(market, layout, start=start, end=end),
+    )
+
+
+@one_version()
+def welfare(market: Market) -> Welfare:
+    """Cumulative welfare, revenue and zero-price bound, in order of decision."""
+    rows = DecisionRecord.objects.filter(bid__market=market).order_by("version")
+    columns = list(
+        rows.values_list(
+            "bid__sequence", "slot", "decided_s", "bid__state", "bid__value", "bid__payment", "ceiling", "bid__refund"
+        )
+    )
+    values = accumulate(value if state in VALUE_KEPT else 0.0 for _, _, _, state, value, _, _, _ in columns)
+    return Welfare(
+        decided=np.arange(1, len(columns) + 1),
+        sequence=np.array([row[0] for row in columns], dtype=np.int64),
+        slot=np.array([row[1] for row in columns], dtype=np.int64),
+        seconds=np.array([row[2] for row in columns], dtype=np.float64),
+        welfare=np.array(list(values), dtype=np.float64),
+        revenue=np.cumsum([(row[5] or 0.0) - row[7] for row in columns], dtype=np.float64),
+        zero_price_bound=np.cumsum([row[6] for row in columns], dtype=np.float64),
+        bound=bound(market),
+    )
+
+
+def _window(market: Market, start: int, end: int) -> tuple[int, int]:
+    first = Bid.objects.filter(market=market).order_by("sequence").values_list("arrival_slot", flat=True).first()
+    start = max(start, market.slot if first is None else min(first, market.slot))
+    return start, max(start, end)
+
+
+def _units(market: Market, layout: Layout, *, start: int, end: int) -> Ints:
+    rows = Commitment.objects.filter(bid__market=market, start__lt=end, end__gt=start)
+    holdings = [Holding(*row) for row in rows.values_list("server_id", "machine_type_id", "count", "start", "end")]
+    queued = queue_readings.stretches(market, start=start, end=end)
+    units: Ints = units_held(layout, holdings, start=start, end=end)
+    if queued:
+        units += queue_readings.busy(layout, queued, start=start, end=end)
+        units += queue_readings.pss_busy(market, layout, start=start, end=end)
+    return units
+
+
+def _mean_share(used: Ints, capacity: Ints) -> float:
+    total = capacity.sum(axis=0)
+    sold = total > 0
+    return float((used.sum(axis=0)[sold] / total[sold]).mean()) if sold.any() else 0.0

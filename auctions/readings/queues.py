@@ -1,0 +1,151 @@
+"""What workers took from queues and will take as forecast, for charts and REST."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import ceil, floor
+
+import numpy as np
+from django.contrib.auth.models import User
+
+from auctions.domain.inventory_snapshot import Layout
+from auctions.models import Bid, Market, Preemption, QueuedChunks, Segment, Tenure
+from auctions.state.queue_rows import joined
+from auctions.state.snapshot import one_version, snapshot
+from cluster.models import Server, ServerKind
+from cluster.operators import is_operator
+from scheduling.model.types import Ints
+from scheduling.preemptive.crew import TICKS
+from scheduling.preemptive.use import units_in_use
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A worker busy with chunks of one bid from `start` to `end`, slots; of the future as forecast."""
+
+    sequence: int
+    server_id: int
+    machine_type_id: int
+    worker: int
+    """-1: in the cloud, a worker for each chunk."""
+    count: int
+    start: float
+    end: float
+
+    @property
+    def slots(self) -> range:
+        """Slots in some part of which it is busy."""
+        return range(floor(self.start), ceil(self.end))
+
+
+@dataclass(frozen=True)
+class Displacement:
+    """A worker left a chunk in the middle for a better one."""
+
+    at: float
+    """Slots."""
+    by: int | None
+    """Of the bid it was left for; None where that is someone else's."""
+    server: str
+    worker: int
+
+
+@one_version()
+def stretches(market: Market, *, start: int, end: int) -> tuple[Stretch, ...]:
+    """What workers do for any bid in slots [start, end), sorted by bid and place; empty where nobody queues."""
+    if not QueuedChunks.objects.filter(bid__market=market).exists():
+        return ()
+    past = Segment.objects.filter(queued__bid__market=market, start__lt=end * TICKS, end__gt=start * TICKS)
+    where = ("queued__server_id", "queued__machine_type_id", "queued__worker")
+    rows = [tuple(row) for row in past.values_list("queued__bid__sequence", *where, "start", "end", "count")]
+    rows += snapshot(market).book.runs().segments
+    return tuple(
+        Stretch(bid, server, machine, worker, count, first / TICKS, last / TICKS)
+        for bid, server, machine, worker, first, last, count in joined(rows)
+        if first < end * TICKS and last > start * TICKS
+    )
+
+
+@one_version()
+def stretches_of(bid: Bid) -> tuple[Stretch, ...]:
+    """What workers did and will do for one bid."""
+    if bid.start_slot is None or not bid.queued.exists():
+        return ()
+    end = bid.completion_slot if bid.completion_slot is not None else bid.market.now + 1
+    return tuple(s for s in stretches(bid.market, start=bid.start_slot, end=end) if s.sequence == bid.sequence)
+
+
+def busy(layout: Layout, found: Iterable[Stretch], *, start: int, end: int) -> Ints:
+    """Units in use by workers in some part of each slot of [start, end), T x S x R."""
+    servers = {key: i for i, key in enumerate(layout.server_ids)}
+    types = {key: i for i, key in enumerate(layout.worker_ids)}
+    known = (
+        (servers[s.server_id], types[s.machine_type_id], s.worker, s.count, s.slots)
+        for s in found
+        if s.server_id in servers and s.machine_type_id in types
+    )
+    return units_in_use(known, layout.inventory.worker_demand, servers=len(servers), start=start, end=end)
+
+
+def pss_busy(market: Market, layout: Layout, *, start: int, end: int) -> Ints:
+    """Units in use by parameter servers of the edge in slots [start, end) that have passed, T x S x R.
+
+    At the busiest instant of each slot: which of a server's was a job's is not kept. The cloud always has one more.
+    """
+    used = np.zeros((end - start, *layout.inventory.capacity.shape), dtype=np.int64)
+    rows = Tenure.objects.filter(bid__market=market, start__lt=end * TICKS, end__gt=start * TICKS)
+    steps: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+    for server, machine, first, last in rows.values_list("server_id", "machine_type_id", "start", "end"):
+        if server in layout.server_ids and machine in layout.ps_ids:
+            place = layout.server_ids.index(server), layout.ps_ids.index(machine)
+            steps[place] += [(first, 1), (last, -1)]
+    for (s, p), changes in steps.items():
+        used[:, s] += _peaks(sorted(changes), start=start, end=end)[:, None] * layout.inventory.ps_demand[p]
+    return used
+
+
+def _peaks(changes: Iterable[tuple[int, int]], *, start: int, end: int) -> Ints:
+    """The most in use at once in each slot of [start, end); `changes` of how many from which tick on, in order."""
+    peaks = np.zeros(end - start, dtype=np.int64)
+    number, since = 0, start * TICKS
+    for at, change in changes:
+        first, last = max(start, since // TICKS) - start, min(end, -(-at // TICKS)) - start
+        if since < at and first < last:
+            np.maximum(peaks[first:last], number, out=peaks[first:last])
+        number, since = number + change, max(at, since)
+    return peaks
+
+
+def workers_by_slot(found: Sequence[Stretch]) -> tuple[int, Ints]:
+    """First slot, and how many workers are busy in some part of each slot from then on."""
+    if not found:
+        return 0, np.zeros(0, dtype=np.int64)
+    first, last = min(s.slots.start for s in found), max(s.slots.stop for s in found)
+    places = {(s.server_id, s.machine_type_id, s.worker, slot): s.count for s in found for slot in s.slots}
+    counts = np.zeros(last - first, dtype=np.int64)
+    for (*_, slot), count in places.items():
+        counts[slot - first] += count
+    return first, counts
+
+
+def tenures(market: Market, *, start: int, end: int) -> tuple[Stretch, ...]:
+    """Parameter servers that queued jobs had in slots [start, end); those of the cloud on its first server."""
+    rows = Tenure.objects.filter(bid__market=market, start__lt=end * TICKS, end__gt=start * TICKS)
+    cloud = Server.objects.filter(cluster=market.cluster_id, kind=ServerKind.CLOUD).order_by("position").first()
+    columns = rows.values_list("bid__sequence", "server_id", "machine_type_id", "start", "end")
+    return tuple(
+        Stretch(bid, server if server is not None else cloud.pk, machine, 0, 1, first / TICKS, last / TICKS)
+        for bid, server, machine, first, last in columns
+        if server is not None or cloud is not None
+    )
+
+
+def displacements(bid: Bid, viewer: User) -> tuple[Displacement, ...]:
+    """When workers left chunks of the bid in the middle for others', in order of time; only operators see whose."""
+    rows = Preemption.objects.filter(queued__bid=bid).order_by("at", "pk")
+    sees_all = is_operator(viewer)
+    columns = ("at", "by__bid__sequence", "by__bid__owner_id", "queued__server__name", "queued__worker")
+    return tuple(
+        Displacement(at / TICKS, by if sees_all or owner == viewer.pk else None, server, worker)
+        for at, by, owner, server, worker in rows.values_list(*columns)
+    )

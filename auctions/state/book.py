@@ -1,0 +1,416 @@
+"""The book a decision is made against: rebuilt from rows, or carried over in this process's memory.
+
+A book in memory is only used when its ledger version is the one that was read, under the market's lock or in a
+snapshot. What other processes decided since is caught up event by event; anything else rebuilds. Decisions have a book
+of their own, which moves; readers share books that never move, one for each version and slot.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from operator import itemgetter
+from threading import Lock
+from uuid import UUID
+
+import numpy as np
+from django.db.models import Q, QuerySet
+
+from auctions.domain.bid_format import core_bid
+from auctions.domain.inventory_snapshot import Holding, Layout, align
+from auctions.domain.lock import MOVES_THE_LEDGER
+from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market, PolicyVersion
+from auctions.state import queue_rows
+from auctions.state.queue_rows import Runs
+from scheduling.book.ledger import Ledger
+from scheduling.book.running import RunningBook
+from scheduling.book.state import HISTORY, Book, Job
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.decision import Decision, Move, parse
+from scheduling.model.schedule import Schedule
+from scheduling.model.types import Floats, Ints, Json
+from scheduling.policies.base import Policy
+from scheduling.preemptive.record import Ran
+from scheduling.preemptive.use import slots_of, units_in_use
+from scheduling.registry import POLICIES, make_policy
+
+CATCH_UP_EVENTS = 32
+JOBS_PER_EVENT = 4
+"""More events than `CATCH_UP_EVENTS`, and than one for so many jobs of the book, are not caught up: to read all jobs
+again is then as quick (0.7 ms an event, 0.2 ms a job).
+"""
+CAUGHT_UP = frozenset({EventKind.ADMITTED, EventKind.REJECTED, EventKind.SLOT})
+"""What is caught up; anything else that moves the ledger rebuilds the book."""
+
+SHARED_BOOKS = 4
+"""So many are kept of each market: readers of the version before may not be done yet."""
+
+CATCH_UP_SLOTS = 64
+"""After a long stop, prices are kept of this many of the latest slots within the horizon; the others have no row.
+
+A slot without a row is unknown in charts and counts at price 0 in bounds, which is sound.
+"""
+
+
+@dataclass
+class LiveBook:
+    """A book that moves: what has been promised, learned and chosen up to one version of a market."""
+
+    version: int
+    """The ledger version it stands at."""
+    market_id: int
+    layout: Layout
+    policy: Policy
+    policy_id: int
+    running: RunningBook
+
+    @property
+    def ledger(self) -> Ledger:
+        """What jobs hold from now on."""
+        return self.running.ledger
+
+    def advance(self, now: int) -> None:
+        """Let slots pass; the horizon starts at `now`."""
+        self.running.advance(now)
+
+    def view(self) -> Book:
+        """What the policy may look at."""
+        return self.running.view()
+
+    def take_in(self, bid: CoreBid, decision: Decision, *, owner: int) -> None:
+        """Make the moves a decision asks for, reserve what it granted, and learn from the bid it was about.
+
+        `owner` is the key of the user who sent it.
+        """
+        self.running.take_in(bid, decision, bound=self.policy.binding, owner=owner)
+
+    def relaid(self, layout: Layout, offers: Mapping[str, Json]) -> "LiveBook":
+        """The book under another inventory; `offers` by the bid's id. Raises if what jobs hold does not fit it."""
+        jobs = [
+            replace(
+                job,
+                bid=core_bid(offers[name], layout, bid_id=name, arrival=job.bid.arrival),
+                held=tuple(sorted(layout.placements(self.layout.holdings(job.held)))),
+            )
+            for name, job in self.running.jobs.items()
+        ]
+        ledger = layout.ledger(start=self.running.now)
+        ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
+        history = realigned(self.running.history, old=self.layout, new=layout)
+        known = {job.bid.id: job for job in jobs}
+        queues = self.running.queues
+        if queues is not None:
+            servers = _positions(self.layout.server_ids, layout.server_ids)
+            types = _positions(self.layout.worker_ids, layout.worker_ids)
+            bids = {name: job.bid for name, job in known.items()}
+            queues = queues.relaid(layout.inventory, servers=servers, types=types, bids=bids)
+        offered = deque(self.running.offers, maxlen=HISTORY)
+        running = RunningBook(ledger, history, self.running.decided, known, queues, list(self.running.ran), offered)
+        return replace(self, layout=layout, running=running)
+
+    def end(self, job_id: str) -> None:
+        """Free what a job holds from now on; one that is over by now holds nothing."""
+        if job_id in self.running.jobs:
+            self.running.end(job_id)
+
+    def used(self) -> Ints:
+        """Units in use from now on, T x S x R: held, or by workers that take chunks from queues, as forecast.
+
+        What workers do in a slot that has begun no longer changes, so of its first slot this is a fact.
+        """
+        held, queues, inventory = self.ledger.held, self.running.queues, self.layout.inventory
+        if queues is None:
+            return held
+        busy = slots_of(queues.planned(), queues.ticks)
+        start, end = self.ledger.start, self.ledger.end
+        servers = len(inventory.servers)
+        return held + units_in_use(busy, inventory.worker_demand, servers=servers, start=start, end=end)
+
+    def prices(self) -> Floats:
+        """Posted price of one unit of each resource for one slot, from now on, T x S x R, money.
+
+        A closed server, which sells nothing, is priced as if it was open: by what is held there.
+        """
+        view = self.view()
+        prices = self.policy.prices(view)
+        if not self.ledger.closed:
+            return prices
+        opened = self.policy.prices(replace(view, ledger=self.ledger.opened()))
+        return np.where(self.ledger.is_closed()[:, :, np.newaxis], opened, prices)
+
+    def slots_to_keep(self, *, last: int) -> range:
+        """The slots whose prices and use are kept when slots up to `last` begin."""
+        start, end = self.ledger.start, min(last + 1, self.ledger.end)
+        return range(max(start, end - CATCH_UP_SLOTS), end)
+
+    def copy(self) -> "LiveBook":
+        """An independent book with the same contents."""
+        return LiveBook(
+            version=self.version,
+            market_id=self.market_id,
+            layout=self.layout,
+            policy=self.policy,
+            policy_id=self.policy_id,
+            running=self.running.copy(),
+        )
+
+
+class SharedBook:
+    """A book at one version and slot, shared by all who read it: it never moves.
+
+    What follows from it is computed once, by one reader at a time: kernels keep arrays beside the ledger.
+    """
+
+    def __init__(self, book: LiveBook) -> None:
+        self._book = book
+        self._computing = Lock()
+        self._prices: Floats | None = None
+        self._runs: Runs | None = None
+        self.version = book.version
+        self.layout = book.layout
+        self.policy = book.policy
+        self.policy_id = book.policy_id
+        self.view = book.view()
+        """What the policy may look at; to be read, never moved."""
+
+    @property
+    def now(self) -> int:
+        """Its first slot."""
+        return self.view.now
+
+    @property
+    def end(self) -> int:
+        """First slot beyond the horizon."""
+        return self.view.ledger.end
+
+    def prices(self) -> Floats:
+        """Posted price of one unit of each resource for one slot, T x S x R, money, read-only."""
+        with self._computing:
+            if self._prices is None:
+                self._prices = self._book.prices()
+                self._prices.flags.writeable = False
+            return self._prices
+
+    def runs(self) -> Runs:
+        """What workers took from queues that no row has, and will take as forecast."""
+        with self._computing:
+            if self._runs is None:
+                ran, queues = list(self._book.running.ran), self.view.queues
+                if queues is not None:
+                    ran.append(Ran(queues.planned(), (), {}))
+                self._runs = queue_rows.taken(ran, self.layout)
+            return self._runs
+
+    def copy(self) -> LiveBook:
+        """An independent book with the same contents, which may move."""
+        with self._computing:
+            return self._book.copy()
+
+
+_books: dict[UUID, LiveBook] = {}
+"""Those that decisions move, by the market's token."""
+_shelves: dict[UUID, "_Shelf"] = {}
+"""Those that readers share."""
+_guard = Lock()
+
+
+def forget() -> None:
+    """Empty this process's memory: the next book is rebuilt from rows."""
+    with _guard:
+        _books.clear()
+        _shelves.clear()
+
+
+def take(market: Market, *, now: int) -> LiveBook:
+    """The book of a market whose lock is held, at slot `now`; it is the caller's until `keep` gives it back."""
+    with _guard:
+        book = _books.pop(market.token, None)
+    if book is not None and book.ledger.start <= now and _catch_up(book, market):
+        book.advance(now)
+        return book
+    return rebuild(market, now=now)
+
+
+def keep(market: Market, book: LiveBook) -> None:
+    """Remember a book whose every change has been committed."""
+    with _guard:
+        _books[market.token] = book
+
+
+def peek(market: Market, *, now: int) -> LiveBook:
+    """A book of one's own at slot `now`, for the holder of the market's lock who only looks."""
+    book = _own_copy(market)
+    if book is not None and book.ledger.start <= now:
+        book.advance(now)
+        return book
+    return rebuild(market, now=now)
+
+
+def shared(market: Market, *, now: int) -> SharedBook:
+    """The book of a market's version at slot `now`, for readers, within the snapshot that the market's row is of.
+
+    It is made once for all readers of this process: by the first of them, from the nearest book that is known.
+    """
+    with _guard:
+        shelf = _shelves.setdefault(market.token, _Shelf())
+    return shelf.find(market, now) or shelf.make(market, now)
+
+
+class _Shelf:
+    """The latest books of one market that readers of this process share."""
+
+    def __init__(self) -> None:
+        self._making = Lock()
+        self._books: dict[tuple[int, int], SharedBook] = {}
+        """By ledger version and slot; a new dictionary whenever one is added, so that looking takes no lock."""
+
+    def find(self, market: Market, now: int) -> SharedBook | None:
+        """The book of this version and slot, if somebody made it."""
+        return self._books.get((market.ledger_version, now))
+
+    def make(self, market: Market, now: int) -> SharedBook:
+        """Make the book of this version and slot; whoever needs one of this market meanwhile waits for it."""
+        with self._making:
+            found = self.find(market, now)
+            if found is None:
+                found = SharedBook(self._nearest(market, now) or rebuild(market, now=now))
+                books = {**self._books, (market.ledger_version, now): found}
+                self._books = {key: books[key] for key in sorted(books)[-SHARED_BOOKS:]}
+            return found
+
+    def _nearest(self, market: Market, now: int) -> LiveBook | None:
+        """A copy of a book that decisions or readers use, brought to this version and slot."""
+        book = _own_copy(market)
+        if book is not None and book.ledger.start <= now:
+            book.advance(now)
+            return book
+        for (version, start), known in sorted(self._books.items(), key=itemgetter(0), reverse=True):
+            if version > market.ledger_version or start > now:
+                continue
+            book = known.copy()
+            if _catch_up(book, market):
+                book.advance(now)
+                return book
+        return None
+
+
+def _own_copy(market: Market) -> LiveBook | None:
+    """A copy of the book that decisions of this process move, if it stands at the market's version."""
+    with _guard:
+        book = _books.get(market.token)
+        return book.copy() if book is not None and book.version == market.ledger_version else None
+
+
+def rebuild(market: Market, *, now: int) -> LiveBook:
+    """The book as the rows have it, in a handful of queries."""
+    opening = Event.objects.get(market=market, version=market.inventory_version)
+    layout = Layout.from_json(opening.payload)
+    chosen = PolicyVersion.objects.filter(market=market).latest("number")
+    known = _jobs(market, layout, now=now)
+    jobs = [job for job in known.values() if not job.is_over(now)]
+    ledger = layout.ledger(start=now)
+    ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
+    decisions = DecisionRecord.objects.filter(bid__market=market)
+    history, offers = recorded_history(decisions, layout, market_id=market.pk, in_force=market.inventory_version)
+    book = LiveBook(
+        version=market.ledger_version,
+        market_id=market.pk,
+        layout=layout,
+        policy=make_policy(chosen.name, chosen.parameters),
+        policy_id=chosen.pk,
+        running=RunningBook(
+            ledger=ledger,
+            history=history,
+            decided=decisions.count(),
+            jobs={job.bid.id: job for job in jobs},
+            queues=queue_rows.restored({pk: job.bid for pk, job in known.items()}, layout, market.pk),
+            offers=offers,
+        ),
+    )
+    book.running.catch_up_queues()
+    return book
+
+
+def core_in_force(bid: Bid, market: Market, layout: Layout) -> CoreBid:
+    """The bid in the positions of the inventory in force."""
+    if bid.inventory_version == market.inventory_version:
+        return CoreBid.from_json(bid.core)
+    return core_bid(bid.offer, layout, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
+
+
+def _jobs(market: Market, layout: Layout, *, now: int) -> dict[int, Job]:
+    """Jobs that rows do not say are over, by the bid's key, in order of admission."""
+    going = Q(state__in=(BidState.PLANNED, BidState.RUNNING))
+    # A schedule with an inclusive window holds a slot more than the job needs.
+    holding = Q(state=BidState.COMPLETED, commitments__end__gt=now)
+    bids = list(Bid.objects.filter(going | holding, market=market).distinct().select_related("decision__policy"))
+    rows = Commitment.objects.filter(bid__in=[bid.pk for bid in bids])
+    held: dict[int, list[Holding]] = {bid.pk: [] for bid in bids}
+    for pk, *row in rows.values_list("bid_id", "server_id", "machine_type_id", "count", "start", "end"):
+        held[pk].append(Holding(*row))
+    return {
+        bid.pk: Job(
+            bid=core_in_force(bid, market, layout),
+            held=tuple(sorted(layout.placements([h for h in held[bid.pk] if h.end > h.start]))),
+            completion=bid.completion_slot,
+            bound=POLICIES[bid.decision.policy.name].binding,
+            queued_from=None if held[bid.pk] else bid.start_slot,
+        )
+        for bid in sorted(bids, key=lambda bid: bid.decision.version)
+    }
+
+
+def _positions(old: Sequence[int], new: Sequence[int]) -> list[int | None]:
+    """Where each old row is now; None if it is gone."""
+    return [new.index(key) if key in new else None for key in old]
+
+
+def realigned(history: Iterable[tuple[float, ...]], *, old: Layout, new: Layout) -> deque[tuple[float, ...]]:
+    """Densities with the resources in another layout's order; 0 for one that did not exist then."""
+    rows = np.array(list(history), dtype=np.float64).reshape(-1, len(old.resource_ids))
+    moved = align(rows, old=old.resource_ids, new=new.resource_ids, axis=1)
+    return deque((tuple(row) for row in moved.tolist()), maxlen=HISTORY)
+
+
+def recorded_history(
+    decisions: "QuerySet[DecisionRecord]", layout: Layout, *, market_id: int, in_force: int
+) -> tuple[deque[tuple[float, ...]], deque[tuple[int, float, int]]]:
+    """What the last of these receipts teach: densities, in the order of the layout of version `in_force`; slots,
+    ceilings and owners.
+    """
+    rows = list(decisions.order_by("-version").values_list("receipt", "inventory_version", "bid__owner_id")[:HISTORY])
+    others = {version for _, version, _ in rows} - {in_force}
+    events = Event.objects.filter(market=market_id, version__in=others) if others else []
+    known = {event.version: Layout.from_json(event.payload) for event in events}
+    history: deque[tuple[float, ...]] = deque(maxlen=HISTORY)
+    offers: deque[tuple[int, float, int]] = deque(maxlen=HISTORY)
+    for text, version, owner in reversed(rows):
+        receipt = parse(text)
+        density = tuple(receipt["density"])
+        offers.append((receipt["slot"], receipt["ceiling"], owner))
+        history.extend(realigned([density], old=known[version], new=layout) if version in known else [density])
+    return history, offers
+
+
+def _catch_up(book: LiveBook, market: Market) -> bool:
+    """Take in what other processes decided since; False when the book has to be rebuilt."""
+    if book.version >= market.ledger_version:
+        return book.version == market.ledger_version
+    missed = Event.objects.filter(market=market, version__gt=book.version, kind__in=MOVES_THE_LEDGER)
+    most = max(CATCH_UP_EVENTS, len(book.running.jobs) // JOBS_PER_EVENT)
+    events = list(missed.order_by("version").select_related("bid__decision")[: most + 1])
+    if len(events) > most or not CAUGHT_UP.issuperset(event.kind for event in events):
+        return False
+    for event in events:
+        moves = [Move.from_json(move) for move in event.payload.get("moves", ())]
+        now = event.payload["now"] if event.kind == EventKind.SLOT else event.slot
+        if now < book.ledger.start:
+            return False  # it was advanced to a slot before which something still happened
+        book.advance(now)
+        if event.bid is None:
+            book.running.apply(moves)
+        else:
+            decision = replace(Decision.from_json(parse(event.bid.decision.receipt)), moves=tuple(moves))
+            book.take_in(core_in_force(event.bid, market, book.layout), decision, owner=event.bid.owner_id)
+    book.running.ran.clear()  # the other process kept it
+    book.version = market.ledger_version
+    return True

@@ -1,0 +1,91 @@
+"""What events granted: the machines, start and completion of every admitted bid, as receipts and moves say."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from auctions.domain.inventory_snapshot import Holding, Layout
+from auctions.domain.transitions import Window
+from auctions.models import Bid, Event, EventKind, Market
+from scheduling.model.decision import Decision, Move, parse
+from scheduling.registry import POLICIES
+
+
+@dataclass
+class Grant:
+    """One admitted bid."""
+
+    bid: Bid
+    completion: int | None = None
+    held: list[Holding] = field(default_factory=list)
+    layout_version: int = 0
+    """Version of the inventory that the last of `held` was granted under."""
+    queued_from: int | None = None
+    """Start as forecast, of a job in queues."""
+    changes: list[tuple[int, int, int | None, int | None]] = field(default_factory=list)
+    """Version, slot, start and completion of each step of a plan that is no promise."""
+
+    @property
+    def window(self) -> Window:
+        """First slot and completion; None where nothing is planned."""
+        return min((h.start for h in self.held), default=self.queued_from), self.completion
+
+
+class Grants:
+    """Where the events so far have led; nothing is taken from commitments or from the bids' own windows."""
+
+    def __init__(self, market: Market) -> None:
+        bids = Bid.objects.filter(market=market).select_related("decision__policy")
+        self._bids = {bid.pk: bid for bid in bids}
+        self._keys = {str(bid.sequence): bid.pk for bid in bids}
+        self._layout: Layout | None = None
+        self._layout_version = 0
+        self.all: dict[int, Grant] = {}
+        """By the bid's key."""
+
+    def step(self, event: Event) -> list[int]:
+        """Take one event; the keys of the bids whose machines changed."""
+        if event.kind in (EventKind.OPENED, EventKind.INVENTORY):
+            self._layout, self._layout_version = Layout.from_json(event.payload), event.version
+        if event.kind == EventKind.ADMITTED and event.bid_id is not None:
+            self._admit(event, self._bids[event.bid_id])
+        if event.kind in (EventKind.CANCELLED, EventKind.FAILED) and event.bid_id is not None:
+            grant = self.all[event.bid_id]
+            grant.held = [replace(h, end=min(h.end, max(h.start, event.slot))) for h in grant.held]
+        moves = [Move.from_json(move) for move in event.payload.get("moves", ())]
+        now = event.payload["now"] if event.kind == EventKind.SLOT and moves else event.slot
+        for move in moves:
+            self._make(move, event, now=now)
+        return [self._keys[move.job] for move in moves]
+
+    def _admit(self, event: Event, bid: Bid) -> None:
+        schedule = Decision.from_json(parse(bid.decision.receipt)).schedule
+        grant = self.all[bid.pk] = Grant(bid, layout_version=self._layout_version)
+        if schedule is not None and self._layout is not None:
+            grant.completion = schedule.completion
+            grant.held = list(self._layout.holdings(schedule.placements))
+            grant.queued_from = None if schedule.placements else schedule.start
+        if not POLICIES[bid.decision.policy.name].binding:
+            grant.changes.append((event.version, event.slot, *grant.window))
+
+    def _make(self, move: Move, event: Event, *, now: int) -> None:
+        grant = self.all[self._keys[move.job]]
+        before = grant.window
+        kept = [replace(h, end=min(h.end, now)) for h in grant.held if h.start < now]
+        placements = () if move.schedule is None else move.schedule.placements
+        new = () if self._layout is None else self._layout.holdings(placements)
+        if move.schedule is not None and not placements:
+            grant.queued_from = move.schedule.start
+        elif grant.queued_from is not None and grant.queued_from >= now:
+            grant.queued_from = None
+        grant.held, grant.layout_version = [*kept, *new], self._layout_version
+        grant.completion = None if move.schedule is None else move.schedule.completion
+        if grant.window != before:
+            grant.changes.append((event.version, now, *grant.window))
+
+
+def grants_of(market: Market, events: Iterable[Event] | None = None) -> dict[int, Grant]:
+    """What all events of a market granted, by the bid's key."""
+    grants = Grants(market)
+    for event in Event.objects.filter(market=market).order_by("version") if events is None else events:
+        grants.step(event)
+    return grants.all

@@ -1,0 +1,208 @@
+"""What joined workers' queues and what workers took from them: written to rows, and the queues read back from rows.
+
+Segments are cut at the slot up to which slots have passed, so that nothing written is ever rewritten.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Max, Min, QuerySet
+
+from auctions.domain import ps_assignments as tenures
+from auctions.domain.inventory_snapshot import Layout
+from auctions.models import Bid, BidState, Preemption, QueuedChunks, Segment
+from auctions.state.open_rows import WORKED, OpenRows
+from cluster.database.updating import update_rows
+from scheduling.book.running import RunningBook
+from scheduling.model.bid import Bid as CoreBid
+from scheduling.model.schedule import CLOUD, Chunks
+from scheduling.preemptive.crew import TICKS
+from scheduling.preemptive.queues import Queues
+from scheduling.preemptive.record import Part, Ran, Restored
+
+GOING = (BidState.PLANNED, BidState.RUNNING)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """What workers took from queues, by keys of rows: the same however often it was cut where slots passed."""
+
+    segments: tuple[tuple[int, int, int, int, int, int, int], ...] = ()
+    """Bid (sequence), server, machine type, worker, tick it began and ended, and how many side by side; sorted."""
+    preemptions: tuple[tuple[int, int, int, int, int, int], ...] = ()
+    """Tick, bid (sequence) that was left, bid it was left for, server, machine type, worker; sorted."""
+
+
+def joined(segments: Iterable[tuple[int, int, int, int, int, int, int]]) -> tuple[Any, ...]:
+    """Segments sorted, each joined with the next where one goes on as the other."""
+    whole: list[tuple[int, int, int, int, int, int, int]] = []
+    for row in sorted(segments):
+        before = whole[-1] if whole else None
+        if before is not None and (before[:4], before[5], before[6]) == (row[:4], row[4], row[6]):
+            whole[-1] = (*before[:5], row[5], row[6])
+        else:
+            whole.append(row)
+    return tuple(whole)
+
+
+def taken(ran: Iterable[Ran], layout: Layout) -> Runs:
+    """What was taken from queues under a layout."""
+    segments = (
+        (int(s.job), layout.server_ids[s.server], layout.worker_ids[s.type], s.index, s.start, s.end, s.count)
+        for some in ran
+        for s in some.segments
+    )
+    left = (
+        (p.at, int(p.job), int(p.by), layout.server_ids[p.server], layout.worker_ids[p.type], p.index)
+        for some in ran
+        for p in some.preemptions
+    )
+    return Runs(joined(segments), tuple(sorted(left)))
+
+
+def together(parts: Sequence[Runs]) -> Runs:
+    """All of them as one."""
+    return Runs(
+        joined(row for part in parts for row in part.segments),
+        tuple(sorted(row for part in parts for row in part.preemptions)),
+    )
+
+
+def recorded(market_id: int) -> Runs:
+    """What rows say was taken from queues."""
+    segments = Segment.objects.filter(queued__bid__market_id=market_id)
+    where = ("queued__server_id", "queued__machine_type_id", "queued__worker")
+    rows = segments.values_list("queued__bid__sequence", *where, "start", "end", "count")
+    left = Preemption.objects.filter(queued__bid__market_id=market_id)
+    lost = left.values_list("at", "queued__bid__sequence", "by__bid__sequence", *where)
+    return Runs(joined(rows), tuple(sorted(lost)))
+
+
+def keep(running: RunningBook, layout: Layout, market_id: int) -> None:
+    """Write what workers took from queues since the last time."""
+    ran, running.ran = running.ran, []
+    names = {segment.job for some in ran for segment in some.segments}
+    names |= {name for some in ran for lost in some.preemptions for name in (lost.job, lost.by)}
+    if not names:
+        return
+    rows = OpenRows(names, layout, market_id)
+    tenures.keep([segment for some in ran for segment in some.segments], layout, market_id)
+    taken_by = [share for some in ran for segment in some.segments for share in rows.shares(segment)]
+    Segment.objects.bulk_create(
+        Segment(queued_id=key, count=count, start=start, end=end) for key, count, start, end in taken_by
+    )
+    Preemption.objects.bulk_create(
+        Preemption(queued_id=rows.ending(p.job, p), by_id=rows.beginning(p.by, p), at=p.at)
+        for some in ran
+        for p in some.preemptions
+    )
+
+
+def join(bid: Bid, chunks: Sequence[Chunks], queues: Queues, layout: Layout) -> None:
+    """Write that chunks of a bid joined queues now."""
+    name = str(bid.sequence)
+    task, whole = queues.task_of(name), int(bid.offer["chunks"])
+    QueuedChunks.objects.bulk_create(
+        QueuedChunks(
+            bid=bid,
+            server_id=layout.server_ids[c.server],
+            machine_type_id=layout.worker_ids[c.type],
+            worker=c.index,
+            count=c.count,
+            since=queues.now,
+            release=queues.release_of(name, c),
+            order=queues.order_of(name),
+            each=task.alone if (c.index, c.count) == (CLOUD, whole) else task.each,
+            rank=task.rank,
+            handicap=task.handicap,
+        )
+        for c in chunks
+    )
+
+
+def take_out(bids: Iterable[Bid], *, now: int) -> None:
+    """Write that what is not complete of these bids left its queues now."""
+    _close(QueuedChunks.objects.filter(bid__in=[bid.pk for bid in bids]), now=now)
+
+
+def lose(queues: Queues, layout: Layout, market_id: int, *, now: int) -> None:
+    """Write that chunks left the queues of workers that a new layout no longer has."""
+    rows = QueuedChunks.objects.filter(bid__market_id=market_id, bid__state__in=GOING)
+    servers = {key: i for i, key in enumerate(layout.server_ids)}
+    types = {key: i for i, key in enumerate(layout.worker_ids)}
+    gone = [
+        pk
+        for pk, server, machine, worker in rows.values_list("pk", "server_id", "machine_type_id", "worker")
+        if server not in servers or machine not in types or not queues.crew.has(servers[server], types[machine], worker)
+    ]
+    _close(rows.filter(pk__in=gone), now=now)
+
+
+def _close(found: QuerySet[QueuedChunks], *, now: int) -> None:
+    rows: list[Any] = list(found.filter(until=None).annotate(worked=WORKED))
+    for row in rows:
+        done = min(row.count, (row.worked or 0) // row.each)
+        # Side by side in the cloud they are complete all at once.
+        row.until, row.done = now, done if row.worker != CLOUD or done == row.count else 0
+    update_rows(rows, ["until", "done"])
+
+
+def restored(cores: Mapping[int, CoreBid], layout: Layout, market_id: int) -> Queues | None:
+    """The queues as rows have them, at the slot up to which rows were written; None if no job is in any.
+
+    `cores` are the bids of jobs that are not over, by key, in positions of the layout.
+    """
+    found = QueuedChunks.objects.filter(bid__in=list(cores)).annotate(worked=WORKED, ended=Max("segments__end"))
+    rows = list(found.annotate(began=Min("segments__start")).order_by("pk"))
+    if not rows:
+        return None
+    of_market = Segment.objects.filter(queued__bid__market_id=market_id)
+    clock = of_market.aggregate(end=Max("end"))["end"] or 0
+    since = min((row.ended for row in rows if row.ended is not None), default=clock)
+    columns = ("queued__server_id", "queued__machine_type_id", "queued__worker")
+    ends = of_market.filter(end__gte=since).order_by().values_list(*columns).annotate(last=Max("end"))
+    latest = {(server, machine, worker): last for server, machine, worker, last in ends}
+    by_bid: dict[int, list[QueuedChunks]] = defaultdict(list)
+    for row in rows:
+        by_bid[row.bid_id].append(row)
+    jobs = [_job(cores[pk], mine, layout, latest) for pk, mine in by_bid.items()]
+    ever = QueuedChunks.objects.filter(bid__market_id=market_id).aggregate(last=Max("order"))["last"]
+    now = max(-(-clock // TICKS), max(row.since for row in rows))
+    return Queues.restored(layout.inventory, now=now, next_order=ever + 1, jobs=jobs)
+
+
+def _job(core: CoreBid, rows: Sequence[Any], layout: Layout, latest: Mapping[tuple[int, int, int], int]) -> Restored:
+    """One job; `latest` is when each worker last did anything."""
+    servers = {key: i for i, key in enumerate(layout.server_ids)}
+    types = {key: i for i, key in enumerate(layout.worker_ids)}
+    parts = tuple(
+        Part(
+            Chunks(servers[row.server_id], types[row.machine_type_id], row.worker, row.count),
+            each=row.each,
+            worked=row.worked or 0,
+            release=row.release,
+            last=row.ended == latest.get((row.server_id, row.machine_type_id, row.worker)),
+        )
+        for row in rows
+        if row.until is None
+    )
+    return Restored(
+        bid=core,
+        order=rows[0].order,
+        type=types.get(rows[-1].machine_type_id),
+        each=(rows[-1].rank - rows[-1].handicap) // core.chunks,
+        handicap=rows[-1].handicap,
+        complete=sum(row.done for row in rows if row.until is not None),
+        start=min((row.began for row in rows if row.began is not None), default=None),
+        completed_at=max((row.ended for row in rows if row.ended is not None), default=0),
+        parts=parts,
+        stored=_stored(rows, servers),
+    )
+
+
+def _stored(rows: Sequence[QueuedChunks], servers: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
+    """Servers by position, and how many of a job's chunks each stores: of those taken out again the complete ones."""
+    kept = ((row.server_id, row.count if row.until is None else row.done or 0) for row in rows)
+    return tuple((servers[key], count) for key, count in kept if count and key in servers)

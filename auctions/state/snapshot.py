@@ -1,0 +1,77 @@
+"""One version of a market: its rows, the moment and the book, which all readings of a page or an answer share.
+
+A reading that looks at the clock, then at rows, and then at rows again would mix versions: slots pass and bids are
+decided in between.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from auctions.domain.lock import Moment, moment_of
+from auctions.models import Market
+from auctions.state import book as books
+from auctions.state.book import SharedBook
+from cluster.read_transaction import read_transaction
+
+
+class Snapshot:
+    """A market as it stands at one version, and the moment at which it is read.
+
+    The moment may be later than what rows know of: slots begin before a worker processes them. The book is that of the
+    rows, advanced to the moment.
+    """
+
+    def __init__(self, market: Market) -> None:
+        self.market = market
+        self.moment: Moment = moment_of(market)
+        self._book: SharedBook | None = None
+
+    @property
+    def book(self) -> SharedBook:
+        """The book at the moment; shared with other readers."""
+        if self._book is None:
+            self._book = books.shared(self.market, now=self.moment.now)
+        return self._book
+
+
+_snapshots: ContextVar[dict[int, Snapshot] | None] = ContextVar("snapshots", default=None)
+
+
+@contextmanager
+def one_version() -> Iterator[None]:
+    """Everything that is read in the block is of one instant; blocks within it are part of it. Nothing can be written.
+
+    Also a decorator, of a reading or of a view that combines several.
+    """
+    if _snapshots.get() is not None:
+        yield
+        return
+    with read_transaction():
+        outer = _snapshots.set({})
+        try:
+            yield
+        finally:
+            _snapshots.reset(outer)
+
+
+def market_named(name: str) -> Market | None:
+    """The market of the cluster of that name; in `one_version()`, the row of its snapshot. None if there is none."""
+    found = Market.objects.select_related("cluster").filter(cluster__name=name).first()
+    known = _snapshots.get()
+    if found is None or known is None:
+        return found
+    if found.pk not in known:
+        known[found.pk] = Snapshot(found)
+    return known[found.pk].market
+
+
+def snapshot(market: Market) -> Snapshot:
+    """The market in the version that this block reads; its clock is read once."""
+    known = _snapshots.get()
+    if known is None:
+        raise RuntimeError("a snapshot of a market is taken within `one_version()`")
+    if market.pk not in known:
+        fresh = Market.objects.select_related("cluster").get(pk=market.pk)
+        known[market.pk] = Snapshot(fresh)
+    return known[market.pk]

@@ -1,0 +1,84 @@
+"""A bidder's end of the REST API, on the standard library alone."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from http import HTTPStatus
+from http.client import HTTPException
+from time import monotonic
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from demo.jobs import Offer
+from scheduling.model.types import Json
+
+ANSWER_S = 40.0
+"""Longer than the longest `Prefer: wait`."""
+
+
+class Unreachable(Exception):
+    """The server did not answer, or is busy: the same may succeed a little later."""
+
+
+class Refused(Exception):
+    """The server answered with a problem document."""
+
+
+def token(base: str, *, username: str, password: str) -> str:
+    """A token for later calls."""
+    return str(_post(f"{base}/api/v1/token", {"username": username, "password": password}, {})["token"])
+
+
+def submit(base: str, cluster: str, offer: Offer, *, token: str, wait_s: int = 0) -> Json:
+    """Send one bid; sending it again after no answer is safe, for its key comes with it."""
+    headers = {"Authorization": f"Token {token}", "Idempotency-Key": offer.key}
+    if wait_s:
+        headers["Prefer"] = f"wait={wait_s}"
+    answer: Json = _post(f"{base}/api/v1/clusters/{cluster}/bids", offer.body, headers)
+    return answer
+
+
+def deciding(base: str, *, token: str, every_s: float = 0.5) -> Callable[[], frozenset[str]]:
+    """What tells the clusters whose markets decide, as their kernels are compiled; the server is asked now and then."""
+    known: frozenset[str] = frozenset()
+    not_before = 0.0
+
+    def ask() -> frozenset[str]:
+        nonlocal known, not_before
+        if monotonic() >= not_before:
+            request = Request(f"{base}/api/v1/clusters", headers={"Authorization": f"Token {token}"})  # noqa: S310
+            with suppress(Unreachable):
+                rows = _sent(request)["results"]
+                known = frozenset(row["name"] for row in rows if row["has_market"] and not row["compiling"])
+            not_before = monotonic() + every_s
+        return known
+
+    return ask
+
+
+def is_up(base: str) -> bool:
+    """Whether the server answers and reaches its database."""
+    try:
+        with urlopen(f"{base}/healthz", timeout=2) as answer:  # noqa: S310 (an http address this process chose)
+            return bool(answer.status == 200)
+    except (OSError, HTTPException):
+        return False
+
+
+def _post(url: str, body: Json, headers: dict[str, str]) -> Any:
+    sent = {"Content-Type": "application/json", "Accept": "application/json", **headers}
+    request = Request(url, data=json.dumps(body).encode(), headers=sent, method="POST")  # noqa: S310
+    return _sent(request)
+
+
+def _sent(request: Request) -> Any:
+    try:
+        with urlopen(request, timeout=ANSWER_S) as answer:  # noqa: S310 (an http address this process chose)
+            return json.load(answer)
+    except HTTPError as error:
+        if error.code == HTTPStatus.SERVICE_UNAVAILABLE:
+            raise Unreachable("it is busy") from None
+        raise Refused(f"{error.code} {error.read(2000).decode(errors='replace')}") from None
+    except (URLError, OSError, HTTPException) as error:
+        raise Unreachable(str(error)) from None

@@ -1,0 +1,78 @@
+"""The demo's markets: one row each, with the cluster, the policy and the stream of bids."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from demo import jobs
+from demo.clusters import edge_cloud_document, gpu_servers_document, queues_document, two_pools_document
+from demo.jobs import Draw, Machines, Offer
+from scheduling.model.types import Json
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A market to look at: enough comes that jobs compete, and not so much that pages or machines are busy."""
+
+    name: str
+    """Of the cluster."""
+    title: str
+    note: str
+    policy: str
+    document: Callable[[np.random.Generator], Json]
+    """The cluster, drawn from a seed."""
+    body: Draw
+    bids_per_slot: float
+    """Poisson arrivals."""
+    worth: Json
+    """What a bid by hand says finishing is worth."""
+
+    def offers(self, machines: Machines, *, seed: int, number: int, from_s: float) -> Iterator[Offer]:
+        """The stream from offer `number` on, arriving after `from_s`; endless."""
+        rate = self.bids_per_slot
+        return jobs.drawn(self.body, machines, bids_per_slot=rate, seed=seed, number=number, from_s=from_s)
+
+
+DPS: Final = Scenario(
+    name="demo",
+    title="Edge and cloud",
+    note="Jobs and values synthetic: drawn from a seed by the settings of the DPS paper.",
+    policy="dps",
+    document=edge_cloud_document,
+    body=jobs.edge_cloud_body,
+    bids_per_slot=1.5,
+    worth={"utility": {"form": "constant", "value": 500}},
+)
+OASIS: Final = Scenario(
+    name="demo-oasis",
+    title="Elastic jobs on GPU servers",
+    note="Jobs and values synthetic: drawn from a seed by the settings of the OASiS paper.",
+    policy="oasis",
+    document=two_pools_document,
+    body=jobs.elastic_body,
+    bids_per_slot=0.6,
+    worth={"utility": {"form": "constant", "value": 50}},
+)
+WEIGHTED: Final = Scenario(
+    name="demo-weighted",
+    title="Weighted jobs, parameter servers and rings",
+    note="Jobs and weights synthetic: drawn from a seed by the settings of the weighted-completion paper.",
+    policy="weighted_completion",
+    document=gpu_servers_document,
+    body=jobs.weighted_body,
+    bids_per_slot=0.8,
+    worth={"weight": 500},
+)
+QUEUES: Final = Scenario(
+    name="demo-preemptive",
+    title="Queues at the edge, and a cloud",
+    note="Jobs synthetic: drawn from a seed, shorter than in the preemptive edge-cloud paper.",
+    policy="preemptive",
+    document=queues_document,
+    body=jobs.queued_body,
+    bids_per_slot=1.2,
+    worth={},
+)
+SCENARIOS: Final = (DPS, OASIS, WEIGHTED, QUEUES)

@@ -1,0 +1,73 @@
+"""What the demo needs to be there: clusters with their markets, an operator, a bidder and four others."""
+
+import fcntl
+import json
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from django.contrib.auth.models import User
+
+from auctions.engine.markets import open_market
+from auctions.models import Market
+from cluster.documents import import_cluster
+from cluster.models import Cluster
+from cluster.operators import ensure_operator_group
+from demo.run import DemoError
+from demo.scenarios import Scenario
+
+OTHERS = ("ada", "ben", "cleo", "dan")
+"""They send most of the stream, so that a bidder sees what is hidden from it, and sums over several owners."""
+LOGINS = ("operator", "bidder", *OTHERS)
+
+
+@contextmanager
+def sole(var: Path) -> Iterator[None]:
+    """Hold the data directory: two demos on the same data would share one clock."""
+    with (var / "demo.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise DemoError("A demo is running on this data; end it first, or set SHADOWPRICE_VAR.") from None
+        yield
+
+
+def passwords(var: Path) -> dict[str, str]:
+    """The demo's passwords: made once, kept in a file only its owner reads."""
+    kept = var / "demo.json"
+    kept.touch(mode=0o600)
+    known: dict[str, str] = json.loads(kept.read_text() or "{}")
+    missing = {name: secrets.token_urlsafe(9) for name in LOGINS if name not in known}
+    if missing:
+        known |= missing
+        kept.write_text(json.dumps(known))
+    return known
+
+
+def forget(var: Path, database: Path) -> None:
+    """Delete the demo's SQLite file and passwords."""
+    for path in (database, *(database.with_name(database.name + end) for end in ("-wal", "-shm")), var / "demo.json"):
+        path.unlink(missing_ok=True)
+
+
+def people(known: dict[str, str]) -> None:
+    """The users, with their passwords; the operator is in the group that operates."""
+    group = ensure_operator_group()
+    for name in LOGINS:
+        user = User.objects.filter(username=name).first() or User(username=name)
+        if user.pk is None or not user.check_password(known[name]):  # a look takes a quarter of a second
+            user.set_password(known[name])
+            user.save()
+    User.objects.get(username="operator").groups.add(group)
+
+
+def market_of(scenario: Scenario, *, seed: int) -> Market:
+    """The scenario's market under its policy's own parameters; one that exists goes on as it is."""
+    market = Market.objects.select_related("cluster").filter(cluster__name=scenario.name).first()
+    if market is not None:
+        return market
+    document = scenario.document(np.random.default_rng(seed))
+    import_cluster({**document, "name": scenario.name, "title": scenario.title, "note": scenario.note})
+    return open_market(Cluster.objects.get(name=scenario.name), policy=scenario.policy)

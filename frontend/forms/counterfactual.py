@@ -1,0 +1,66 @@
+"""The form of a hindsight: a policy's parameters, and the first bid that it decides."""
+
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest
+
+from auctions.models import PolicyVersion
+from auctions.policy_form import PolicyForm
+from scheduling.model.errors import InvalidField
+from scheduling.model.validation import LARGEST_INTEGER
+from scheduling.registry import POLICIES
+from studies.counterfactuals.requests import Question, policy_of
+
+
+def chosen_policy(wanted: str | None, current: PolicyVersion) -> str:
+    """The policy in the address if there is one of that name, else the one in force."""
+    return wanted if wanted is not None and wanted in POLICIES else current.name
+
+
+class HindsightForm(PolicyForm):
+    """Valid if the policy accepts its parameters."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        since = forms.IntegerField(
+            min_value=1,
+            max_value=LARGEST_INTEGER,
+            initial=1,
+            label="From bid number",
+            help_text="Earlier bids are as they were; 1: from the beginning.",
+        )
+        self.fields = {"since": since, **self.fields}
+
+    @classmethod
+    def of(cls, request: HttpRequest, *, policy: str, current: PolicyVersion) -> "HindsightForm":
+        """As sent; or with what is in the address, in force, or a default, in that order."""
+        initial: dict[str, Any] = POLICIES[policy]().to_json()
+        if current.name == policy:
+            initial |= current.parameters
+        asked = {key: request.GET[key] for key in (*initial, "since") if key in request.GET}
+        # A checkbox takes any text for a yes.
+        initial |= {key: False if value in ("false", "False") else value for key, value in asked.items()}
+        # A policy without parameters sends hardly anything.
+        return cls(request.POST if request.method == "POST" else None, policy=policy, initial=initial)
+
+    def clean(self) -> dict[str, Any]:
+        """Let the policy judge its parameters, without the bid's number."""
+        cleaned = forms.Form.clean(self) or {}
+        if not self.errors:
+            try:
+                self._policy(cleaned)
+            except InvalidField as error:
+                self.refuse(error)
+        return cleaned
+
+    def question(self) -> Question:
+        """What was asked."""
+        return Question(self._policy(self.cleaned_data), since=self.cleaned_data["since"])
+
+    def refuse(self, error: InvalidField) -> None:
+        """Say what is wrong beside the field it names, or above all of them."""
+        super().refuse(InvalidField(error.field.removeprefix("parameters."), error.problem))
+
+    def _policy(self, cleaned: dict[str, Any]) -> Any:
+        return policy_of(self.policy, {key: value for key, value in cleaned.items() if key != "since"})

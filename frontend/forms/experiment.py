@@ -1,0 +1,253 @@
+"""The form that asks for an experiment: a trace or a generator, policies with their parameters, seeds."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from django import forms
+from django.db.models import QuerySet
+
+from auctions.policy_form import PolicyForm
+from cluster.models import Cluster
+from cluster.traces.formats import formats_of
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.registry import POLICIES
+from studies.experiments.request import LARGEST_SEED, LONGEST_LABEL, MOST_SEEDS
+from studies.experiments.traced import FILES
+from studies.models import Trace
+from studies.workloads.generated.generators import GENERATORS
+
+READY_MADE: Final[Json] = {
+    "label": "Four policies on a paper's edge servers",
+    "workloads": [{"generator": "dps", "setting": GENERATORS["dps"].modest}],
+    "policies": [
+        {"name": "dps"},
+        {"name": "dps", "parameters": {"price": "printed"}},
+        {"name": "fifo", "parameters": {"blocking": False}},
+        {"name": "srtf"},
+    ],
+    "seeds": [1, 2, 3],
+}
+"""What an empty page offers: seconds of computing, and nothing to upload."""
+CHOSEN: Final = ("dps", "fifo", "srtf", "tiresias")
+"""Policies that are ticked to begin with: they run on servers of any kind."""
+OF_TRACES: Final = ("gpus", "slot_s", "horizon", "jobs", "apart", "ring", "elastic", "reference", "batch")
+
+
+@dataclass(frozen=True)
+class PolicyChoice:
+    """A policy to tick, with its parameters."""
+
+    name: str
+    title: str
+    ticked: bool
+    form: PolicyForm
+
+
+class ExperimentForm(forms.Form):
+    """All but the parameters of policies; the whole is checked where it is read."""
+
+    label = forms.CharField(required=False, max_length=LONGEST_LABEL, help_text="For you to find it again.")
+    workload = forms.ChoiceField(help_text="A trace you uploaded, or servers and jobs drawn by a paper's settings.")
+    gpus = forms.IntegerField(
+        required=False,
+        min_value=1,
+        initial=160,
+        label="GPUs",
+        help_text="Of a trace: eight a server. Or a cluster, or machines.",
+    )
+    cluster = forms.ChoiceField(required=False, help_text="Of a trace: its servers, slots and horizon, as of now.")
+    machines = forms.ChoiceField(required=False, help_text="Of a trace: the servers are those that another one lists.")
+    jobs = forms.IntegerField(
+        required=False, min_value=1, label="Only the first jobs", help_text="Of a trace; empty: all of them."
+    )
+    slot_s = forms.IntegerField(
+        required=False, min_value=1, label="Slot", help_text="Of a trace: seconds; empty: 600, or the cluster's."
+    )
+    horizon = forms.IntegerField(
+        required=False,
+        min_value=1,
+        help_text="Of a trace: slots that can be planned; empty: twice the longest run, or the cluster's.",
+    )
+    apart = forms.BooleanField(
+        required=False, label="Parameter servers apart", help_text="Of a trace with GPUs: OASiS wants them so."
+    )
+    ring = forms.BooleanField(required=False, label="Rings", help_text="Of a trace: no parameter servers.")
+    elastic = forms.BooleanField(required=False, help_text="Of a trace: jobs can use twice the GPUs they had.")
+    reference = forms.CharField(
+        required=False,
+        max_length=40,
+        label="Reference GPU",
+        help_text="Of a trace with throughputs: that of servers whose GPUs were not measured; empty: v100.",
+    )
+    step_times = forms.ChoiceField(
+        required=False,
+        help_text="Of a trace whose jobs say none: another one's, Sia's step times or Gavel's throughputs.",
+    )
+    batch = forms.IntegerField(
+        required=False, min_value=1, help_text="Of Sia's step times: samples on each GPU; empty: the most measured."
+    )
+    quotas = forms.ChoiceField(
+        required=False, help_text="Of a trace that names no tenants: each job's is drawn by another one's quotas."
+    )
+    setting = forms.CharField(
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
+        help_text='Of a generator: JSON, such as {"jobs": 60, "servers": 10}; empty: a modest size.',
+    )
+    seeds = forms.CharField(
+        initial="1-3",
+        help_text="Of everything that is drawn: values, targets and tenants of traces. Such as 1-5, or 1, 4, 9.",
+    )
+    bound = forms.BooleanField(
+        required=False, initial=True, label="Upper bound", help_text="On welfare, for each workload and seed."
+    )
+    more = forms.CharField(
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
+        label="More policies",
+        help_text="A line each, such as: dps price=printed",
+    )
+
+    def __init__(self, *args: Any, traces: "QuerySet[Trace]", **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._choose("workload", [
+            *((f"trace-{trace.pk}", _choice(trace)) for trace in traces if trace.kind == "jobs"),
+            *((name, f"Drawn: {one.title}") for name, one in GENERATORS.items()),
+        ])  # fmt: skip
+        self._choose("cluster", [("", "none"), *Cluster.objects.values_list("name", "title")])
+        for name, kinds in FILES.items():
+            others = traces.filter(format__in=formats_of(*kinds))
+            self._choose(name, [("", "none"), *((str(trace.pk), _choice(trace)) for trace in others)])
+        for name, field in self.fields.items():
+            field.widget.attrs["autocomplete"] = "off"
+            described = [f"help-{name}"] if field.help_text else []
+            field.widget.attrs["aria-describedby"] = " ".join([*described, f"error-{name}"])
+        self.policies = [self._policy(name) for name in POLICIES]
+
+    def _choose(self, name: str, choices: list[tuple[str, str]]) -> None:
+        cast(forms.ChoiceField, self.fields[name]).choices = choices
+
+    def _policy(self, name: str) -> PolicyChoice:
+        kind = POLICIES[name]
+        defaults = kind().to_json()
+        ticked = f"use-{name}" in self.data if self.is_bound else name in CHOSEN
+        form = PolicyForm(self.data if self.is_bound and ticked else None, policy=name, prefix=name, initial=defaults)
+        for key, field in form.fields.items():
+            field.widget.attrs["autocomplete"] = "off"
+            field.widget.attrs["aria-describedby"] = f"help-{name}-{key}"
+        return PolicyChoice(name, kind.title, ticked, form)
+
+    def clean_seeds(self) -> list[int]:
+        """The numbers of `1-3, 7`."""
+        found: list[int] = []
+        for part in self.cleaned_data["seeds"].replace(",", " ").split():
+            match = re.fullmatch(r"([0-9]{1,10})(?:-([0-9]{1,10}))?", part)
+            if match is None:
+                raise forms.ValidationError("Expected whole numbers and ranges, such as 1-3, 7.")
+            low, high = int(match[1]), int(match[2] or match[1])
+            if not low <= high <= LARGEST_SEED or high - low >= MOST_SEEDS:
+                raise forms.ValidationError(f"Expected numbers up to {LARGEST_SEED}, at most {MOST_SEEDS} of them.")
+            found += range(low, high + 1)
+        return found
+
+    def clean_setting(self) -> Json:
+        """The document."""
+        text = self.cleaned_data["setting"].strip()
+        if not text:
+            return {}
+        try:
+            document = json.loads(text, parse_constant=str)
+        except (ValueError, RecursionError):
+            raise forms.ValidationError("Not JSON.") from None
+        if not isinstance(document, dict):
+            raise forms.ValidationError("Expected an object, such as {}.")
+        return document
+
+    def clean_more(self) -> list[Json]:
+        """Policies that are written out."""
+        return [_written(line) for line in self.cleaned_data["more"].splitlines() if line.strip()]
+
+    def clean(self) -> Json:
+        """Parameters of the policies that are ticked, too."""
+        data: Json = super().clean() or {}
+        for choice in self.policies:
+            if choice.ticked and not choice.form.is_valid():
+                self.add_error(None, f"{choice.name}: a parameter is wrong.")
+        if not any(choice.ticked for choice in self.policies) and not data.get("more"):
+            self.add_error(None, "Choose at least one policy.")
+        return data
+
+    def body(self) -> Json:
+        """What a request would say."""
+        data = self.cleaned_data
+        return {
+            "label": data["label"],
+            "workloads": [self._workload()],
+            "policies": list(self._chosen()),
+            "seeds": data["seeds"],
+            "bound": data["bound"],
+        }
+
+    def blame(self, error: InvalidField) -> None:
+        """Say beside its field, or above all, what is wrong."""
+        name = error.field.removeprefix("workloads[0].").partition(".")[0].partition("[")[0]
+        self.add_error(name if name in self.fields else None, str(error))
+
+    def _workload(self) -> Json:
+        data, name = self.cleaned_data, self.cleaned_data["workload"]
+        if name in GENERATORS:
+            return {"generator": name, "setting": data["setting"] or GENERATORS[name].modest}
+        row: Json = {"trace": int(name.removeprefix("trace-"))}
+        row |= {key: data[key] for key in OF_TRACES if data[key] not in (None, False, "")}
+        row |= {key: int(data[key]) for key in FILES if data[key]}
+        if data["cluster"]:
+            row["cluster"] = data["cluster"]
+        if data["cluster"] or data["machines"]:
+            row.pop("gpus", None)  # filled in to begin with
+        return row
+
+    def _chosen(self) -> Iterator[Json]:
+        for choice in self.policies:
+            if choice.ticked:
+                yield {"name": choice.name, "parameters": choice.form.cleaned_data}
+        yield from self.cleaned_data["more"]
+
+
+def _choice(trace: Trace) -> str:
+    """A trace among others."""
+    return f"Trace {trace.pk}: {trace}, {f'{trace.records:,} ' if trace.kind == 'jobs' else ''}{trace.holds}"
+
+
+def _written(line: str) -> Json:
+    """`dps price=printed` as a request says it."""
+    name, *pairs = line.split()
+    parameters: Json = {}
+    for pair in pairs:
+        key, equals, text = pair.partition("=")
+        if not equals:
+            raise forms.ValidationError(f"Expected NAME=VALUE after {name}, got {pair[:60]}.")
+        try:
+            parameters[key] = json.loads(text, parse_constant=str)
+        except (ValueError, RecursionError):
+            parameters[key] = text
+    return {"name": name, "parameters": parameters}
+
+
+class TraceForm(forms.Form):
+    """The form that uploads a trace."""
+
+    label = forms.CharField(required=False, max_length=LONGEST_LABEL, help_text="For you to find it again.")
+    file = forms.FileField(help_text="As its publisher ships it; known by its first line.")
+    throughputs = forms.FileField(
+        required=False,
+        help_text="Of Gavel's jobs, which say mini-batches and no durations: its table, JSON. Or upload it by itself.",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, field in self.fields.items():
+            field.widget.attrs["aria-describedby"] = f"help-{name} error-{name}"

@@ -1,0 +1,135 @@
+"""The form that asks for a plan: an instance that is pasted, uploaded or an example; a method and a budget."""
+
+from typing import Any, Final
+
+from django import forms
+from django.conf import settings
+from django.core.files.uploadedfile import UploadedFile
+
+from cluster.models import Cluster
+from scheduling.instances.dps import parse_document
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.split_learning.methods import METHODS
+from studies.models import MOST_SECONDS
+from studies.split_learning.api.examples import DESCRIBED, TINY
+from studies.split_learning.plans.request import LEAST_SECONDS, LONGEST_LABEL, SECONDS, SOURCES, Wish
+from studies.split_learning.plans.upload import read_csv
+
+EXAMPLES: Final[dict[str, tuple[str, Json]]] = {
+    "tiny": ("2 helpers, 3 clients by hand", {"instance": TINY}),
+    "paper": (
+        "2 helpers, 10 measured devices, ResNet101",
+        {"scenario": {"number": 1, "model": "resnet101", "clients": 10, "helpers": 2, "seed": 1}},
+    ),
+    "described": ("2 helpers, 4 devices described by hand", {"profile": DESCRIBED}),
+    "mixed": (
+        "5 helpers, 30 mixed devices, VGG19, little memory",
+        {"scenario": {"number": 2, "model": "vgg19", "clients": 30, "helpers": 5, "seed": 1}},
+    ),
+}
+"""What it says, and the instance or scenario of a request. Synthetic: links and devices are drawn from a seed."""
+
+
+def _clusters() -> list[tuple[str, str]]:
+    return [("", "none"), *Cluster.objects.values_list("name", "title")]
+
+
+class PlanForm(forms.Form):
+    """What a plan is asked for with; the instance itself is checked where it is read."""
+
+    label = forms.CharField(required=False, max_length=LONGEST_LABEL, help_text="For you to find it again.")
+    example = forms.ChoiceField(
+        required=False,
+        choices=[("", "none: paste or upload an instance"), *((key, words) for key, (words, _) in EXAMPLES.items())],
+        initial="tiny",
+        help_text="Synthetic instances to begin with.",
+    )
+    text = forms.CharField(
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 6, "spellcheck": "false"}),
+        label="Instance",
+        help_text="JSON as in instance files; or a profile of devices and links, as below; or a table: helper, client,"
+        " memory_gb, demand_gb, release, forward, gap, backward, tail.",
+    )
+    file = forms.FileField(required=False, label="Or a file", help_text="The same, JSON or CSV.")
+    slot_ms = forms.IntegerField(
+        required=False, min_value=1, max_value=10**9, label="Slot", help_text="Of a table only: milliseconds; empty: 1."
+    )
+    method = forms.ChoiceField(choices=[(name, name) for name in METHODS], initial="exact")
+    seconds = forms.FloatField(
+        min_value=LEAST_SECONDS, max_value=MOST_SECONDS, initial=SECONDS, label="Budget", help_text="Seconds, at most."
+    )
+    seed = forms.IntegerField(min_value=0, max_value=10**9, initial=0, help_text="Of what the method draws.")
+    cluster = forms.ChoiceField(
+        required=False,
+        choices=_clusters,
+        help_text="If chosen, each helper is one of its servers, by name, and may have its memory.",
+    )
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name, field in self.fields.items():
+            field.widget.attrs["autocomplete"] = "off"
+            described = [f"help-{name}"] if field.help_text else []
+            field.widget.attrs["aria-describedby"] = " ".join([*described, f"error-{name}"])
+            if isinstance(field, forms.FloatField):
+                field.widget.attrs["step"] = "any"
+
+    def clean_file(self) -> str:
+        """What the file says; empty without one."""
+        file = self.cleaned_data["file"]
+        if not isinstance(file, UploadedFile):
+            return ""
+        if file.size is None or file.size > settings.PLAN_BODY_LIMIT_BYTES:
+            raise forms.ValidationError(f"Expected at most {settings.PLAN_BODY_LIMIT_BYTES:,} bytes.")
+        try:
+            return bytes(file.read()).decode("utf-8")
+        except UnicodeDecodeError:
+            raise forms.ValidationError("Not UTF-8.") from None
+
+    def clean(self) -> Json:
+        """What is pasted or uploaded goes before an example; both at once would be a guess."""
+        data: Json = super().clean() or {}
+        texts = [data.get(name, "").strip() for name in ("text", "file")]
+        if all(texts):
+            raise forms.ValidationError("Paste an instance or upload one, not both.")
+        data["said"] = texts[0] or texts[1]
+        if not data["said"] and not data.get("example") and not self.errors:
+            raise forms.ValidationError("Paste or upload an instance, or choose an example.")
+        if "\0" in data["said"]:
+            raise forms.ValidationError("The instance holds a character that cannot be stored.")
+        return data
+
+    def wish(self) -> Wish:
+        """What is asked for; raises InvalidField."""
+        data = self.cleaned_data
+        body: Json = {name: data[name] for name in ("label", "method", "seconds", "seed")}
+        if data["cluster"]:
+            body["cluster"] = data["cluster"]
+        if not data["said"]:
+            return Wish.from_json({**body, **EXAMPLES[data["example"]][1]})
+        if data["said"].startswith(("{", "[")):
+            document = parse_document(data["said"])
+            return Wish.from_json({**body, **_source(document)})
+        return Wish.from_json({**body, "instance": read_csv(data["said"], slot_ms=data["slot_ms"] or 1)})
+
+    def blame(self, error: InvalidField) -> None:
+        """Show what was found wrong beside the field it is about."""
+        if error.field in self.fields:
+            self.add_error(error.field, error.problem)
+        else:
+            name = "file" if self.cleaned_data.get("file") else "text"
+            self.add_error(name if self.cleaned_data["said"] else None, f"{error.field}: {error.problem}")
+
+
+def _source(document: object) -> Json:
+    """Under which key of a request a document belongs: it says so, or it is a profile if it has a model."""
+    if isinstance(document, dict):
+        for name in SOURCES:
+            if name in document:
+                return {name: document[name]}
+        if "model" in document:
+            return {"profile": document}
+    return {"instance": document}

@@ -1,0 +1,111 @@
+"""The form that asks for a plan again: who dropped out, who is slower, which helper is gone, and more as JSON."""
+
+from typing import Any, Final
+
+from django import forms
+
+from scheduling.instances.dps import parse_document
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from studies.models import MOST_SECONDS, Plan
+from studies.split_learning.plans import readings
+from studies.split_learning.plans.repeat import wish_again
+from studies.split_learning.plans.request import LEAST_SECONDS, LONGEST_LABEL, Wish
+
+COVERED: Final = ("drop", "gone", "slower")
+MOST_LINES: Final = 6
+
+
+class ReplanForm(forms.Form):
+    """What is different now; names and numbers are checked where changes are read."""
+
+    field_order = ("label", "drop", "gone", "slower", "more", "seconds")
+    label = forms.CharField(required=False, max_length=LONGEST_LABEL, help_text="For you to find it again.")
+    slower = forms.CharField(
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+        label="Slower clients",
+        help_text="A line each: the client, and how many times as long it and its link take, such as: tablet 1.5",
+    )
+    more = forms.CharField(
+        required=False,
+        strip=False,
+        widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
+        label="More changes",
+        help_text='JSON as in the API, such as {"join": [{"name": "new", "like": "tablet"}],'
+        ' "slower_helpers": {"vm": 1.2}}; or a whole instance, and nothing above.',
+    )
+    seconds = forms.FloatField(
+        min_value=LEAST_SECONDS,
+        max_value=MOST_SECONDS,
+        label="Budget",
+        help_text="Seconds, at most, to find how much shorter a plan from scratch may be.",
+    )
+
+    def __init__(self, data: Any = None, *, plan: Plan) -> None:
+        super().__init__(data, initial={"label": plan.label, "seconds": plan.seconds})
+        self._plan = plan
+        helpers, clients = readings.names(plan)
+        self.fields["drop"] = _several(clients, "Clients that dropped out", "None, one or several.")
+        self.fields["gone"] = _several(helpers, "Helpers that are gone", "Their clients move to others.")
+        self.order_fields(self.field_order)
+        self.fields["seconds"].widget.attrs["step"] = "any"
+        for name, field in self.fields.items():
+            field.widget.attrs["autocomplete"] = "off"
+            described = [f"help-{name}"] if field.help_text else []
+            field.widget.attrs["aria-describedby"] = " ".join([*described, f"error-{name}"])
+
+    def clean_slower(self) -> Json:
+        """Factors by client, as they were typed."""
+        found: Json = {}
+        for line in self.cleaned_data["slower"].splitlines():
+            if line.strip():
+                name, _, factor = line.strip().rpartition(" ")
+                if not name:
+                    raise forms.ValidationError(f"Expected a client and a factor on every line, got: {line.strip()}")
+                found[name.strip()] = factor
+        return found
+
+    def clean_more(self) -> Json:
+        """An object of changes the form has no field for, or an instance."""
+        text = self.cleaned_data["more"].strip()
+        if "\0" in text:
+            raise forms.ValidationError("It holds a character that cannot be stored.")
+        try:
+            more = parse_document(text) if text else {}
+        except InvalidField as error:
+            raise forms.ValidationError(str(error)) from None
+        if not isinstance(more, dict):
+            raise forms.ValidationError("Expected an object, such as {}")
+        taken = sorted(set(more) & set(COVERED))
+        if taken:
+            raise forms.ValidationError(f"The form has its own field for {', '.join(taken)}.")
+        return more
+
+    def wish(self) -> Wish:
+        """What is asked for; raises InvalidField."""
+        data = self.cleaned_data
+        body: Json = {name: data[name] for name in ("label", "seconds")}
+        changes = {name: data[name] for name in COVERED if data[name]}
+        more = data["more"]
+        if "instance" in more or "clients" in more:
+            if changes:
+                raise InvalidField("more", "a whole instance leaves nothing to be changed above")
+            return wish_again(self._plan, {**body, "instance": more.get("instance", more)})
+        return wish_again(self._plan, {**body, "changes": {**changes, **more}})
+
+    def blame(self, error: InvalidField) -> None:
+        """Show what was found wrong beside the field it is about."""
+        name = error.field.removeprefix("changes.").partition(".")[0].partition("[")[0]
+        if name in self.fields:
+            self.add_error(name, error.problem)
+        else:
+            self.add_error("more" if self.cleaned_data["more"] else None, f"{error.field}: {error.problem}")
+
+
+def _several(names: list[str], label: str, text: str) -> forms.MultipleChoiceField:
+    widget = forms.SelectMultiple(attrs={"size": min(MOST_LINES, max(2, len(names)))})
+    return forms.MultipleChoiceField(
+        choices=[(name, name) for name in names], required=False, widget=widget, label=label, help_text=text
+    )

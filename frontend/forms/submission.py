@@ -1,0 +1,241 @@
+"""The form of a bid: what a person types, in hours, to the body the API takes, in seconds; and back."""
+
+import json
+import math
+from typing import Any, Final
+
+from django import forms
+
+from auctions.domain.bid_format import LARGEST_LABEL, LEAST_WEIGHT, UTILITY_FIELDS, WORTH, policy_in_force
+from cluster.models import Cluster, ModelProfile
+from scheduling.model.errors import InvalidField, OutOfRange
+from scheduling.model.types import Json
+from scheduling.model.validation import plain
+from scheduling.policies.base import Objective
+
+HOUR_S: Final = 3600
+FORMS: Final = (
+    ("constant", "Constant: the same whenever it completes"),
+    ("step", "Deadline: all of it until then, nothing after"),
+    ("linear", "Linear: falls evenly to nothing"),
+    ("sigmoid", "Sigmoid: falls around a moment"),
+    ("inverse", "Inverse: falls fast at first"),
+    ("piecewise_linear", "Piecewise linear: through points"),
+)
+COVERED: Final = (
+    "label",
+    "model",
+    "epochs",
+    "chunks",
+    "minibatches",
+    "gradient_mb",
+    "chunk_mb",
+    "start_after_s",
+    "utility",
+    "weight",
+    "architecture",
+    "reduce_step_s",
+)
+UTILITY_NAMES: Final = ("value", "form", "deadline_h", "zero_at_h", "midpoint_h", "steepness_per_h", "points")
+"""Fields that say how worth falls with time."""
+UNITS: Final = {"deadline_s": HOUR_S, "zero_at_s": HOUR_S, "midpoint_s": HOUR_S, "steepness_per_s": 1 / HOUR_S}
+"""Seconds in the unit each field of a utility is typed in."""
+FIELD_OF: Final = {f"utility.{key}": key.replace("_per_s", "_per_h").replace("_s", "_h") for key in UNITS} | {
+    "utility.form": "form",
+    "utility.value": "value",
+    "start_after_s": "start_after_h",
+}
+"""The form's field for each field of a body that has another name there."""
+TYPED_IN: Final = {f"utility.{key}": unit for key, unit in UNITS.items()} | {"start_after_s": HOUR_S}
+"""Units of a body's fields in one unit of what is typed."""
+
+
+class BidForm(forms.Form):
+    """Fields of a bid; what the market makes of them is checked by the market."""
+
+    label = forms.CharField(required=False, max_length=LARGEST_LABEL, help_text="For you to find it again.")
+    model = forms.ChoiceField(required=False, help_text="Fills in gradient size, data and step times.")
+    epochs = forms.IntegerField(min_value=1, initial=10, help_text="Passes over all data.")
+    architecture = forms.ChoiceField(
+        choices=[("ps", "Parameter servers"), ("ring", "Ring-AllReduce")],
+        label="Gradients go through",
+        help_text="A ring needs no parameter servers.",
+    )
+    reduce_step_s = forms.FloatField(
+        required=False, min_value=0, label="Reducing gradients", help_text="Ring only: seconds a mini-batch; empty: 0."
+    )
+    weight = forms.FloatField(
+        initial=1,
+        help_text="Priority: with twice the weight your waiting counts twice. Nobody pays.",
+        widget=forms.NumberInput(attrs={"min": LEAST_WEIGHT, "step": "any"}),
+    )
+    value = forms.FloatField(min_value=0, initial=100, help_text="What finishing is worth to you, money.")
+    form = forms.ChoiceField(choices=FORMS, initial="linear", label="How the worth falls with time")
+    deadline_h = forms.FloatField(
+        required=False, min_value=0, initial=24, label="Deadline", help_text="Hours after submission."
+    )
+    zero_at_h = forms.FloatField(
+        required=False, min_value=0, initial=72, label="Worth nothing after", help_text="Hours after submission."
+    )
+    midpoint_h = forms.FloatField(
+        required=False, min_value=0, initial=24, label="Half the worth after", help_text="Hours after submission."
+    )
+    steepness_per_h = forms.FloatField(
+        required=False,
+        min_value=0,
+        initial=0.5,
+        label="Steepness",
+        help_text="Per hour; 0 falls nowhere, 1 within hours.",
+    )
+    points = forms.CharField(
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
+        initial="0 1\n24 0.5\n72 0",
+        help_text="A line each: hours after submission, and the share of the worth left (1 to 0, never rising).",
+    )
+    start_after_h = forms.FloatField(
+        required=False, min_value=0, label="Not before", help_text="Hours after submission; empty: at once."
+    )
+    chunks = forms.IntegerField(required=False, min_value=1, help_text="Data chunks; empty: the model's.")
+    minibatches = forms.IntegerField(required=False, min_value=1, help_text="In a chunk; empty: the model's.")
+    gradient_mb = forms.FloatField(
+        required=False, min_value=0, label="Gradient size", help_text="MB; empty: the model's."
+    )
+    chunk_mb = forms.FloatField(
+        required=False,
+        min_value=0,
+        label="Size of a chunk",
+        help_text="MB, kept on the server it is sent to until the job is complete; empty: 0.",
+    )
+    more = forms.CharField(
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 3, "spellcheck": "false"}),
+        label="More keys",
+        help_text='JSON as in the API, such as {"upload_delay_s": {"edge-0": 60}}.',
+    )
+
+    def __init__(self, *args: Any, cluster: Cluster, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        policy = policy_in_force(cluster)
+        self._worth = WORTH[policy.objective]
+        for name in UTILITY_NAMES if self._worth == "weight" else ("weight",):
+            del self.fields[name]
+        if len(policy.architectures) == 1:
+            del self.fields["architecture"], self.fields["reduce_step_s"]
+        if policy.objective is Objective.COMPLETION:
+            self.fields["weight"].help_text = "Shown beside your bid; nothing is ordered by it. Nobody pays."
+        if not policy.queues:
+            del self.fields["chunk_mb"]
+        names = list(ModelProfile.objects.filter(cluster=cluster).values_list("name", flat=True))
+        self.fields["model"] = forms.ChoiceField(
+            choices=[*((name, name) for name in names), ("", "none: say everything below")],
+            initial=names[0] if names else "",
+            required=False,
+            help_text="Fills in gradient size, data and step times.",
+        )
+        for name, field in self.fields.items():
+            field.widget.attrs.setdefault("autocomplete", "off")
+            described = [f"help-{name}"] if field.help_text else []
+            field.widget.attrs["aria-describedby"] = " ".join([*described, f"error-{name}"])
+            if isinstance(field, forms.FloatField):
+                field.widget.attrs["step"] = "any"
+
+    def clean_points(self) -> list[list[float]]:
+        """Lines of two numbers, hours to seconds."""
+        rows = [line.replace(",", " ").split() for line in self.cleaned_data["points"].splitlines() if line.strip()]
+        try:
+            pairs = [(float(hours), float(share)) for hours, share in rows]
+        except ValueError:
+            raise forms.ValidationError("Expected two numbers on every line, such as: 24 0.5") from None
+        return [[hours * HOUR_S, share] for hours, share in pairs]
+
+    def clean_more(self) -> Json:
+        """An object of keys the form has no field for."""
+        text = self.cleaned_data["more"].strip()
+        try:
+            more = json.loads(text) if text else {}
+        except ValueError as error:
+            raise forms.ValidationError(f"Not JSON: {error}") from None
+        if not isinstance(more, dict):
+            raise forms.ValidationError("Expected an object, such as {}")
+        covered = set(COVERED) if "chunk_mb" in self.fields else set(COVERED) - {"chunk_mb"}
+        taken = sorted(set(more) & covered)
+        if taken:
+            raise forms.ValidationError(f"The form has its own field for {', '.join(taken)}.")
+        return more
+
+    def body(self) -> Json:
+        """The bid as the API takes it."""
+        data = self.cleaned_data
+        body: Json = {key: data[key] for key in ("label", "model", "epochs") if data[key]}
+        numbers = ("chunks", "minibatches", "gradient_mb", "chunk_mb")
+        body |= {key: data[key] for key in numbers if data.get(key) is not None}
+        if data["start_after_h"]:
+            body["start_after_s"] = data["start_after_h"] * HOUR_S
+        if "architecture" in data:
+            body["architecture"] = data["architecture"]
+            if data["architecture"] == "ring" and data["reduce_step_s"] is not None:
+                body["reduce_step_s"] = data["reduce_step_s"]
+        return {**body, self._worth: data["weight"] if self._worth == "weight" else self._utility(), **data["more"]}
+
+    def _utility(self) -> Json:
+        data = self.cleaned_data
+        utility: Json = {"form": data["form"], "value": data["value"]}
+        for key in UTILITY_FIELDS[data["form"]]:
+            if key == "points":
+                utility[key] = data["points"]
+            elif data[FIELD_OF[f"utility.{key}"]] is not None:
+                utility[key] = data[FIELD_OF[f"utility.{key}"]] * UNITS[key]
+        return utility
+
+    def blame_all(self, error: InvalidField) -> None:
+        """Show all that the market found wrong."""
+        for one in (error, *error.also):
+            self.blame(one)
+
+    def blame(self, error: InvalidField) -> None:
+        """Show what the market found wrong beside the field it is about, in the unit of that field."""
+        field, problem = error.field, _in_typed_unit(error)
+        name = FIELD_OF.get(field, field.partition(".")[0].partition("[")[0])
+        if field.startswith("utility.points"):
+            name = "points"
+        if name in self.fields:
+            self.add_error(name, problem)
+        elif name in ("worker_step_s", "ps_step_s", "upload_delay_s"):
+            self.add_error("more", f"{field}: {problem}")
+        else:
+            self.add_error(None, f"{field}: {problem}" if field else problem)
+
+
+def _in_typed_unit(error: InvalidField) -> str:
+    """The problem in words; a limit in seconds is given in hours where hours were typed."""
+    field = error.field
+    elapsed = field.startswith("utility.points[") and field.endswith("][0]")
+    unit = HOUR_S if elapsed else TYPED_IN.get(field)
+    if not isinstance(error, OutOfRange) or unit is None:
+        return error.problem
+    words = "hours" if unit > 1 else "per hour"
+    bound = error.limit / unit
+    if error.above:
+        return f"Expected at most {plain(math.floor(bound))} {words}."
+    return f"Expected at least {plain(float(f'{bound:.3g}'))} {words}."
+
+
+def initial_of(body: Json) -> dict[str, Any]:
+    """What the form shows for a bid that was sent before."""
+    utility = body.get("utility", {})
+    shown: dict[str, Any] = {key: body[key] for key in COVERED if key in body and key != "utility"}
+    shown["model"] = body.get("model", "")
+    if "start_after_s" in shown:
+        shown["start_after_h"] = shown.pop("start_after_s") / HOUR_S
+    shown |= {key: utility[key] for key in ("form", "value") if key in utility}
+    for key, unit in UNITS.items():
+        if key in utility:
+            # Twelve digits: what an hour's division adds to a number that was typed would only puzzle.
+            shown[FIELD_OF[f"utility.{key}"]] = float(f"{utility[key] / unit:.12g}")
+    if "points" in utility:
+        shown["points"] = "\n".join(f"{elapsed / HOUR_S:g} {share:g}" for elapsed, share in utility["points"])
+    rest = {key: value for key, value in body.items() if key not in COVERED}
+    if rest:
+        shown["more"] = json.dumps(rest, indent=1)
+    return shown

@@ -1,0 +1,1 @@
+"""Rows and words that pages show."""

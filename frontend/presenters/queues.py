@@ -1,0 +1,106 @@
+"""What a bid's page says of queues: where its chunks are, who displaced them, and how far forecasts were off."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from django.contrib.auth.models import User
+
+from auctions.models import Bid, QueuedChunks
+from auctions.readings.queues import Displacement, Stretch, displacements
+from cluster.models import MachineType, Server
+from frontend.figures.base import Table
+from frontend.figures.timeline import TimeLine
+from frontend.presenters.plans import Step
+from scheduling.model.schedule import CLOUD
+
+
+@dataclass(frozen=True)
+class Names:
+    """Names of rows by key."""
+
+    servers: dict[int, str]
+    machines: dict[int, str]
+
+    @classmethod
+    def of(cls, cluster_id: int) -> "Names":
+        """Those of a cluster."""
+        servers = Server.objects.filter(cluster=cluster_id)
+        machines = MachineType.objects.filter(cluster=cluster_id)
+        return cls(dict(servers.values_list("pk", "name")), dict(machines.values_list("pk", "name")))
+
+
+@dataclass(frozen=True)
+class Place:
+    """Chunks in one worker's queue, or in the cloud."""
+
+    server: str
+    machine: str
+    worker: str
+    count: int
+    since: int
+    """Slot in which they were sent."""
+    note: str
+
+
+@dataclass(frozen=True)
+class Loss:
+    """Workers left chunks in the middle for those of one other job, or of all that are someone else's."""
+
+    first: float
+    """When that was the first time, slots."""
+    times: int
+    by: str
+
+
+def places(bid: Bid) -> list[Place]:
+    """Where its chunks were sent, oldest first."""
+    rows = QueuedChunks.objects.filter(bid=bid).select_related("server", "machine_type")
+    return [
+        Place(
+            server=row.server.name,
+            machine=row.machine_type.name,
+            worker="one each" if row.worker == CLOUD else f"number {row.worker + 1}",
+            count=row.count,
+            since=row.since,
+            note="" if row.until is None else f"taken out in slot {row.until}, {row.done} complete by then",
+        )
+        for row in rows
+    ]
+
+
+def losses(bid: Bid, viewer: User) -> list[Loss]:
+    """Who displaced its chunks, in order of the first time; other people's jobs are nameless."""
+    found: dict[int | None, list[float]] = {}
+    for row in displacements(bid, viewer):
+        found.setdefault(row.by, []).append(row.at)
+    return [Loss(at[0], len(at), "others' jobs" if by is None else f"bid {by}") for by, at in found.items()]
+
+
+def segments_table(found: Iterable[Stretch], names: Names, line: TimeLine) -> Table:
+    """When workers were, are and will be at work on a job's chunks; no worker number in the cloud."""
+    rows = (
+        (
+            names.servers[s.server_id],
+            names.machines[s.machine_type_id],
+            "" if s.worker == CLOUD else s.worker + 1,
+            s.count,
+            s.start,
+            line.date(s.start),
+            s.end,
+            line.date(s.end),
+        )
+        for s in sorted(found, key=lambda s: (s.start, s.server_id, s.machine_type_id, s.worker))
+    )
+    return Table(("server", "machine", "worker", "count", "from_slot", "from_utc", "to_slot", "to_utc"), rows)
+
+
+def preemptions_table(found: Iterable[Displacement], line: TimeLine) -> Table:
+    """Each time a worker left a chunk of a job in the middle; who for is empty where that is someone else's."""
+    rows = ((row.at, line.date(row.at), row.server, row.worker + 1, "" if row.by is None else row.by) for row in found)
+    return Table(("at_slot", "at_utc", "server", "worker", "by_bid"), rows)
+
+
+def lateness(bid: Bid, steps: Sequence[Step]) -> int | None:
+    """Slots by which its completion is later than first forecast; None where nothing was."""
+    first = next((step.completion for step in steps if step.completion is not None), None)
+    return None if first is None or bid.completion_slot is None else bid.completion_slot - first

@@ -1,0 +1,77 @@
+"""How each state of a bid looks and what it means, in one place."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from auctions.models import Bid, BidState
+from studies.background.rows import WorkState
+
+
+@dataclass(frozen=True)
+class Look:
+    """Label, style and meaning of a state."""
+
+    label: str
+    tone: str
+    """Suffix of the style sheet's class."""
+    meaning: str
+
+
+LOOKS: Final = {
+    BidState.SUBMITTED: Look("Waiting", "wait", "It is in the queue and will be decided in a moment."),
+    BidState.PLANNED: Look("Planned", "plan", "It was admitted and its start and machines are set."),
+    BidState.RUNNING: Look("Running", "run", "Its machines are working on it now."),
+    BidState.COMPLETED: Look("Completed", "done", "It has had all of its work."),
+    BidState.REJECTED: Look("Rejected", "no", "It was not admitted and pays nothing."),
+    BidState.WITHDRAWN: Look("Withdrawn", "off", "Its owner took it back before it was decided."),
+    BidState.QUARANTINED: Look("Quarantined", "no", "It could not be decided; an operator has been informed."),
+    BidState.CANCELLED: Look("Cancelled", "off", "Its slots from then on were freed; a payment is not given back."),
+    BidState.FAILED: Look("Failed", "no", "An operator ended it; its slots from then on were freed."),
+}
+
+PLAN_LOOKS: Final = {
+    WorkState.WAITING: Look("Waiting", "wait", "A worker will begin it in a moment, or after those before it."),
+    WorkState.RUNNING: Look("Running", "run", "A worker is computing it."),
+    WorkState.DONE: Look("Done", "done", "Its method has ended."),
+    WorkState.FAILED: Look("Failed", "no", "There is no plan."),
+    WorkState.CANCELLED: Look("Cancelled", "off", "It was ended before its method was done."),
+}
+
+HINDSIGHT_LOOKS: Final = {
+    WorkState.WAITING: Look("Waiting", "wait", "A worker will begin it in a moment, or after those before it."),
+    WorkState.RUNNING: Look("Running", "run", "A worker tells the record again."),
+    WorkState.DONE: Look("Done", "done", "The record was told to its end."),
+    WorkState.FAILED: Look("Failed", "no", "It could not be told."),
+    WorkState.CANCELLED: Look("Cancelled", "off", "It was ended before the record was told."),
+}
+
+RUN_LOOKS: Final = {
+    **PLAN_LOOKS,
+    WorkState.DONE: Look("Done", "done", "All of it is computed."),
+    WorkState.FAILED: Look("Failed", "no", "Something of it could not be computed."),
+    WorkState.CANCELLED: Look("Cancelled", "off", "It was ended before all of it was computed."),
+}
+"""Of experiments and their runs."""
+
+WAITS: Final = Look("In line", "wait", "It was admitted and waits for a place: it has no planned start yet.")
+"""A planned job that has no start."""
+PLAN: Final = Look(
+    "Planned", "plan", "It was admitted. When it starts is a plan, which can change until it has started."
+)
+"""A planned job whose start is no promise."""
+PAUSED: Final = Look("Paused", "wait", "It has run and holds no machines now; it goes on when there is room.")
+"""A job that ran and has no plan of going on yet."""
+IN_LINE: Final = "in_line"
+"""What addresses call it."""
+
+
+def look_of(bid: Bid, *, may_move: bool = False) -> Look:
+    """How a bid is shown; `may_move` says that a planned start is no promise."""
+    state = BidState(bid.state)
+    if state == BidState.PLANNED and bid.start_slot is None:
+        return WAITS
+    if state == BidState.PLANNED and may_move:
+        return PLAN
+    if state == BidState.RUNNING and bid.completion_slot is None:
+        return PAUSED
+    return LOOKS[state]

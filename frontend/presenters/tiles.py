@@ -1,0 +1,91 @@
+"""The figures at the top of a market's page: which ones is said by what its policy tries to make good."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from auctions.readings.market import Summary
+from frontend.presenters.numbers import money, percent
+from scheduling.policies.base import Objective
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One figure with its name and a line that explains it."""
+
+    key: str
+    label: str
+    figure: str
+    note: str
+
+
+def tiles_of(reading: Summary) -> list[Tile]:
+    """The tiles of a market; figures that are not published have none."""
+    sealed = UNPUBLISHED if reading.published is not None else ()
+    return [make(reading) for make in TILES[reading.objective] if make not in sealed]
+
+
+def _welfare(reading: Summary) -> Tile:
+    return Tile("welfare", "Welfare", money(reading.welfare), f"bidders keep {money(reading.bidder_payoff)}")
+
+
+def _revenue(reading: Summary) -> Tile:
+    return Tile("revenue", "Revenue", money(reading.revenue), "payments of admitted bids")
+
+
+def _admitted(reading: Summary) -> Tile:
+    decided = reading.admitted + reading.rejected
+    note = f"{reading.admitted} of {decided} decided, {reading.waiting} waiting"
+    if reading.quarantined:
+        note = f"{note}, {reading.quarantined} quarantined"
+    return Tile("admitted", "Admitted", percent(reading.admitted_share), note)
+
+
+def _utilisation(reading: Summary) -> Tile:
+    return Tile("utilisation", "Utilisation", percent(reading.utilisation), f"of all machines, slot {reading.slot}")
+
+
+def _price(reading: Summary) -> Tile:
+    return Tile("price", "Price now", money(reading.price), f"mean for a unit in slot {reading.now}")
+
+
+def _optimum(reading: Summary) -> Tile:
+    bound, label = reading.bound, "Proven share of optimum"
+    if bound is None:
+        return Tile("optimum", label, "–", "no certificate yet")
+    said = f"nobody could have exceeded {money(bound.value)} ({bound.kind.label.lower()})"
+    return Tile("optimum", label, percent(1 - bound.gap), said)
+
+
+def _weighted_flow(reading: Summary) -> Tile:
+    return Tile("flow", "Weighted flow time", _slots(reading.weighted_flow), "arrival to completion, mean by weight")
+
+
+def _mean_flow(reading: Summary) -> Tile:
+    return Tile("mean-flow", "Completion time", _slots(reading.mean_flow), f"mean of {reading.completed} complete jobs")
+
+
+def _wait(reading: Summary) -> Tile:
+    return Tile("wait", "Wait", _slots(reading.mean_wait), "arrival to start, mean of started jobs")
+
+
+def _line(reading: Summary) -> Tile:
+    note = f"{reading.in_line} without a start yet, {reading.running} running"
+    return Tile("line", "Planned", str(reading.planned), note)
+
+
+def _slots(number: float | None) -> str:
+    return "–" if number is None else f"{number:.1f} slots"
+
+
+def _congestion(reading: Summary) -> Tile:
+    return Tile("congestion", "Congestion", f"{reading.price:.2f}", "jobs that a slot's delay of a worker would delay")
+
+
+TILES: Final[Mapping[Objective, tuple[Callable[[Summary], Tile], ...]]] = {
+    Objective.WELFARE: (_welfare, _revenue, _admitted, _utilisation, _price, _optimum),
+    Objective.WEIGHTED_COMPLETION: (_weighted_flow, _mean_flow, _wait, _line, _admitted, _utilisation),
+    Objective.COMPLETION: (_mean_flow, _wait, _line, _admitted, _utilisation, _congestion),
+}
+UNPUBLISHED: Final = (_optimum, _weighted_flow)
+"""Tiles that only those see who read figures as they stand."""

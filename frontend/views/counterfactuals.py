@@ -1,0 +1,236 @@
+"""What a market's record would have been under another policy: for operators, as everybody's bids are in it."""
+
+from collections.abc import Callable
+from hashlib import sha256
+from typing import Any, Final
+
+from django.contrib import messages
+from django.contrib.auth.decorators import login_required
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
+
+from auctions.counterfactual.comparison import SIDES
+from auctions.domain.errors import AuctionError
+from auctions.models import Market, PolicyVersion
+from cluster.operators import is_operator
+from frontend.access import market_named, timeline_of, viewer_of
+from frontend.figures import counterfactual as sums_of
+from frontend.figures.base import Table
+from frontend.forms.counterfactual import HindsightForm, chosen_policy
+from frontend.presenters.listing import listing
+from frontend.presenters.states import HINDSIGHT_LOOKS
+from frontend.views.overview import csv_response
+from frontend.views.versions import unless_tagged
+from scheduling.model.errors import InvalidField
+from scheduling.registry import POLICIES
+from studies.background import states
+from studies.background.rows import WorkState
+from studies.counterfactuals import readings
+from studies.counterfactuals.job import HINDSIGHTS
+from studies.counterfactuals.requests import ask
+from studies.models import Hindsight
+
+ROWS_PER_PAGE: Final = 50
+TOTALS: Final = (
+    ("submitted", "Bids", "count"),
+    ("done", "Done", "count"),
+    ("running", "Running", "count"),
+    ("waiting", "Waiting", "count"),
+    ("rejected", "Rejected", "count"),
+    ("ended", "Cancelled or failed", "count"),
+    ("withdrawn", "Withdrawn", "count"),
+    ("quarantined", "Quarantined: the policy failed on them", "count"),
+    ("undecided", "Not decided", "count"),
+    ("acceptance", "Admitted, of decided", "share"),
+    ("welfare", "Welfare", "money"),
+    ("revenue", "Revenue", "money"),
+    ("payoff", "Bidders' payoff", "money"),
+    ("jct_slots", "Slots from arrival to completion, mean", "mean"),
+    ("common_jct_slots", "The same of jobs complete in both", "mean"),
+)
+"""Rows of the table of totals: name, words, and how numbers are written."""
+
+
+@login_required
+@require_safe
+def hindsight_list(request: HttpRequest, name: str) -> HttpResponse:
+    """Those of the market, newest first; the filters are in the address."""
+    market = _market(request, name)
+    everything = readings.visible(viewer_of(request), market).defer("result")
+    chosen = {key: request.GET.get(key, "") for key in ("state", "policy")}
+    found = everything
+    if chosen["state"] in WorkState.values:
+        found = found.filter(state=chosen["state"])
+    if chosen["policy"] in POLICIES:
+        found = found.filter(policy=chosen["policy"])
+    context = {
+        **listing(request, found, chosen),
+        "market": market,
+        "states": [(state.value, look.label) for state, look in HINDSIGHT_LOOKS.items()],
+        "policies": sorted(POLICIES),
+        "any_at_all": everything.exists(),
+    }
+    return render(request, "frontend/hindsights.html", context)
+
+
+@login_required
+@require_http_methods(["GET", "HEAD", "POST"])
+def new(request: HttpRequest, name: str) -> HttpResponse:
+    """The form: a policy, its parameters as they are in force or in the address, and from which bid on."""
+    market = _market(request, name)
+    current = PolicyVersion.objects.filter(market=market).latest("number")
+    policy = chosen_policy(request.GET.get("policy"), current)
+    form = HindsightForm.of(request, policy=policy, current=current)
+    if form.is_bound and form.is_valid():
+        try:
+            return redirect("hindsight", name=name, number=ask(viewer_of(request), market, form.question()).pk)
+        except InvalidField as error:
+            form.refuse(error)
+        except AuctionError as error:
+            form.add_error(None, str(error))
+    context = {
+        "market": market,
+        "form": form,
+        "policy": policy,
+        "current": current,
+        "policies": [(key, POLICIES[key].title) for key in sorted(POLICIES)],
+    }
+    return render(request, "frontend/hindsight_new.html", context, status=422 if form.is_bound else 200)
+
+
+@login_required
+@require_safe
+def page(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """One hindsight."""
+    return render(request, "frontend/hindsight.html", _context(request, name, number))
+
+
+@login_required
+@require_safe
+def part(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """What changes on its page, for pages that are open."""
+
+    def build() -> HttpResponse:
+        return render(request, "frontend/_hindsight.html", _context(request, name, number))
+
+    return unless_tagged(request, _tag(request, _own(request, name, number)), build)
+
+
+@login_required
+@require_safe
+def version(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """Says whether anything changed, for pages that ask."""
+    tag = _tag(request, _own(request, name, number))
+    return unless_tagged(request, tag, lambda: HttpResponse(f"version {tag}", content_type="text/plain"))
+
+
+@login_required
+@require_safe
+def sums(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """Welfare and revenue, bid by bid."""
+    found = _own(request, name, number)
+
+    def build() -> HttpResponse:
+        gains = [
+            sums_of.Gain(row.sequence, row.recorded.worth, row.recorded.payment, row.other.worth, row.other.payment)
+            for row in readings.rows_of(found)
+        ]
+        return JsonResponse(sums_of.figure(gains, other=found.policy).to_json())
+
+    return unless_tagged(request, _tag(request, found), build)
+
+
+@login_required
+@require_safe
+def table(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """Each bid in both tellings as CSV, or those that came out otherwise."""
+    found = _done(request, name, number)
+    header, *rows = readings.table(readings.rows_of(found, changed="changed" in request.GET))
+    cells: list[Any] = [*rows]
+    return csv_response(Table(tuple(str(cell) for cell in header), cells), f"{name}-hindsight-{number}.csv")
+
+
+@login_required
+@require_safe
+def document(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """All that was found, as JSON."""
+    found = _done(request, name, number)
+    asked = {key: getattr(found, key) for key in ("policy", "parameters")}
+    response = JsonResponse({"cluster": name, "note": found.market.cluster.note, **asked, **(found.result or {})})
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}-hindsight-{number}.json"'
+    return response
+
+
+@login_required
+@require_POST
+def cancel(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """End it."""
+    return _do(request, name, number, lambda found: f"{states.cancel(HINDSIGHTS, found.pk)} is being cancelled.")
+
+
+@login_required
+@require_POST
+def delete(request: HttpRequest, name: str, number: int) -> HttpResponse:
+    """Delete it; a running one is ended."""
+    _own(request, name, number).delete()
+    messages.success(request, f"Hindsight {number} is deleted.")
+    return redirect("hindsights", name=name)
+
+
+def _do(request: HttpRequest, name: str, number: int, act: Callable[[Hindsight], str]) -> HttpResponse:
+    try:
+        messages.success(request, act(_own(request, name, number)).capitalize())
+    except AuctionError as error:
+        messages.error(request, str(error))
+    return redirect("hindsight", name=name, number=number)
+
+
+def _market(request: HttpRequest, name: str) -> Market:
+    """The market, for an operator; for anyone else there is nothing here."""
+    if not is_operator(viewer_of(request)):
+        raise Http404
+    return market_named(name)
+
+
+def _own(request: HttpRequest, name: str, number: int) -> Hindsight:
+    found = readings.visible(viewer_of(request), _market(request, name))
+    return get_object_or_404(found, pk=number)
+
+
+def _done(request: HttpRequest, name: str, number: int) -> Hindsight:
+    found = _own(request, name, number)
+    if found.result is None:
+        raise Http404(f"Hindsight {number} has no rows yet.")
+    return found
+
+
+def _tag(request: HttpRequest, found: Hindsight) -> str:
+    own = (found.pk, found.state, found.stage, found.told, found.events, found.cancel_asked, found.error)
+    parts = (*own, readings.place_of(found), viewer_of(request).pk, request.get_full_path())
+    return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'
+
+
+def _context(request: HttpRequest, name: str, number: int) -> dict[str, Any]:
+    found = _own(request, name, number)
+    every = "all" in request.GET
+    totals = readings.totals_of(found)
+    rows = readings.rows_of(found)
+    shown = rows if every else [row for row in rows if row.changed]
+    return {
+        **listing(request, shown, {"all": "1" if every else ""}, per_page=ROWS_PER_PAGE),
+        "market": found.market,
+        "line": timeline_of(found.market),
+        "hindsight": found,
+        "place": readings.place_of(found),
+        "share": None if not found.events else found.told / found.events,
+        "earlier": 0 if found.result is None else found.result["earlier_changed"],
+        "failed_plans": 0 if found.result is None else found.result.get("failed_plans", 0),
+        "totals": [] if totals is None else [(text, kind, _pair(totals, key)) for key, text, kind in TOTALS],
+        "shift": readings.shift_of(rows),
+        "address": request.GET.urlencode(),
+    }
+
+
+def _pair(totals: dict[str, Any], key: str) -> list[Any]:
+    return [totals[side][key] for side in SIDES]

@@ -1,0 +1,69 @@
+"""Work that is asked for under a key: the same key and body again answer with the row that is there."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final, Generic, TypeVar
+
+from django.contrib.auth.models import User
+from django.db import IntegrityError
+
+from auctions.domain.bid_format import check_finite
+from auctions.domain.errors import KeyReused
+from scheduling.model.decision import canonical
+from scheduling.model.types import Json
+from studies.background.rows import AskedOnce
+
+Row = TypeVar("Row", bound=AskedOnce)
+
+
+@dataclass(frozen=True)
+class Once:
+    """What a request says of itself."""
+
+    key: str | None
+    digest: str
+    """SHA-256 of what is asked, empty without a key."""
+
+    @classmethod
+    def of(cls, key: str | None, asked: Json) -> "Once":
+        """Of a key and all that is asked under it; raises InvalidField for a number JSON does not have."""
+        if key is None:
+            return cls(None, "")
+        check_finite(asked, "")
+        return cls(key, sha256(canonical(asked).encode()).hexdigest())
+
+
+NO_KEY: Final = Once(None, "")
+
+
+@dataclass(frozen=True)
+class Asked(Generic[Row]):
+    """A stored row; `created` is False when its key had brought it before."""
+
+    row: Row
+    created: bool
+
+
+def once(kind: type[Row], owner: User, request: Once, make: Callable[[], Row]) -> Asked[Row]:
+    """The row the key brought before, else the one made now; raises KeyReused for another body."""
+    found = _known(kind, owner, request)
+    if found is not None:
+        return Asked(found, created=False)
+    try:
+        return Asked(make(), created=True)
+    except IntegrityError:
+        # The same request came twice at once, and the other one was first.
+        found = _known(kind, owner, request)
+        if found is None:
+            raise
+        return Asked(found, created=False)
+
+
+def _known(kind: type[Row], owner: User, request: Once) -> Row | None:
+    if request.key is None:
+        return None
+    found = kind._default_manager.filter(owner=owner, idempotency_key=request.key).first()
+    if found is not None and found.body_digest != request.digest:
+        raise KeyReused("This idempotency key came before with another body.")
+    return found

@@ -1,0 +1,198 @@
+"""Work in a process of its own: told what to do, watched, its progress written, its end enforced.
+
+A process reads orders from standard input, a line of JSON each; the end of that input asks it to end, with the best
+so far if it can. It writes a line of JSON for each thing to tell: `stage`, what it does before it can begin an order,
+and `ready`, when it has what it needs.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from queue import Empty, SimpleQueue
+from subprocess import PIPE, Popen
+from threading import Thread
+from time import monotonic
+from typing import IO, Final, Self, cast
+
+from django.conf import settings
+
+from cluster.database.waiting import never_in_transaction
+from scheduling.model.types import Json
+from studies.background import states
+from studies.background.rows import Stage
+from studies.background.states import Attempt, Row
+
+EVERY_S: Final = 0.2
+"""Between two looks at the row, and between two writes of progress."""
+BEAT_S: Final = 3.0
+"""Between two signs of life where nothing is new."""
+
+Stopping = Callable[[], bool]
+
+
+class Gone(Exception):
+    """The row is no longer this attempt's: deleted, or computed by somebody else."""
+
+
+class NoAnswer(Exception):
+    """The process ended, or had to be ended, without an answer; the message says so."""
+
+
+@dataclass
+class Course(ABC):
+    """What was told of the work so far. Each kind of work says how its lines are kept."""
+
+    is_new: bool = False
+    """Whether something is to be written; False once it is."""
+    stage: Stage = Stage.BEGUN
+    """What it does before it can begin."""
+    ready_at: float | None = None
+    """When the process was ready, by the monotonic clock."""
+    result: Json | None = None
+    error: str | None = None
+
+    @property
+    def over(self) -> bool:
+        """Whether nothing more is to come."""
+        return self.result is not None or self.error is not None
+
+    def take(self, row: Json) -> None:
+        """One line of the process."""
+        if "stage" in row:
+            self.stage, self.is_new = Stage(row["stage"]), True
+            return
+        if "ready" in row:
+            self.stage, self.is_new, self.ready_at = Stage.BEGUN, True, monotonic()
+        self.keep(row)
+
+    @abstractmethod
+    def keep(self, row: Json) -> None:
+        """What one line says of the work."""
+
+    @abstractmethod
+    def fields(self) -> Json:
+        """Columns of the row."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Seconds that a process may take at most."""
+
+    start: float
+    """Until it is ready."""
+    work: float
+    """From then on."""
+    cancel: float
+    """Once it was cancelled."""
+
+
+@dataclass
+class Watch:
+    """How long a process has taken."""
+
+    limits: Limits
+    stopping: Stopping
+    """Whether this worker has to end."""
+    began: float = field(default_factory=monotonic)
+    cancelled_at: float | None = None
+
+    def enforce(self, moment: float, ready_at: float | None) -> None:
+        """Raise NoAnswer if it had all the time it may have; what has not begun has none to give back an answer."""
+        if self.cancelled_at is not None and (ready_at is None or moment - self.cancelled_at > self.limits.cancel):
+            raise NoAnswer("It was cancelled.")
+        if ready_at is None and moment - self.began > self.limits.start:
+            raise NoAnswer(f"Its process was not ready within {self.limits.start:g} s.")
+        if ready_at is not None and moment - ready_at > self.limits.work:
+            raise NoAnswer(f"It did not end within {self.limits.work:g} s.")
+
+
+class Process:
+    """A process for orders, one after another. It has ended when the block is left."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        never_in_transaction("A process")
+        self._child = Popen(command, cwd=settings.BASE_DIR, stdin=PIPE, stdout=PIPE, text=True)  # noqa: S603
+        self._lines: SimpleQueue[Json | None] = SimpleQueue()
+        self._reader = Thread(target=_read, args=(self._child.stdout, self._lines), daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._child.kill()  # before its input is closed, which waits for an order that it has not read
+        self.want()
+        self._reader.join()
+        self._child.wait()
+        cast(IO[str], self._child.stdout).close()
+
+    def order(self, order: Json) -> None:
+        """Say what to do next, without waiting until it is read: a process that begins takes a while to listen."""
+        Thread(target=_write, args=(cast(IO[str], self._child.stdin), order), daemon=True).start()
+
+    def want(self) -> None:
+        """Ask for the best so far, and no more orders."""
+        with suppress(OSError):  # it may just have ended
+            cast(IO[str], self._child.stdin).close()
+
+    def line(self) -> Json | None:
+        """The next line within a moment; None without one. Raises NoAnswer if there will be no more."""
+        try:
+            row = self._lines.get(timeout=EVERY_S)
+        except Empty:
+            return None
+        if row is None:
+            raise NoAnswer(f"Its process ended without an answer (status {self._child.wait()}).")
+        return row
+
+
+def compute(attempt: Attempt[Row], course: Course, process: Process, watch: Watch) -> None:
+    """Follow what was ordered until it is over, or the worker has to end.
+
+    Raises
+    ------
+    Gone
+        If the row is no longer this attempt's.
+    NoAnswer
+        If the process ended without an answer, or took too long.
+    """
+    looked = beaten = watch.began
+    while not course.over and not watch.stopping():
+        row = process.line()
+        if row is not None:
+            course.take(row)
+        moment = monotonic()
+        if moment - looked < EVERY_S:
+            continue
+        looked = moment
+        if watch.cancelled_at is None and _is_cancelled(attempt):
+            watch.cancelled_at = moment
+            watch.enforce(moment, course.ready_at)
+            process.want()
+        if course.is_new or moment - beaten >= BEAT_S:
+            if not states.progress(attempt, stage=course.stage, **course.fields()):
+                raise Gone
+            beaten, course.is_new = moment, False
+        watch.enforce(moment, course.ready_at)
+
+
+def _is_cancelled(attempt: Attempt[Row]) -> bool:
+    row = attempt.row.only("cancel_asked").first()
+    if row is None:
+        raise Gone
+    return row.cancel_asked
+
+
+def _write(sink: IO[str], order: Json) -> None:
+    with suppress(OSError, ValueError):  # it died, and its lines end: that is told; or nobody wants it any more
+        sink.write(json.dumps(order) + "\n")
+        sink.flush()
+
+
+def _read(source: IO[str], lines: "SimpleQueue[Json | None]") -> None:
+    with suppress(ValueError):  # half a line of a process that was ended
+        for line in source:
+            lines.put(json.loads(line))
+    lines.put(None)

@@ -1,0 +1,94 @@
+"""What every row of work that a worker computes has in common."""
+
+from typing import Final
+
+from django.db import models
+from django.db.models import CheckConstraint, Q, UniqueConstraint
+
+from studies.background import stages
+
+
+class WorkState(models.TextChoices):
+    """Where work is on its way."""
+
+    WAITING = "waiting", "Waiting"
+    RUNNING = "running", "Running"
+    DONE = "done", "Done"
+    FAILED = "failed", "Failed"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+class Stage(models.TextChoices):
+    """What running work does before it can begin; empty once it has."""
+
+    BEGUN = "", ""
+    LOADING = stages.LOADING, "It loads kernels; where they must be compiled first, that takes a minute or two."
+    DRAWING = stages.DRAWING, "It draws its jobs."
+
+
+OPEN: Final = (WorkState.WAITING, WorkState.RUNNING)
+ENDED: Final = frozenset({WorkState.DONE, WorkState.FAILED, WorkState.CANCELLED})
+
+
+class Work(models.Model):
+    """Something that a worker computes. Only `studies/background/states.py` writes its state."""
+
+    state = models.CharField(max_length=10, choices=WorkState, default=WorkState.WAITING)
+    stage = models.CharField(max_length=20, choices=Stage, default=Stage.BEGUN, blank=True)
+    cancel_asked = models.BooleanField(default=False)
+    attempts = models.PositiveIntegerField(
+        default=0, help_text="How often it was begun; who computes an earlier one writes nothing any more."
+    )
+    submitted_at = models.DateTimeField()
+    started_at = models.DateTimeField(null=True)
+    beat_at = models.DateTimeField(null=True, help_text="When its worker was last alive.")
+    ended_at = models.DateTimeField(null=True)
+    error = models.TextField(blank=True)
+
+    class Meta:
+        abstract = True
+        constraints = [
+            CheckConstraint(condition=Q(state__in=WorkState.values), name="%(class)s_state_known"),
+            CheckConstraint(
+                condition=Q(state__in=OPEN, ended_at__isnull=True) | Q(state__in=sorted(ENDED), ended_at__isnull=False),
+                name="%(class)s_ended_when_it_says_so",
+            ),
+            CheckConstraint(
+                condition=~Q(state=WorkState.RUNNING) | Q(started_at__isnull=False, beat_at__isnull=False),
+                name="%(class)s_running_was_started",
+            ),
+            CheckConstraint(
+                condition=Q(stage="") | Q(stage__in=Stage.values, state=WorkState.RUNNING),
+                name="%(class)s_stage_of_what_runs",
+            ),
+        ]
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing about it changes any more."""
+        return self.state in ENDED
+
+    def took_s(self) -> float | None:
+        """Seconds from its start to its end; None without both."""
+        if self.started_at is None or self.ended_at is None:
+            return None
+        return (self.ended_at - self.started_at).total_seconds()
+
+
+class AskedOnce(models.Model):
+    """Something that its `owner` may ask for under a key: the same key again is the same row (`key_once`)."""
+
+    idempotency_key = models.CharField(max_length=140, null=True)
+    body_digest = models.CharField(max_length=64, blank=True, help_text="SHA-256 of the body that brought the key.")
+
+    class Meta:
+        abstract = True
+
+
+def key_once(name: str) -> UniqueConstraint:
+    """No two rows of an owner have the same key."""
+    return UniqueConstraint(
+        fields=["owner", "idempotency_key"],
+        condition=Q(idempotency_key__isnull=False),
+        name=f"{name}_idempotency_key_once",
+    )

@@ -1,0 +1,257 @@
+"""The only writer of the state of work.
+
+    waiting -> running | cancelled      running -> done | failed | cancelled | waiting
+
+Running work goes back to waiting when its worker stops, or when an attempt ends with an error that nobody foresaw and
+others may follow. Whoever computes a row holds its number of attempts: what an
+earlier attempt would write no longer finds its row. While the database is busy, progress is left out and results wait.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from time import monotonic, sleep
+from typing import Any, Final, Generic, TypeVar
+
+from django.db import DatabaseError, close_old_connections, transaction
+from django.db.models import Count, Max, Min, Q, QuerySet
+
+from auctions.domain.errors import WrongState
+from cluster.clock import now
+from cluster.database.busy import is_busy
+from scheduling.model.types import Json
+from studies.background.rows import OPEN, Stage, Work, WorkState
+
+STALE_S: Final = 20.0
+"""Work whose worker was not heard of for so long is begun again."""
+MOST_ATTEMPTS: Final = 3
+LONGEST_WRITE_S: Final = 60.0
+"""How long a result is offered to a busy database: it may have taken an hour to compute."""
+WRITE_PAUSE_S: Final = 0.5
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+Row = TypeVar("Row", bound=Work)
+
+
+@dataclass(frozen=True)
+class Kind(Generic[Row]):
+    """One table of work."""
+
+    model: type[Row]
+    word: str
+    """What messages call a row."""
+    large: tuple[str, ...]
+    """Columns that a claim does not read."""
+    anew: Callable[[], Json]
+    """What an earlier attempt may have written, empty."""
+    at_once: Callable[[], int | None]
+    """How many rows may be computed at a time; None: as many as there are workers."""
+    owner: str = "owner"
+    """Field path from a row to its owner: owners take turns."""
+
+    @property
+    def rows(self) -> "QuerySet[Row]":
+        """All of them."""
+        found: QuerySet[Row] = self.model._default_manager.all()
+        return found
+
+
+@dataclass(frozen=True)
+class Attempt(Generic[Row]):
+    """The right to compute a row."""
+
+    kind: Kind[Row]
+    pk: int
+    number: int
+
+    @property
+    def row(self) -> "QuerySet[Row]":
+        """The row, while this attempt is the one that counts."""
+        return self.kind.rows.filter(pk=self.pk, attempts=self.number, state=WorkState.RUNNING)
+
+
+def claim_next(kind: Kind[Row]) -> Attempt[Row] | None:
+    """Begin the next row that waits or whose worker is dead, of the owner whose turn it is.
+
+    None if there is none, or enough are being computed.
+    """
+    if not anything_to_do(kind):  # a look takes no lock
+        return None
+    with transaction.atomic():
+        moment, most = now(), kind.at_once()
+        alive = kind.rows.filter(_alive(moment)).count()
+        if most is not None and alive >= most:
+            return None
+        for owner in _owners_in_turn(kind, moment):
+            attempt = _begin_first(kind, _to_do(kind, moment).filter(**{kind.owner: owner}), moment)
+            if attempt is not None:
+                return attempt
+    return None
+
+
+def _begin_first(kind: Kind[Row], rows: "QuerySet[Row]", moment: datetime) -> Attempt[Row] | None:
+    """Begin the first of these that can be begun; those before it end, as they were cancelled or failed too often."""
+    for row in rows.select_for_update(skip_locked=True, of=("self",)).order_by("pk"):
+        if row.cancel_asked:
+            _write(row, WorkState.CANCELLED, ended_at=moment)
+        elif row.state == WorkState.RUNNING and row.attempts >= MOST_ATTEMPTS:
+            error = f"The worker that computed it died or lost the database, {MOST_ATTEMPTS} times."
+            _write(row, WorkState.FAILED, ended_at=moment, error=error)
+        else:
+            begun = {"started_at": moment, "beat_at": moment, "attempts": row.attempts + 1}
+            _write(row, WorkState.RUNNING, **begun, **kind.anew())
+            return Attempt(kind, row.pk, row.attempts)
+    return None
+
+
+def place_of(kind: Kind[Row], rows: "QuerySet[Row]") -> int | None:
+    """Place in the queue, from 1, of the first of these rows of one owner that waits; None if none of them does.
+
+    Counted as if one worker began all that wait now, an owner's row in each round.
+    """
+    first = rows.filter(state=WorkState.WAITING).order_by("pk").values_list("pk", kind.owner).first()
+    if first is None:
+        return None
+    pk, owner = first
+    moment = now()
+    waiting = _to_do(kind, moment)
+    turns = {owner: i for i, owner in enumerate(_owners_in_turn(kind, moment))}
+    before = waiting.filter(**{kind.owner: owner}, pk__lt=pk).count()
+    place = before + 1
+    for other, count in waiting.order_by().values_list(kind.owner).annotate(n=Count("pk")):
+        if other != owner:
+            is_earlier = turns.get(other, len(turns)) < turns.get(owner, len(turns))
+            place += min(count, before + is_earlier)
+    return place
+
+
+def progress(attempt: Attempt[Row], **fields: Any) -> bool:
+    """Write what is known by now and that the worker lives; False if the attempt no longer counts.
+
+    Nothing is written while the database is busy: the next progress says more.
+    """
+    try:
+        return attempt.row.update(beat_at=now(), **fields) == 1
+    except DatabaseError as error:
+        if not is_busy(error):
+            raise
+        close_old_connections()  # a connection that was lost would fail for ever
+        log.warning("progress of %s %d was not written: %s", attempt.kind.word, attempt.pk, error)
+        return True
+
+
+def finish(attempt: Attempt[Row], **fields: Any) -> bool:
+    """The result is there; that of a cancelled attempt is the best that was found until then."""
+    return _written(lambda: _finish(attempt, fields))
+
+
+def _finish(attempt: Attempt[Row], fields: Json) -> bool:
+    cancelled = attempt.row.filter(cancel_asked=True)
+    ended = {"ended_at": now(), "stage": Stage.BEGUN}
+    if cancelled.update(state=WorkState.CANCELLED, **ended, **fields):
+        return True
+    return attempt.row.update(state=WorkState.DONE, **ended, **fields) == 1
+
+
+def fail(attempt: Attempt[Row], error: str) -> bool:
+    """There will be no result, and why; of a cancelled attempt nothing else is said."""
+    return _written(lambda: _fail(attempt, error))
+
+
+def _fail(attempt: Attempt[Row], error: str) -> bool:
+    ended = {"ended_at": now(), "stage": Stage.BEGUN}
+    if attempt.row.filter(cancel_asked=True).update(state=WorkState.CANCELLED, **ended):
+        return True
+    return attempt.row.update(state=WorkState.FAILED, error=error, **ended) == 1
+
+
+def give_back(attempt: Attempt[Row]) -> None:
+    """The worker stops: another one begins anew, however often that happens."""
+    _written(lambda: attempt.row.update(state=WorkState.WAITING, stage=Stage.BEGUN, started_at=None, beat_at=None))
+
+
+def interrupt(attempt: Attempt[Row], error: Exception) -> None:
+    """An attempt ended with an error that nobody foresaw: another one begins, and the last one fails with it."""
+    log.error("attempt %d of %s %d failed", attempt.number, attempt.kind.word, attempt.pk, exc_info=error)
+    close_old_connections()
+    if attempt.number < MOST_ATTEMPTS:
+        give_back(attempt)
+    else:
+        fail(attempt, f"{type(error).__name__}: {error}")
+
+
+def cancel(kind: Kind[Row], pk: int) -> Row:
+    """End work that waits, or ask the worker of what runs to; raises WrongState if it has ended or is gone."""
+    with transaction.atomic():
+        found = kind.rows.select_for_update().filter(pk=pk).first()
+        if found is None:
+            raise WrongState(f"{kind.word} {pk} was deleted; nothing is left to be cancelled.")
+        if found.ended:
+            state = WorkState(found.state).label.lower()
+            raise WrongState(f"{kind.word} {found.pk} is {state}; nothing is left to be cancelled.")
+        found.cancel_asked = True
+        found.save(update_fields=["cancel_asked"])
+        if found.state == WorkState.WAITING:
+            _write(found, WorkState.CANCELLED, ended_at=now())
+    return found
+
+
+def cancel_open(kind: Kind[Row], rows: "QuerySet[Row]") -> int:
+    """End all of these that wait, and ask the workers of those that run to; how many that were."""
+    with transaction.atomic():
+        # Locked first: one that its worker gives back between the two updates would be in neither.
+        list(rows.filter(state__in=OPEN).select_for_update().order_by("pk").values_list("pk"))
+        waiting = rows.filter(state=WorkState.WAITING)
+        ended = waiting.update(state=WorkState.CANCELLED, ended_at=now(), cancel_asked=True)
+        return ended + rows.filter(state=WorkState.RUNNING).update(cancel_asked=True)
+
+
+def anything_to_do(kind: Kind[Row]) -> bool:
+    """Whether a row waits, or its worker is dead."""
+    return _to_do(kind, now()).exists()
+
+
+def _written(write: Callable[[], T]) -> T:
+    """Write it as soon as the database takes it; raises if that is not for a long time."""
+    until = monotonic() + LONGEST_WRITE_S
+    while True:
+        try:
+            return write()
+        except DatabaseError as error:
+            if not is_busy(error) or monotonic() > until:
+                raise
+            close_old_connections()
+        sleep(WRITE_PAUSE_S)
+
+
+def _to_do(kind: Kind[Row], moment: datetime) -> "QuerySet[Row]":
+    dead = Q(state=WorkState.RUNNING, beat_at__lt=_stale(moment))
+    return kind.rows.filter(Q(state=WorkState.WAITING) | dead).defer(*kind.large)
+
+
+def _owners_in_turn(kind: Kind[Row], moment: datetime) -> list[int]:
+    """Owners of rows to begin: who has fewest running comes first, of these who was served longest ago."""
+    asking = dict(_to_do(kind, moment).order_by().values_list(kind.owner).annotate(first=Min("pk")))
+    served = kind.rows.filter(**{f"{kind.owner}__in": list(asking)}).order_by().values_list(kind.owner)
+    keys = {
+        owner: (running, last is not None, last, asking[owner])
+        for owner, running, last in served.annotate(running=Count("pk", filter=_alive(moment)), last=Max("started_at"))
+    }
+    return sorted(asking, key=lambda owner: keys[owner])
+
+
+def _alive(moment: datetime) -> Q:
+    return Q(state=WorkState.RUNNING, beat_at__gte=_stale(moment))
+
+
+def _stale(moment: datetime) -> datetime:
+    return moment - timedelta(seconds=STALE_S)
+
+
+def _write(row: Work, state: WorkState, **fields: Any) -> None:
+    row.state, row.stage = state, Stage.BEGUN
+    for name, value in fields.items():
+        setattr(row, name, value)
+    row.save(update_fields=["state", "stage", *fields])

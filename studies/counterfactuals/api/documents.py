@@ -1,0 +1,69 @@
+"""Hindsights and alternatives as JSON."""
+
+from dataclasses import asdict
+
+from auctions.counterfactual.alternatives import Alternatives
+from scheduling.analysis.truthfulness import Misreport
+from scheduling.model.types import Json
+from studies.counterfactuals import readings
+from studies.models import Hindsight
+
+PLAIN = (
+    "id",
+    "state",
+    "stage",
+    "policy",
+    "parameters",
+    "since",
+    "version",
+    "told",
+    "events",
+    "decided",
+    "changed",
+    "error",
+)
+
+
+def brief(hindsight: Hindsight) -> Json:
+    """A row of a list."""
+    times = {name: getattr(hindsight, name) for name in ("submitted_at", "started_at", "ended_at")}
+    return {
+        **{name: getattr(hindsight, name) for name in PLAIN},
+        "owner": hindsight.owner.get_username(),
+        **{name: None if at is None else at.isoformat() for name, at in times.items()},
+        "took_s": hindsight.took_s(),
+    }
+
+
+def full(hindsight: Hindsight) -> Json:
+    """With its totals, and what the market says of its values."""
+    result = hindsight.result
+    earlier = None if result is None else result["earlier_changed"]
+    note = hindsight.market.cluster.note
+    # Results from before this was counted have none: then such a policy failed the whole.
+    failed = None if result is None else result.get("failed_plans", 0)
+    return {
+        **brief(hindsight),
+        "place": readings.place_of(hindsight),
+        "note": note,
+        "earlier_changed": earlier,
+        "failed_plans": failed,
+        "totals": readings.totals_of(hindsight),
+    }
+
+
+def alternatives(found: Alternatives, *, slot_s: int) -> Json:
+    """What statements of one bid would have brought; times in seconds."""
+    return {
+        "policy": found.policy.name,
+        "truthful": found.truthful,
+        "slot": found.slot,
+        "value": found.amplitude,
+        "time_s": None if found.time is None else found.time * slot_s,
+        "by_value": [asdict(point) for point in found.by_value],
+        "by_time": [_in_seconds(point, slot_s) for point in found.by_time],
+    }
+
+
+def _in_seconds(point: Misreport, slot_s: int) -> Json:
+    return {**asdict(point), "stated": point.stated * slot_s}

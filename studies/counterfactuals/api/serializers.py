@@ -1,0 +1,143 @@
+"""The shapes of hindsights, as the OpenAPI document tells them."""
+
+# ruff: noqa: D101 (each is named for what it describes, and its fields carry their texts)
+from rest_framework import serializers
+
+from auctions.api.bodies import Document, named
+from auctions.models import BidState
+from scheduling.model.validation import LARGEST_INTEGER
+from scheduling.registry import POLICIES
+from studies.background.rows import WorkState
+from studies.background.shapes import place_field, stage_field
+
+
+def _count(text: str, *, null: bool = False) -> serializers.IntegerField:
+    return serializers.IntegerField(min_value=0, allow_null=null, help_text=text)
+
+
+def _number(text: str, *, null: bool = False) -> serializers.FloatField:
+    return serializers.FloatField(allow_null=null, help_text=text)
+
+
+def _slot(text: str) -> serializers.IntegerField:
+    return serializers.IntegerField(allow_null=True, help_text=f"{text}, slot number; null where there is none.")
+
+
+class HindsightIn(Document):
+    policy = serializers.ChoiceField(list(POLICIES), help_text="The policy that decides instead.")
+    parameters = serializers.DictField(
+        required=False, help_text="Of the policy, by name; its defaults where not given."
+    )
+    since = serializers.IntegerField(
+        required=False,
+        min_value=1,
+        max_value=LARGEST_INTEGER,
+        help_text="Number of the first bid that it decides, from the state before it; 1 if not given.",
+    )
+
+
+class HindsightTotalsOut(Document):
+    submitted = _count("Bids, the sum of the next eight.")
+    done, rejected = _count("Complete."), _count("Turned away.")
+    running, waiting = _count("Began, and not complete."), _count("Admitted, and did not begin.")
+    ended, withdrawn = _count("Cancelled, or failed."), _count("Taken back before they were decided.")
+    quarantined = _count("The policy failed on them.")
+    undecided = _count("Still in the queue.")
+    welfare = _number("Worth of what is complete or still to be, money.")
+    revenue = _number("Payments, also of jobs that ended early.")
+    payoff = _number("welfare - revenue.")
+    admitted = _count("Bids that were admitted.")
+    acceptance = _number("Admitted over decided; null where nothing was decided.", null=True)
+    jct_slots = _number("Mean of completion - arrival, slots; null where nothing has a completion.", null=True)
+    common_jct_slots = _number("The same of jobs that have a completion in both tellings.", null=True)
+
+
+class HindsightBothOut(Document):
+    recorded = HindsightTotalsOut(help_text="As it was.")
+    other = HindsightTotalsOut(help_text="As it would have been.")
+
+
+class HindsightRow(Document):
+    id = serializers.IntegerField(help_text="Names it in addresses.")
+    state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
+    stage = stage_field()
+    policy = serializers.CharField(help_text="That decides instead.")
+    parameters = serializers.DictField(help_text="Of the policy, every one.")
+    since = _count("Number of the first bid that it decides.")
+    version = _count("Of the market, up to which its record is told.")
+    told = _count("Events told by now.")
+    events = _count("That are to be told; null before that is known.", null=True)
+    decided = _count("Decisions that were made again.", null=True)
+    changed = _count("How many of them came out otherwise.", null=True)
+    owner = serializers.CharField(help_text="Who asked.")
+    error = serializers.CharField(allow_blank=True, help_text="Why it failed.")
+    submitted_at = serializers.DateTimeField(help_text="Wall clock, ISO 8601.")
+    started_at = serializers.DateTimeField(allow_null=True, help_text="Wall clock, ISO 8601.")
+    ended_at = serializers.DateTimeField(allow_null=True, help_text="Wall clock, ISO 8601.")
+    took_s = _number("Seconds from start to end.", null=True)
+
+
+class HindsightOut(HindsightRow):
+    place = place_field()
+    note = named(serializers.CharField(allow_blank=True, help_text="The cluster's; says when values are synthetic."))
+    earlier_changed = _count("Jobs decided before `since` that would have run otherwise.", null=True)
+    failed_plans = _count("How many times the policy failed to plan: jobs then kept what they held.", null=True)
+    totals = HindsightBothOut(allow_null=True, help_text="Both tellings; null before it is done.")
+
+
+class HindsightPage(Document):
+    next = serializers.CharField(allow_null=True, help_text="Address of the next page.")
+    previous = serializers.CharField(allow_null=True, help_text="Address of the page before.")
+    results = HindsightRow(many=True, help_text="Newest first.")
+
+
+class HindsightSideOut(Document):
+    state = serializers.ChoiceField(BidState.choices, help_text="Once the last slot of the record had begun.")
+    admitted = serializers.BooleanField(allow_null=True, help_text="null: not decided.")
+    start, completion = _slot("First slot in which it runs"), _slot("Complete when this begins")
+    payment, worth = _number("Money."), _number("Of that completion, by the bid's own utility; 0 if it ended early.")
+    payoff = _number("worth - payment + refund.")
+    refund = _number("Paid back when it failed, money.")
+    reason = serializers.CharField(
+        allow_blank=True, help_text="Of a rejection: as in receipts, or refused (it could not have been submitted)."
+    )
+    explanation = serializers.CharField(allow_blank=True, help_text="One or two sentences.")
+
+
+class HindsightBidOut(Document):
+    sequence = _count("The bid's place in the queue.")
+    label = named(serializers.CharField(allow_blank=True, help_text="Its owner's name for it."))
+    owner = serializers.CharField(help_text="Who sent it.")
+    arrival = serializers.IntegerField(help_text="Slot number.")
+    recorded = HindsightSideOut(help_text="What became of it.")
+    other = HindsightSideOut(help_text="What would have become of it.")
+    changed = serializers.BooleanField(help_text="Whether admission, state, start, completion or payment differ.")
+
+
+class HindsightBids(Document):
+    next = serializers.CharField(allow_null=True, help_text="Address of the next page.")
+    results = HindsightBidOut(many=True, help_text="By number.")
+
+
+class StatementOut(Document):
+    factor = _number("Times the truth.")
+    stated = _number("The value or weight that is stated; or the time, seconds after submission.")
+    admitted = serializers.BooleanField(help_text="What the policy would have answered.")
+    start, completion = _slot("First slot in which it would run"), _slot("Complete when this begins")
+    payment = _number("Money.")
+    worth = _number("Of that completion, in truth; null when admitted without a completion yet.", null=True)
+    payoff = _number("worth - payment.", null=True)
+
+
+class AlternativesOut(Document):
+    policy = serializers.CharField(help_text="That decided the bid.")
+    truthful = serializers.BooleanField(help_text="Whether it promises that nothing brings more than the truth.")
+    slot = serializers.IntegerField(help_text="In which it decided, slot number.")
+    value = _number("In truth: money, or the weight.")
+    time_s = _number(
+        "In truth, seconds after submission: the deadline, when the bid is worth nothing any more, the midpoint or "
+        "the last point; null where its worth states none.",
+        null=True,
+    )
+    by_value = StatementOut(many=True, help_text="Stating 0 to 3 times the value.")
+    by_time = StatementOut(many=True, help_text="Stating 0.1 to 3 times the time; empty without one.")

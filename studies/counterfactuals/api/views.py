@@ -1,0 +1,245 @@
+"""Operations on hindsights, for operators; and alternatives of a bid, for its owner and operators."""
+
+import csv
+from io import StringIO
+from typing import Any, Final
+
+from django.http import Http404, HttpResponse
+from django.urls import reverse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from auctions.api.base import ApiView, bid_of, market_named, operated_market
+from auctions.api.bids import user_of
+from auctions.api.described import CLUSTER, KEY, READ, REPLAYED, SEQUENCE, WRITE, answered, describe, query
+from auctions.api.examples import examples
+from auctions.api.filters import BidPages, known_parameters
+from auctions.api.headers import idempotency_key
+from auctions.api.refusals import refuse
+from auctions.counterfactual.alternatives import alternatives
+from auctions.models import Market
+from cluster.spreadsheets import inert
+from scheduling.model.validation import check_object
+from studies.background import states
+from studies.background.idempotency import Once, once
+from studies.background.rows import OPEN
+from studies.counterfactuals import readings
+from studies.counterfactuals.api import documents
+from studies.counterfactuals.api.examples import HINDSIGHTS
+from studies.counterfactuals.api.serializers import (
+    AlternativesOut,
+    HindsightBids,
+    HindsightIn,
+    HindsightOut,
+    HindsightPage,
+)
+from studies.counterfactuals.job import HINDSIGHTS as WORK
+from studies.counterfactuals.requests import Question, ask
+from studies.models import Hindsight
+from studies.split_learning.api.parsers import CsvRenderer
+
+MOST_ROWS: Final = 500
+HINDSIGHT: Final = OpenApiParameter(
+    "hindsight", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the hindsight."
+)
+LOCATION: Final = answered("Location", "Address of the hindsight.", [200, 202])
+CHANGED: Final = query("changed", str, "true: only bids that came out otherwise.", enum=["true", "false"])
+PAGES: Final = [
+    query("cursor", str, "From `next` or `previous` of a page."),
+    query("page_size", {"type": "integer", "minimum": 1, "maximum": 200}, "Hindsights on a page; 50 if not given."),
+]
+ROWS: Final = [
+    CHANGED,
+    query("after", {"type": "integer", "minimum": 0}, "Only bids beyond this number; from `next` of a page."),
+]
+CONFLICTS: Final = (*READ, 409)
+
+
+class HindsightPages(BidPages):
+    """Newest first."""
+
+    ordering = "-id"
+
+
+class Hindsights(ApiView):
+    """Hindsights of a market."""
+
+    @describe(
+        "List hindsights", {200: HindsightPage}, READ, parameters=[CLUSTER, *PAGES], operation_id="hindsights_list"
+    )
+    def get(self, request: Request, cluster: str) -> Response:
+        """For operators: what the market's record would have been, newest first."""
+        known_parameters(request, "cursor", "page_size")
+        market, pages = _market(request, cluster), HindsightPages()
+        found = readings.visible(user_of(request), market).defer("result")
+        results = [documents.brief(one) for one in pages.paginate_queryset(found, request, view=self) or []]
+        return Response({"next": pages.get_next_link(), "previous": pages.get_previous_link(), "results": results})
+
+    @describe(
+        "Ask for a hindsight",
+        {200: HindsightOut, 202: HindsightOut},
+        WRITE,
+        request=HindsightIn,
+        parameters=[CLUSTER, KEY, LOCATION, REPLAYED],
+        examples=examples(HINDSIGHTS),
+        operation_id="hindsights_ask",
+    )
+    def post(self, request: Request, cluster: str) -> Response:
+        """For operators: the record so far under another policy; 202 with its place, a worker tells it.
+
+        200 if it has ended and the key came before.
+        """
+        known_parameters(request)
+        body: Any = request.data
+        market, owner, said = _market(request, cluster), user_of(request), dict(body)
+        once_only = Once.of(idempotency_key(request), {"cluster": cluster, **said})
+        asked = once(Hindsight, owner, once_only, lambda: ask(owner, market, Question.from_json(said), once_only))
+        response = Response(documents.full(asked.row), status=202 if asked.row.state in OPEN else 200)
+        response["Location"] = reverse("api-hindsight", args=[cluster, asked.row.pk])
+        if not asked.created:
+            response["Idempotency-Replayed"] = "true"
+        return response
+
+
+class OneHindsight(ApiView):
+    """One hindsight."""
+
+    @describe(
+        "Read a hindsight", {200: HindsightOut}, READ, parameters=[CLUSTER, HINDSIGHT], operation_id="hindsights_read"
+    )
+    def get(self, request: Request, cluster: str, hindsight: int) -> Response:
+        """Its state and progress, and both tellings in total once it is done."""
+        known_parameters(request)
+        return Response(documents.full(_found(request, cluster, hindsight)))
+
+    @describe(
+        "Delete a hindsight", {204: None}, READ, parameters=[CLUSTER, HINDSIGHT], operation_id="hindsights_delete"
+    )
+    def delete(self, request: Request, cluster: str, hindsight: int) -> Response:
+        """A running one is ended."""
+        known_parameters(request)
+        _found(request, cluster, hindsight).delete()
+        return Response(status=204)
+
+
+class Cancel(ApiView):
+    """End a hindsight."""
+
+    @describe(
+        "Cancel a hindsight",
+        {200: HindsightOut},
+        WRITE,
+        request=None,
+        parameters=[CLUSTER, HINDSIGHT],
+        operation_id="hindsights_cancel",
+    )
+    def post(self, request: Request, cluster: str, hindsight: int) -> Response:
+        """A running one ends within seconds; 409 if it has ended."""
+        known_parameters(request)
+        data: Any = request.data
+        check_object("", dict(data), required=[])
+        found = _found(request, cluster, hindsight)
+        states.cancel(WORK, found.pk)
+        found.refresh_from_db()
+        return Response(documents.full(found))
+
+
+class Bids(ApiView):
+    """Each bid in both tellings."""
+
+    @describe(
+        "Read bids of a hindsight",
+        {200: HindsightBids},
+        READ,
+        parameters=[CLUSTER, HINDSIGHT, *ROWS],
+        operation_id="hindsights_bids",
+    )
+    def get(self, request: Request, cluster: str, hindsight: int) -> Response:
+        """What became of each bid and what would have, by number; empty before it is done."""
+        known_parameters(request, "changed", "after")
+        found, changed, after = _found(request, cluster, hindsight), _changed(request), _after(request)
+        rows = [row for row in readings.rows_of(found, changed=changed) if row.sequence > after]
+        page, more = rows[:MOST_ROWS], len(rows) > MOST_ROWS
+        beyond = None
+        if more:
+            address = reverse("api-hindsight-bids", args=[cluster, hindsight])
+            only = "changed=true&" if changed else ""
+            beyond = request.build_absolute_uri(f"{address}?{only}after={page[-1].sequence}")
+        return Response({"next": beyond, "results": [row.to_json() for row in page]})
+
+
+class Table(ApiView):
+    """The same as a table."""
+
+    renderer_classes = (CsvRenderer, JSONRenderer)
+
+    @describe(
+        "Download a hindsight",
+        {(200, "text/csv"): OpenApiTypes.STR},
+        READ,
+        parameters=[CLUSTER, HINDSIGHT, CHANGED],
+        operation_id="hindsights_csv",
+    )
+    def get(self, request: Request, cluster: str, hindsight: int) -> HttpResponse:
+        """A row for each bid, as CSV; 404 before it is done."""
+        known_parameters(request, "changed")
+        found = _found(request, cluster, hindsight)
+        if found.result is None:
+            raise Http404(f"Hindsight {hindsight} has no rows: it is {found.get_state_display().lower()}.")
+        text = StringIO()
+        rows = readings.table(readings.rows_of(found, changed=_changed(request)))
+        csv.writer(text, lineterminator="\n").writerows(inert(rows))
+        response = HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8")
+        response["Content-Disposition"] = f'attachment; filename="hindsight-{found.pk}.csv"'
+        return response
+
+
+class BidAlternatives(ApiView):
+    """One bid with other statements."""
+
+    @describe(
+        "Read alternatives of a bid",
+        {200: AlternativesOut},
+        CONFLICTS,
+        parameters=[CLUSTER, SEQUENCE],
+        operation_id="bids_alternatives",
+    )
+    def get(self, request: Request, cluster: str, sequence: int) -> Response:
+        """What stating another value or time would have brought, on the book the bid was decided against.
+
+        409 while it waits, and where the way to that moment is too long.
+        """
+        known_parameters(request)
+        market = market_named(cluster)
+        found = alternatives(bid_of(request, market, sequence), caller=user_of(request).pk)
+        return Response(documents.alternatives(found, slot_s=market.cluster.slot_seconds))
+
+
+def _market(request: Request, cluster: str) -> Market:
+    refusal = "Hindsights show everybody's bids: they are for operators."
+    return operated_market(request, cluster, refusal=refusal)
+
+
+def _found(request: Request, cluster: str, number: int) -> Hindsight:
+    market = _market(request, cluster)
+    found = readings.visible(user_of(request), market).filter(pk=number).first()
+    if found is None:
+        raise Http404(f"There is no hindsight {number} of {cluster}.")
+    return found
+
+
+def _changed(request: Request) -> bool:
+    text = request.query_params.get("changed", "false")
+    if text not in ("true", "false"):
+        raise refuse("changed", "expected true or false")
+    return text == "true"
+
+
+def _after(request: Request) -> int:
+    text = request.query_params.get("after", "0")
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise refuse("after", "expected a whole number of at least 0")
+    return int(text)

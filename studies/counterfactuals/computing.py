@@ -1,0 +1,85 @@
+"""Telling records again that wait for it: event by event, looking between two of them whether to go on.
+
+In the worker itself, not in a process of its own: an event takes milliseconds, so nothing has to be ended by force.
+Only kernels that must be compiled would hold it up: `studies/background/loading.py` sees to them.
+"""
+
+from time import monotonic
+
+from auctions.counterfactual.comparison import Comparison, compare
+from auctions.counterfactual.record import Record
+from scheduling import kernels
+from scheduling.model.errors import InvalidField, SchedulingError
+from scheduling.registry import make_policy
+from studies.background import states
+from studies.background.loading import load_kernels
+from studies.background.processes import EVERY_S, Gone, NoAnswer, Stopping
+from studies.background.rows import Stage
+from studies.background.states import Attempt
+from studies.counterfactuals.job import HINDSIGHTS
+from studies.models import Hindsight
+
+
+class Stopped(Exception):
+    """The worker has to end."""
+
+
+class _Watch:
+    """Writes progress and looks around, every now and then."""
+
+    def __init__(self, attempt: Attempt[Hindsight], stopping: Stopping) -> None:
+        self._attempt, self._stopping = attempt, stopping
+        self._looked = monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        """So many events of so many are told; raises Gone, NoAnswer or Stopped."""
+        if monotonic() - self._looked < EVERY_S:
+            return
+        self._looked = monotonic()
+        if self._stopping():
+            raise Stopped
+        if not states.progress(self._attempt, stage=Stage.BEGUN, told=done, events=total):
+            raise Gone
+        if self._attempt.row.filter(cancel_asked=True).exists():
+            raise NoAnswer("It was cancelled.")
+
+
+def compute_next(stopping: Stopping = lambda: False) -> bool:
+    """Tell the next one to its end; False if there was none. `stopping`: whether this worker has to end."""
+    attempt = states.claim_next(HINDSIGHTS)
+    if attempt is None:
+        return False
+    asked = attempt.row.first()
+    if asked is None:
+        return True
+    try:
+        _compute(attempt, asked, stopping)
+    except Gone:
+        pass
+    except Exception as error:  # whatever it was, the row says so in the end
+        states.interrupt(attempt, error)
+    return True
+
+
+def _compute(attempt: Attempt[Hindsight], asked: Hindsight, stopping: Stopping) -> None:
+    try:
+        load_kernels(attempt, kernels.needed_by(make_policy(asked.policy, asked.parameters)), stopping)
+        if stopping():
+            raise Stopped
+        found = _told(asked, _Watch(attempt, stopping))
+    except Stopped:
+        states.give_back(attempt)
+    except NoAnswer as error:
+        states.fail(attempt, str(error))
+    except InvalidField as error:
+        states.fail(attempt, f"The market could not have been decided by {asked.policy}: {error.problem}.")
+    except (SchedulingError, ValueError, LookupError) as error:
+        states.fail(attempt, f"{type(error).__name__}: {error}")
+    else:
+        counted = {"decided": found.decided, "changed": found.changed}
+        states.finish(attempt, result=found.to_json(), **counted)
+
+
+def _told(asked: Hindsight, watch: _Watch) -> Comparison:
+    record = Record(asked.market_id, version=asked.version, slot=asked.slot, submitted=asked.submitted)
+    return compare(record, make_policy(asked.policy, asked.parameters), since=asked.since, tell=watch)

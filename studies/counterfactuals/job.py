@@ -1,0 +1,16 @@
+"""Hindsights as work: what of `studies/background/states.py` is theirs."""
+
+from typing import Final
+
+from django.conf import settings
+
+from studies.background import states
+from studies.models import Hindsight
+
+HINDSIGHTS: Final = states.Kind(
+    model=Hindsight,
+    word="Hindsight",
+    large=("result",),
+    anew=lambda: {"told": 0, "events": None},
+    at_once=lambda: settings.PLANS_AT_ONCE,
+)

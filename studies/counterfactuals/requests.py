@@ -1,0 +1,110 @@
+"""Asking what a record would have been."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from auctions.counterfactual.record import Record
+from auctions.domain.errors import QuotaReached
+from auctions.models import Market
+from cluster.clock import now
+from scheduling.model.errors import InvalidField, UnknownPolicy
+from scheduling.model.types import Json
+from scheduling.model.validation import LARGEST_INTEGER, check_integer, check_object, shown
+from scheduling.policies.base import Policy
+from scheduling.registry import make_policy
+from studies.background import waking
+from studies.background.idempotency import NO_KEY, Once
+from studies.background.rows import OPEN
+from studies.models import Hindsight
+
+MOST_OPEN: Final = 20
+"""Hindsights of one owner that have not ended."""
+
+
+class TooManyWait(QuotaReached):
+    """The owner has as many under way as anybody may."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """Under which policy, and from which bid on."""
+
+    policy: Policy
+    since: int = 1
+    """Sequence number of the first bid that it decides."""
+
+    @classmethod
+    def from_json(cls, body: Json) -> "Question":
+        """Read the body of a request; raises InvalidField naming the field, a parameter as `parameters.name`."""
+        check_object("", body, required=["policy"], optional=["parameters", "since"])
+        return cls(
+            policy=policy_of(body["policy"], body.get("parameters", {})),
+            since=check_integer("since", body.get("since", 1), low=1, high=LARGEST_INTEGER),
+        )
+
+
+def policy_of(name: object, parameters: Json) -> Policy:
+    """The policy; raises InvalidField naming `policy`, or the parameter as `parameters.name`."""
+    if not isinstance(name, str):
+        raise InvalidField("policy", f"expected a text, got {shown(name)}")
+    try:
+        return make_policy(name, parameters)
+    except UnknownPolicy as error:
+        raise InvalidField("policy", str(error)) from None
+    except InvalidField as error:
+        where = error.field if error.field == "parameters" else f"parameters.{error.field}"
+        raise InvalidField(where, error.problem) from None
+
+
+def ask(owner: User, market: Market, question: Question, request: Once = NO_KEY) -> Hindsight:
+    """Keep it to be computed, of all that has happened by now.
+
+    Raises
+    ------
+    TooManyWait
+        If the owner has too many under way.
+    InvalidField
+        Naming `policy`, if that cannot run on the servers that the market had from then on.
+    """
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=owner.pk)  # two at once count one after the other
+        under_way = Hindsight.objects.filter(owner=owner, state__in=OPEN).count()
+        if under_way >= MOST_OPEN:
+            raise TooManyWait(f"{under_way} hindsights of yours wait or are computed; at most {MOST_OPEN} may.")
+        record = Record.of(market)
+        _check_servers(record, question)
+        kept = Hindsight.objects.create(
+            owner=owner,
+            market=market,
+            policy=question.policy.name,
+            parameters=question.policy.to_json(),
+            since=question.since,
+            version=record.version,
+            slot=record.slot,
+            submitted=record.submitted,
+            submitted_at=now(),
+            idempotency_key=request.key,
+            body_digest=request.digest,
+        )
+        wake()
+    return kept
+
+
+def _check_servers(record: Record, question: Question) -> None:
+    """The policy must be able to run wherever it will have to; what jobs under way forbid is seen on the way."""
+    policy, start = question.policy, record.decided_from(question.since)
+    for layout in record.layouts_from(record.version + 1 if start is None else start):
+        try:
+            policy.check(layout.inventory)
+        except InvalidField as error:
+            raise InvalidField(
+                "policy", f"{policy.name} cannot run on this market's servers: {error.problem}"
+            ) from None
+
+
+def wake() -> None:
+    """Once the open transaction is committed, tell a worker that one waits."""
+    waking.wake("studies.tasks.compute_hindsights", queue="plans")  # by name: the task calls this module

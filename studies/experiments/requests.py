@@ -1,0 +1,133 @@
+"""Asking for experiments, again for what one was, ending and deleting them."""
+
+from typing import Final
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from auctions.domain.errors import QuotaReached, WrongState
+from cluster.clock import now
+from scheduling.model.errors import InvalidField
+from studies.background import states, waking
+from studies.background.idempotency import NO_KEY, Once
+from studies.background.rows import OPEN
+from studies.experiments.request import Wish
+from studies.experiments.runs import QUEUE, RUNS, TASK
+from studies.models import Experiment, Run, Trace
+
+MOST_OPEN: Final = 1000
+"""Runs of one owner that have not ended."""
+
+
+class TooManyRuns(QuotaReached):
+    """The owner has as many runs under way as anybody may."""
+
+
+def ask(owner: User, wish: Wish, request: Once = NO_KEY) -> Experiment:
+    """Keep an experiment whose runs are to be computed.
+
+    Raises
+    ------
+    TooManyRuns
+        If the owner has too many under way.
+    InvalidField
+        If a trace was deleted since the wish was checked.
+    """
+    wanted = {trace.pk for trace in wish.traces}
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=owner.pk)  # two at once count one after the other
+        # In order, as two that lock the same rows must; deleting a trace locks it, too.
+        there = set(Trace.objects.select_for_update().filter(pk__in=wanted).order_by("pk").values_list("pk", flat=True))
+        if there != wanted:
+            raise InvalidField("workloads", f"trace {min(wanted - there)} was deleted")
+        made = Experiment.objects.create(
+            owner=owner,
+            label=wish.label,
+            matrix=wish.document,
+            submitted_at=now(),
+            idempotency_key=request.key,
+            body_digest=request.digest,
+        )
+        made.traces.set(wanted)
+        _add_runs(made)
+    return made
+
+
+def ask_again(owner: User, experiment: Experiment) -> Experiment:
+    """The same runs once more, to be compared.
+
+    Raises
+    ------
+    TooManyRuns
+        If the owner has too many under way.
+    WrongState
+        If the experiment was deleted since it was looked up.
+    """
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=owner.pk)
+        # What is compared with must be there when this is committed. A trace stays while an experiment reads it.
+        numbers = [experiment.pk, *([] if experiment.again_of_id is None else [experiment.again_of_id])]
+        there = {row.pk: row for row in Experiment.objects.select_for_update().filter(pk__in=numbers).order_by("pk")}
+        if experiment.pk not in there:
+            raise WrongState(f"Experiment {experiment.pk} was deleted; it cannot be run again.")
+        made = Experiment.objects.create(
+            owner=owner,
+            label=experiment.label,
+            matrix=experiment.matrix,
+            again_of=there.get(experiment.again_of_id or experiment.pk, there[experiment.pk]),
+            submitted_at=now(),
+        )
+        made.traces.set(experiment.traces.values_list("pk", flat=True))
+        _add_runs(made)
+    return made
+
+
+def delete(experiment: Experiment) -> None:
+    """Delete it with its runs; those that are computed are ended. One that repeats it stays, and is compared no more.
+
+    Under its lock, which whoever asks for it again takes, too: no repetition comes between what is looked up and gone.
+    """
+    with transaction.atomic():
+        found = Experiment.objects.select_for_update().filter(pk=experiment.pk).first()
+        if found is not None:
+            found.delete()
+
+
+def cancel(experiment: Experiment) -> int:
+    """End the runs that wait and ask the workers of those that run to; raises WrongState if there are none.
+
+    Under the lock that `delete` takes: both lock many runs, and in another order each would wait for the other.
+    """
+    with transaction.atomic():
+        list(Experiment.objects.select_for_update().filter(pk=experiment.pk).values_list("pk"))
+        count = states.cancel_open(RUNS, experiment.runs.all())
+    if count == 0:
+        raise WrongState(f"All runs of experiment {experiment.pk} have ended; nothing is left to be cancelled.")
+    return count
+
+
+def _add_runs(experiment: Experiment) -> None:
+    """A row for each cell, all policies of a seed before the next seed; and somebody to compute them."""
+    owner, matrix = experiment.owner_id, experiment.matrix
+    policies = [*([None] if matrix["bound"] else []), *range(len(matrix["policies"]))]
+    cells = [
+        (workload, policy, seed)
+        for seed in matrix["seeds"]
+        for workload in range(len(matrix["workloads"]))
+        for policy in policies
+    ]
+    under_way = Run.objects.filter(experiment__owner=owner, state__in=OPEN).count()
+    if under_way + len(cells) > MOST_OPEN:
+        raise TooManyRuns(f"{under_way} runs of yours wait or are computed; at most {MOST_OPEN} may.")
+    Run.objects.bulk_create(
+        Run(
+            experiment=experiment,
+            number=number,
+            workload=workload,
+            policy=policy,
+            seed=seed,
+            submitted_at=experiment.submitted_at,
+        )
+        for number, (workload, policy, seed) in enumerate(cells, 1)
+    )
+    waking.wake(TASK, queue=QUEUE)

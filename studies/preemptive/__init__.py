@@ -1,1 +1,0 @@
-"""Runs and quotients of the preemptive edge-cloud paper."""

@@ -1,0 +1,60 @@
+"""What operations on one plan share."""
+
+from typing import Final
+
+from django.http import Http404
+from django.urls import reverse
+from drf_spectacular.utils import OpenApiParameter
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from auctions.api.bids import user_of, wait_until_settled
+from auctions.api.described import KEY, REPLAYED, answered
+from auctions.api.headers import LONGEST_WAIT_S
+from studies.background.idempotency import Asked
+from studies.background.rows import OPEN
+from studies.models import Plan
+from studies.split_learning.api import documents
+from studies.split_learning.plans import readings
+
+PLAN: Final = OpenApiParameter(
+    "plan", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the plan."
+)
+ASKED_ONCE: Final = [
+    KEY,
+    OpenApiParameter(
+        "Prefer",
+        str,
+        OpenApiParameter.HEADER,
+        description=f"`wait=5` waits until the plan is there or has failed, at most {LONGEST_WAIT_S} seconds.",
+    ),
+    answered("Location", "Address of the plan.", [200, 201, 202]),
+    answered("Preference-Applied", "`wait=5` if that is how long it was ready to wait.", [200, 201, 202]),
+    REPLAYED,
+]
+"""What may be sent and is answered where plans are asked for."""
+
+
+def answered_with(asked: Asked[Plan], wait: int | None) -> Response:
+    """202 while it waits or is computed; else 201, or 200 if its key came before. Waits so many seconds for that."""
+    plan, number = asked.row, asked.row.pk
+    try:
+        waited = wait is not None and wait_until_settled(plan, wait, waiting=OPEN)
+    except Plan.DoesNotExist:
+        raise Http404(f"Plan {number} was deleted.") from None
+    code = 202 if plan.state in OPEN else 201 if asked.created else 200
+    response = Response(documents.full(plan), status=code)
+    response["Location"] = reverse("api-plan", args=[plan.pk])
+    if waited:
+        response["Preference-Applied"] = f"wait={wait}"
+    if not asked.created:
+        response["Idempotency-Replayed"] = "true"
+    return response
+
+
+def plan_found(request: Request, number: int) -> Plan:
+    """The plan, if its owner or an operator asks; else it is not there."""
+    plan = readings.visible_plans(user_of(request)).filter(pk=number).first()
+    if plan is None:
+        raise Http404(f"There is no plan {number} of yours.")
+    return plan

@@ -1,0 +1,51 @@
+"""Planning again after changes, through REST."""
+
+from typing import Any
+
+from django.conf import settings
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from auctions.api.base import ApiView
+from auctions.api.bids import user_of
+from auctions.api.described import WRITE, describe
+from auctions.api.examples import examples
+from auctions.api.filters import known_parameters
+from auctions.api.headers import idempotency_key, wait_s
+from studies.background.idempotency import Once, once
+from studies.models import Plan
+from studies.split_learning.api.base import ASKED_ONCE, PLAN, answered_with, plan_found
+from studies.split_learning.api.examples import AGAIN
+from studies.split_learning.api.parsers import InstanceParser
+from studies.split_learning.api.serializers import PlanOut, ReplanIn
+from studies.split_learning.plans.repeat import wish_again
+from studies.split_learning.plans.requests import ask_again
+
+
+class Replan(ApiView):
+    """One plan, made again."""
+
+    parser_classes = (InstanceParser,)
+    body_limit_bytes = settings.PLAN_BODY_LIMIT_BYTES
+
+    @describe(
+        "Plan again",
+        {200: PlanOut, 201: PlanOut, 202: PlanOut},
+        WRITE,
+        request=ReplanIn,
+        parameters=[PLAN, *ASKED_ONCE],
+        examples=examples(AGAIN),
+        operation_id="plans_replan",
+    )
+    def post(self, request: Request, plan: int) -> Response:
+        """202 with a new plan that keeps every assignment it can, and says what changed; 409 while there is no plan.
+
+        201 with the new plan after `Prefer: wait`; 200 if it has ended and the key came before.
+        """
+        known_parameters(request)
+        key, wait = idempotency_key(request), wait_s(request)
+        body: Any = request.data
+        said, owner, found = dict(body), user_of(request), plan_found(request, plan)
+        once_only = Once.of(key, {"replan": found.pk, **said})
+        asked = once(Plan, owner, once_only, lambda: ask_again(owner, found, wish_again(found, said), once_only))
+        return answered_with(asked, wait)

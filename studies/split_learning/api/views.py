@@ -1,0 +1,195 @@
+"""Operations on plans: ask, list, read, cancel, delete."""
+
+import csv
+from io import StringIO
+from typing import Any, Final
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.http import Http404, HttpResponse
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiExample
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from auctions.api.base import ApiView
+from auctions.api.bids import user_of
+from auctions.api.described import READ, WRITE, describe, query
+from auctions.api.examples import examples
+from auctions.api.filters import BidPages, known_parameters
+from auctions.api.headers import idempotency_key, wait_s
+from auctions.api.refusals import refuse
+from cluster.spreadsheets import inert
+from scheduling.model.errors import InvalidField
+from scheduling.model.types import Json
+from scheduling.model.validation import check_object
+from scheduling.split_learning.methods import METHODS
+from studies.background.idempotency import Once, once
+from studies.background.rows import WorkState
+from studies.models import MOST_SECONDS, Plan
+from studies.split_learning.api import documents
+from studies.split_learning.api.base import ASKED_ONCE, PLAN, answered_with, plan_found
+from studies.split_learning.api.examples import CSV, PLANS
+from studies.split_learning.api.parsers import CsvParser, CsvRenderer, InstanceParser
+from studies.split_learning.api.serializers import PlanIn, PlanOut, PlanPage
+from studies.split_learning.plans import readings
+from studies.split_learning.plans.request import LEAST_SECONDS, LONGEST_LABEL, Wish
+from studies.split_learning.plans.requests import ask
+from studies.split_learning.plans.states import cancel
+from studies.split_learning.plans.upload import read_csv
+
+FILTERS: Final = [
+    query("state", str, "Only plans in these states; may be repeated.", enum=WorkState.values, many=True),
+    query("method", str, "Only plans by this method.", enum=list(METHODS)),
+    query("cursor", str, "From `next` or `previous` of a page."),
+    query("page_size", {"type": "integer", "minimum": 1, "maximum": 200}, "Plans on a page; 50 if not given."),
+]
+BESIDE_CSV: Final = [
+    query("method", str, "With CSV: as the key of the same name.", enum=list(METHODS)),
+    query("seconds", {"type": "number", "minimum": LEAST_SECONDS, "maximum": MOST_SECONDS}, "With CSV, likewise."),
+    query("seed", {"type": "integer", "minimum": 0, "maximum": 10**9}, "With CSV, likewise."),
+    query("slot_ms", {"type": "integer", "minimum": 1, "maximum": 10**9}, "With CSV: milliseconds of a slot; 1."),
+    query("label", {"type": "string", "minLength": 1, "maxLength": LONGEST_LABEL}, "With CSV, likewise."),
+    query("cluster", {"type": "string", "minLength": 1}, "With CSV, likewise."),
+]
+
+
+class PlanPages(BidPages):
+    """Newest first."""
+
+    ordering = "-id"
+
+
+class Plans(ApiView):
+    """Plans of parallel split learning."""
+
+    parser_classes = (InstanceParser, CsvParser)
+    body_limit_bytes = settings.PLAN_BODY_LIMIT_BYTES
+
+    @describe("List plans", {200: PlanPage}, READ, parameters=FILTERS, operation_id="plans_list")
+    def get(self, request: Request) -> Response:
+        """Your plans, or all of them for an operator, newest first."""
+        pages = PlanPages()
+        found = _filtered(request, readings.visible_plans(user_of(request)).defer(*readings.LARGE))
+        page = pages.paginate_queryset(found, request, view=self) or []
+        results = [documents.brief(plan) for plan in page]
+        return Response({"next": pages.get_next_link(), "previous": pages.get_previous_link(), "results": results})
+
+    @describe(
+        "Ask for a plan",
+        {200: PlanOut, 201: PlanOut, 202: PlanOut},
+        WRITE,
+        request={"application/json": PlanIn, "text/csv": OpenApiTypes.STR},
+        parameters=[*BESIDE_CSV, *ASKED_ONCE],
+        examples=[*examples(PLANS), OpenApiExample("Two clients", value=CSV, request_only=True, media_type="text/csv")],
+        operation_id="plans_ask",
+    )
+    def post(self, request: Request) -> Response:
+        """202 with its place; a worker computes it. CSV has a row for each helper and client.
+
+        201 with the plan after `Prefer: wait`; 200 if it has ended and the key came before.
+        """
+        key, wait = idempotency_key(request), wait_s(request)
+        body: Any = request.data
+        if request.content_type.partition(";")[0].strip() == CsvParser.media_type:
+            said = _of_csv(request, body.get("csv", ""))  # an empty body is not parsed
+        else:
+            known_parameters(request)
+            said = dict(body)
+        owner, once_only = user_of(request), Once.of(key, said)
+        asked = once(Plan, owner, once_only, lambda: ask(owner, Wish.from_json(said), once_only))
+        return answered_with(asked, wait)
+
+
+class OnePlan(ApiView):
+    """One plan."""
+
+    @describe("Read a plan", {200: PlanOut}, READ, parameters=[PLAN], operation_id="plans_read")
+    def get(self, request: Request, plan: int) -> Response:
+        """Its state, the bound and the best so far, and the plan once it is there."""
+        known_parameters(request)
+        return Response(documents.full(plan_found(request, plan)))
+
+    @describe("Delete a plan", {204: None}, READ, parameters=[PLAN], operation_id="plans_delete")
+    def delete(self, request: Request, plan: int) -> Response:
+        """With those that were asked for beside it on its page; a running one is ended."""
+        known_parameters(request)
+        plan_found(request, plan).delete()
+        return Response(status=204)
+
+
+class Cancel(ApiView):
+    """End a plan."""
+
+    @describe("Cancel a plan", {200: PlanOut}, WRITE, request=None, parameters=[PLAN], operation_id="plans_cancel")
+    def post(self, request: Request, plan: int) -> Response:
+        """A running one ends within seconds and keeps the best it has; 409 if it has ended."""
+        known_parameters(request)
+        data: Any = request.data
+        check_object("", dict(data), required=[])
+        found = plan_found(request, plan)
+        cancel(found)
+        found.refresh_from_db()
+        return Response(documents.full(found))
+
+
+class Schedule(ApiView):
+    """The schedule of one plan."""
+
+    renderer_classes = (CsvRenderer, JSONRenderer)
+
+    @describe(
+        "Download a schedule",
+        {(200, "text/csv"): OpenApiTypes.STR},
+        READ,
+        parameters=[PLAN],
+        operation_id="plans_schedule",
+    )
+    def get(self, request: Request, plan: int) -> HttpResponse:
+        """When helpers run passes, as CSV, in slots and seconds; 404 while there is no plan."""
+        known_parameters(request)
+        found = plan_found(request, plan)
+        if found.result is None:
+            raise Http404(f"Plan {plan} has no schedule: it is {found.get_state_display().lower()}.")
+        text = StringIO()
+        csv.writer(text, lineterminator="\n").writerows(inert(readings.schedule_rows(found)))
+        response = HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8")
+        response["Content-Disposition"] = f'attachment; filename="plan-{found.pk}.csv"'
+        return response
+
+
+def _filtered(request: Request, plans: "QuerySet[Plan]") -> "QuerySet[Plan]":
+    """The plans the query asks for."""
+    known_parameters(request, "state", "method", "cursor", "page_size", repeatable=("state",))
+    states = request.query_params.getlist("state")
+    for state in states:
+        if state not in WorkState.values:
+            raise refuse("state", f"expected one of {', '.join(WorkState.values)}")
+    if states:
+        plans = plans.filter(state__in=states)
+    method = request.query_params.get("method")
+    if method is not None:
+        if method not in METHODS:
+            raise refuse("method", f"expected one of {', '.join(METHODS)}")
+        plans = plans.filter(method=method)
+    return plans
+
+
+def _of_csv(request: Request, text: str) -> Json:
+    """The body that says the same as CSV and the query."""
+    known_parameters(request, *(parameter.name for parameter in BESIDE_CSV))
+    given = request.query_params
+    body: Json = {name: given[name] for name in ("method", "label", "cluster") if name in given}
+    body |= {name: _number(name, given[name]) for name in ("seconds", "seed") if name in given}
+    slot_ms = _number("slot_ms", given["slot_ms"]) if "slot_ms" in given else 1
+    return {**body, "instance": read_csv(text, slot_ms=slot_ms)}
+
+
+def _number(name: str, text: str) -> int | float:
+    try:
+        if len(text) > 20 or not text.isascii() or "_" in text:
+            raise ValueError
+        return int(text) if text.isdigit() else float(text)
+    except ValueError:
+        raise InvalidField(name, "expected a number") from None

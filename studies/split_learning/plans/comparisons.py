@@ -1,0 +1,83 @@
+"""What was asked for beside a plan, to be compared: other methods, more helpers (Fig. 8), other slots (Fig. 6)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from studies.background.rows import WorkState
+from studies.models import Plan, Question
+from studies.split_learning.plans.readings import LARGE
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A plan in a table beside others."""
+
+    plan: Plan
+    above: float | None
+    """By how much of the best bound of all it may be too long."""
+    brings: int | None
+    """Slots by which it is shorter than the one before."""
+
+
+@dataclass(frozen=True)
+class Length:
+    """The same devices and links in slots of one length."""
+
+    plan: Plan
+
+    @property
+    def is_done(self) -> bool:
+        """Whether its figures are final; until then there are none."""
+        return self.plan.state == WorkState.DONE
+
+    @property
+    def makespan(self) -> int | None:
+        """Slots."""
+        return self.plan.makespan if self.is_done else None
+
+    @property
+    def lower_bound(self) -> int | None:
+        """Slots."""
+        return self.plan.lower_bound if self.is_done else None
+
+    @property
+    def compute_s(self) -> float | None:
+        """Seconds until the method was done."""
+        return self.plan.steps[-1][0] if self.plan.steps and self.is_done else None
+
+    @property
+    def makespan_ms(self) -> int | None:
+        """Milliseconds, so that lengths compare."""
+        return None if self.makespan is None else self.makespan * self.plan.slot_ms
+
+    @property
+    def bound_ms(self) -> int | None:
+        """Milliseconds."""
+        return None if self.lower_bound is None else self.lower_bound * self.plan.slot_ms
+
+
+def others_of(plan: Plan, question: Question) -> list[Plan]:
+    """Plans asked for beside it for this reason, those with fewer helpers first, else as they were asked."""
+    found = plan.others.filter(question=question).select_related("owner", "cluster").defer(*LARGE)
+    return list(found.order_by("helpers", "pk"))
+
+
+def rivals(plan: Plan, others: Sequence[Plan]) -> list[Rival]:
+    """The plan and those beside it; none without others."""
+    if not others:
+        return []
+    plans = [plan, *others]
+    bound = max((one.lower_bound or 0 for one in plans), default=0)
+    before = [None, *(a.makespan - b.makespan if a.makespan and b.makespan else None for a, b in pairwise(plans))]
+    return [
+        Rival(one, one.makespan / bound - 1 if one.makespan and bound else None, brings)
+        for one, brings in zip(plans, before, strict=True)
+    ]
+
+
+def lengths_of(plan: Plan) -> list[Length]:
+    """The plan and the same devices in other slots, the shortest slots first; none without others."""
+    others = plan.others.filter(question=Question.SLOT).select_related("owner", "cluster")
+    found = list(others.defer("instance", "result"))
+    return [Length(one) for one in sorted([plan, *found], key=lambda one: one.slot_ms)] if found else []

@@ -1,0 +1,61 @@
+"""Plans as work: what of `studies/background/states.py` is theirs."""
+
+from typing import Any, Final
+
+from django.conf import settings
+
+from scheduling.model.types import Json
+from studies.background import states
+from studies.background.states import MOST_ATTEMPTS, STALE_S, fail, give_back, interrupt, progress
+from studies.models import Plan
+
+__all__ = [
+    "MOST_ATTEMPTS",
+    "PLANS",
+    "STALE_S",
+    "Attempt",
+    "anything_to_do",
+    "cancel",
+    "claim_next",
+    "fail",
+    "finish",
+    "give_back",
+    "interrupt",
+    "place_of",
+    "progress",
+]
+
+Attempt = states.Attempt[Plan]
+
+PLANS: Final = states.Kind(
+    model=Plan,
+    word="Plan",
+    large=("instance", "steps", "result"),
+    anew=lambda: {"steps": [], "lower_bound": None, "makespan": None, "note": ""},
+    at_once=lambda: settings.PLANS_AT_ONCE,
+)
+
+
+def claim_next() -> Attempt | None:
+    """Begin the next plan that waits or whose worker is dead; None if there is none, or enough are being computed."""
+    return states.claim_next(PLANS)
+
+
+def finish(attempt: Attempt, result: Json, **fields: Any) -> bool:
+    """The plan is there; that of a cancelled attempt is the best that was found until then."""
+    return states.finish(attempt, result=result, **fields)
+
+
+def cancel(plan: Plan) -> Plan:
+    """End a plan that waits, or ask the worker of a running one to; raises WrongState if it has ended."""
+    return states.cancel(PLANS, plan.pk)
+
+
+def place_of(plan: Plan) -> int | None:
+    """Its place in the queue, from 1; None unless it waits."""
+    return states.place_of(PLANS, Plan.objects.filter(pk=plan.pk))
+
+
+def anything_to_do() -> bool:
+    """Whether a plan waits, or its worker is dead."""
+    return states.anything_to_do(PLANS)

@@ -1,0 +1,1 @@
+"""Jobs and servers drawn by the settings of the papers."""

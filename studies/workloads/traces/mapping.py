@@ -1,0 +1,243 @@
+"""A trace's rows as data-parallel jobs of the core. Arrivals, sizes and durations are real, values and targets are not.
+
+A job of `gpus` GPUs has so many data chunks (twice as many in elastic runs), so that many workers of one GPU, and so
+many mini-batches in a chunk that it lasts `duration` on `gpus` workers of one server; rounding them to a whole number
+changes that by at most half a mini-batch in each epoch, twice that in elastic runs.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from cluster.traces.records import Malformed, TraceJob, malformed
+from cluster.units import exact, slots, slots_up, transfer_slots
+from scheduling.model.bid import Architecture, Bid
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory
+from scheduling.model.utility import Sigmoid
+from studies.workloads.traces.profiles import DECLARED, Profile
+from studies.workloads.traces.tenants import tenants_of
+
+SECONDS_PER_HOUR = 3600
+KINDS = (0.10, 0.55, 0.35)
+"""Shares of time-insensitive, time-sensitive and time-critical jobs (OASiS, Section V-A)."""
+SENSITIVE, CRITICAL = (0.01, 1.0), (4.0, 6.0)
+"""Ranges of their decay, per hour; 0 for the insensitive."""
+SYNTHETIC = ("value", "decay", "target")
+"""What is drawn for every job, whatever the trace."""
+TENANT = "tenant"
+"""Drawn, too, where quotas say which there are."""
+
+
+@dataclass(frozen=True)
+class Values:
+    """What finishing is worth: a sigmoid around a target (OASiS, Section V-A), scaled by the size of the job.
+
+    Values are per GPU-hour, as traces hold jobs of seconds and of weeks side by side. All of it is synthetic.
+    """
+
+    rate: tuple[float, float] = (0.5, 5.0)
+    """Money per GPU-hour, drawn evenly."""
+    stretch: tuple[float, float] = (1.5, 10.0)
+    """Target as a multiple of the run time, drawn evenly in the logarithm where the trace has no SLO."""
+
+    def __post_init__(self) -> None:
+        for name, least in (("rate", 0.0), ("stretch", 1.0)):
+            low, high = getattr(self, name)
+            if not least <= low <= high < math.inf:
+                raise InvalidField(name, f"expected {least:g} <= low <= high, got {low} and {high}")
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How rows become bids: what the study declares."""
+
+    slot_s: int
+    """Length of a slot, seconds."""
+    architecture: Architecture = Architecture.PS
+    elastic: bool = False
+    """Twice as many chunks as GPUs, so that a job can use more workers than it had."""
+    epochs: tuple[int, int] = (1, 1)
+    """Drawn evenly; no job has more than it has mini-batches."""
+    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    """By model; models that are not here take `profile`."""
+    profile: Profile | None = DECLARED
+    """None: a row whose model has none, and which does not say how long a step takes, is refused."""
+    by_gpus: Mapping[int, Profile] = field(default_factory=dict)
+    """Instead of `profile`, where a model was measured to stand for all that are not known: that of the nearest number
+    of GPUs."""
+    shares: Mapping[str, int] = field(default_factory=dict)
+    """Of tenants, from which each job's is drawn; empty: the trace's own."""
+    values: Values = field(default_factory=Values)
+    delay: tuple[int, ...] = ()
+    """Slots until each server can be used after arrival; empty: at once."""
+
+    def __post_init__(self) -> None:
+        if self.slot_s < 1:
+            raise InvalidField("slot_s", f"expected at least 1 second, got {self.slot_s}")
+        if not 1 <= self.epochs[0] <= self.epochs[1]:
+            raise InvalidField("epochs", f"expected 1 <= low <= high, got {self.epochs}")
+
+
+@dataclass(frozen=True)
+class TracedBids:
+    """The jobs of a trace as bids, in order of arrival, and what of them is real."""
+
+    bids: tuple[Bid, ...]
+    """Named by their line."""
+    submitted_s: Mapping[str, float]
+    """Seconds after the first job, by the bid's id."""
+    tenants: Mapping[str, str]
+    """By the bid's id; empty where the trace knows none."""
+    runs_s: Mapping[str, float]
+    """Run time of each on its own GPUs, alone; none of those that are not a trace's."""
+    targets_s: Mapping[str, float]
+    """Seconds after the first job by which each that has a target is to be complete; synthetic, but for SLOs."""
+    synthetic: tuple[str, ...]
+    """What was drawn from the generator."""
+    declared: tuple[str, ...]
+    """What was the same for all, chosen by the study, as the trace does not say."""
+    refused: tuple[Malformed, ...]
+    """Rows that could not become bids."""
+
+
+def to_bids(jobs: Iterable[TraceJob], inventory: Inventory, rules: Rules, rng: np.random.Generator) -> TracedBids:
+    """Every row as a bid on these servers, or refused by its line.
+
+    Draws are made row by row in the order given, as many for a row whether or not it is refused. A job arrives in the
+    first slot that begins when it was submitted or later. Rows are put in order of submission; equals stay in order.
+
+    Raises
+    ------
+    InvalidField
+        If `rules.delay` is not of these servers.
+    """
+    if rules.delay and len(rules.delay) != len(inventory.servers):
+        raise InvalidField("delay", f"expected {len(inventory.servers)} numbers, got {len(rules.delay)}")
+    rows = list(jobs)
+    tenants = {str(job.line): name for job, name in zip(rows, tenants_of(rows, rules.shares, rng), strict=True)}
+    first = min((job.submitted_s for job in rows), default=0.0)
+    made: list[tuple[TraceJob, _Made]] = []
+    refused: list[Malformed] = []
+    for job in rows:
+        draw = _draw(rules, job, rng)
+        try:
+            made.append((job, _make(job, inventory, rules, draw, since=first)))
+        except InvalidField as error:
+            refused.append(malformed(job.line, error))
+    made.sort(key=lambda pair: pair[0].submitted_s)
+    drawn = ("epochs",) if rules.epochs[0] < rules.epochs[1] else ()
+    declared = {"step time" for _, one in made if one.declared_step} | {"epochs"}
+    return TracedBids(
+        bids=tuple(one.bid for _, one in made),
+        submitted_s={one.bid.id: job.submitted_s - first for job, one in made},
+        tenants={one.bid.id: tenants[one.bid.id] for _, one in made},
+        runs_s={one.bid.id: one.run_s for _, one in made},
+        targets_s={one.bid.id: one.target_s for _, one in made},
+        synthetic=(*SYNTHETIC, *drawn, *((TENANT,) if rules.shares else ())),
+        declared=tuple(sorted(declared.difference(drawn))),
+        refused=tuple(refused),
+    )
+
+
+@dataclass(frozen=True)
+class _Draw:
+    epochs: int
+    rate: float
+    stretch: float
+    decay: float
+    """Per hour."""
+
+
+@dataclass(frozen=True)
+class _Made:
+    bid: Bid
+    run_s: float
+    target_s: float
+    declared_step: bool
+
+
+def _draw(rules: Rules, job: TraceJob, rng: np.random.Generator) -> _Draw:
+    values = rules.values
+    epochs = int(rng.integers(rules.epochs[0], rules.epochs[1] + 1))
+    rate = float(rng.uniform(*values.rate))
+    stretch = math.exp(rng.uniform(math.log(values.stretch[0]), math.log(values.stretch[1])))
+    kind = int(rng.choice(3, p=KINDS))
+    decay = (0.0, float(rng.uniform(*SENSITIVE)), float(rng.uniform(*CRITICAL)))[kind]
+    return _Draw(epochs, rate, stretch if job.slo is None else max(1.0, job.slo), decay)
+
+
+def _make(job: TraceJob, inventory: Inventory, rules: Rules, draw: _Draw, *, since: float) -> _Made:
+    profile, declared = _profile(job, rules)
+    step = _pace(profile, job.gpus, rules.architecture)
+    chunks = 2 * job.gpus if rules.elastic else job.gpus
+    batches = _batches(job, step)
+    epochs = max(1, min(draw.epochs, int(batches / chunks)))
+    minibatches = max(1, round(batches / (epochs * chunks)))
+    run_s = float(epochs * chunks * minibatches * step / job.gpus)
+    sync, ring = slots(profile.sync_s, rules.slot_s), rules.architecture is Architecture.RING
+    arrival = slots_up(job.submitted_s - since, rules.slot_s)
+    # Whole slots, and one more: no job misses its target by rounding alone.
+    target = 1 + slots_up(job.submitted_s - since + run_s * draw.stretch, rules.slot_s)
+    bid = Bid(
+        id=str(job.line),
+        arrival=arrival,
+        epochs=epochs,
+        chunks=chunks,
+        minibatches=minibatches,
+        worker_time=tuple(
+            slots(profile.by_type.get(machine.name.casefold(), profile.step_s), rules.slot_s)
+            for machine in inventory.workers
+        ),
+        ps_time=(sync,) * len(inventory.pss),
+        transfer_time=tuple(
+            transfer_slots(profile.gradient_mb, machine.bandwidth_mbps, rules.slot_s) for machine in inventory.workers
+        ),
+        delay=rules.delay or (0,) * len(inventory.servers),
+        utility=Sigmoid(
+            g1=draw.rate * run_s * job.gpus / SECONDS_PER_HOUR,
+            g2=draw.decay * rules.slot_s / SECONDS_PER_HOUR,
+            g3=float(target - arrival),
+        ),
+        architecture=rules.architecture,
+        reduce_time=sync if ring else Fraction(0),
+    )
+    return _Made(bid, run_s, float(target * rules.slot_s), declared)
+
+
+def is_measured(job: TraceJob) -> bool:
+    """Whether a row says how long its steps take."""
+    return job.steps is not None and job.duration_s is not None
+
+
+def _profile(job: TraceJob, rules: Rules) -> tuple[Profile, bool]:
+    """The profile of a row, and whether it is only declared."""
+    if job.model in rules.profiles:
+        return rules.profiles[job.model], False
+    if job.steps is not None and job.duration_s is not None:
+        # So many mini-batches on so many GPUs in that time, synchronisation included.
+        return Profile(exact(job.duration_s) * job.gpus / job.steps), False
+    if rules.profile is None or job.duration_s is None:
+        raise InvalidField("model", f"no measured step time of {job.model or 'a job without a model'}")
+    if not rules.by_gpus:
+        return rules.profile, True
+    return rules.by_gpus[min(rules.by_gpus, key=lambda gpus: (abs(math.log(gpus / job.gpus)), gpus))], True
+
+
+def _pace(profile: Profile, gpus: int, architecture: Architecture) -> Fraction:
+    """Seconds of a mini-batch on one server with as many workers as the job had GPUs."""
+    if architecture is Architecture.RING:
+        return profile.step_s + profile.sync_s * Fraction(gpus - 1, gpus)
+    return profile.step_s + profile.sync_s
+
+
+def _batches(job: TraceJob, step: Fraction) -> Fraction:
+    """Mini-batches in all, not yet rounded."""
+    if job.duration_s is not None:
+        return exact(job.duration_s) * job.gpus / step
+    if job.steps is None:
+        raise InvalidField("duration", "neither a duration nor a number of steps")
+    return Fraction(job.steps)

@@ -1,0 +1,163 @@
+"""A public trace on servers of one's choice: with a seed for what no trace has, a workload."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, cast
+
+import numpy as np
+
+from cluster.traces.formats import Trace
+from cluster.traces.records import TraceJob
+from scheduling.model.bid import Architecture
+from scheduling.model.errors import InvalidField
+from scheduling.model.inventory import Inventory
+from scheduling.model.types import Json
+from scheduling.model.validation import LARGEST_INTEGER, check_integer, shown
+from studies.workloads.documents import inventory_document, inventory_of_document
+from studies.workloads.simulation.replay import LONGEST_HORIZON, Plan, horizon_for
+from studies.workloads.simulation.report import note_of
+from studies.workloads.traces.machines import gpu_cluster
+from studies.workloads.traces.mapping import Rules, is_measured, to_bids
+from studies.workloads.traces.profiles import StepTimes
+from studies.workloads.workload import Workload
+
+SLOT_S: Final = 600
+"""The longest jobs of Philly take weeks: shorter slots make horizons too long."""
+MOST_GPUS: Final = 10_000
+MOST_CELLS: Final = 20_000_000
+"""Slots x servers x resources. DPS keeps some 250 bytes for each: 5 GB, and two runs are computed at a time."""
+
+
+@dataclass(frozen=True)
+class TraceSource:
+    """How a trace is read as jobs, and on which servers: GPUs that are alike, or those of a cluster or a list."""
+
+    gpus: int | None = None
+    """So many, eight a server."""
+    apart: bool = False
+    """Parameter servers on servers of their own, as OASiS wants it."""
+    inventory: Inventory | None = None
+    """Other servers instead."""
+    cluster: str = ""
+    """Their name."""
+    delay: tuple[int, ...] = ()
+    """Slots until each of them can be used after arrival."""
+    slot_s: int = SLOT_S
+    horizon: int | None = None
+    """Slots; None: twice the longest run."""
+    jobs: int | None = None
+    """Only the first so many rows."""
+    ring: bool = False
+    """Jobs exchange gradients in rings."""
+    elastic: bool = False
+    """Jobs can use twice the GPUs they had."""
+    reference: str = "v100"
+    """The GPU of worker types that were not measured, where step times were."""
+    step_times: StepTimes = field(default_factory=StepTimes)
+    """What was measured beside the trace."""
+    shares: Mapping[str, int] = field(default_factory=dict)
+    """GPU-days of tenants, from which each job's is drawn; empty: the trace's own."""
+
+    def __post_init__(self) -> None:
+        if (self.gpus is None) == (self.inventory is None):
+            raise InvalidField("gpus", "expected either a number of GPUs, or a cluster, or machines")
+        for name, high in (
+            ("gpus", MOST_GPUS), ("slot_s", LARGEST_INTEGER), ("horizon", LONGEST_HORIZON), ("jobs", LARGEST_INTEGER)
+        ):  # fmt: skip
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), low=1, high=high)
+        for name in ("apart", "ring", "elastic"):
+            if not isinstance(getattr(self, name), bool):
+                raise InvalidField(name, f"expected true or false, got {shown(getattr(self, name))}")
+        if not isinstance(self.reference, str):
+            raise InvalidField("reference", f"expected a text, got {shown(self.reference)}")
+        if self.apart and self.inventory is not None:
+            raise InvalidField("apart", "the servers of a cluster are what they are")
+
+    @property
+    def place(self) -> str:
+        """The servers, for people."""
+        if self.inventory is not None:
+            return self.cluster
+        return f"{self.gpus} GPUs{', parameter servers apart' if self.apart else ''}"
+
+    def servers(self) -> Inventory:
+        """Where jobs run."""
+        if self.inventory is not None:
+            return self.inventory
+        return gpu_cluster(cast(int, self.gpus), apart=self.apart)
+
+    @property
+    def architecture(self) -> Architecture:
+        """Of all jobs."""
+        return Architecture.RING if self.ring else Architecture.PS
+
+    def check(self, jobs: Sequence[TraceJob]) -> None:
+        """Raise InvalidField if what was given beside the trace says nothing about any of its jobs."""
+        jobs, known, steps = jobs[: self.jobs], self.step_times.by_model(self.reference), self.step_times.steps
+        if self.step_times.throughputs and not any(job.model in known for job in jobs):
+            raise InvalidField("step_times", "no line of the trace names one of the models that were measured")
+        if steps and not any(job.duration_s is not None and not is_measured(job) for job in jobs):
+            problem = "they stand for jobs of a run time and no number of steps, and no line of the trace is one"
+            raise InvalidField("step_times", problem)
+        if self.shares and any(job.tenant for job in jobs):
+            raise InvalidField("quotas", "tenants are drawn by them where a trace names none; this one does")
+
+    def draw(self, trace: Trace[TraceJob], seed: int) -> Workload:
+        """The trace's jobs with values and targets of a seed; the same each time."""
+        inventory = self.servers()
+        rules = Rules(
+            slot_s=self.slot_s,
+            architecture=self.architecture,
+            elastic=self.elastic,
+            profiles=self.step_times.by_model(self.reference),
+            by_gpus=self.step_times.by_gpus(),
+            shares=self.shares,
+            delay=self.delay,
+        )
+        traced = to_bids(trace.rows[: self.jobs], inventory, rules, np.random.default_rng(seed))
+        plan = Plan(self.slot_s, self.horizon or horizon_for(traced, slot_s=self.slot_s))
+        _check_size(inventory, plan)
+        return Workload(traced, inventory, plan, f"{note_of(traced.synthetic)} (seed {seed})", trace.malformed)
+
+    def to_json(self) -> Json:
+        """A document that `from_json` reads back."""
+        document: Json = {name: getattr(self, name) for name in DOCUMENTED}
+        if self.inventory is not None:
+            document["inventory"] = inventory_document(self.inventory)
+            document["delay"] = list(self.delay)
+        if self.step_times != StepTimes():
+            document["step_times"] = self.step_times.to_json()
+        if self.shares:
+            document["shares"] = dict(self.shares)
+        return document
+
+    @classmethod
+    def from_json(cls, document: Json) -> "TraceSource":
+        """What `to_json` wrote."""
+        more: dict[str, Any] = {}
+        if "inventory" in document:
+            more = {"inventory": inventory_of_document(document["inventory"]), "delay": tuple(document["delay"])}
+        if "step_times" in document:
+            more["step_times"] = StepTimes.from_json(document["step_times"])
+        more |= {name: document[name] for name in (*DOCUMENTED, "shares") if name in document}
+        return cls(**more)
+
+
+def _check_size(inventory: Inventory, plan: Plan) -> None:
+    """Raise InvalidField, with slots that would do, if tables of prices would fill the memory."""
+    servers, resources = inventory.capacity.shape
+    cells = plan.horizon * servers * resources
+    if cells > MOST_CELLS:
+        longer = math.ceil(plan.slot_s * cells / MOST_CELLS)
+        raise InvalidField(
+            "horizon",
+            f"{plan.horizon:,} slots of {servers:,} servers with {resources} resources are {cells:,} numbers in each"
+            f" table, and at most {MOST_CELLS:,} may be. Take slots of at least {longer:,} s, or a shorter horizon",
+        )
+
+
+DOCUMENTED: Final = tuple(
+    one.name for one in fields(TraceSource) if one.name not in ("inventory", "delay", "step_times", "shares")
+)

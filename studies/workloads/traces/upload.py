@@ -1,0 +1,86 @@
+"""Traces that people upload: read once to tell what is wrong, kept as they came, read again by every run."""
+
+import hashlib
+from dataclasses import asdict
+from typing import Final
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from auctions.domain.errors import AuctionError, WrongState
+from cluster.clock import now
+from cluster.traces import gavel
+from cluster.traces.formats import FORMATS, KINDS
+from scheduling.model.errors import InvalidField
+from studies.models import Experiment, Trace
+from studies.workloads.traces.reading import read_any
+
+MOST_TRACES: Final = 100
+"""Of one owner."""
+MOST_MALFORMED: Final = 1000
+"""That are kept one by one; their number is kept in any case."""
+
+
+class TooManyTraces(AuctionError):
+    """The owner has as many traces as anybody may."""
+
+
+def keep(owner: User, text: str, *, label: str, source: str, throughputs: str = "") -> tuple[Trace, bool]:
+    """Keep a trace, and whether it is new: the same text with the same throughputs is kept once for each owner.
+
+    A file of any known format: jobs, or what jobs run on and are measured by. `throughputs` is Gavel's file of them,
+    beside jobs whose lines say mini-batches and no durations; empty: none.
+
+    Raises
+    ------
+    InvalidField
+        If it is of no known format, or no line of it is a record, or the throughputs are none or of no jobs.
+    TooManyTraces
+        If there is no room.
+    """
+    sha256 = _hash(text)
+    read = read_any(text, *KINDS, source=source, sha256=sha256)
+    holds = FORMATS[read.format].kind.replace("_", " ")
+    if not read.rows:
+        first = f"; {read.malformed[0]}" if read.malformed else ""
+        raise InvalidField("text", f"it holds no {holds}{first}")
+    if throughputs and holds != "jobs":
+        raise InvalidField("throughputs", f"they go with jobs; the file holds {holds}")
+    measured = gavel.on_one_gpu(gavel.throughputs(throughputs)) if throughputs else None
+    same = {"sha256": sha256, "throughputs_sha256": _hash(throughputs) if throughputs else ""}
+    with transaction.atomic():
+        User.objects.select_for_update().get(pk=owner.pk)  # two uploads at once count one after the other
+        known = Trace.objects.filter(owner=owner, **same).first()
+        if known is not None:
+            return known, False
+        if Trace.objects.filter(owner=owner).count() >= MOST_TRACES:
+            raise TooManyTraces(f"You have {MOST_TRACES} traces, as many as there may be; delete one first.")
+        made = Trace.objects.create(
+            owner=owner,
+            label=label,
+            source=source,
+            format=read.format,
+            text=text,
+            records=len(read.rows),
+            malformed_lines=len(read.malformed),
+            malformed=[asdict(row) for row in read.malformed[:MOST_MALFORMED]],
+            throughputs=measured,
+            submitted_at=now(),
+            **same,
+        )
+    return made, True
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def delete(trace: Trace) -> None:
+    """Delete it; raises WrongState while an experiment reads it."""
+    with transaction.atomic():
+        if Trace.objects.select_for_update().filter(pk=trace.pk).first() is None:
+            return  # by another request, just now
+        user = Experiment.objects.filter(traces=trace).order_by("pk").first()
+        if user is not None:
+            raise WrongState(f"Experiment {user.pk} reads trace {trace.pk}; delete that first.")
+        trace.delete()
