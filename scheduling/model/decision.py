@@ -93,6 +93,41 @@ class Decision:
     """Posted cost of each slot from the schedule's start on, money; they add up to the payment. Not in the receipt."""
 
     @classmethod
+    def admit(
+        cls,
+        bid_id: str,
+        schedule: Schedule | None,
+        explanation: str,
+        *,
+        slot: int,
+        value: float,
+        ceiling: float,
+        density: Iterable[float],
+        payment: float = 0.0,
+        prices: Json | None = None,
+        moves: Iterable[Move] = (),
+        costs: Iterable[float] = (),
+    ) -> "Decision":
+        """An admission, at this schedule; None: the job waits in line without a start."""
+        return cls(
+            bid_id=bid_id,
+            slot=slot,
+            admitted=True,
+            value=value,
+            payment=payment,
+            payoff=value - payment,
+            schedule=schedule,
+            reason=None,
+            explanation=explanation,
+            counter=None,
+            ceiling=ceiling,
+            density=tuple(density),
+            prices={} if prices is None else prices,
+            moves=tuple(moves),
+            costs=tuple(costs),
+        )
+
+    @classmethod
     def reject(
         cls,
         bid_id: str,

@@ -3,11 +3,14 @@
 from enum import StrEnum
 from typing import Protocol
 
+import numpy as np
+
 from scheduling.best_response.at_prices import Terms
 from scheduling.book.state import Book, Cause, Job
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.decision import Decision, Move
 from scheduling.model.inventory import Inventory
+from scheduling.model.parameters import check_parameters, parameters_to_json
 from scheduling.model.schedule import Schedule
 from scheduling.model.types import Floats, Json
 
@@ -63,3 +66,43 @@ class Policy(Protocol):
 
     def to_json(self) -> Json:
         """Every parameter by name, plain JSON values."""
+
+
+class PolicyBase:
+    """What policies have in common unless they say otherwise: nothing is promised, moved or priced."""
+
+    architectures = frozenset({Architecture.PS})
+    binding = False
+    queues = False
+    pause = 0
+
+    def __post_init__(self) -> None:
+        check_parameters(self)
+
+    def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
+        """What jobs hold stays as it is."""
+        return ()
+
+    def keep_promise(self, job: Job, book: Book) -> Schedule | None:
+        """Nothing is promised here."""
+        return None
+
+    def prices(self, book: Book) -> Floats:
+        """Nothing has a price, T x S x R zeros."""
+        return np.zeros(book.ledger.used.shape)
+
+    def check(self, inventory: Inventory) -> None:
+        """Any servers and types will do."""
+
+    def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> Terms | None:
+        """No dual bound: the objective is not welfare."""
+        return None
+
+    def to_json(self) -> Json:
+        """Every parameter by name, plain JSON values."""
+        return parameters_to_json(self)
+
+
+def value_with(bid: Bid, schedule: Schedule | None) -> float:
+    """What the bid's owner gets from a schedule, money or weight; its full value while it waits without a start."""
+    return bid.utility.value if schedule is None else bid.utility.at(schedule.completion - bid.arrival)

@@ -121,20 +121,17 @@ def decide(bid: Bid, posted: Posted, *, density: tuple[float, ...]) -> Decision:
         return _reject(bid, posted, ceiling=ceiling, density=density)
     value, payment = worth(bid, schedule), posted.cost(schedule)
     wait = schedule.completion - bid.arrival
-    return Decision(
-        bid_id=bid.id,
+    explanation = (
+        f"Admitted: it starts in slot {schedule.start} and is complete at slot {schedule.completion}, "
+        f"{_slots(wait)} after arrival. That is worth {value:.2f} and costs {payment:.2f} at the posted prices."
+    )
+    return Decision.admit(
+        bid.id,
+        schedule,
+        explanation,
         slot=posted.ledger.start,
-        admitted=True,
         value=value,
         payment=payment,
-        payoff=value - payment,
-        schedule=schedule,
-        reason=None,
-        explanation=(
-            f"Admitted: it starts in slot {schedule.start} and is complete at slot {schedule.completion}, "
-            f"{_slots(wait)} after arrival. That is worth {value:.2f} and costs {payment:.2f} at the posted prices."
-        ),
-        counter=None,
         ceiling=ceiling,
         density=density,
         prices=posted.prices.to_json(),

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduling.book.state import Book, Cause, Job
-from scheduling.model.bid import Architecture, Bid
+from scheduling.model.bid import Bid
 from scheduling.model.decision import Decision, Move, Reason
 from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory
-from scheduling.model.parameters import check_parameters, parameter, parameters_to_json
+from scheduling.model.parameters import parameter
 from scheduling.model.schedule import CLOUD, Schedule
-from scheduling.model.types import Floats, Json
-from scheduling.policies.base import Objective
+from scheduling.model.types import Floats
+from scheduling.policies.base import Objective, PolicyBase, value_with
 from scheduling.preemptive.crew import LATEST, Task
 from scheduling.preemptive.dispatch import Dispatch, dispatch
 from scheduling.preemptive.queues import Queues
@@ -29,7 +29,7 @@ Forecasts = dict[str, Schedule]
 
 
 @dataclass(frozen=True)
-class Preemptive:
+class Preemptive(PolicyBase):
     """A_online: each chunk goes once to a worker where it ends soon and delays others little (eq. 5).
 
     Execution is exact in continuous time; what workers do between events is known, so every completion is a forecast
@@ -61,13 +61,7 @@ class Preemptive:
     name = "preemptive"
     title = "Preemptive: short jobs pass long ones on every worker, edge or cloud, nobody pays"
     objective = Objective.COMPLETION
-    architectures = frozenset({Architecture.PS})
-    binding = False
     queues = True
-    pause = 0
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Send the job's chunks to queues, or into line while no parameter server is free; never reject for a price."""
@@ -78,19 +72,13 @@ class Preemptive:
             return _impossible(bid, book, why=_NO_STORAGE)
         forecasts = self._dispatch([bid], queues)
         mine = forecasts.pop(bid.id, None)
-        value = bid.utility.value if mine is None else bid.utility.at(mine.completion - bid.arrival)
         moves = _moves(book.jobs, forecasts)
-        return Decision(
-            bid_id=bid.id,
+        return Decision.admit(
+            bid.id,
+            mine,
+            self._explain(mine, bid, later=len(moves)),
             slot=book.now,
-            admitted=True,
-            value=value,
-            payment=0.0,
-            payoff=value,
-            schedule=mine,
-            reason=None,
-            explanation=self._explain(mine, bid, later=len(moves)),
-            counter=None,
+            value=value_with(bid, mine),
             ceiling=bid.utility.value,
             density=(0.0,) * len(book.inventory.resources),
             moves=moves,
@@ -103,9 +91,6 @@ class Preemptive:
         if not waiting and cause is Cause.SLOT:
             return ()
         return _moves(book.jobs, self._dispatch(waiting, queues))
-
-    def keep_promise(self, job: Job, book: Book) -> None:
-        """Nothing is promised here."""
 
     def prices(self, book: Book) -> Floats:
         """Congestion of each server's workers, T x S x R: what a slot's delay of all chunks waiting there costs.
@@ -131,13 +116,6 @@ class Preemptive:
             raise InvalidField(
                 "resources", f"{name} is shared by several machine types; each needs one of its own here"
             )
-
-    def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> None:
-        """No dual bound on welfare: the objective is the time jobs take."""
-
-    def to_json(self) -> Json:
-        """Every parameter by name, plain JSON values."""
-        return parameters_to_json(self)
 
     def _can_run(self, bid: Bid, queues: Queues, book: Book) -> bool:
         """Whether some worker that the rule allows could process one of its chunks within the horizon."""

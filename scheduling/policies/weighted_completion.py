@@ -14,11 +14,11 @@ from scheduling.model.bid import Architecture, Bid
 from scheduling.model.decision import Decision, Move, Reason
 from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory
-from scheduling.model.parameters import check_parameters, parameter, parameters_to_json
+from scheduling.model.parameters import parameter
 from scheduling.model.progress import work_done
 from scheduling.model.schedule import Placement, Schedule
-from scheduling.model.types import Floats, Json
-from scheduling.policies.base import Objective
+from scheduling.model.types import Floats
+from scheduling.policies.base import Objective, PolicyBase, value_with
 from scheduling.policies.baselines.jain import fits_alone, pack_right_to_left
 
 LARGEST_LAMBDA = 1e15
@@ -27,7 +27,7 @@ Known = Mapping[str, Consumption]
 
 
 @dataclass(frozen=True)
-class WeightedCompletion:
+class WeightedCompletion(PolicyBase):
     """A_maxweight over jobs in order of density, replanned at every event or in batches at the ends of intervals.
 
     docs/algorithms-weighted-completion.md says what deviates from the paper and why.
@@ -69,12 +69,9 @@ class WeightedCompletion:
     title = "Weighted completion: jobs with the most weight for their size first, nobody pays"
     objective = Objective.WEIGHTED_COMPLETION
     architectures = frozenset(Architecture)
-    binding = False
-    queues = False
-    pause = 0
 
     def __post_init__(self) -> None:
-        check_parameters(self)
+        super().__post_init__()
         if self.selection == "jain":
             self._check_jain()
 
@@ -95,19 +92,13 @@ class WeightedCompletion:
             return _impossible(bid, book, known[bid.id], prices)
         plan = self._pack(jobs, book, known, prices) if self.mode == "rolling" else {}
         schedule = plan.get(bid.id)
-        value = bid.utility.value if schedule is None else bid.utility.at(schedule.completion - bid.arrival)
         line = in_order([job for job in jobs if not _runs(job, plan.get(job.bid.id), book.now)], known, self.order)
-        return Decision(
-            bid_id=bid.id,
+        return Decision.admit(
+            bid.id,
+            schedule,
+            self._explain(new, schedule, book, line),
             slot=book.now,
-            admitted=True,
-            value=value,
-            payment=0.0,
-            payoff=value,
-            schedule=schedule,
-            reason=None,
-            explanation=self._explain(new, schedule, book, line),
-            counter=None,
+            value=value_with(bid, schedule),
             ceiling=bid.utility.at(earliest.completion - bid.arrival),
             density=known[bid.id].densities(bid.utility.value),
             prices=prices.to_json(),
@@ -142,23 +133,10 @@ class WeightedCompletion:
         known = consumptions((job.bid for job in book.jobs), book.ledger)
         return _moves(jobs, self._pack(jobs, book, known, self._price(book.jobs, known, book.inventory)))
 
-    def keep_promise(self, job: Job, book: Book) -> None:
-        """Nothing is promised here."""
-
     def prices(self, book: Book) -> Floats:
         """The price (11) of one unit of each resource for one slot, T x S x R, weight; 0 at lambda 1."""
         known = consumptions((job.bid for job in book.jobs), book.ledger)
         return self._price(book.jobs, known, book.inventory).of(book.ledger.used, book.inventory.capacity)
-
-    def check(self, inventory: Inventory) -> None:
-        """Any servers and types will do."""
-
-    def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> None:
-        """No dual bound: the objective is not welfare."""
-
-    def to_json(self) -> Json:
-        """Every parameter by name, plain JSON values."""
-        return parameters_to_json(self)
 
     def _price(self, jobs: Iterable[Job], known: Known, inventory: Inventory) -> ConsumptionPrice:
         return consumption_price(self.lambda_, ((job.bid.utility.value, known[job.bid.id]) for job in jobs), inventory)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from scheduling.book.state import Cause, Job
-from scheduling.model.parameters import check_parameters, parameter
+from scheduling.model.parameters import parameter
 from scheduling.policies.baselines.baseline import FixedGangs, seed_parameter
 from scheduling.policies.baselines.floor import Floor
 from scheduling.policies.baselines.gang import Gang
@@ -39,9 +39,6 @@ class AntMan(FixedGangs):
 
     name = "antman"
     title = "AntMan: guaranteed jobs first, those that waited long use what is left, nobody pays"
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def arrange(self, floor: Floor, cause: Cause | None) -> None:
         """Guaranteed jobs first, then the others on what is left."""

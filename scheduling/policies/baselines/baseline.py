@@ -3,17 +3,13 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
-import numpy as np
-
 from scheduling.batch.consumption import consumptions
 from scheduling.book.state import Book, Cause, Job
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.decision import Decision, Move, Reason
-from scheduling.model.inventory import Inventory
-from scheduling.model.parameters import parameter, parameters_to_json
+from scheduling.model.parameters import parameter
 from scheduling.model.schedule import Schedule
-from scheduling.model.types import Floats, Json
-from scheduling.policies.base import Objective
+from scheduling.policies.base import Objective, PolicyBase, value_with
 from scheduling.policies.baselines.floor import Floor
 from scheduling.policies.baselines.gang import Gang
 
@@ -26,17 +22,14 @@ def seed_parameter() -> int:
     return seed
 
 
-class Baseline:
+class Baseline(PolicyBase):
     """A policy that says who runs from now on; the rest waits in line."""
 
     title: str
     objective = Objective.WEIGHTED_COMPLETION
     architectures = frozenset(Architecture)
-    binding = False
-    queues = False
     machines = "machines of its ideal types"
     """What a job that is rejected could not be complete on, in words."""
-    pause = 0
 
     def arrange(self, floor: Floor, cause: Cause | None) -> None:
         """Start and stop tasks on the floor; `cause` is None where a job arrived."""
@@ -62,18 +55,12 @@ class Baseline:
         self.arrange(floor, None)
         schedule = floor.newcomer.schedule
         place, waiting = (0, 0) if schedule is not None else floor.place()
-        value = bid.utility.value if schedule is None else bid.utility.at(schedule.completion - bid.arrival)
-        return Decision(
-            bid_id=bid.id,
+        return Decision.admit(
+            bid.id,
+            schedule,
+            _explain(schedule, waiting=waiting, place=place),
             slot=book.now,
-            admitted=True,
-            value=value,
-            payment=0.0,
-            payoff=value,
-            schedule=schedule,
-            reason=None,
-            explanation=_explain(schedule, waiting=waiting, place=place),
-            counter=None,
+            value=value_with(bid, schedule),
             ceiling=bid.utility.value,
             density=density,
             moves=tuple(move for move in floor.moves() if move.job != bid.id),
@@ -86,23 +73,6 @@ class Baseline:
         floor = Floor(book, pause=self.pause)
         self.arrange(floor, cause)
         return floor.moves()
-
-    def keep_promise(self, job: Job, book: Book) -> None:
-        """Nothing is promised here."""
-
-    def prices(self, book: Book) -> Floats:
-        """Nothing has a price, T x S x R zeros."""
-        return np.zeros(book.ledger.used.shape)
-
-    def check(self, inventory: Inventory) -> None:
-        """Any servers and types will do."""
-
-    def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> None:
-        """No dual bound: the objective is not welfare."""
-
-    def to_json(self) -> Json:
-        """Every parameter by name, plain JSON values."""
-        return parameters_to_json(self)
 
 
 class FixedGangs(Baseline):

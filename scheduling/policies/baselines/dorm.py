@@ -11,7 +11,7 @@ import numpy as np
 from scheduling.book.state import Cause
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory
-from scheduling.model.parameters import check_parameters, parameter
+from scheduling.model.parameters import parameter
 from scheduling.model.progress import Machines
 from scheduling.model.schedule import Role
 from scheduling.policies.baselines.baseline import Baseline
@@ -67,9 +67,6 @@ class Dorm(Baseline):
     title = "Dorm: machines divided anew for the most utilisation within limits of unfairness and change, nobody pays"
     machines = "machines of its ideal types on different servers"
     pause = 1
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def arrange(self, floor: Floor, cause: Cause | None) -> None:
         """Divide the cluster, and give everyone what is new to it."""

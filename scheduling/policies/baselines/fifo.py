@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from scheduling.book.state import Cause
-from scheduling.model.parameters import check_parameters, parameter
+from scheduling.model.parameters import parameter
 from scheduling.policies.baselines.baseline import FixedGangs, seed_parameter
 from scheduling.policies.baselines.floor import Floor
 
@@ -26,9 +26,6 @@ class Fifo(FixedGangs):
 
     name = "fifo"
     title = "FIFO: jobs run in order of arrival, nobody pays"
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def arrange(self, floor: Floor, cause: Cause | None) -> None:
         """Start jobs from the head of the line."""

@@ -9,7 +9,7 @@ from operator import sub
 import numpy as np
 
 from scheduling.model.decision import Reason
-from scheduling.model.parameters import check_parameters, parameter
+from scheduling.model.parameters import parameter
 from scheduling.policies.baselines.baseline import FixedGangs, seed_parameter
 from scheduling.policies.baselines.floor import Floor
 from scheduling.policies.baselines.forecast import forecast
@@ -63,9 +63,6 @@ class Rrh(FixedGangs, InTurn):
     name = "rrh"
     title = "RRH: jobs are admitted if they gain more than delaying the others costs, nobody pays"
     ages = True
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def refuse(self, floor: Floor) -> tuple[Reason, str] | None:
         """Weigh the newcomer's gain against the delay it would cause."""

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from scheduling.model.inventory import Inventory
-from scheduling.model.parameters import check_parameters
 from scheduling.policies.baselines.baseline import FixedGangs, seed_parameter
 from scheduling.policies.baselines.floor import Floor
 from scheduling.policies.baselines.gang import Gang
@@ -40,9 +39,6 @@ class Tiresias(FixedGangs, InTurn):
     title = "Tiresias: jobs with the least remaining GPU time first, preempted for shorter ones, nobody pays"
     pause = 1
     falling = True
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def rank_of(self, task: Task, floor: Floor) -> Rank | None:
         """The remaining service, and its fixed gang."""

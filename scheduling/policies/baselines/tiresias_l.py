@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from scheduling.model.parameters import check_parameters, parameter
+from scheduling.model.parameters import parameter
 from scheduling.policies.baselines.floor import Floor
 from scheduling.policies.baselines.gang import Gang
 from scheduling.policies.baselines.rank import Key
@@ -28,9 +28,6 @@ class TiresiasL(WholeGangs):
 
     name = "tiresias_l"
     title = "Tiresias-L: jobs that have had the least first, in three queues, whole jobs preempted, nobody pays"
-
-    def __post_init__(self) -> None:
-        check_parameters(self)
 
     def key(self, task: Task, gang: Gang, floor: Floor) -> Key:
         """Queue, then first start."""
