@@ -85,7 +85,7 @@ def run(load: Load, seed: int, make: MakePolicy) -> Outcome:
             ledger = _advanced(load, workload, ledger, schedules, bid.arrival)
         past = np.array(history[-HISTORY:]).reshape(-1, len(inventory.resources))
         prices = policy.price_function(Book(now=bid.arrival, ledger=ledger, history=past, decided=i))
-        kernel = policy.market(ledger, prices)
+        kernel = policy.kernel(ledger, prices)
         schedule = profitable(bid, Posted(ledger, prices, kernel, empty=kernel))
         if schedule is not None:
             ledger.commit(schedule)

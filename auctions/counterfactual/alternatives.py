@@ -16,7 +16,7 @@ from auctions.readings.expensive import COMPUTATIONS
 from scheduling.analysis.truthfulness import Misreport, stated_times, stated_values, time_of
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.policies.base import Policy
-from scheduling.policies.posted_price import Granting
+from scheduling.policies.posted_price import PostedPricePolicy
 
 LONGEST_S: Final = 8.0
 """For the way to the bid's moment, where rows alone do not say how the market stood."""
@@ -46,7 +46,7 @@ class Alternatives:
     @property
     def truthful(self) -> bool:
         """Whether the policy promises that nothing brings more than the truth."""
-        return isinstance(self.policy, Granting) and self.policy.exact
+        return isinstance(self.policy, PostedPricePolicy) and self.policy.exact
 
 
 def deadline(seconds: float) -> Callable[[], None]:

@@ -12,7 +12,7 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.schedule import Schedule
 from scheduling.model.utility import Inverse, Linear, PiecewiseLinear, Sigmoid, Step, Utility
 from scheduling.policies.base import Objective, Policy
-from scheduling.policies.posted_price import Granting
+from scheduling.policies.posted_price import PostedPricePolicy
 
 VALUE_FACTORS: Final = tuple(tenth / 10 for tenth in range(31))
 """0 to 3 times the truth, which is among them."""
@@ -79,7 +79,7 @@ def stated_values(policy: Policy, bid: Bid, book: Book, factors: Sequence[float]
     if ranks is not None:
         by_rank = {rank: ask(factor) for rank, factor in dict(zip(ranks, factors, strict=True)).items()}
         found = {factor: by_rank[rank] for factor, rank in zip(factors, ranks, strict=True)}
-    elif isinstance(policy, Granting) and policy.exact:
+    elif isinstance(policy, PostedPricePolicy) and policy.exact:
         # What a schedule pays off is linear in the amplitude: one that is best at two amplitudes is best between them.
         found = _between(ask, sorted({*factors}))
     else:
@@ -98,7 +98,7 @@ def stated_times(policy: Policy, bid: Bid, book: Book, factors: Sequence[float] 
         return granted(replace(bid, utility=utilities[factor]))
 
     # A schedule that is best by a late deadline, and keeps an early one, is best by all between.
-    exact = isinstance(bid.utility, Step) and isinstance(policy, Granting) and policy.exact
+    exact = isinstance(bid.utility, Step) and isinstance(policy, PostedPricePolicy) and policy.exact
     found = _between(ask, sorted(utilities)) if exact else {factor: ask(factor) for factor in utilities}
     return [
         _judged(found[factor], bid, factor=factor, stated=time_of(stated) or 0.0)
@@ -165,7 +165,7 @@ class _Granted:
 def _grants(policy: Policy, book: Book) -> Callable[[Bid], _Granted]:
     """What the policy answers to each bid on this book. Counter-offers of many rejections would take most of the time:
     policies that make them are asked for the schedule alone."""
-    if not isinstance(policy, Granting):
+    if not isinstance(policy, PostedPricePolicy):
         return lambda bid: _decided(policy.decide(bid, book))
     grants = policy.grants(book)
 

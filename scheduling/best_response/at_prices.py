@@ -7,6 +7,7 @@ from typing import Protocol
 
 import numpy as np
 
+from scheduling.best_response.base import Response
 from scheduling.best_response.elastic import kernel as elastic
 from scheduling.best_response.rigid import kernel as rigid
 from scheduling.model.bid import Bid
@@ -41,21 +42,13 @@ class Terms(Protocol):
         """max(0, best payoff), money, of schedules that start in slot `first` or later and are complete by `end`."""
 
 
-class Answer(Protocol):
-    """What a kernel found."""
-
-    @property
-    def payoff(self) -> float:
-        """Value - cost, money."""
-
-
 class AtPrices:
     """The empty cluster at prices that stay as they are: what any number of bids would earn there, one index for all.
 
     `best` answers the schedule of greatest payoff that starts in a given slot or later, if its payoff is above 0.
     """
 
-    def __init__(self, best: Callable[[Bid, int | None], Answer | None]) -> None:
+    def __init__(self, best: Callable[[Bid, int | None], Response | None]) -> None:
         self._best = best
 
     def term(self, bid: Bid, *, first: int | None = None, end: int | None = None) -> float:
@@ -77,7 +70,7 @@ def rigid_terms(inventory: Inventory, prices: Floats, *, start: int, tail: int =
     """
     used, index = np.zeros(prices.shape, dtype=np.int64), rigid.RigidIndex(inventory, len(prices))
 
-    def best(bid: Bid, first: int | None) -> Answer | None:
+    def best(bid: Bid, first: int | None) -> Response | None:
         # Neither the empty ledger nor the prices ever change, so they are version 1 for good.
         return rigid.best_response(
             bid,
@@ -98,7 +91,7 @@ def elastic_terms(inventory: Inventory, prices: Floats, *, start: int) -> AtPric
     """The terms of bids whose machines may change every slot; `prices` as for `rigid_terms`."""
     used, index = np.zeros(prices.shape, dtype=np.int64), elastic.ElasticIndex(inventory, len(prices))
 
-    def best(bid: Bid, first: int | None) -> Answer | None:
+    def best(bid: Bid, first: int | None) -> Response | None:
         return elastic.best_response(
             bid, inventory, start=start, used=used, prices=prices, first_start=first, index=index, version=1
         )

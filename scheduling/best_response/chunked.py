@@ -11,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from scheduling.best_response.base import Response
+from scheduling.best_response.base import PriceOf, Response
 from scheduling.best_response.elastic.compiled import Counts
 from scheduling.best_response.elastic.ways import Way, ways
-from scheduling.best_response.rigid.index import PriceOf
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import MachineType

@@ -1,26 +1,22 @@
 """DPS: dynamic pricing and scheduling in edge-cloud networks."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from scheduling.best_response.at_prices import AtPrices, rigid_terms
+from scheduling.best_response.base import Kernel, PriceOf
 from scheduling.best_response.rigid.kernel import RigidMarket
-from scheduling.book.ledger import empty_like
-from scheduling.book.state import HISTORY, Book, Cause, Job
-from scheduling.model.bid import Architecture, Bid
-from scheduling.model.decision import Decision, Move
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import HISTORY, Book
+from scheduling.model.bid import Bid
 from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory, MachineType
-from scheduling.model.parameters import check_parameters, parameter, parameters_to_json
-from scheduling.model.progress import rest_of
-from scheduling.model.schedule import Schedule
-from scheduling.model.types import Floats, Json
+from scheduling.model.parameters import parameter
+from scheduling.model.types import Floats
 from scheduling.model.validation import LARGEST_MONEY
-from scheduling.policies import posted_price
-from scheduling.policies.base import Objective
-from scheduling.policies.posted_price import Grant, Posted
+from scheduling.policies.posted_price import PostedPricePolicy
 from scheduling.pricing.backlog import room_to_put_off
 from scheduling.pricing.density import density
 from scheduling.pricing.fluid import fluid_prices
@@ -29,7 +25,7 @@ from scheduling.pricing.quantile import check_learning, learned_prices, past, sc
 
 
 @dataclass(frozen=True)
-class Dps:
+class Dps(PostedPricePolicy):
     """Posted prices, exponential in utilisation, and the rigid best response (DPS, Algorithm 1).
 
     docs/algorithms-dps.md says what deviates from the paper and why; docs/learned-prices.md how the defaults of the
@@ -93,15 +89,9 @@ class Dps:
 
     name = "dps"
     title = "DPS: posted prices, the same machines from start to end"
-    objective = Objective.WELFARE
-    architectures = frozenset({Architecture.PS})
-    binding = True
-    queues = False
-    pause = 0
-    exact = True
 
     def __post_init__(self) -> None:
-        check_parameters(self)
+        super().__post_init__()
         check_learning(self)
         if bool(self.eta_worker) != bool(self.eta_ps):
             raise InvalidField("eta_ps" if self.eta_worker else "eta_worker", "expected both etas or neither")
@@ -116,39 +106,9 @@ class Dps:
         """Slots added to every delay."""
         return 1 if self.start == "strict" else 0
 
-    def decide(self, bid: Bid, book: Book) -> Decision:
-        """Decide one bid against the book (DPS, Algorithm 1); nothing is changed."""
-        offered = self.density(bid, book.inventory, horizon=book.ledger.end - bid.arrival)
-        return posted_price.decide(self.waiting(bid), self.posted(book), density=offered)
-
-    def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
-        """What each bid would be admitted with on this book; None if it would be rejected."""
-        posted = self.posted(book)
-        return lambda bid: posted_price.grant(self.waiting(bid), posted)
-
-    def posted(self, book: Book) -> Posted:
-        """What a bid is decided against: the ledger at the prices in force, and the empty cluster at none."""
-        prices = self.price_function(book)
-        free = self._free(book)
-        return Posted(
-            ledger=book.ledger,
-            prices=prices,
-            kernel=RigidMarket(book.ledger, prices, self.tail),
-            empty=RigidMarket(empty_like(book.ledger), free, self.tail),
-        )
-
-    def _free(self, book: Book) -> PriceFunction:
-        """No price at all."""
-        return printed_prices([1.0] * len(book.inventory.resources))
-
-    def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
-        """What is granted stays."""
-        return ()
-
-    def keep_promise(self, job: Job, book: Book) -> Schedule | None:
-        """The rest of the job, with machines that stay the same again, on what is free."""
-        rest = self.waiting(rest_of(job.bid, job.held, now=book.now))
-        return posted_price.kept_promise(job, rest, RigidMarket(book.ledger, self._free(book), self.tail))
+    def kernel(self, ledger: Ledger, prices: PriceOf) -> Kernel:
+        """Machines that stay the same from start to completion."""
+        return RigidMarket(ledger, prices, self.tail)
 
     def check(self, inventory: Inventory) -> None:
         """Any servers will do; printed etas need one for each machine type, and for each type a resource of its own."""
@@ -158,10 +118,6 @@ class Dps:
     def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> AtPrices:
         """The terms of the dual bound at these prices."""
         return rigid_terms(inventory, prices, start=start, tail=self.tail)
-
-    def prices(self, book: Book) -> Floats:
-        """Posted price of one unit of each resource for one slot, T x S x R, money."""
-        return self.price_function(book).of(book.ledger.used, book.inventory.capacity)
 
     def density(self, bid: Bid, inventory: Inventory, *, horizon: int) -> tuple[float, ...]:
         """Value the bid offers per unit-slot of each resource, R numbers."""
@@ -198,10 +154,6 @@ class Dps:
             for machines in (inventory.workers, inventory.pss)
         ]
         return by_type[0], by_type[1]
-
-    def to_json(self) -> Json:
-        """Every parameter by name, plain JSON values."""
-        return parameters_to_json(self)
 
 
 def _etas_by_resource(eta_worker: tuple[float, ...], eta_ps: tuple[float, ...], inventory: Inventory) -> list[float]:

@@ -1,38 +1,33 @@
 """OASiS: online scheduling of jobs whose workers and parameter servers may change in number every slot."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.best_response.at_prices import AtPrices, elastic_terms
+from scheduling.best_response.base import Kernel, PriceOf
 from scheduling.best_response.chunked import ChunkMarket
 from scheduling.best_response.elastic.kernel import ElasticMarket
-from scheduling.book.ledger import Ledger, empty_like
-from scheduling.book.state import HISTORY, Book, Cause, Job
-from scheduling.model.bid import Architecture, Bid
-from scheduling.model.decision import Decision, Move
+from scheduling.book.ledger import Ledger
+from scheduling.book.state import HISTORY, Book
+from scheduling.model.bid import Bid
 from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory
-from scheduling.model.parameters import check_parameters, parameter, parameters_to_json
-from scheduling.model.progress import rest_of
-from scheduling.model.schedule import Schedule
-from scheduling.model.types import Floats, Ints, Json
-from scheduling.policies import posted_price
-from scheduling.policies.base import Objective
-from scheduling.policies.posted_price import Grant, Kernel, Posted
+from scheduling.model.parameters import parameter
+from scheduling.model.types import Floats, Ints
+from scheduling.policies.posted_price import PostedPricePolicy
 from scheduling.pricing.density import elastic_density
 from scheduling.pricing.fluid import fluid_prices
 from scheduling.pricing.paper import Bounds, pool_of
-from scheduling.pricing.price_function import LARGEST_LOG, PriceFunction, printed_prices
+from scheduling.pricing.price_function import LARGEST_LOG, PriceFunction
 from scheduling.pricing.quantile import check_learning, learned_prices, past, scarcity_of_resources
 
 SMALLEST_LOG = -1e6
 
 
 @dataclass(frozen=True)
-class Oasis:
+class Oasis(PostedPricePolicy):
     """Posted prices, exponential in utilisation, and the elastic best response (OASiS, Algorithm 1).
 
     docs/algorithms-oasis.md says what deviates from the paper and why, and how the defaults were chosen.
@@ -97,14 +92,9 @@ class Oasis:
 
     name = "oasis"
     title = "OASiS: posted prices, machines that change in number every slot"
-    objective = Objective.WELFARE
-    architectures = frozenset({Architecture.PS})
-    binding = True
-    queues = False
-    pause = 0
 
     def __post_init__(self) -> None:
-        check_parameters(self)
+        super().__post_init__()
         check_learning(self)
         if len(self.log_low) != len(self.log_high):
             raise InvalidField("log_high", f"expected {len(self.log_low)} numbers, as many as log_low has")
@@ -117,43 +107,13 @@ class Oasis:
         """Whether what is granted is the best there is: not in whole chunks."""
         return self.model == "worker"
 
-    def decide(self, bid: Bid, book: Book) -> Decision:
-        """Decide one bid against the book (OASiS, Algorithm 1); nothing is changed."""
-        offered = elastic_density(bid, book.inventory, horizon=book.ledger.end - bid.arrival)
-        return posted_price.decide(bid, self.posted(book), density=offered)
-
-    def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
-        """What each bid would be admitted with on this book; None if it would be rejected."""
-        posted = self.posted(book)
-        return lambda bid: posted_price.grant(bid, posted)
-
-    def posted(self, book: Book) -> Posted:
-        """What a bid is decided against: the ledger at the prices in force, and the empty cluster at none."""
-        prices = self.price_function(book)
-        free = self._free(book)
-        return Posted(
-            ledger=book.ledger,
-            prices=prices,
-            kernel=self.market(book.ledger, prices),
-            empty=self.market(empty_like(book.ledger), free),
-        )
-
-    def _free(self, book: Book) -> PriceFunction:
-        """No price at all."""
-        return printed_prices([1.0] * len(book.inventory.resources))
-
-    def market(self, ledger: Ledger, prices: PriceFunction) -> Kernel:
-        """Best responses against a ledger at these prices."""
+    def kernel(self, ledger: Ledger, prices: PriceOf) -> Kernel:
+        """Machines that may change in number every slot."""
         return ElasticMarket(ledger, prices) if self.model == "worker" else ChunkMarket(ledger, prices)
 
-    def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
-        """What is granted stays."""
-        return ()
-
-    def keep_promise(self, job: Job, book: Book) -> Schedule | None:
-        """The rest of the job on what is free."""
-        rest = rest_of(job.bid, job.held, now=book.now)
-        return posted_price.kept_promise(job, rest, self.market(book.ledger, self._free(book)))
+    def density(self, bid: Bid, inventory: Inventory, *, horizon: int) -> tuple[float, ...]:
+        """Value the bid offers per unit-slot of each resource, R numbers."""
+        return elastic_density(bid, inventory, horizon=horizon)
 
     def check(self, inventory: Inventory) -> None:
         """Workers and PSs live on servers of their own (Section III-A); given bounds need one for each resource."""
@@ -173,10 +133,6 @@ class Oasis:
         """The terms of the dual bound at these prices; whole chunks earn no more than worker-slots."""
         return elastic_terms(inventory, prices, start=start)
 
-    def prices(self, book: Book) -> Floats:
-        """Posted price of one unit of each resource for one slot, T x S x R, money."""
-        return self.price_function(book).of(book.ledger.used, book.inventory.capacity)
-
     def price_function(self, book: Book) -> PriceFunction:
         """The price function in force: from given bounds, or from bids decided before the last refit."""
         if self.price == "fluid":
@@ -188,10 +144,6 @@ class Oasis:
         if self.log_low:
             return Bounds(self.log_low, self.log_high).price_function()
         return self._from_past(book).price_function()
-
-    def to_json(self) -> Json:
-        """Every parameter by name, plain JSON values."""
-        return parameters_to_json(self)
 
     def _from_past(self, book: Book) -> Bounds:
         """(23)-(26) as far as receipts tell: they hold what a bid offers for a unit-slot, not its whole utility.

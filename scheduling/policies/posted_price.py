@@ -8,51 +8,29 @@ answers is the policy's choice; admission, receipts and counter-offers are the s
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from scheduling.book.ledger import Ledger
+from scheduling.best_response.base import Kernel, PriceOf
+from scheduling.book.ledger import Ledger, empty_like
 from scheduling.book.state import Book, Job
 from scheduling.model.bid import Bid
 from scheduling.model.decision import CounterOffer, Decision, Reason
 from scheduling.model.ending import Ending
+from scheduling.model.inventory import Inventory
+from scheduling.model.progress import rest_of
 from scheduling.model.schedule import Schedule
 from scheduling.model.types import Floats, Ints
 from scheduling.model.utility import Constant
 from scheduling.model.validation import LARGEST_MONEY
-from scheduling.pricing.price_function import PriceFunction
+from scheduling.policies.base import Objective, PolicyBase
+from scheduling.pricing.price_function import PriceFunction, printed_prices
 
 CENT = 0.01
 SMALLEST_MONEY = 1e-6
 """An amplitude below this cannot be scaled up to a counter-offer without leaving the range of doubles."""
 ROUNDS = 20
 """Cents tried before giving up: more than one or two means that rounding, not the price, decides."""
-
-
-class Answer(Protocol):
-    """What a kernel found."""
-
-    @property
-    def schedule(self) -> Schedule:
-        """The schedule."""
-
-    @property
-    def value(self) -> float:
-        """What the bid's owner gets from it, money."""
-
-
-class Kernel(Protocol):
-    """Best responses against one ledger at its posted prices."""
-
-    def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Answer | None:
-        """The schedule of greatest payoff, if that is more than `above`."""
-
-    def least_ratio(self, bid: Bid) -> Answer | None:
-        """The schedule of least cost for its worth, among those worth anything."""
-
-    def latest(self, bid: Bid) -> Answer | None:
-        """The schedule of positive payoff that starts last."""
 
 
 @dataclass(frozen=True)
@@ -147,24 +125,77 @@ class Grant:
     payment: float
 
 
-@runtime_checkable
-class Granting(Protocol):
-    """A policy that decides at posted prices."""
-
-    @property
-    def exact(self) -> bool:
-        """Whether what it grants is the best there is for the bid at its prices."""
-
-    def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
-        """What each bid would be admitted with on this book, as `decide` says; None if it would be rejected."""
-
-
 def grant(bid: Bid, posted: Posted) -> Grant | None:
     """The schedule and the payment of `decide`, without what only a receipt says; None if it rejects the bid."""
     schedule = profitable(bid, posted)
     if schedule is None or posted.empty.best(bid) is None:
         return None
     return Grant(schedule, posted.cost(schedule))
+
+
+class PostedPricePolicy(PolicyBase):
+    """An auction at posted prices: each bid gets its best response, and is admitted iff its payoff is above 0.
+
+    A policy says which kernel finds best responses, which rule makes prices, and what a bid offers for a unit-slot.
+    """
+
+    objective = Objective.WELFARE
+    binding = True
+
+    @property
+    def exact(self) -> bool:
+        """Whether what it grants is the best there is for the bid at its prices."""
+        return True
+
+    def kernel(self, ledger: Ledger, prices: PriceOf) -> Kernel:
+        """Best responses against a ledger at these prices."""
+        raise NotImplementedError
+
+    def price_function(self, book: Book) -> PriceFunction:
+        """The price function in force: given, or from bids that were decided earlier."""
+        raise NotImplementedError
+
+    def density(self, bid: Bid, inventory: Inventory, *, horizon: int) -> tuple[float, ...]:
+        """Value the bid offers per unit-slot of each resource, R numbers; `horizon` slots can be used."""
+        raise NotImplementedError
+
+    def waiting(self, bid: Bid) -> Bid:
+        """The bid with its delays as the policy's convention counts them."""
+        return bid
+
+    def decide(self, bid: Bid, book: Book) -> Decision:
+        """Admit the bid at its best schedule, or reject it (Algorithm 1 of DPS and of OASiS); nothing is changed."""
+        offered = self.density(bid, book.inventory, horizon=book.ledger.end - bid.arrival)
+        return decide(self.waiting(bid), self.posted(book), density=offered)
+
+    def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
+        """What each bid would be admitted with on this book, as `decide` says; None if it would be rejected."""
+        posted = self.posted(book)
+        return lambda bid: grant(self.waiting(bid), posted)
+
+    def posted(self, book: Book) -> Posted:
+        """What a bid is decided against: the ledger at the prices in force, and the empty cluster at none."""
+        prices = self.price_function(book)
+        return Posted(
+            ledger=book.ledger,
+            prices=prices,
+            kernel=self.kernel(book.ledger, prices),
+            empty=self.kernel(empty_like(book.ledger), _free(book)),
+        )
+
+    def prices(self, book: Book) -> Floats:
+        """Posted price of one unit of each resource for one slot, T x S x R, money."""
+        return self.price_function(book).of(book.ledger.used, book.inventory.capacity)
+
+    def keep_promise(self, job: Job, book: Book) -> Schedule | None:
+        """The rest of the job, on what is free, at no price."""
+        rest = self.waiting(rest_of(job.bid, job.held, now=book.now))
+        return kept_promise(job, rest, self.kernel(book.ledger, _free(book)))
+
+
+def _free(book: Book) -> PriceFunction:
+    """No price at all."""
+    return printed_prices([1.0] * len(book.inventory.resources))
 
 
 def kept_promise(job: Job, rest: Bid, kernel: Kernel) -> Schedule | None:

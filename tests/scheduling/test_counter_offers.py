@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduling.best_response.base import Response
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Bid
 from scheduling.model.decision import Reason
@@ -81,16 +82,9 @@ def test_no_value_helps_where_there_is_no_counter_offer(parameters: Json, seed: 
         going.decide(bid)
 
 
-@dataclass(frozen=True)
-class Found:
+def found(start: int) -> Response:
     """One worker for one slot."""
-
-    start: int
-    value = 1.0
-
-    @property
-    def schedule(self) -> Schedule:
-        return held(start=self.start, end=self.start + 1, server=0, count=1)
+    return Response(held(start=start, end=start + 1, server=0, count=1), value=1.0, cost=0.0)
 
 
 @dataclass(frozen=True)
@@ -102,22 +96,22 @@ class Rounding:
     above: float = 0.0
     """It finds nothing for a bid of this value or less."""
 
-    def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Found | None:
+    def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Response | None:
         start = first_start or 0
-        return Found(start) if start <= self.last and bid.utility.value > self.above else None
+        return found(start) if start <= self.last and bid.utility.value > self.above else None
 
-    def least_ratio(self, bid: Bid) -> Found:
-        return Found(0)
+    def least_ratio(self, bid: Bid) -> Response:
+        return found(0)
 
-    def latest(self, bid: Bid) -> Found | None:
-        return None if self.found_last is None else Found(self.found_last)
+    def latest(self, bid: Bid) -> Response | None:
+        return None if self.found_last is None else found(self.found_last)
 
 
 @pytest.mark.parametrize("found_last", [None, 0, 2, 3])
 def test_the_last_start_is_tried_where_a_kernel_finds_an_earlier_one(found_last: int | None) -> None:
     ledger, prices = Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.0, 1.0], [1.0, 1.0])
     kernel = Rounding(last=3, found_last=found_last)
-    offer = counter_offer(test_dps.bid(Constant(0.5)), Posted(ledger, prices, kernel, kernel), Found(0).schedule)
+    offer = counter_offer(test_dps.bid(Constant(0.5)), Posted(ledger, prices, kernel, kernel), found(0).schedule)
     assert offer is not None
     assert (offer.least_value, offer.latest_start, offer.completion) == (1.0, 3, 4)
 
@@ -143,7 +137,7 @@ def test_costs_are_told_by_slot_from_the_start_of_the_schedule() -> None:
 def test_the_least_value_is_the_cost_rounded_up_to_a_whole_cent() -> None:
     kernel = Rounding(last=3, found_last=3)
     posted = Posted(Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.234, 1.0], [1.234, 1.0]), kernel, kernel)
-    offer = counter_offer(test_dps.bid(Constant(0.5)), posted, Found(0).schedule)
+    offer = counter_offer(test_dps.bid(Constant(0.5)), posted, found(0).schedule)
     assert offer is not None
     assert offer.least_value == 1.24
 
@@ -153,7 +147,7 @@ def test_more_is_tried_cent_by_cent_where_rounding_keeps_the_least_value_from_ad
     for cents in (1, 3, ROUNDS - 1, ROUNDS):
         kernel = Rounding(last=3, found_last=3, above=price + cents * CENT + CENT / 2)
         posted = Posted(Ledger(INVENTORY, start=0, slots=8), reserve_prices([price] * 2, [price] * 2), kernel, kernel)
-        offer = counter_offer(test_dps.bid(Constant(0.5)), posted, Found(0).schedule)
+        offer = counter_offer(test_dps.bid(Constant(0.5)), posted, found(0).schedule)
         if cents == ROUNDS:
             assert offer is None
         else:
@@ -164,7 +158,7 @@ def test_more_is_tried_cent_by_cent_where_rounding_keeps_the_least_value_from_ad
 def test_the_smallest_value_that_can_be_scaled_up_gets_a_counter_offer() -> None:
     kernel = Rounding(last=3, found_last=3)
     posted = Posted(Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.0, 1.0], [1.0, 1.0]), kernel, kernel)
-    offer = counter_offer(test_dps.bid(Constant(SMALLEST_MONEY)), posted, Found(0).schedule)
+    offer = counter_offer(test_dps.bid(Constant(SMALLEST_MONEY)), posted, found(0).schedule)
     assert offer is not None
     assert offer.least_value == 1.0
-    assert counter_offer(test_dps.bid(Constant(SMALLEST_MONEY / 2)), posted, Found(0).schedule) is None
+    assert counter_offer(test_dps.bid(Constant(SMALLEST_MONEY / 2)), posted, found(0).schedule) is None

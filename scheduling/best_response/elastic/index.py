@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from scheduling.best_response.base import PriceOf
 from scheduling.best_response.elastic.compiled import Counts, Flags
 from scheduling.best_response.elastic.tables import Runs, changed_cells, mark_repeats, refresh_runs
 from scheduling.best_response.elastic.ways import Way, ways
-from scheduling.best_response.rigid.index import PriceOf
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.types import Floats, Ints

@@ -5,11 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.best_response.base import Response
+from scheduling.best_response.base import PriceOf, Response
 from scheduling.best_response.elastic.index import ElasticIndex
 from scheduling.best_response.elastic.question import Question
 from scheduling.best_response.elastic.search import LATEST, PAYOFF, RATIO
-from scheduling.best_response.rigid.index import PriceOf
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory, MachineType

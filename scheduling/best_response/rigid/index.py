@@ -2,10 +2,10 @@
 
 import math
 import threading
-from typing import Protocol
 
 import numpy as np
 
+from scheduling.best_response.base import PriceOf
 from scheduling.best_response.rigid.compiled import MACHINES, Counts, Flags
 from scheduling.best_response.rigid.durations import durations, ps_counts
 from scheduling.best_response.rigid.job import PAYOFF, Job
@@ -36,13 +36,6 @@ FINE = 1e-8
 """Share of what a bid can spend that rounding prices to quanta may cost it, were all its workers held all the time."""
 SHARP = 1e-9
 """The same with the machine-slots that it can hold."""
-
-
-class PriceOf(Protocol):
-    """Prices as a function of what is used: only servers that changed are priced again."""
-
-    def of(self, used: Ints, capacity: Ints) -> Floats:
-        """Price of one unit for one slot, the shape of `used`."""
 
 
 class RigidIndex:

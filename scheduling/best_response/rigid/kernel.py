@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.best_response.base import Response
+from scheduling.best_response.base import PriceOf, Response
 from scheduling.best_response.rigid.durations import durations
-from scheduling.best_response.rigid.index import PriceOf, RigidIndex
+from scheduling.best_response.rigid.index import RigidIndex
 from scheduling.best_response.rigid.job import LATEST, PAYOFF, RATIO
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Architecture, Bid

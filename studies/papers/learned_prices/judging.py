@@ -11,7 +11,6 @@ from scheduling.model.types import Floats, Ints
 from scheduling.policies.dps import Dps
 from scheduling.policies.oasis import Oasis
 from scheduling.policies.posted_price import profitable, worth
-from scheduling.pricing.density import elastic_density
 from scheduling.pricing.paper import printed_bounds
 from studies.papers.learned_prices.settings import Period, Setting
 
@@ -77,12 +76,8 @@ def taught(policy: Pricing, period: Period, *, horizon: int, before: int = 0) ->
     none = np.zeros((0, len(period.inventory.resources)))
     empty = policy.posted(Book(now=0, ledger=idle, history=none, decided=0)).empty
     bids = [replace(bid, arrival=0) for bid in period.bids]
-    if isinstance(policy, Dps):
-        rows = [policy.density(bid, period.inventory, horizon=horizon) for bid in bids]
-        bids = [policy.waiting(bid) for bid in bids]
-    else:
-        rows = [elastic_density(bid, period.inventory, horizon=horizon) for bid in bids]
-    best = [empty.best(bid) for bid in bids]
+    rows = [policy.density(bid, period.inventory, horizon=horizon) for bid in bids]
+    best = [empty.best(policy.waiting(bid)) for bid in bids]
     return Taught(
         np.array(rows, dtype=np.float64).reshape(-1, len(period.inventory.resources)),
         np.array([0.0 if answer is None else answer.value for answer in best]),
@@ -123,7 +118,7 @@ def judge(policy: Pricing, now: Period, known: Taught, *, horizon: int) -> Judge
             ceilings=known.ceilings[earlier],
         )
         posted = policy.posted(book)
-        asked = policy.waiting(bid) if isinstance(policy, Dps) else bid
+        asked = policy.waiting(bid)
         schedule = profitable(asked, posted)
         if schedule is not None:
             welfare += worth(asked, schedule)
