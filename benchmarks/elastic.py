@@ -7,8 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.best_response.chunked import ChunkMarket
-from scheduling.best_response.elastic.kernel import ElasticMarket, warm_up
+from scheduling.best_response.chunked import ChunkKernel
+from scheduling.best_response.elastic.kernel import ElasticKernel, warm_up
 from scheduling.book.ledger import Ledger
 from scheduling.book.state import Book
 from scheduling.model.bid import Bid
@@ -115,7 +115,7 @@ def _bid(scale: Scale, rng: np.random.Generator, inventory: Inventory, i: int, j
 def filled(scale: Scale, inventory: Inventory, bids: list[Bid], rng: np.random.Generator) -> Ledger:
     """A ledger in which jobs that pay any price hold `full` of the scarcest worker resource, some of them later."""
     ledger = Ledger(inventory, start=0, slots=scale.slots)
-    market = ElasticMarket(ledger, reserve_prices([1.0] * len(inventory.resources), [100.0] * len(inventory.resources)))
+    market = ElasticKernel(ledger, reserve_prices([1.0] * len(inventory.resources), [100.0] * len(inventory.resources)))
     for bid in bids:
         if use(ledger) < scale.full:
             rich = replace(bid, utility=Constant(1e12))
@@ -201,7 +201,7 @@ def _race(scale: Scale, *, decisions: int, seed: int) -> tuple[float, float, int
     inventory, bids = draw(scale, rng, FILLERS + decisions)
     ledger = filled(scale, inventory, bids[:FILLERS], rng)
     prices = reserve_prices([1e-4] * len(inventory.resources), [1e-2] * len(inventory.resources))
-    exact, printed = ElasticMarket(ledger, prices), ChunkMarket(ledger, prices)
+    exact, printed = ElasticKernel(ledger, prices), ChunkKernel(ledger, prices)
     ours, theirs, less = [], [], 0
     for bid in bids[FILLERS:]:
         began = time.thread_time()

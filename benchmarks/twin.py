@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from scheduling.best_response.rigid.kernel import RigidMarket
+from scheduling.best_response.rigid.kernel import RigidKernel
 from scheduling.book.ledger import Ledger
 from scheduling.pricing.price_function import printed_prices
 from studies.workloads.generated.dps import SMALL, Setting, draw_bid, draw_inventory
@@ -30,7 +30,7 @@ def _race(setting: Setting, *, decisions: int, seed: int) -> tuple[float, float,
     inventory = draw_inventory(setting, rng)
     ledger = Ledger(inventory, start=0, slots=setting.slots)
     prices = printed_prices([20.0] * len(inventory.resources))
-    market = RigidMarket(ledger, prices)
+    market = RigidKernel(ledger, prices)
     ours, theirs, worse = [], [], 0
     for i in range(decisions):
         bid = draw_bid(setting, inventory, rng, name=str(i), arrival=i * setting.slots // (2 * decisions))

@@ -9,7 +9,7 @@ from cluster.models import LARGEST_SECONDS, LARGEST_SPEED, ClockKind, Cluster
 
 
 @dataclass(frozen=True)
-class Instant:
+class ClockReading:
     """One reading of a cluster's clock."""
 
     wall: datetime
@@ -21,13 +21,13 @@ class Instant:
     """The first slot that can still be used whole: ceil(seconds / slot_seconds)."""
 
 
-def read(cluster: Cluster) -> Instant:
+def read(cluster: Cluster) -> ClockReading:
     """Read the cluster's clock."""
     wall = timezone.now()
     seconds = _seconds(cluster, wall)
     # Floor division of doubles is exact; a quotient could round up to the next slot.
     slot, next_slot = seconds // cluster.slot_seconds, -(-seconds // cluster.slot_seconds)
-    return Instant(wall=wall, seconds=seconds, slot=int(slot), next_slot=int(next_slot))
+    return ClockReading(wall=wall, seconds=seconds, slot=int(slot), next_slot=int(next_slot))
 
 
 def now() -> datetime:

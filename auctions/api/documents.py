@@ -4,7 +4,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from auctions.domain.inventory_snapshot import Layout, layouts
+from auctions.domain.inventory_snapshot import InventorySnapshot, layouts
 from auctions.domain.money import money_of
 from auctions.engine.submission import Quote
 from auctions.models import Bid, Commitment, DecisionRecord, PlanChange, QueuedChunks
@@ -139,7 +139,7 @@ def _receipt(record: DecisionRecord, bid: Bid, cluster: Cluster) -> Json:
     }
 
 
-def _decision(decision: Decision, cluster: Cluster, layout: Layout) -> Json:
+def _decision(decision: Decision, cluster: Cluster, layout: InventorySnapshot) -> Json:
     counter = decision.counter
     return {
         "admitted": decision.admitted,
@@ -161,7 +161,7 @@ def _decision(decision: Decision, cluster: Cluster, layout: Layout) -> Json:
     }
 
 
-def _granted(decision: Decision, cluster: Cluster, layout: Layout) -> Json | None:
+def _granted(decision: Decision, cluster: Cluster, layout: InventorySnapshot) -> Json | None:
     schedule, inventory = decision.schedule, layout.inventory
     if schedule is None:
         return None

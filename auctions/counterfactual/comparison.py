@@ -7,7 +7,7 @@ from typing import Final
 
 from auctions.counterfactual.outcome import Outcome
 from auctions.counterfactual.record import Record
-from auctions.counterfactual.replayed import Retelling
+from auctions.counterfactual.replayed import ReplayedMarket
 from auctions.domain.totals import VALUE_KEPT
 from auctions.models import Bid, BidState
 from scheduling.model.bid import Bid as CoreBid
@@ -248,7 +248,7 @@ def compare(record: Record, policy: Policy, *, since: int = 1, tell: Progress = 
 
 
 def _tell_both(
-    record: Record, policy: Policy, start: int, tellings: tuple[Retelling, Retelling], tell: Progress
+    record: Record, policy: Policy, start: int, tellings: tuple[ReplayedMarket, ReplayedMarket], tell: Progress
 ) -> int:
     """Tell events from version `start` on, as they were and under the policy; the version of the last one told."""
     told, other = tellings
@@ -266,12 +266,12 @@ def _tell_both(
     return version
 
 
-def _before(record: Record, start: int | None, *, tell: Callable[[], None]) -> Retelling:
+def _before(record: Record, start: int | None, *, tell: Callable[[], None]) -> ReplayedMarket:
     """A telling that stands before this event; at the end where nothing was decided."""
     return record.before(record.version + 1 if start is None else start, tell=tell)
 
 
-def _row(bid: Bid, told: Retelling, other: Retelling, *, slot: int) -> Row:
+def _row(bid: Bid, told: ReplayedMarket, other: ReplayedMarket, *, slot: int) -> Row:
     core, name = CoreBid.from_json(bid.core), str(bid.sequence)
     return Row(
         sequence=bid.sequence,
@@ -315,7 +315,7 @@ def _mean(numbers: Iterable[int | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _changed_before(told: Retelling, other: Retelling, since: int) -> int:
+def _changed_before(told: ReplayedMarket, other: ReplayedMarket, since: int) -> int:
     return sum(
         (a.start, a.completion, a.ended) != (b.start, b.completion, b.ended)
         for name, a in told.outcomes.items()

@@ -7,9 +7,9 @@ from typing import Final
 from django.db.models import Max, Q, QuerySet
 
 from auctions.counterfactual import waypoints
-from auctions.counterfactual.replayed import Retelling
+from auctions.counterfactual.replayed import ReplayedMarket
 from auctions.domain.bid_format import core_bid
-from auctions.domain.inventory_snapshot import Layout
+from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.lock import QUEUE_EVENTS
 from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, Market
 from auctions.state.book import LiveBook, recorded_history
@@ -88,14 +88,14 @@ class Record:
         found = DecisionRecord.objects.filter(bid__market_id=self.market_id, bid__sequence__gte=sequence)
         return found.filter(version__lte=self.version).count()
 
-    def layouts_from(self, version: int) -> Iterator[Layout]:
+    def layouts_from(self, version: int) -> Iterator[InventorySnapshot]:
         """The servers there were before this event, and all those that came after it."""
         laid = self.rows().filter(kind__in=(EventKind.OPENED, EventKind.INVENTORY))
         last = laid.filter(version__lt=version).aggregate(last=Max("version"))["last"]
         found = laid if last is None else laid.filter(version__gte=last)
-        return (Layout.from_json(event.payload) for event in in_pages(found, by="version", size=50))
+        return (InventorySnapshot.from_json(event.payload) for event in in_pages(found, by="version", size=50))
 
-    def before(self, version: int, *, tell: Tell = quiet) -> Retelling:
+    def before(self, version: int, *, tell: Tell = quiet) -> ReplayedMarket:
         """A telling that has taken every event before this one, and can take the others."""
         if self._only_promises(version):
             return self._standing(version, later=True)
@@ -109,7 +109,7 @@ class Record:
             telling.apply(event)
         return telling
 
-    def book_before(self, version: int, *, tell: Tell = quiet) -> Retelling:
+    def book_before(self, version: int, *, tell: Tell = quiet) -> ReplayedMarket:
         """A telling that stands before this event, whose book is known, and of its bids only those under way.
 
         Where promises move, it begins at the nearest waypoint.
@@ -117,7 +117,7 @@ class Record:
         if self._only_promises(version):
             return self._standing(version, later=False)
         token = Market.objects.values_list("token", flat=True).get(pk=self.market_id)
-        since, telling = waypoints.nearest(token, version) or (0, Retelling({}, {}))
+        since, telling = waypoints.nearest(token, version) or (0, ReplayedMarket({}, {}))
         events = self.rows(since=since).filter(version__lt=version)
         telling = self._going_on(telling, events)
         for event in in_pages(events, by="version"):
@@ -128,7 +128,7 @@ class Record:
                 waypoints.keep(token, following, telling.going_on({}, {}))
         return telling
 
-    def _going_on(self, telling: Retelling, told: "QuerySet[Event]") -> Retelling:
+    def _going_on(self, telling: ReplayedMarket, told: "QuerySet[Event]") -> ReplayedMarket:
         """A fork that knows the bids that these events are about; those under way, too, if servers change."""
         known = Q(pk__in=told.filter(bid__isnull=False).values("bid_id"))
         if told.filter(kind=EventKind.INVENTORY).exists():
@@ -166,7 +166,7 @@ class Record:
         moved = 0 if last is None or last.kind == EventKind.SLOT else last.slot
         return moved if slots is None else max(moved, _traded(slots))
 
-    def _standing(self, version: int, *, later: bool) -> Retelling:
+    def _standing(self, version: int, *, later: bool) -> ReplayedMarket:
         """A telling that stands before this event, from rows: only where nothing that was granted could move.
 
         `later`: it can take the others, so it knows the bids that they are about.
@@ -190,11 +190,11 @@ class Record:
                 telling.apply(event)
         return telling
 
-    def _stand(self, telling: Retelling, version: int, *, now: int, going: Mapping[int, tuple[int, int]]) -> None:
+    def _stand(self, telling: ReplayedMarket, version: int, *, now: int, going: Mapping[int, tuple[int, int]]) -> None:
         """Let a telling that knows the jobs under way stand before this event."""
         earlier = self.rows().filter(version__lt=version)
         laid = earlier.filter(kind__in=(EventKind.OPENED, EventKind.INVENTORY))
-        layouts = {event.version: Layout.from_json(event.payload) for event in laid}
+        layouts = {event.version: InventorySnapshot.from_json(event.payload) for event in laid}
         in_force = max(layouts)
         layout, bids = layouts[in_force], telling.bids
         jobs = [
@@ -226,12 +226,12 @@ class Record:
         telling.resume(book, slot=slot, since=since)
 
 
-def _telling(bids: "QuerySet[Bid]", receipts: "QuerySet[DecisionRecord]", *, costs: bool = True) -> Retelling:
+def _telling(bids: "QuerySet[Bid]", receipts: "QuerySet[DecisionRecord]", *, costs: bool = True) -> ReplayedMarket:
     """One that knows these bids and receipts, and the costs of each slot, before the first event."""
     known = {bid.pk: bid for bid in bids}
     texts = dict(receipts.values_list("bid_id", "receipt"))
     rows = receipts.exclude(costs=None).values_list("bid_id", "costs") if costs else ()
-    return Retelling(known, texts, {pk: tuple(found) for pk, found in rows if found})
+    return ReplayedMarket(known, texts, {pk: tuple(found) for pk, found in rows if found})
 
 
 def _traded(event: Event) -> int:
@@ -239,7 +239,7 @@ def _traded(event: Event) -> int:
     return int(event.payload.get("now", event.slot + 1))
 
 
-def _job(bid: Bid, receipt: str, granted: Layout, layout: Layout, *, same: bool) -> Job:
+def _job(bid: Bid, receipt: str, granted: InventorySnapshot, layout: InventorySnapshot, *, same: bool) -> Job:
     """A promise in the positions of a layout."""
     schedule = Decision.from_json(parse(receipt)).schedule
     if schedule is None:

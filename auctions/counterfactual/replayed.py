@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final, cast
 
 from auctions.counterfactual.outcome import Outcome
-from auctions.domain.inventory_snapshot import Layout
+from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
 from auctions.domain.refunds import Refund
 from auctions.engine import moves as plans
@@ -31,7 +31,7 @@ GOING: Final = (BidState.PLANNED, BidState.RUNNING)
 log = logging.getLogger(__name__)
 
 
-class Retelling(Replaying):
+class ReplayedMarket(Replaying):
     """The state of a market between two events of its record.
 
     Parameters
@@ -88,13 +88,13 @@ class Retelling(Replaying):
         """Canonical text, by the bid's key."""
         return self._receipts[bid_id]
 
-    def fork(self) -> "Retelling":
+    def fork(self) -> "ReplayedMarket":
         """Another telling that goes on from here on its own."""
         other = self._with(self.bids, self._receipts, self._costs)
         other.outcomes = {name: Outcome(**vars(outcome)) for name, outcome in self.outcomes.items()}
         return other
 
-    def going_on(self, bids: Mapping[int, Bid], receipts: Mapping[int, str]) -> "Retelling":
+    def going_on(self, bids: Mapping[int, Bid], receipts: Mapping[int, str]) -> "ReplayedMarket":
         """A fork that knows these bids and receipts, and otherwise only jobs that are under way."""
         other = self._with(bids, receipts, {})
         under_way = self._going | (set() if self._book is None else self._book.running.jobs.keys())
@@ -104,8 +104,8 @@ class Retelling(Replaying):
 
     def _with(
         self, bids: Mapping[int, Bid], receipts: Mapping[int, str], costs: Mapping[int, tuple[float, ...]]
-    ) -> "Retelling":
-        other = Retelling(bids, receipts, costs)
+    ) -> "ReplayedMarket":
+        other = ReplayedMarket(bids, receipts, costs)
         other._opening, other.other, other.slot, other._since = self._opening, self.other, self.slot, self._since
         other._book = None if self._book is None else self._book.copy()
         other._going = set(self._going)
@@ -180,7 +180,7 @@ class Retelling(Replaying):
         try:
             with policy_errors():
                 decision = self.decided(book, core, event)
-                book.take_in(core, decision, owner=bid.owner_id)
+                book.apply_decision(core, decision, owner=bid.owner_id)
         except PolicyFailed as failed:
             if self.other is None:
                 raise failed.error from None
@@ -223,7 +223,7 @@ class Retelling(Replaying):
 
     def laid(self, book: LiveBook, event: Event) -> plans.Relaid:
         """The book under another inventory; jobs that hold what is gone and have no other place have failed."""
-        layout = Layout.from_json(event.payload)
+        layout = InventorySnapshot.from_json(event.payload)
         if self.other is not None:
             self.other.check(layout.inventory)
             for name in without_room(book, layout):
@@ -263,7 +263,7 @@ class Retelling(Replaying):
             self.outcomes[move.job].plan(book.running.jobs[move.job])
 
 
-def without_room(book: LiveBook, layout: Layout) -> list[str]:
+def without_room(book: LiveBook, layout: InventorySnapshot) -> list[str]:
     """Jobs that hold what another layout no longer has, those admitted first being given room first."""
     now, gone = book.running.now, []
     ledger = layout.ledger(start=now)

@@ -9,19 +9,19 @@ from threading import Lock
 from typing import Final
 from uuid import UUID
 
-from auctions.counterfactual.replayed import Retelling
+from auctions.counterfactual.replayed import ReplayedMarket
 
 EVENTS: Final = 32
 """Between two kept states."""
 KEPT: Final = 12
 """Kept states of all markets together, those used last. Each takes about half a megabyte per hundred jobs."""
 
-_kept: "OrderedDict[tuple[UUID, int], Retelling]" = OrderedDict()
+_kept: "OrderedDict[tuple[UUID, int], ReplayedMarket]" = OrderedDict()
 """By the market's token and the version of the first event that is not replayed yet."""
 _guard = Lock()
 
 
-def nearest(market: UUID, version: int) -> tuple[int, Retelling] | None:
+def nearest(market: UUID, version: int) -> tuple[int, ReplayedMarket] | None:
     """The version of the first event that is not replayed, and the state before it; the latest one up to `version`."""
     with _guard:
         found = max((since for token, since in _kept if token == market and since <= version), default=None)
@@ -31,7 +31,7 @@ def nearest(market: UUID, version: int) -> tuple[int, Retelling] | None:
         return found, _kept[market, found]
 
 
-def keep(market: UUID, since: int, telling: Retelling) -> None:
+def keep(market: UUID, since: int, telling: ReplayedMarket) -> None:
     """Keep a state after all events before version `since`; the caller must not change it any more."""
     with _guard:
         _kept[market, since] = telling

@@ -10,7 +10,7 @@ from functools import partial
 from math import isfinite
 from typing import Any, Final
 
-from auctions.domain.inventory_snapshot import Layout
+from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.models import PolicyVersion
 from cluster import units
 from cluster.models import (
@@ -74,7 +74,7 @@ CORE_NAMES: Final = {
 """What a body calls the fields of the core's utilities."""
 
 
-def resolve(body: Json, cluster: Cluster, layout: Layout, policy: type[Any] | None = None) -> Json:
+def resolve(body: Json, cluster: Cluster, layout: InventorySnapshot, policy: type[Any] | None = None) -> Json:
     """The body with its model's profile filled in; raises InvalidField naming what is wrong.
 
     `policy` is the kind in force, where the caller knows it already.
@@ -127,7 +127,7 @@ def _worth(body: Json, policy: type[Any]) -> str:
     return mine
 
 
-def _checks(full: Json, layout: Layout) -> dict[str, Callable[[], Any]]:
+def _checks(full: Json, layout: InventorySnapshot) -> dict[str, Callable[[], Any]]:
     """How each key of a body is checked."""
     workers, pss = ([m.name for m in machines] for machines in (layout.inventory.workers, layout.inventory.pss))
     return {
@@ -177,7 +177,7 @@ def check_finite(value: object, field: str) -> None:
             check_finite(part, f"{field}[{i}]")
 
 
-def core_bid(offer: Json, layout: Layout, *, bid_id: str, arrival: int) -> Bid:
+def core_bid(offer: Json, layout: InventorySnapshot, *, bid_id: str, arrival: int) -> Bid:
     """A resolved body in slots, for one inventory.
 
     A machine type the offer has no step time for is given one no horizon has room for; a server it has no upload

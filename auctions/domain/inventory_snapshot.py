@@ -34,7 +34,7 @@ class Holding:
 
 
 @dataclass(frozen=True)
-class Layout:
+class InventorySnapshot:
     """An inventory with what surrounds it: horizon, slot length, upload delays, and the rows behind its positions."""
 
     inventory: Inventory
@@ -96,7 +96,7 @@ class Layout:
         }
 
     @classmethod
-    def from_json(cls, document: Json) -> "Layout":
+    def from_json(cls, document: Json) -> "InventorySnapshot":
         """Read what `to_json` wrote."""
         shape = (len(document["servers"]), len(document["resources"]))
         inventory = Inventory(
@@ -165,7 +165,7 @@ def align(array: NDArray[Any], *, old: Sequence[int], new: Sequence[int], axis: 
     return np.moveaxis(moved, 0, axis)
 
 
-def layout_of(cluster: Cluster, inventory: Inventory | None = None) -> Layout:
+def layout_of(cluster: Cluster, inventory: Inventory | None = None) -> InventorySnapshot:
     """The layout the cluster's rows give now, with the servers that are out of service."""
     inventory = inventory_of(cluster) if inventory is None else inventory
     servers = {s.name: s for s in Server.objects.filter(cluster=cluster)}
@@ -180,7 +180,7 @@ def layout_of(cluster: Cluster, inventory: Inventory | None = None) -> Layout:
         inventory = replace(inventory, capacity=left)
     resources = {r.name: r.pk for r in Resource.objects.filter(cluster=cluster)}
     types = {(m.role, m.name): m.pk for m in MachineType.objects.filter(cluster=cluster)}
-    return Layout(
+    return InventorySnapshot(
         inventory=inventory,
         horizon=cluster.horizon_slots,
         slot_seconds=cluster.slot_seconds,
@@ -194,13 +194,13 @@ def layout_of(cluster: Cluster, inventory: Inventory | None = None) -> Layout:
     )
 
 
-def layouts(market: Market, versions: set[int]) -> dict[int, Layout]:
+def layouts(market: Market, versions: set[int]) -> dict[int, InventorySnapshot]:
     """The layouts recorded at these versions of the market."""
     events = Event.objects.filter(market=market, version__in=versions)
-    return {event.version: Layout.from_json(event.payload) for event in events}
+    return {event.version: InventorySnapshot.from_json(event.payload) for event in events}
 
 
-def units_held(layout: Layout, holdings: Sequence[Holding], *, start: int, end: int) -> Ints:
+def units_held(layout: InventorySnapshot, holdings: Sequence[Holding], *, start: int, end: int) -> Ints:
     """Units held in slots [start, end), T x S x R; not checked against capacity."""
     inventory = layout.inventory
     # A cumulative sum over changes at both ends: one pass whatever the lengths of the windows.

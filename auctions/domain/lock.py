@@ -21,7 +21,7 @@ MOVES_THE_LEDGER = frozenset(EventKind) - QUEUE_EVENTS
 
 
 @dataclass(frozen=True)
-class Moment:
+class MarketTime:
     """The one reading of the clock of an operation, in the market's terms; it never runs backwards."""
 
     wall: datetime
@@ -32,12 +32,14 @@ class Moment:
     """The first slot that can still be traded; a slot under way is not sold."""
 
 
-def moment_of(market: Market) -> Moment:
+def market_time(market: Market) -> MarketTime:
     """Read the cluster's clock, once."""
     instant = clock.read(market.cluster)
     # A virtual clock may be set back by hand; slots that have been processed stay gone.
     slot = max(instant.slot, market.slot)
-    return Moment(wall=instant.wall, seconds=instant.seconds, slot=slot, now=max(instant.next_slot, slot, market.now))
+    return MarketTime(
+        wall=instant.wall, seconds=instant.seconds, slot=slot, now=max(instant.next_slot, slot, market.now)
+    )
 
 
 @contextmanager
@@ -54,7 +56,7 @@ def lock(market_id: int) -> Market:
 
 
 @dataclass(frozen=True)
-class Happening:
+class NewEvent:
     """What an event says beside its market."""
 
     kind: EventKind
@@ -64,19 +66,19 @@ class Happening:
     payload: Json = field(default_factory=dict)
 
 
-def record(market: Market, happening: Happening) -> Event:
+def record(market: Market, happening: NewEvent) -> Event:
     """Append an event under the market's lock; the caller saves the market with `save_counters`."""
     event = _event(market, happening)
     event.save(force_insert=True)
     return event
 
 
-def record_all(market: Market, happenings: Iterable[Happening]) -> list[Event]:
+def record_all(market: Market, happenings: Iterable[NewEvent]) -> list[Event]:
     """Append events in this order, in one statement where there are not too many."""
     return Event.objects.bulk_create([_event(market, happening) for happening in happenings])
 
 
-def _event(market: Market, happening: Happening) -> Event:
+def _event(market: Market, happening: NewEvent) -> Event:
     market.version += 1
     if happening.kind in MOVES_THE_LEDGER:
         market.ledger_version = market.version

@@ -8,7 +8,7 @@ from typing import Final
 
 from django.db import DatabaseError, InterfaceError
 
-from auctions.domain.lock import Moment
+from auctions.domain.lock import MarketTime
 from auctions.models import Bid, Event, PolicyError
 
 NOT_THE_POLICY: Final = (DatabaseError, InterfaceError, OSError, MemoryError)
@@ -43,7 +43,9 @@ def policy_errors() -> Iterator[None]:
         raise PolicyFailed(f"{type(error).__name__}: {error}") from error
 
 
-def keep_error(failed: PolicyFailed, event: Event, moment: Moment, *, policy_id: int, bid: Bid | None = None) -> None:
+def keep_error(
+    failed: PolicyFailed, event: Event, moment: MarketTime, *, policy_id: int, bid: Bid | None = None
+) -> None:
     """Store the error that an event recorded, under the market's lock, and log it."""
     what = "a plan" if bid is None else f"bid {bid.sequence}"
     log.error(

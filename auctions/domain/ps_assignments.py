@@ -4,16 +4,16 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from auctions.domain.bid_format import core_bid
-from auctions.domain.inventory_snapshot import Layout
+from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.models import Bid, Market, Tenure
 from cluster.database.updating import update_rows
-from scheduling.preemptive.crew import TICKS, Crew, machines
 from scheduling.preemptive.parameter_servers import Host, assign
 from scheduling.preemptive.parameter_servers import Tenure as CoreTenure
 from scheduling.preemptive.record import Segment
+from scheduling.preemptive.workers import TICKS, Workers, machines
 
 
-def keep(segments: Sequence[Segment], layout: Layout, market_id: int) -> None:
+def keep(segments: Sequence[Segment], layout: InventorySnapshot, market_id: int) -> None:
     """Give a parameter server to every job of these segments, which begin where the last ones ended, and write it."""
     if not segments:
         return
@@ -21,7 +21,7 @@ def keep(segments: Sequence[Segment], layout: Layout, market_id: int) -> None:
     bids = {
         str(bid.sequence): bid for bid in Bid.objects.filter(market=market_id, sequence__in=[int(n) for n in names])
     }
-    crew, inventory = Crew(layout.inventory, TICKS), layout.inventory
+    crew, inventory = Workers(layout.inventory, TICKS), layout.inventory
     types: dict[int, list[str]] = defaultdict(list)
     for name in names:
         core = core_bid(bids[name].offer, layout, bid_id=name, arrival=bids[name].arrival_slot)
@@ -52,7 +52,7 @@ def keep(segments: Sequence[Segment], layout: Layout, market_id: int) -> None:
     Tenure.objects.bulk_create(made)
 
 
-def _kept(rows: Iterable[Tenure], layout: Layout, machine_type_id: int) -> list[CoreTenure]:
+def _kept(rows: Iterable[Tenure], layout: InventorySnapshot, machine_type_id: int) -> list[CoreTenure]:
     """Tenures that may go on; one on a server that is gone may not."""
     return [
         CoreTenure(

@@ -42,7 +42,7 @@ def decide(book: LiveBook, bid: CoreBid, *, owner: int) -> Made:
         receipt = canonical(decision.to_json())
         canonical(decision.costs)
         _check(decision, bid)
-        book.take_in(bid, decision, owner=owner)
+        book.apply_decision(bid, decision, owner=owner)
     return Made(decision, receipt, latency_ms)
 
 

@@ -14,7 +14,7 @@ from django.db import connection, transaction
 from kombu.exceptions import OperationalError
 
 from auctions.domain import transitions
-from auctions.domain.lock import Happening, Moment, locked_market, moment_of, record, save_counters
+from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record, save_counters
 from auctions.domain.policy_errors import PolicyFailed, keep_error, policy_errors
 from auctions.engine import moves as plans
 from auctions.engine.decide import Made, decide
@@ -71,7 +71,7 @@ def decide_next(market_id: int) -> bool:
         bid = Bid.objects.filter(market=market, state=BidState.SUBMITTED).order_by("sequence").first()
         if bid is None:
             return False
-        moment = moment_of(market)
+        moment = market_time(market)
         book = caught_up(market, moment)
         try:
             with policy_errors():
@@ -98,12 +98,12 @@ def current_core(market: Market, bid: Bid, book: LiveBook) -> CoreBid:
     return core
 
 
-def _write(market: Market, bid: Bid, book: LiveBook, moment: Moment, made: Made) -> None:
+def _write(market: Market, bid: Bid, book: LiveBook, moment: MarketTime, made: Made) -> None:
     decision, against = made.decision, market.ledger_version
     _write_outcome(bid, decision, book, moment)
     kind = EventKind.ADMITTED if decision.admitted else EventKind.REJECTED
     payload = plans.to_payload(decision.moves)
-    event = record(market, Happening(kind, at=moment.wall, slot=moment.now, bid=bid, payload=payload))
+    event = record(market, NewEvent(kind, at=moment.wall, slot=moment.now, bid=bid, payload=payload))
     plans.write(book, decision.moves, moment, version=event.version)
     if decision.admitted and not book.policy.binding:
         plans.note([(bid, book.running.jobs[decision.bid_id])], moment, version=event.version)
@@ -124,14 +124,14 @@ def _write(market: Market, bid: Bid, book: LiveBook, moment: Moment, made: Made)
     )
 
 
-def _quarantine(market: Market, bid: Bid, book: LiveBook, moment: Moment, failed: PolicyFailed) -> None:
+def _quarantine(market: Market, bid: Bid, book: LiveBook, moment: MarketTime, failed: PolicyFailed) -> None:
     """Set a bid aside. Nothing else of the failed attempt was written."""
     transitions.quarantine(bid)
-    event = record(market, Happening(EventKind.QUARANTINED, at=moment.wall, slot=moment.now, bid=bid))
+    event = record(market, NewEvent(EventKind.QUARANTINED, at=moment.wall, slot=moment.now, bid=bid))
     keep_error(failed, event, moment, policy_id=book.policy_id, bid=bid)
 
 
-def _write_outcome(bid: Bid, decision: Decision, book: LiveBook, moment: Moment) -> None:
+def _write_outcome(bid: Bid, decision: Decision, book: LiveBook, moment: MarketTime) -> None:
     if not decision.admitted:
         transitions.reject(bid)
         return

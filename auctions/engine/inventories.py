@@ -3,8 +3,8 @@
 from typing import Final
 
 from auctions.domain import transitions
-from auctions.domain.inventory_snapshot import Layout
-from auctions.domain.lock import Happening, Moment, record
+from auctions.domain.inventory_snapshot import InventorySnapshot
+from auctions.domain.lock import MarketTime, NewEvent, record
 from auctions.domain.refunds import Refund, refund_of
 from auctions.engine import moves as plans
 from auctions.models import Bid, Certificate, Event, EventKind, Market, SlotPrice
@@ -16,7 +16,13 @@ NO_SERVER: Final = "Its machines are out of service"
 
 
 def lay(
-    market: Market, book: LiveBook, moment: Moment, layout: Layout, *, service: Json | None = None, why: str = ""
+    market: Market,
+    book: LiveBook,
+    moment: MarketTime,
+    layout: InventorySnapshot,
+    *,
+    service: Json | None = None,
+    why: str = "",
 ) -> LiveBook:
     """Record another inventory under the market's lock, with what jobs do then; the book under it.
 
@@ -46,8 +52,8 @@ def lay(
 
 def record_layout(
     market: Market,
-    moment: Moment,
-    layout: Layout,
+    moment: MarketTime,
+    layout: InventorySnapshot,
     *,
     kind: EventKind,
     planned: plans.Planned = plans.NOTHING,
@@ -55,15 +61,15 @@ def record_layout(
 ) -> Event:
     """Write the event of an inventory, which is then in force."""
     payload = layout.to_json() | planned.payload() | (more or {})
-    event = record(market, Happening(kind, at=moment.wall, slot=moment.now, payload=payload))
+    event = record(market, NewEvent(kind, at=moment.wall, slot=moment.now, payload=payload))
     market.inventory_version = event.version
     return event
 
 
-def _fail(market: Market, bid: Bid, moment: Moment, *, why: str, by: int) -> None:
+def _fail(market: Market, bid: Bid, moment: MarketTime, *, why: str, by: int) -> None:
     """Write that the inventory of version `by` broke a promise: the book knows it already."""
     refund = refund_of(bid, Refund.UNDELIVERED, now=moment.now)
     transitions.fail(bid, slot=moment.now, why=why, refund=refund)
     plans.cut(bid, now=moment.now)
     payload = {"why": why, "refund": refund, "how": Refund.UNDELIVERED.value, "by": by}
-    record(market, Happening(EventKind.FAILED, at=moment.wall, slot=moment.now, bid=bid, payload=payload))
+    record(market, NewEvent(EventKind.FAILED, at=moment.wall, slot=moment.now, bid=bid, payload=payload))

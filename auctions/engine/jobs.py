@@ -1,7 +1,7 @@
 """What an owner or an operator does to a bid after it was submitted."""
 
 from auctions.domain import transitions
-from auctions.domain.lock import Happening, Moment, locked_market, moment_of, record, save_counters
+from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record, save_counters
 from auctions.domain.refunds import Refund, refund_of
 from auctions.engine import decision_queue as lane
 from auctions.engine import moves as plans
@@ -16,9 +16,9 @@ from scheduling.model.types import Json
 def withdraw_bid(bid: Bid) -> Bid:
     """Take back a bid that waits or is quarantined; raises WrongState if it has been decided."""
     with locked_market(bid.market_id) as market:
-        moment = moment_of(market)
+        moment = market_time(market)
         transitions.withdraw(bid)
-        record(market, Happening(EventKind.WITHDRAWN, at=moment.wall, slot=moment.now, bid=bid))
+        record(market, NewEvent(EventKind.WITHDRAWN, at=moment.wall, slot=moment.now, bid=bid))
         save_counters(market)
     return bid
 
@@ -29,9 +29,9 @@ def retry_bid(bid: Bid) -> Bid:
     It keeps its sequence number, so it is decided before the bids that wait then and came after it.
     """
     with locked_market(bid.market_id) as market:
-        moment = moment_of(market)
+        moment = market_time(market)
         transitions.retry(bid)
-        record(market, Happening(EventKind.RETRIED, at=moment.wall, slot=moment.now, bid=bid))
+        record(market, NewEvent(EventKind.RETRIED, at=moment.wall, slot=moment.now, bid=bid))
         save_counters(market)
         lane.wake(market.pk)
     return bid
@@ -40,7 +40,7 @@ def retry_bid(bid: Bid) -> Bid:
 def cancel_job(bid: Bid) -> Bid:
     """End a planned or running job and free its slots from now on; what it paid stays paid."""
     with locked_market(bid.market_id) as market:
-        moment = moment_of(market)
+        moment = market_time(market)
         book = caught_up(market, moment)  # a job whose last slot has passed is completed, not cancelled
         transitions.cancel(bid, slot=moment.now)
         _end(market, bid, book, moment, kind=EventKind.CANCELLED)
@@ -51,7 +51,7 @@ def cancel_job(bid: Bid) -> Bid:
 def fail_job(bid: Bid, why: str, *, refund: Refund = Refund.UNDELIVERED) -> Bid:
     """For operators: a planned or running job cannot go on; its slots from now on are free again."""
     with locked_market(bid.market_id) as market:
-        moment = moment_of(market)
+        moment = market_time(market)
         book = caught_up(market, moment)
         bid.refresh_from_db()
         amount = refund_of(bid, refund, now=moment.now)
@@ -63,13 +63,13 @@ def fail_job(bid: Bid, why: str, *, refund: Refund = Refund.UNDELIVERED) -> Bid:
 
 
 def _end(
-    market: Market, bid: Bid, book: LiveBook, moment: Moment, *, kind: EventKind, said: Json | None = None
+    market: Market, bid: Bid, book: LiveBook, moment: MarketTime, *, kind: EventKind, said: Json | None = None
 ) -> None:
     plans.cut(bid, now=moment.now)
     book.end(str(bid.sequence))
     planned = plans.plan(book, Cause.ENDED)
     payload = (said or {}) | planned.payload()
-    event = record(market, Happening(kind, at=moment.wall, slot=moment.now, bid=bid, payload=payload))
+    event = record(market, NewEvent(kind, at=moment.wall, slot=moment.now, bid=bid, payload=payload))
     plans.write(book, planned.moves, moment, version=event.version)
     plans.note_failure(market, book, planned, event, moment)
     book.version = market.ledger_version

@@ -6,8 +6,8 @@ from django.db import transaction
 from django.db.models import Q
 
 from auctions.domain.errors import NoMarket
-from auctions.domain.inventory_snapshot import Holding, Layout, layout_of, units_held
-from auctions.domain.lock import lock, locked_market, moment_of, save_counters
+from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, layout_of, units_held
+from auctions.domain.lock import lock, locked_market, market_time, save_counters
 from auctions.engine import inventories
 from auctions.engine.policies import add_version
 from auctions.engine.slots import caught_up
@@ -34,7 +34,7 @@ def open_market(
         market, created = Market.objects.get_or_create(cluster=cluster)
         market = lock(market.pk)
         if created:
-            moment = moment_of(market)
+            moment = market_time(market)
             market.slot = moment.slot
             inventories.record_layout(market, moment, layout_of(market.cluster), kind=EventKind.OPENED)
             add_version(market, moment, name=policy, parameters=parameters or {}, by=by)
@@ -70,7 +70,7 @@ def inventory_problems(cluster: Cluster, inventory: Inventory) -> list[str]:
     if market is None:
         return []
     market = lock(market.pk)
-    moment = moment_of(market)
+    moment = market_time(market)
     new, old = layout_of(cluster, inventory), _layout_in_force(market)
     problems, policy = [], _policy_in_force(market)
     try:
@@ -96,14 +96,14 @@ def inventory_changed(cluster: Cluster) -> None:
         layout = layout_of(cluster)
         if layout.to_json() == _layout_in_force(market).to_json():
             return
-        moment = moment_of(market)
+        moment = market_time(market)
         book = caught_up(market, moment)  # slots that began had the old inventory
         inventories.lay(market, book, moment, layout)
         save_counters(market)
 
 
-def _layout_in_force(market: Market) -> Layout:
-    return Layout.from_json(Event.objects.get(market=market, version=market.inventory_version).payload)
+def _layout_in_force(market: Market) -> InventorySnapshot:
+    return InventorySnapshot.from_json(Event.objects.get(market=market, version=market.inventory_version).payload)
 
 
 def _policy_in_force(market: Market) -> Policy:
@@ -111,7 +111,9 @@ def _policy_in_force(market: Market) -> Policy:
     return make_policy(chosen.name, chosen.parameters)
 
 
-def _broken_promises(market: Market, new: Layout, old: Layout, *, now: int, all_stay: bool) -> list[str]:
+def _broken_promises(
+    market: Market, new: InventorySnapshot, old: InventorySnapshot, *, now: int, all_stay: bool
+) -> list[str]:
     rows = Commitment.objects.filter(bid__market=market, end__gt=now)
     if not all_stay:
         # What has not started and was never promised is planned anew.

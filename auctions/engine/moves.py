@@ -8,8 +8,8 @@ from typing import Final
 from django.db.models import F
 
 from auctions.domain import transitions
-from auctions.domain.inventory_snapshot import Holding, Layout
-from auctions.domain.lock import Moment
+from auctions.domain.inventory_snapshot import Holding, InventorySnapshot
+from auctions.domain.lock import MarketTime
 from auctions.domain.policy_errors import PolicyFailed, keep_error, policy_errors
 from auctions.models import Bid, Commitment, Event, Market, PlanChange
 from auctions.state import queue_rows
@@ -91,7 +91,7 @@ def keep_promise(book: LiveBook, job: Job) -> Schedule | None:
 
 def laid_anew(
     book: LiveBook,
-    layout: Layout,
+    layout: InventorySnapshot,
     offers: Mapping[str, Json],
     ask: Callable[[LiveBook, Cause], Planned] = plan,
     keep: Callable[[LiveBook, Job], Schedule | None] = keep_promise,
@@ -130,7 +130,7 @@ def laid_anew(
     return Relaid(new, replace(planned, moves=moves), failed, unkept)
 
 
-def _stay(book: LiveBook, old: Layout, jobs: Sequence[Job]) -> tuple[Move, ...]:
+def _stay(book: LiveBook, old: InventorySnapshot, jobs: Sequence[Job]) -> tuple[Move, ...]:
     """Give jobs that have not started what they held under an old inventory, where that is as good as it was."""
     stay: list[Move] = []
     if (old.inventory.workers, old.inventory.pss) != (book.layout.inventory.workers, book.layout.inventory.pss):
@@ -148,7 +148,7 @@ def _stay(book: LiveBook, old: Layout, jobs: Sequence[Job]) -> tuple[Move, ...]:
     return tuple(stay)
 
 
-def hit(book: LiveBook, layout: Layout) -> list[str]:
+def hit(book: LiveBook, layout: InventorySnapshot) -> list[str]:
     """Jobs that hold, from now on, a server that is out of service under another inventory; in order of admission."""
     gone = {i for i, key in enumerate(book.layout.server_ids) if key in layout.out_ids}
     now, jobs = book.running.now, book.running.jobs
@@ -192,7 +192,7 @@ def to_payload(moves: Sequence[Move]) -> Json:
     return {"moves": [move.to_json() for move in moves]} if moves else {}
 
 
-def write(book: LiveBook, moves: Sequence[Move], moment: Moment, *, version: int) -> None:
+def write(book: LiveBook, moves: Sequence[Move], moment: MarketTime, *, version: int) -> None:
     """Bring rows to what the book holds after these moves, recorded by the event of this version."""
     jobs = {move.job: book.running.jobs[move.job] for move in moves}
     if not jobs:
@@ -234,7 +234,7 @@ def note_failure(
     book: LiveBook,
     planned: Planned,
     event: Event,
-    moment: Moment,
+    moment: MarketTime,
     *,
     others: Iterable[PolicyFailed | None] = (),
 ) -> None:
@@ -272,7 +272,7 @@ def cut(bid: Bid, *, now: int) -> None:
     queue_rows.take_out([bid], now=now)
 
 
-def note(changed: Sequence[tuple[Bid, Job]], moment: Moment, *, version: int) -> None:
+def note(changed: Sequence[tuple[Bid, Job]], moment: MarketTime, *, version: int) -> None:
     """Keep what was planned for these jobs from this event on."""
     PlanChange.objects.bulk_create(
         PlanChange(

@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db.models import Q
 
 from auctions.domain.inventory_snapshot import layout_of
-from auctions.domain.lock import Moment
+from auctions.domain.lock import MarketTime
 from auctions.engine import inventories
 from auctions.models import Market, Outage, OutageKind
 from auctions.state.book import LiveBook
@@ -34,7 +34,7 @@ def in_force(server: Server) -> Outage | None:
     return Outage.objects.filter(server=server, ended_version=None).select_related("server").first()
 
 
-def say(market: Market, book: LiveBook, moment: Moment, server: Server, said: Said) -> LiveBook:
+def say(market: Market, book: LiveBook, moment: MarketTime, server: Server, said: Said) -> LiveBook:
     """Record what is said of a server, under the market's lock; the book as it is then."""
     before = in_force(server)
     version = market.version + 1
@@ -58,7 +58,7 @@ def say(market: Market, book: LiveBook, moment: Moment, server: Server, said: Sa
     return _lay(market, book, moment, server, row, said)
 
 
-def take_effect(market: Market, book: LiveBook, moment: Moment) -> LiveBook:
+def take_effect(market: Market, book: LiveBook, moment: MarketTime) -> LiveBook:
     """Let servers whose deadline has come be lost, under the market's lock; the book as it is then."""
     due = Q(deadline__lte=moment.now)
     if book.policy.queues:
@@ -72,7 +72,7 @@ def take_effect(market: Market, book: LiveBook, moment: Moment) -> LiveBook:
 
 
 def _lay(
-    market: Market, book: LiveBook, moment: Moment, server: Server, row: Outage | None, said: Said | None
+    market: Market, book: LiveBook, moment: MarketTime, server: Server, row: Outage | None, said: Said | None
 ) -> LiveBook:
     layout = layout_of(market.cluster)
     service: Json = {"server": server.name, "state": state_of(row)}

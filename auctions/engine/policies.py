@@ -5,7 +5,7 @@ from typing import Final
 
 from django.contrib.auth.models import User
 
-from auctions.domain.lock import Happening, Moment, locked_market, moment_of, record, save_counters
+from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record, save_counters
 from auctions.engine import moves as plans
 from auctions.engine.slots import caught_up
 from auctions.kernels import warming
@@ -25,7 +25,7 @@ def change_policy(market: Market, *, name: str, parameters: Json, by: User | Non
     policy = make_policy(name, parameters)
     warming.check(policy, patience_s=PATIENCE_S)
     with locked_market(market.pk) as held:
-        moment = moment_of(held)
+        moment = market_time(held)
         book = caught_up(held, moment)  # slots that began had the old policy's prices
         policy.check(book.layout.inventory)
         check_line(policy, book.view().jobs)
@@ -55,7 +55,7 @@ def check_line(policy: Policy, jobs: Sequence[Job]) -> None:
 
 def add_version(
     market: Market,
-    moment: Moment,
+    moment: MarketTime,
     *,
     name: str,
     parameters: Json,
@@ -74,5 +74,5 @@ def add_version(
         created_by=by,
     )
     payload = {"number": chosen.number, "name": name, "parameters": complete} | planned.payload()
-    event = record(market, Happening(EventKind.POLICY, at=moment.wall, slot=moment.now, payload=payload))
+    event = record(market, NewEvent(EventKind.POLICY, at=moment.wall, slot=moment.now, payload=payload))
     return chosen, event

@@ -3,7 +3,7 @@
 from django.contrib.auth.models import User
 
 from auctions.domain.errors import WrongState
-from auctions.domain.lock import Moment, locked_market, moment_of, save_counters
+from auctions.domain.lock import MarketTime, locked_market, market_time, save_counters
 from auctions.engine import outages
 from auctions.engine.markets import market_of
 from auctions.engine.outages import Said
@@ -50,7 +50,7 @@ def _say(
 ) -> Outage | None:
     """Record it under the market's lock, unless it is in force already; what is then in force."""
     with locked_market(market_of(server.cluster).pk) as market:
-        moment = moment_of(market)
+        moment = market_time(market)
         book = caught_up(market, moment)
         before = outages.in_force(server)
         first = moment.now if from_slot is None else from_slot
@@ -67,7 +67,7 @@ def _say(
     return outages.in_force(server)
 
 
-def _check_slots(first: int, deadline: int | None, moment: Moment, *, end: int) -> None:
+def _check_slots(first: int, deadline: int | None, moment: MarketTime, *, end: int) -> None:
     if not moment.now <= first <= end:
         raise InvalidField("from_slot", f"expected a slot from {moment.now} to {end}, got {first}")
     if deadline is not None and not first <= deadline <= end:

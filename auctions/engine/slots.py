@@ -1,7 +1,7 @@
 """Slots pass: jobs begin and complete, the prices of each slot are kept, and the horizon rolls."""
 
 from auctions.domain import transitions
-from auctions.domain.lock import Happening, Moment, locked_market, moment_of, record, save_counters
+from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record, save_counters
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
 from auctions.engine import moves as plans
 from auctions.engine import outages
@@ -18,10 +18,10 @@ from scheduling.model.decision import canonical
 def pass_slots(market_id: int) -> bool:
     """Process the slots that began since the last time; True if there were any."""
     market = Market.objects.select_related("cluster").get(pk=market_id)
-    if moment_of(market).slot <= market.slot:
+    if market_time(market).slot <= market.slot:
         return False
     with locked_market(market_id) as market:
-        moment = moment_of(market)
+        moment = market_time(market)
         if moment.slot <= market.slot:
             return False
         book = caught_up(market, moment)
@@ -30,7 +30,7 @@ def pass_slots(market_id: int) -> bool:
     return True
 
 
-def caught_up(market: Market, moment: Moment) -> LiveBook:
+def caught_up(market: Market, moment: MarketTime) -> LiveBook:
     """The book at this moment, for the holder of the lock: slots that began since are processed first.
 
     The caller saves the market's counters, and gives the book to `book.keep` once the transaction is committed
@@ -58,7 +58,7 @@ def caught_up(market: Market, moment: Moment) -> LiveBook:
         payload |= {"running": begun.running, "completed": begun.completed, **planned.payload()}
         if unpriced is not None:
             payload["unpriced"] = True
-        event = record(market, Happening(EventKind.SLOT, at=moment.wall, slot=moment.slot, payload=payload))
+        event = record(market, NewEvent(EventKind.SLOT, at=moment.wall, slot=moment.slot, payload=payload))
         plans.write(book, planned.moves, moment, version=event.version)
         plans.note_failure(market, book, planned, event, moment, others=[unpriced])
         market.now = max(market.now, moment.now)  # planned for: a clock set back does not bring it back
@@ -68,7 +68,7 @@ def caught_up(market: Market, moment: Moment) -> LiveBook:
     return book
 
 
-def _cause(market: Market, moment: Moment) -> Cause:
+def _cause(market: Market, moment: MarketTime) -> Cause:
     """Whether a job ends between the last time that slots passed and now: what it held is free from `now` on.
 
     So it is, too, where the policy failed on the plan that was to give free machines to others.

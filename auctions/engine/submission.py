@@ -10,8 +10,8 @@ from django.contrib.auth.models import User
 
 from auctions.domain.bid_format import check_finite, core_bid, policy_in_force, resolve
 from auctions.domain.errors import CannotDecide, KeyReused, MarketClosed
-from auctions.domain.inventory_snapshot import Layout
-from auctions.domain.lock import Happening, Moment, locked_market, moment_of, record_all, save_counters
+from auctions.domain.inventory_snapshot import InventorySnapshot
+from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record_all, save_counters
 from auctions.domain.policy_errors import PolicyFailed
 from auctions.engine import decision_queue as lane
 from auctions.engine.decide import decide
@@ -48,7 +48,7 @@ class Quote:
     """First slot that could still be traded."""
     core: CoreBid
     """The bid that was decided, in the layout's positions."""
-    layout: Layout
+    layout: InventorySnapshot
     """What the positions in its schedule mean."""
     policy: Policy
     """That decided it."""
@@ -142,7 +142,7 @@ def _submit(
     known = _known(market, owner, keys, digests)
     if known:
         return known
-    layout = Layout.from_json(Event.objects.get(market=market, version=market.inventory_version).payload)
+    layout = InventorySnapshot.from_json(Event.objects.get(market=market, version=market.inventory_version).payload)
     read = partial(resolve, cluster=cluster, layout=layout, policy=policy_in_force(cluster))
     offers = [
         _Offer(body=body, resolved=_resolved(read, body, where.format(i)), digest=digest, key=key)
@@ -154,11 +154,11 @@ def _submit(
             return known
         if not held.is_open:
             raise MarketClosed(f"The market of {cluster.name} takes no bids.")
-        moment = moment_of(held)
+        moment = market_time(held)
         # The layout read above may be stale by now: the version stored says so, and the lane writes the core anew.
         bids = [_bid(held, owner, offer, (layout, market.inventory_version), moment) for offer in offers]
         Bid.objects.bulk_create(bids)
-        record_all(held, (Happening(EventKind.SUBMITTED, at=moment.wall, slot=moment.now, bid=bid) for bid in bids))
+        record_all(held, (NewEvent(EventKind.SUBMITTED, at=moment.wall, slot=moment.now, bid=bid) for bid in bids))
         save_counters(held)
         lane.wake(held.pk)
     return [Submitted(bid, created=True) for bid in bids]
@@ -192,7 +192,7 @@ def _known(market: Market, owner: User, keys: Sequence[str | None], digests: Seq
     return [Submitted(bid=bid, created=False) for bid in matched if bid is not None]
 
 
-def _bid(market: Market, owner: User, offer: _Offer, known: tuple[Layout, int], moment: Moment) -> Bid:
+def _bid(market: Market, owner: User, offer: _Offer, known: tuple[InventorySnapshot, int], moment: MarketTime) -> Bid:
     layout, inventory_version = known
     market.submitted += 1
     core = core_bid(offer.resolved, layout, bid_id=str(market.submitted), arrival=moment.now)

@@ -7,7 +7,7 @@ import numpy as np
 from django.db.models import Sum
 
 from auctions.domain.bid_format import core_bid
-from auctions.domain.inventory_snapshot import Layout, layouts
+from auctions.domain.inventory_snapshot import InventorySnapshot, layouts
 from auctions.domain.lock import MOVES_THE_LEDGER
 from auctions.domain.totals import VALUE_KEPT
 from auctions.domain.transitions import Window
@@ -58,7 +58,7 @@ def bids_as_sent(market: Market) -> list[str]:
     return problems
 
 
-def _core(bid: Bid, layout: Layout) -> CoreBid:
+def _core(bid: Bid, layout: InventorySnapshot) -> CoreBid:
     return core_bid(bid.offer, layout, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
 
 

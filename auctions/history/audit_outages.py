@@ -15,7 +15,7 @@ from auctions.models import (
     Outage,
     Segment,
 )
-from scheduling.preemptive.crew import TICKS
+from scheduling.preemptive.workers import TICKS
 
 
 def refunds_match(market: Market) -> list[str]:

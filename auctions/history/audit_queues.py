@@ -6,7 +6,7 @@ from itertools import pairwise
 from django.db.models import F, Q, Sum
 
 from auctions.domain import ps_assignments as tenures
-from auctions.domain.inventory_snapshot import Layout
+from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.history.replay import runs_by_replay
 from auctions.models import (
     ADMITTED,
@@ -22,9 +22,9 @@ from auctions.models import (
 )
 from auctions.state.queue_rows import recorded
 from scheduling.model.schedule import CLOUD
-from scheduling.preemptive.crew import TICKS, machines
 from scheduling.preemptive.parameter_servers import runs
 from scheduling.preemptive.record import Segment as Work
+from scheduling.preemptive.workers import TICKS, machines
 
 
 def segments_match(market: Market) -> list[str]:
@@ -58,7 +58,7 @@ def no_ps_is_shared(market: Market) -> list[str]:
     """No two jobs have the same parameter server at once, and every job has one all the time that it runs."""
     most: dict[tuple[int, int], int] = defaultdict(int)
     for event in Event.objects.filter(market=market, kind__in=(EventKind.OPENED, EventKind.INVENTORY)):
-        layout = Layout.from_json(event.payload)
+        layout = InventorySnapshot.from_json(event.payload)
         count = machines(layout.inventory.capacity, layout.inventory.ps_demand)
         for s, server in enumerate(layout.server_ids):
             for p, machine in enumerate(layout.ps_ids):

@@ -7,7 +7,7 @@ from math import ceil
 import numpy as np
 
 from auctions.domain.bid_format import core_bid
-from auctions.domain.inventory_snapshot import Holding, Layout, units_held
+from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, units_held
 from auctions.domain.policy_errors import PolicyFailed
 from auctions.history.replay import Replayed, replayed
 from auctions.models import (
@@ -181,12 +181,12 @@ def _granted(market: Market) -> Iterator[tuple[Grant, CoreBid, tuple[Placement, 
         yield grant, core, layout.placements([h for h in grant.held if h.end > h.start])
 
 
-def _layouts(market: Market) -> dict[int, Layout]:
+def _layouts(market: Market) -> dict[int, InventorySnapshot]:
     events = Event.objects.filter(market=market, kind__in=(EventKind.OPENED, EventKind.INVENTORY)).order_by("version")
-    return {event.version: Layout.from_json(event.payload) for event in events}
+    return {event.version: InventorySnapshot.from_json(event.payload) for event in events}
 
 
-def _reigns(market: Market, *, first: int, last: int) -> Iterator[tuple[Layout, int, int]]:
+def _reigns(market: Market, *, first: int, last: int) -> Iterator[tuple[InventorySnapshot, int, int]]:
     """Each layout with the slots [start, end) for which it was the last word."""
     events = list(
         Event.objects.filter(market=market, kind__in=(EventKind.OPENED, EventKind.INVENTORY)).order_by("version")
@@ -195,7 +195,7 @@ def _reigns(market: Market, *, first: int, last: int) -> Iterator[tuple[Layout, 
     start = first
     for event, end in zip(events, ends, strict=True):
         if end > start:
-            yield Layout.from_json(event.payload), start, min(end, last)
+            yield InventorySnapshot.from_json(event.payload), start, min(end, last)
             start = min(end, last)
 
 

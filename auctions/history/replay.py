@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from auctions.domain.inventory_snapshot import Layout
+from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
 from auctions.engine import moves as plans
 from auctions.engine.decide import answer
@@ -169,7 +169,7 @@ class Replaying:
     def laid(self, book: LiveBook, event: Event) -> plans.Relaid:
         """The book under another inventory, and what moves or fails."""
         ask, keep = partial(self.planned, event=event), partial(self.kept, event=event)
-        return plans.laid_anew(book, Layout.from_json(event.payload), self._offers_of(book), ask, keep)
+        return plans.laid_anew(book, InventorySnapshot.from_json(event.payload), self._offers_of(book), ask, keep)
 
     def kept(self, book: LiveBook, job: Job, event: Event) -> Schedule | None:
         """How a promise is kept whose machines are gone; None if it is broken, or the policy failed on it on record."""
@@ -213,7 +213,7 @@ class Replaying:
         if self._book is None:
             if self._opening is None:
                 raise ValueError("a policy was chosen before the market opened")
-            layout = Layout.from_json(self._opening.payload)
+            layout = InventorySnapshot.from_json(self._opening.payload)
             ledger = layout.ledger(start=self._opening.slot)
             running = RunningBook(ledger)
             self._book = LiveBook(
@@ -233,7 +233,7 @@ class Replaying:
         pays = self._priced and book.policy.objective is Objective.WELFARE
         charged = _posted_cost(book, decision) if pays else 0.0 if self._priced and decision.admitted else None
         with policy_errors():
-            book.take_in(core, decision, owner=bid.owner_id)
+            book.apply_decision(core, decision, owner=bid.owner_id)
         step = self._step(event, decision.moves)
         return Replayed(
             **vars(step),

@@ -19,8 +19,8 @@ import numpy as np
 from django.db import IntegrityError, transaction
 from django.db.models import Sum
 
-from auctions.domain.inventory_snapshot import Layout, layouts
-from auctions.domain.lock import Moment
+from auctions.domain.inventory_snapshot import InventorySnapshot, layouts
+from auctions.domain.lock import MarketTime
 from auctions.domain.totals import VALUE_KEPT
 from auctions.models import BoundKind, Certificate, DecisionRecord, Market, SlotPrice
 from auctions.readings.market import kept_prices
@@ -44,8 +44,8 @@ class _Sight:
     """What one renewal looks at: all as of one version of the market."""
 
     market: Market
-    moment: Moment
-    layout: Layout
+    moment: MarketTime
+    layout: InventorySnapshot
     policy: Policy
     decisions: list[DecisionRecord]
     """Those whose terms may still change, in order."""
@@ -149,7 +149,7 @@ def _look(seen: Snapshot, row: Certificate) -> _Sight | None:
     )
 
 
-def _worth_of_past(market: Market, layout: Layout, *, since: int | None, end: int) -> float:
+def _worth_of_past(market: Market, layout: InventorySnapshot, *, since: int | None, end: int) -> float:
     fresh = SlotPrice.objects.filter(market=market, slot__lt=end)
     if since is not None:
         fresh = fresh.filter(slot__gte=since)

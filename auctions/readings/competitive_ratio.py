@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from django.db.models import Max
 
-from auctions.domain.inventory_snapshot import Layout
+from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.models import Bid, BidState, Market, Quotients, Segment
 from auctions.state.book import core_in_force
 from auctions.state.snapshot import one_version, snapshot
@@ -19,8 +19,8 @@ from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.errors import SchedulingError
 from scheduling.policies.preemptive import Preemptive
 from scheduling.preemptive.bounds import Least, NotSolved, TooLarge, least
-from scheduling.preemptive.crew import TICKS
 from scheduling.preemptive.duals import flow, play
+from scheduling.preemptive.workers import TICKS
 
 MOST_JOBS: Final = 40
 MOST_UNKNOWNS: Final = 60_000
@@ -106,7 +106,9 @@ def renew(market_id: int) -> Quotients | None:
     return row
 
 
-def _measured(bids: Sequence[Bid], complete: int, market: Market, layout: Layout, policy: Preemptive) -> Findings:
+def _measured(
+    bids: Sequence[Bid], complete: int, market: Market, layout: InventorySnapshot, policy: Preemptive
+) -> Findings:
     if not bids:
         return Findings.nothing("No job is complete yet since servers last changed.")
     cores = [core_in_force(bid, market, layout) for bid in bids]
@@ -131,7 +133,7 @@ def _measured(bids: Sequence[Bid], complete: int, market: Market, layout: Layout
     return Findings(len(bids), complete, step, bound.fractional, bound.jct, tuple(rows))
 
 
-def _bound(cores: Sequence[CoreBid], layout: Layout) -> tuple[Least, float]:
+def _bound(cores: Sequence[CoreBid], layout: InventorySnapshot) -> tuple[Least, float]:
     """The bounds, and the length of step at which they could be had."""
     for step in STEPS[:-1]:
         try:

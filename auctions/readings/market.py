@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from django.db.models import F
 
-from auctions.domain.inventory_snapshot import Holding, Layout, align, layouts, units_held
+from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, align, layouts, units_held
 from auctions.domain.totals import VALUE_KEPT, figures_of
 from auctions.models import (
     Bid,
@@ -178,7 +178,7 @@ def prices(market: Market, *, start: int, end: int) -> Prices:
     )
 
 
-def closed_slots(market: Market, layout: Layout, *, start: int, end: int) -> Bools:
+def closed_slots(market: Market, layout: InventorySnapshot, *, start: int, end: int) -> Bools:
     """Which server takes no new work in which of the slots [start, end), T x S, as operators said."""
     closed = np.zeros((end - start, len(layout.server_ids)), dtype=np.bool_)
     column = {key: i for i, key in enumerate(layout.server_ids)}
@@ -189,7 +189,7 @@ def closed_slots(market: Market, layout: Layout, *, start: int, end: int) -> Boo
     return closed
 
 
-def past_prices(market: Market, layout: Layout, *, start: int, end: int) -> tuple[Floats, Bools]:
+def past_prices(market: Market, layout: InventorySnapshot, *, start: int, end: int) -> tuple[Floats, Bools]:
     """Prices kept of slots [start, end) in a layout's positions, T x S x R, and which slots have any."""
     price = np.zeros((end - start, *layout.inventory.capacity.shape))
     known = np.zeros(end - start, dtype=np.bool_)
@@ -198,7 +198,7 @@ def past_prices(market: Market, layout: Layout, *, start: int, end: int) -> tupl
     return price, known
 
 
-def kept_prices(market: Market, layout: Layout, *, start: int, end: int) -> dict[int, Floats]:
+def kept_prices(market: Market, layout: InventorySnapshot, *, start: int, end: int) -> dict[int, Floats]:
     """Prices kept of slots within [start, end) in a layout's positions, S x R each."""
     rows = SlotPrice.objects.filter(market=market, slot__gte=start, slot__lt=end)
     kept = list(rows.values_list("slot", "inventory_version", "prices"))
@@ -258,7 +258,7 @@ def _window(market: Market, start: int, end: int) -> tuple[int, int]:
     return start, max(start, end)
 
 
-def _units(market: Market, layout: Layout, *, start: int, end: int) -> Ints:
+def _units(market: Market, layout: InventorySnapshot, *, start: int, end: int) -> Ints:
     rows = Commitment.objects.filter(bid__market=market, start__lt=end, end__gt=start)
     holdings = [Holding(*row) for row in rows.values_list("server_id", "machine_type_id", "count", "start", "end")]
     queued = queue_readings.stretches(market, start=start, end=end)

@@ -8,15 +8,15 @@ from math import ceil, floor
 import numpy as np
 from django.contrib.auth.models import User
 
-from auctions.domain.inventory_snapshot import Layout
+from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.models import Bid, Market, Preemption, QueuedChunks, Segment, Tenure
 from auctions.state.queue_rows import joined
 from auctions.state.snapshot import one_version, snapshot
 from cluster.models import Server, ServerKind
 from cluster.operators import is_operator
 from scheduling.model.types import Ints
-from scheduling.preemptive.crew import TICKS
 from scheduling.preemptive.use import units_in_use
+from scheduling.preemptive.workers import TICKS
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def stretches_of(bid: Bid) -> tuple[Stretch, ...]:
     return tuple(s for s in stretches(bid.market, start=bid.start_slot, end=end) if s.sequence == bid.sequence)
 
 
-def busy(layout: Layout, found: Iterable[Stretch], *, start: int, end: int) -> Ints:
+def busy(layout: InventorySnapshot, found: Iterable[Stretch], *, start: int, end: int) -> Ints:
     """Units in use by workers in some part of each slot of [start, end), T x S x R."""
     servers = {key: i for i, key in enumerate(layout.server_ids)}
     types = {key: i for i, key in enumerate(layout.worker_ids)}
@@ -87,7 +87,7 @@ def busy(layout: Layout, found: Iterable[Stretch], *, start: int, end: int) -> I
     return units_in_use(known, layout.inventory.worker_demand, servers=len(servers), start=start, end=end)
 
 
-def pss_busy(market: Market, layout: Layout, *, start: int, end: int) -> Ints:
+def pss_busy(market: Market, layout: InventorySnapshot, *, start: int, end: int) -> Ints:
     """Units in use by parameter servers of the edge in slots [start, end) that have passed, T x S x R.
 
     At the busiest instant of each slot: which of a server's was a job's is not kept. The cloud always has one more.

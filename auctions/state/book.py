@@ -16,7 +16,7 @@ import numpy as np
 from django.db.models import Q, QuerySet
 
 from auctions.domain.bid_format import core_bid
-from auctions.domain.inventory_snapshot import Holding, Layout, align
+from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, align
 from auctions.domain.lock import MOVES_THE_LEDGER
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market, PolicyVersion
 from auctions.state import queue_rows
@@ -58,7 +58,7 @@ class LiveBook:
     version: int
     """The ledger version it stands at."""
     market_id: int
-    layout: Layout
+    layout: InventorySnapshot
     policy: Policy
     policy_id: int
     running: RunningBook
@@ -76,14 +76,14 @@ class LiveBook:
         """What the policy may look at."""
         return self.running.view()
 
-    def take_in(self, bid: CoreBid, decision: Decision, *, owner: int) -> None:
+    def apply_decision(self, bid: CoreBid, decision: Decision, *, owner: int) -> None:
         """Make the moves a decision asks for, reserve what it granted, and learn from the bid it was about.
 
         `owner` is the key of the user who sent it.
         """
-        self.running.take_in(bid, decision, bound=self.policy.binding, owner=owner)
+        self.running.apply_decision(bid, decision, bound=self.policy.binding, owner=owner)
 
-    def relaid(self, layout: Layout, offers: Mapping[str, Json]) -> "LiveBook":
+    def relaid(self, layout: InventorySnapshot, offers: Mapping[str, Json]) -> "LiveBook":
         """The book under another inventory; `offers` by the bid's id. Raises if what jobs hold does not fit it."""
         jobs = [
             replace(
@@ -303,7 +303,7 @@ def _own_copy(market: Market) -> LiveBook | None:
 def rebuild(market: Market, *, now: int) -> LiveBook:
     """The book as the rows have it, in a handful of queries."""
     opening = Event.objects.get(market=market, version=market.inventory_version)
-    layout = Layout.from_json(opening.payload)
+    layout = InventorySnapshot.from_json(opening.payload)
     chosen = PolicyVersion.objects.filter(market=market).latest("number")
     known = _jobs(market, layout, now=now)
     jobs = [job for job in known.values() if not job.is_over(now)]
@@ -330,14 +330,14 @@ def rebuild(market: Market, *, now: int) -> LiveBook:
     return book
 
 
-def core_in_force(bid: Bid, market: Market, layout: Layout) -> CoreBid:
+def core_in_force(bid: Bid, market: Market, layout: InventorySnapshot) -> CoreBid:
     """The bid in the positions of the inventory in force."""
     if bid.inventory_version == market.inventory_version:
         return CoreBid.from_json(bid.core)
     return core_bid(bid.offer, layout, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
 
 
-def _jobs(market: Market, layout: Layout, *, now: int) -> dict[int, Job]:
+def _jobs(market: Market, layout: InventorySnapshot, *, now: int) -> dict[int, Job]:
     """Jobs that rows do not say are over, by the bid's key, in order of admission."""
     going = Q(state__in=(BidState.PLANNED, BidState.RUNNING))
     # A schedule with an inclusive window holds a slot more than the job needs.
@@ -364,7 +364,9 @@ def _positions(old: Sequence[int], new: Sequence[int]) -> list[int | None]:
     return [new.index(key) if key in new else None for key in old]
 
 
-def realigned(history: Iterable[tuple[float, ...]], *, old: Layout, new: Layout) -> deque[tuple[float, ...]]:
+def realigned(
+    history: Iterable[tuple[float, ...]], *, old: InventorySnapshot, new: InventorySnapshot
+) -> deque[tuple[float, ...]]:
     """Densities with the resources in another layout's order; 0 for one that did not exist then."""
     rows = np.array(list(history), dtype=np.float64).reshape(-1, len(old.resource_ids))
     moved = align(rows, old=old.resource_ids, new=new.resource_ids, axis=1)
@@ -372,7 +374,7 @@ def realigned(history: Iterable[tuple[float, ...]], *, old: Layout, new: Layout)
 
 
 def recorded_history(
-    decisions: "QuerySet[DecisionRecord]", layout: Layout, *, market_id: int, in_force: int
+    decisions: "QuerySet[DecisionRecord]", layout: InventorySnapshot, *, market_id: int, in_force: int
 ) -> tuple[deque[tuple[float, ...]], deque[tuple[int, float, int]]]:
     """What the last of these receipts teach: densities, in the order of the layout of version `in_force`; slots,
     ceilings and owners.
@@ -380,7 +382,7 @@ def recorded_history(
     rows = list(decisions.order_by("-version").values_list("receipt", "inventory_version", "bid__owner_id")[:HISTORY])
     others = {version for _, version, _ in rows} - {in_force}
     events = Event.objects.filter(market=market_id, version__in=others) if others else []
-    known = {event.version: Layout.from_json(event.payload) for event in events}
+    known = {event.version: InventorySnapshot.from_json(event.payload) for event in events}
     history: deque[tuple[float, ...]] = deque(maxlen=HISTORY)
     offers: deque[tuple[int, float, int]] = deque(maxlen=HISTORY)
     for text, version, owner in reversed(rows):
@@ -410,7 +412,7 @@ def _catch_up(book: LiveBook, market: Market) -> bool:
             book.running.apply(moves)
         else:
             decision = replace(Decision.from_json(parse(event.bid.decision.receipt)), moves=tuple(moves))
-            book.take_in(core_in_force(event.bid, market, book.layout), decision, owner=event.bid.owner_id)
+            book.apply_decision(core_in_force(event.bid, market, book.layout), decision, owner=event.bid.owner_id)
     book.running.ran.clear()  # the other process kept it
     book.version = market.ledger_version
     return True

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from auctions.domain.inventory_snapshot import Holding, Layout
+from auctions.domain.inventory_snapshot import Holding, InventorySnapshot
 from auctions.domain.transitions import Window
 from auctions.models import Bid, Event, EventKind, Market
 from scheduling.model.decision import Decision, Move, parse
@@ -37,7 +37,7 @@ class Grants:
         bids = Bid.objects.filter(market=market).select_related("decision__policy")
         self._bids = {bid.pk: bid for bid in bids}
         self._keys = {str(bid.sequence): bid.pk for bid in bids}
-        self._layout: Layout | None = None
+        self._layout: InventorySnapshot | None = None
         self._layout_version = 0
         self.all: dict[int, Grant] = {}
         """By the bid's key."""
@@ -45,7 +45,7 @@ class Grants:
     def step(self, event: Event) -> list[int]:
         """Take one event; the keys of the bids whose machines changed."""
         if event.kind in (EventKind.OPENED, EventKind.INVENTORY):
-            self._layout, self._layout_version = Layout.from_json(event.payload), event.version
+            self._layout, self._layout_version = InventorySnapshot.from_json(event.payload), event.version
         if event.kind == EventKind.ADMITTED and event.bid_id is not None:
             self._admit(event, self._bids[event.bid_id])
         if event.kind in (EventKind.CANCELLED, EventKind.FAILED) and event.bid_id is not None:

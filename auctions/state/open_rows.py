@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from django.db.models import F, Max, Sum
 
-from auctions.domain.inventory_snapshot import Layout
+from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.models import QueuedChunks
 from scheduling.model.schedule import CLOUD
 from scheduling.preemptive.record import Preemption, Segment
@@ -40,7 +40,7 @@ class _Row:
 class OpenRows:
     """Rows of these jobs (by their bids' ids) that have not left their queues."""
 
-    def __init__(self, names: Iterable[str], layout: Layout, market_id: int) -> None:
+    def __init__(self, names: Iterable[str], layout: InventorySnapshot, market_id: int) -> None:
         servers = {key: i for i, key in enumerate(layout.server_ids)}
         types = {key: i for i, key in enumerate(layout.worker_ids)}
         found = QueuedChunks.objects.filter(

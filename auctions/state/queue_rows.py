@@ -11,16 +11,16 @@ from typing import Any
 from django.db.models import Max, Min, QuerySet
 
 from auctions.domain import ps_assignments as tenures
-from auctions.domain.inventory_snapshot import Layout
+from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.models import Bid, BidState, Preemption, QueuedChunks, Segment
 from auctions.state.open_rows import WORKED, OpenRows
 from cluster.database.updating import update_rows
 from scheduling.book.running import RunningBook
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.schedule import CLOUD, Chunks
-from scheduling.preemptive.crew import TICKS
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Part, Ran, Restored
+from scheduling.preemptive.workers import TICKS
 
 GOING = (BidState.PLANNED, BidState.RUNNING)
 
@@ -47,7 +47,7 @@ def joined(segments: Iterable[tuple[int, int, int, int, int, int, int]]) -> tupl
     return tuple(whole)
 
 
-def taken(ran: Iterable[Ran], layout: Layout) -> Runs:
+def taken(ran: Iterable[Ran], layout: InventorySnapshot) -> Runs:
     """What was taken from queues under a layout."""
     segments = (
         (int(s.job), layout.server_ids[s.server], layout.worker_ids[s.type], s.index, s.start, s.end, s.count)
@@ -80,7 +80,7 @@ def recorded(market_id: int) -> Runs:
     return Runs(joined(rows), tuple(sorted(lost)))
 
 
-def keep(running: RunningBook, layout: Layout, market_id: int) -> None:
+def keep(running: RunningBook, layout: InventorySnapshot, market_id: int) -> None:
     """Write what workers took from queues since the last time."""
     ran, running.ran = running.ran, []
     names = {segment.job for some in ran for segment in some.segments}
@@ -100,7 +100,7 @@ def keep(running: RunningBook, layout: Layout, market_id: int) -> None:
     )
 
 
-def join(bid: Bid, chunks: Sequence[Chunks], queues: Queues, layout: Layout) -> None:
+def join(bid: Bid, chunks: Sequence[Chunks], queues: Queues, layout: InventorySnapshot) -> None:
     """Write that chunks of a bid joined queues now."""
     name = str(bid.sequence)
     task, whole = queues.task_of(name), int(bid.offer["chunks"])
@@ -127,7 +127,7 @@ def take_out(bids: Iterable[Bid], *, now: int) -> None:
     _close(QueuedChunks.objects.filter(bid__in=[bid.pk for bid in bids]), now=now)
 
 
-def lose(queues: Queues, layout: Layout, market_id: int, *, now: int) -> None:
+def lose(queues: Queues, layout: InventorySnapshot, market_id: int, *, now: int) -> None:
     """Write that chunks left the queues of workers that a new layout no longer has."""
     rows = QueuedChunks.objects.filter(bid__market_id=market_id, bid__state__in=GOING)
     servers = {key: i for i, key in enumerate(layout.server_ids)}
@@ -149,7 +149,7 @@ def _close(found: QuerySet[QueuedChunks], *, now: int) -> None:
     update_rows(rows, ["until", "done"])
 
 
-def restored(cores: Mapping[int, CoreBid], layout: Layout, market_id: int) -> Queues | None:
+def restored(cores: Mapping[int, CoreBid], layout: InventorySnapshot, market_id: int) -> Queues | None:
     """The queues as rows have them, at the slot up to which rows were written; None if no job is in any.
 
     `cores` are the bids of jobs that are not over, by key, in positions of the layout.
@@ -173,7 +173,9 @@ def restored(cores: Mapping[int, CoreBid], layout: Layout, market_id: int) -> Qu
     return Queues.restored(layout.inventory, now=now, next_order=ever + 1, jobs=jobs)
 
 
-def _job(core: CoreBid, rows: Sequence[Any], layout: Layout, latest: Mapping[tuple[int, int, int], int]) -> Restored:
+def _job(
+    core: CoreBid, rows: Sequence[Any], layout: InventorySnapshot, latest: Mapping[tuple[int, int, int], int]
+) -> Restored:
     """One job; `latest` is when each worker last did anything."""
     servers = {key: i for i, key in enumerate(layout.server_ids)}
     types = {key: i for i, key in enumerate(layout.worker_ids)}

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from auctions.domain.lock import Moment, moment_of
+from auctions.domain.lock import MarketTime, market_time
 from auctions.models import Market
 from auctions.state import book as books
 from auctions.state.book import SharedBook
@@ -24,7 +24,7 @@ class Snapshot:
 
     def __init__(self, market: Market) -> None:
         self.market = market
-        self.moment: Moment = moment_of(market)
+        self.moment: MarketTime = market_time(market)
         self._book: SharedBook | None = None
 
     @property

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from auctions.domain.inventory_snapshot import Layout
+from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.models import TERMINAL, Event, EventKind, Market, QueuedChunks
 from auctions.state import book as books
 from cluster.units import mb_of
@@ -22,7 +22,7 @@ def limits_storage(policy: Policy) -> bool:
     return isinstance(policy, Preemptive) and policy.storage == LIMITED
 
 
-def storage_problems(market: Market, new: Layout, *, now: int) -> list[str]:
+def storage_problems(market: Market, new: InventorySnapshot, *, now: int) -> list[str]:
     """Servers whose storage a change would make smaller than what they store for jobs, in words.
 
     What came while the policy ignored storage may stay, so a server that stores too much already stops no other change.

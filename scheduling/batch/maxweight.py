@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from scheduling.batch.consumption import ConsumptionPrice
 from scheduling.batch.planner import plan_batch, plan_idle
-from scheduling.best_response.rigid.kernel import RigidMarket
+from scheduling.best_response.rigid.kernel import RigidKernel
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Bid
 from scheduling.model.schedule import Placement, Schedule
@@ -48,7 +48,7 @@ def pack(
         return plan_batch(bids, ledger, windows, freed=freed) if bids else {}
     ledger = ledger.without(freed)
     placed: dict[str, Schedule] = {}
-    market = RigidMarket(ledger, prices)
+    market = RigidKernel(ledger, prices)
     for first, end in windows:
         for bid in bids:
             if bid.id in placed:
@@ -62,7 +62,7 @@ def pack(
     return placed
 
 
-def _least_cost(bid: Bid, market: RigidMarket, *, first: int, end: int) -> Schedule | None:
+def _least_cost(bid: Bid, market: RigidKernel, *, first: int, end: int) -> Schedule | None:
     """The job's schedule of least cost, if its weight is more (A_mincost).
 
     Two questions that are quick to answer come first: does it fit what is idle, at no cost, and does it fit at all?

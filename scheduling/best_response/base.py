@@ -35,7 +35,7 @@ class Kernel(Protocol):
     def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Response | None:
         """The schedule of greatest payoff, if that is more than `above`, that starts in slot `first_start` or later."""
 
-    def least_ratio(self, bid: Bid) -> Response | None:
+    def min_cost_per_value(self, bid: Bid) -> Response | None:
         """The schedule of least cost for its worth, among those worth anything."""
 
     def latest(self, bid: Bid) -> Response | None:

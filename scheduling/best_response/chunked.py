@@ -13,7 +13,7 @@ import numpy as np
 
 from scheduling.best_response.base import PriceOf, Response
 from scheduling.best_response.elastic.compiled import Counts
-from scheduling.best_response.elastic.ways import Way, ways
+from scheduling.best_response.elastic.type_pairs import TypePair, type_pairs
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import MachineType
@@ -22,7 +22,7 @@ from scheduling.model.types import Floats, Ints
 
 
 @dataclass(frozen=True)
-class ChunkMarket:
+class ChunkKernel:
     """Best responses of the printed recursion against one ledger at its posted prices.
 
     Notes
@@ -44,7 +44,7 @@ class ChunkMarket:
         found = [answer for answer in answers if answer is not None and answer.payoff > above]
         return max(found, key=lambda answer: (answer.payoff, -answer.schedule.completion), default=None)
 
-    def least_ratio(self, bid: Bid) -> Response | None:
+    def min_cost_per_value(self, bid: Bid) -> Response | None:
         """The schedule of least cost per unit of value, among those worth anything."""
         answers = [self._answer(bid, table, -table.ratios(bid)) for table in self._tables(bid, None)]
         found = [answer for answer in answers if answer is not None and answer.value > 0]
@@ -71,7 +71,7 @@ class ChunkMarket:
         free = ledger.inventory.capacity - ledger.used
         slots = np.arange(ledger.start, ledger.end)[:, np.newaxis]
         usable = slots >= bid.arrival + np.array(bid.delay)
-        for way in ways(bid, ledger.inventory, slots=len(ledger.used)):
+        for way in type_pairs(bid, ledger.inventory, slots=len(ledger.used)):
             workers, pss = (_Cheapest.of(machine, free, prices, usable, first) for machine in (way.worker, way.ps))
             yield _fill(bid, way, workers, pss, ledger.start + first)
 
@@ -123,7 +123,7 @@ class _Cheapest:
 class _Table:
     """DP_COST of all slots: what training all chunks by each slot costs, and how to."""
 
-    way: Way
+    way: TypePair
     workers: _Cheapest
     pss: _Cheapest
     first: int
@@ -166,7 +166,7 @@ class _Table:
         return Schedule(start=min(p.start for p in rows), completion=max(p.end for p in rows), placements=tuple(rows))
 
 
-def _fill(bid: Bid, way: Way, workers: _Cheapest, pss: _Cheapest, first: int) -> _Table:
+def _fill(bid: Bid, way: TypePair, workers: _Cheapest, pss: _Cheapest, first: int) -> _Table:
     chunks, most = bid.epochs * bid.chunks, min(bid.chunks, way.worker_slots)
     pace = way.step * bid.minibatches
     gains = np.array([min(chunks, math.floor(n / pace)) if pace else min(n, 1) * chunks for n in range(most + 1)])

@@ -6,7 +6,7 @@ from operator import itemgetter
 from scheduling.book.state import Job
 
 
-class Standing:
+class JobIndex:
     """Jobs of a book by where they stand. It follows from the book's jobs, which stay the truth."""
 
     def __init__(self, jobs: Iterable[Job]) -> None:
@@ -28,9 +28,9 @@ class Standing:
         for job in jobs:
             self.put(job)
 
-    def copy(self) -> "Standing":
+    def copy(self) -> "JobIndex":
         """The same of a copy of the book."""
-        other = Standing(())
+        other = JobIndex(())
         other._rank, other._admitted, other._last = dict(self._rank), self._admitted, self._last
         other._line, other._uploading, other._planned = dict(self._line), dict(self._uploading), dict(self._planned)
         other._delayed, other._odd = set(self._delayed), set(self._odd)

@@ -8,7 +8,7 @@ from scheduling.book.state import HISTORY
 from scheduling.model.types import Floats, Ints
 
 
-class Past:
+class OfferHistory:
     """Densities, slots, ceilings and owners of the last `HISTORY` bids.
 
     The arrays are twice as long and written from front to back, so a bid that is added copies nothing but its own row;

@@ -7,9 +7,9 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from scheduling.book.job_index import Standing
+from scheduling.book.job_index import JobIndex
 from scheduling.book.ledger import Ledger
-from scheduling.book.offer_history import Past
+from scheduling.book.offer_history import OfferHistory
 from scheduling.book.state import HISTORY, NOBODY, Book, Job
 from scheduling.model.bid import Bid
 from scheduling.model.decision import Decision, Move
@@ -36,9 +36,9 @@ class RunningBook:
     """What workers took from queues since somebody last emptied this list."""
     offers: deque[tuple[int, float, int]] = field(default_factory=lambda: deque(maxlen=HISTORY))
     """Of each bid of `history`: the slot in which it was decided, its ceiling, and its owner's number."""
-    _past: Past | None = field(default=None, init=False, repr=False, compare=False)
+    _past: OfferHistory | None = field(default=None, init=False, repr=False, compare=False)
     """The history and the offers as arrays, once somebody looked."""
-    _kept: tuple[dict[str, Job], Standing] | None = field(default=None, init=False, repr=False, compare=False)
+    _kept: tuple[dict[str, Job], JobIndex] | None = field(default=None, init=False, repr=False, compare=False)
     """The jobs that `_standing` is of, and it."""
 
     @property
@@ -49,7 +49,7 @@ class RunningBook:
     def view(self) -> Book:
         """What a policy may look at."""
         if self._past is None:
-            self._past = Past(self.history, self.offers, resources=len(self.ledger.inventory.resources))
+            self._past = OfferHistory(self.history, self.offers, resources=len(self.ledger.inventory.resources))
         history, slots, ceilings, owners = self._past.arrays()
         return Book(
             self.now,
@@ -91,7 +91,7 @@ class RunningBook:
         if self.queues is not None and self.queues.now < self.now:
             self.ran.append(self.queues.advance(self.now))
 
-    def take_in(self, bid: Bid, decision: Decision, *, bound: bool, owner: int = NOBODY) -> None:
+    def apply_decision(self, bid: Bid, decision: Decision, *, bound: bool, owner: int = NOBODY) -> None:
         """Make the moves a decision asks for, reserve what it granted, and learn from the bid.
 
         `owner` is a number for whoever sent it, the same for all their bids.
@@ -194,9 +194,9 @@ class RunningBook:
             self._put(job)
 
     @property
-    def _standing(self) -> Standing:
+    def _standing(self) -> JobIndex:
         if self._kept is None or self._kept[0] is not self.jobs:
-            self._kept = self.jobs, Standing(self.jobs.values())
+            self._kept = self.jobs, JobIndex(self.jobs.values())
         return self._kept[1]
 
     def _put(self, job: Job) -> None:

@@ -9,10 +9,10 @@ from scheduling.instances.preemptive import PreemptiveInstance, read_preemptive
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.model.validation import check_fraction
-from scheduling.preemptive.crew import LATEST
 from scheduling.preemptive.dispatch import Dispatch, dispatch
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Ran
+from scheduling.preemptive.workers import LATEST
 
 
 @dataclass(frozen=True)

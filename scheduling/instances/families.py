@@ -58,5 +58,5 @@ def decide_in_order(policy: Policy, bids: Sequence[Bid], ledger: Ledger) -> list
     book, decisions = RunningBook(ledger), []
     for bid in bids:
         decisions.append(policy.decide(bid, book.view()))
-        book.take_in(bid, decisions[-1], bound=policy.binding)
+        book.apply_decision(bid, decisions[-1], bound=policy.binding)
     return decisions

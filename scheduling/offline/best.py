@@ -5,14 +5,14 @@ from dataclasses import replace
 from scheduling.model.errors import InvalidField
 from scheduling.offline.duality import Proof, lagrangian
 from scheduling.offline.elastic_optimum import elastic_optimum
-from scheduling.offline.elastic_programme import elastic_programme
+from scheduling.offline.elastic_program import elastic_programme
 from scheduling.offline.fixing import Fixing
 from scheduling.offline.goods import Goods
 from scheduling.offline.greedy import greedy
-from scheduling.offline.programme import Programme, Solved, TooLarge
+from scheduling.offline.program import Program, Solved, TooLarge
 from scheduling.offline.question import Answer, Covers, Kind, Question
-from scheduling.offline.queued_programme import queued_optimum
-from scheduling.offline.rigid_programme import rigid_programme
+from scheduling.offline.queued_program import queued_optimum
+from scheduling.offline.rigid_program import rigid_programme
 from scheduling.preemptive.bounds import NotSolved, least
 from scheduling.preemptive.bounds import TooLarge as TooManySteps
 from scheduling.solvers.time_limit import Left
@@ -92,7 +92,7 @@ def _fixing(question: Question, proof: Proof, answer: Answer) -> Fixing | None:
     return None if answer.incumbent is None else Fixing(question, proof, answer.incumbent)
 
 
-def _programme(question: Question, most: int, fixing: Fixing | None) -> Programme:
+def _programme(question: Question, most: int, fixing: Fixing | None) -> Program:
     if question.covers is Covers.ELASTIC:
         return elastic_programme(question, most, fixing)
     return rigid_programme(question, most, fixing)

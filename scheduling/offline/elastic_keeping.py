@@ -8,7 +8,7 @@ import numpy as np
 from scheduling.offline.elastic_machines import SideBySide
 from scheduling.offline.elastic_shares import Asked, Group, Shares, Whole, narrow, share, whole
 from scheduling.offline.elastic_slot import Runs, Slots
-from scheduling.offline.programme import TooLarge
+from scheduling.offline.program import TooLarge
 from scheduling.solvers.time_limit import Left, within
 
 FEW_S = 0.5

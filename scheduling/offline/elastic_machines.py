@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.best_response.elastic.ways import Way, ways
+from scheduling.best_response.elastic.type_pairs import TypePair, type_pairs
 from scheduling.model.types import Floats, Ints
 from scheduling.offline.corners import corners
 from scheduling.offline.kinds import ServerKind, kinds_of
 from scheduling.offline.question import Question
-from scheduling.preemptive.crew import machines
+from scheduling.preemptive.workers import machines
 from scheduling.solvers.milp import Rows
 
 ROUNDINGS = 6
@@ -22,7 +22,7 @@ class Run(NamedTuple):
     """One way to run one job."""
 
     job: int
-    way: Way
+    way: TypePair
     first: int
     """Slot from which it can run, counted from the start."""
     most: int
@@ -61,7 +61,7 @@ class Machines:
         question = self.question
         for i, bid in enumerate(question.bids):
             delay = np.array(bid.delay)
-            for way in ways(bid, question.inventory, slots=question.slots):
+            for way in type_pairs(bid, question.inventory, slots=question.slots):
                 workers, pss = self._room_w[:, way.worker_type], self._room_p[:, way.ps_type]
                 ratio = way.worker.bandwidth_mbps / way.ps.bandwidth_mbps
                 most = min(bid.chunks, int(workers.sum()), int(int(pss.sum()) / ratio))

@@ -7,7 +7,7 @@ from scheduling.offline.elastic_machines import Machines, SideBySide
 from scheduling.offline.elastic_outline import Outline
 from scheduling.offline.elastic_slot import Slots
 from scheduling.offline.fixing import Filter
-from scheduling.offline.programme import Solved
+from scheduling.offline.program import Solved
 from scheduling.offline.question import Question
 from scheduling.solvers.time_limit import Left, within
 

@@ -5,7 +5,7 @@ from math import ceil
 from scheduling.model.types import Floats
 from scheduling.offline.elastic_machines import Machines, SideBySide
 from scheduling.offline.fixing import Filter
-from scheduling.offline.programme import Programme
+from scheduling.offline.program import Program
 from scheduling.solvers.milp import Solution
 from scheduling.solvers.time_limit import Left
 
@@ -22,7 +22,7 @@ class Outline:
 
     def __init__(self, machines: Machines, most: int, fixing: Filter | None) -> None:
         self._machines = machines
-        self.programme = Programme(machines.question, most, fixing)
+        self.programme = Program(machines.question, most, fixing)
         slots, runs = machines.question.slots, machines.runs
         for i in range(len(machines.question.bids)):
             self.programme.open_job(i)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.model.types import Ints
-from scheduling.offline.programme import TooLarge
+from scheduling.offline.program import TooLarge
 
 ITEMS = 12
 """That share servers: of each the grid has a dimension."""

@@ -9,7 +9,7 @@ from scheduling.model.types import Ints
 from scheduling.offline.elastic_machines import Machines
 from scheduling.offline.elastic_pools import Heights, tops
 from scheduling.offline.elastic_tables import Hosted, some_of, table
-from scheduling.offline.programme import TooLarge
+from scheduling.offline.program import TooLarge
 
 Runs = tuple[int, ...]
 

@@ -9,7 +9,7 @@ import numpy as np
 from scheduling.model.types import Ints
 from scheduling.offline.elastic_machines import Run
 from scheduling.offline.elastic_pools import NONE, Heights, Server, side_by_side
-from scheduling.offline.programme import TooLarge
+from scheduling.offline.program import TooLarge
 
 CELLS = 20_000_000
 """Of a table: some seconds."""

@@ -13,7 +13,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.best_response.elastic.ways import ways
+from scheduling.best_response.elastic.type_pairs import type_pairs
 from scheduling.best_response.rigid.index import worth_by_slot
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.errors import InvalidField
@@ -23,7 +23,7 @@ from scheduling.offline.fluid_kernel import ENOUGH, Modes
 from scheduling.offline.goods import Goods
 from scheduling.offline.question import Covers, Question
 from scheduling.policies.base import Objective
-from scheduling.preemptive.crew import machines
+from scheduling.preemptive.workers import machines
 
 EVER = 10**9
 """Slots."""
@@ -193,7 +193,7 @@ def _able(bid: Bid, times: Iterable[Fraction], slots: int) -> list[tuple[int, Fr
 def _elastic(bid: Bid, question: Question, rooms: _Rooms, slots: int) -> Iterator[Mode]:
     """Constraints (2), (3), (6), (7) of the OASiS paper: whole workers with whole parameter servers for them."""
     delay = np.array(bid.delay)
-    for way in ways(bid, question.inventory, slots=slots):
+    for way in type_pairs(bid, question.inventory, slots=slots):
         ratio = way.worker.bandwidth_mbps / way.ps.bandwidth_mbps
         there, beside = rooms.worker[:, way.worker_type], rooms.ps[:, way.ps_type]
         for first in np.unique(delay).tolist():

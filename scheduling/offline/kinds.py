@@ -7,7 +7,7 @@ import numpy as np
 
 from scheduling.model.types import Ints
 from scheduling.offline.question import Question
-from scheduling.preemptive.crew import machines
+from scheduling.preemptive.workers import machines
 
 
 class ServerKind(NamedTuple):

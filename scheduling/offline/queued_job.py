@@ -7,7 +7,7 @@ import numpy as np
 from scheduling.model.bid import Bid
 from scheduling.model.errors import InvalidField
 from scheduling.offline.question import Question
-from scheduling.preemptive.crew import Crew
+from scheduling.preemptive.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class QueuedJob:
         return next((by for by in range(slots + 1) if self.can(by)), slots + 1)
 
 
-def queued_job(i: int, bid: Bid, question: Question, crew: Crew) -> QueuedJob:
+def queued_job(i: int, bid: Bid, question: Question, crew: Workers) -> QueuedJob:
     """Job i of a question, of a crew that counts in slots.
 
     Raises

@@ -7,7 +7,7 @@ import numpy as np
 
 from scheduling.best_response.at_prices import AtPrices, rigid_terms
 from scheduling.best_response.base import Kernel, PriceOf
-from scheduling.best_response.rigid.kernel import RigidMarket
+from scheduling.best_response.rigid.kernel import RigidKernel
 from scheduling.book.ledger import Ledger
 from scheduling.book.state import HISTORY, Book
 from scheduling.model.bid import Bid
@@ -108,7 +108,7 @@ class Dps(PostedPricePolicy):
 
     def kernel(self, ledger: Ledger, prices: PriceOf) -> Kernel:
         """Machines that stay the same from start to completion."""
-        return RigidMarket(ledger, prices, self.tail)
+        return RigidKernel(ledger, prices, self.tail)
 
     def check(self, inventory: Inventory) -> None:
         """Any servers will do; printed etas need one for each machine type, and for each type a resource of its own."""

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from scheduling.best_response.at_prices import AtPrices, elastic_terms
 from scheduling.best_response.base import Kernel, PriceOf
-from scheduling.best_response.chunked import ChunkMarket
-from scheduling.best_response.elastic.kernel import ElasticMarket
+from scheduling.best_response.chunked import ChunkKernel
+from scheduling.best_response.elastic.kernel import ElasticKernel
 from scheduling.book.ledger import Ledger
 from scheduling.book.state import HISTORY, Book
 from scheduling.model.bid import Bid
@@ -109,7 +109,7 @@ class Oasis(PostedPricePolicy):
 
     def kernel(self, ledger: Ledger, prices: PriceOf) -> Kernel:
         """Machines that may change in number every slot."""
-        return ElasticMarket(ledger, prices) if self.model == "worker" else ChunkMarket(ledger, prices)
+        return ElasticKernel(ledger, prices) if self.model == "worker" else ChunkKernel(ledger, prices)
 
     def density(self, bid: Bid, inventory: Inventory, *, horizon: int) -> tuple[float, ...]:
         """Value the bid offers per unit-slot of each resource, R numbers."""

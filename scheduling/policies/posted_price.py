@@ -217,7 +217,7 @@ def kept_promise(job: Job, rest: Bid, kernel: Kernel) -> Schedule | None:
 
 
 def _reject(bid: Bid, posted: Posted, *, ceiling: float, density: tuple[float, ...]) -> Decision:
-    cheapest = posted.kernel.least_ratio(bid) if ceiling > 0 else None
+    cheapest = posted.kernel.min_cost_per_value(bid) if ceiling > 0 else None
     counter = None if cheapest is None else counter_offer(bid, posted, cheapest.schedule)
     if ceiling > 0:
         reason = Reason.NO_ROOM if cheapest is None else Reason.PRICE

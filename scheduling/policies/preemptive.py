@@ -14,11 +14,11 @@ from scheduling.model.parameters import parameter
 from scheduling.model.schedule import CLOUD, Schedule
 from scheduling.model.types import Floats
 from scheduling.policies.base import Objective, PolicyBase, value_with
-from scheduling.preemptive.crew import LATEST, Task
 from scheduling.preemptive.dispatch import Dispatch, dispatch
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Window
 from scheduling.preemptive.storage import fits
+from scheduling.preemptive.workers import LATEST, Task
 
 FURTHEST = LATEST // 2
 """No job may need more of one worker, ticks: some could never be counted beside others."""

@@ -26,7 +26,7 @@ class Simulation:
     def arrive(self, bid: Bid) -> Decision:
         """Decide a bid now."""
         decision = self.policy.decide(bid, self.book.view())
-        self.book.take_in(bid, decision, bound=self.policy.binding)
+        self.book.apply_decision(bid, decision, bound=self.policy.binding)
         self.decisions.append(decision)
         self._note(decision.moves)
         return decision

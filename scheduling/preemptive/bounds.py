@@ -10,7 +10,7 @@ import scipy
 from scheduling.model.bid import Bid
 from scheduling.model.errors import SchedulingError
 from scheduling.model.inventory import Inventory
-from scheduling.preemptive.crew import TICKS, Crew
+from scheduling.preemptive.workers import TICKS, Workers
 
 
 class TooLarge(SchedulingError):
@@ -83,7 +83,7 @@ def least(
     Preemptive edge-cloud paper, problem (4). The second total is the first with half a chunk's time more for each
     chunk, in the mean of a job's chunks: a job is not complete before its last one.
     """
-    crew = Crew(inventory, ticks)
+    crew = Workers(inventory, ticks)
     tasks = [crew.task(bid) for bid in bids]
     if None in tasks:
         raise SchedulingError(f"job {bids[tasks.index(None)].id} has nowhere to run")
@@ -104,7 +104,7 @@ def least(
     return Least(fractional, jct)
 
 
-def _ways(jobs: Sequence[Bid], each: Sequence[tuple[float, float]], crew: Crew, kind: int) -> list[list[_Way]]:
+def _ways(jobs: Sequence[Bid], each: Sequence[tuple[float, float]], crew: Workers, kind: int) -> list[list[_Way]]:
     """Where each job can run: `each` is slots a chunk at the edge and in the cloud."""
     rooms: dict[tuple[bool, tuple[int, ...]], int] = defaultdict(int)
     for s in np.flatnonzero(crew.count[:, kind]).tolist():

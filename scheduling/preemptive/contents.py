@@ -10,10 +10,10 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import CLOUD, Chunks
 from scheduling.model.types import Ints
 from scheduling.preemptive import kernel
-from scheduling.preemptive.crew import LATEST, TICKS, Crew, Task
 from scheduling.preemptive.kernel import CLOCK, NONE
 from scheduling.preemptive.state import State
 from scheduling.preemptive.storage import Stored, room
+from scheduling.preemptive.workers import LATEST, TICKS, Task, Workers
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Known:
 
 
 @dataclass(frozen=True)
-class Away:
+class CloudChunks:
     """Chunks in the cloud, side by side."""
 
     name: str
@@ -49,14 +49,14 @@ class Contents:
 
     def __init__(self, inventory: Inventory, *, now: int, ticks: int = TICKS) -> None:
         self.now, self.ticks = now, ticks
-        self.crew = Crew(inventory, ticks)
+        self.crew = Workers(inventory, ticks)
         workers = np.full((len(self.crew), kernel.WORKER_COLUMNS), NONE, dtype=np.int64)
         workers[:, CLOCK] = now * ticks
         blocks = np.zeros((0, kernel.BLOCK_COLUMNS), dtype=np.int64)
         jobs = np.zeros((0, kernel.JOB_COLUMNS), dtype=np.int64)
         self._state = State(workers, blocks, np.full(1, NONE, dtype=np.int64), jobs, unused=[])
         self._known: dict[str, Known] = {}
-        self._away: list[Away] = []
+        self._away: list[CloudChunks] = []
         self._next_order = 0
         self._work = 0
         """Ticks of all chunks of all jobs that are not complete."""

@@ -8,9 +8,9 @@ from scheduling.model.bid import Bid
 from scheduling.model.schedule import CLOUD, Chunks
 from scheduling.model.types import Floats, Ints
 from scheduling.preemptive import kernel
-from scheduling.preemptive.crew import Task
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.storage import PLENTY
+from scheduling.preemptive.workers import Task
 
 RULES = ("jobmax", "paper", "cloud", "edge")
 GRAIN = 2.0**-26
@@ -24,7 +24,7 @@ class Dispatch:
     """Where a job's chunks go."""
 
     order: Ints
-    """Number of each chunk's worker (`Crew` says which), in the order of placing; CLOUD."""
+    """Number of each chunk's worker (`Workers` says which), in the order of placing; CLOUD."""
     workers: Ints
     """Numbers of the workers that take some, N, in order."""
     counts: Ints

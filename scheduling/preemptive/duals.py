@@ -10,10 +10,10 @@ from scheduling.model.bid import Bid
 from scheduling.model.errors import SchedulingError
 from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import CLOUD
-from scheduling.preemptive.crew import TICKS, Crew, Task
 from scheduling.preemptive.dispatch import GRAIN, Dispatch, dispatch
 from scheduling.preemptive.queues import Queues
 from scheduling.preemptive.record import Segment
+from scheduling.preemptive.workers import TICKS, Task, Workers
 
 Place = tuple[int, int, int]
 """Server, type and index of a worker; index CLOUD: of the cloud."""
@@ -27,7 +27,7 @@ class Played:
 
     bids: tuple[Bid, ...]
     """In order of arrival, as they ran."""
-    crew: Crew
+    crew: Workers
     tasks: Mapping[str, Task]
     sent: Mapping[str, Dispatch]
     segments: tuple[Segment, ...]

@@ -11,12 +11,12 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import CLOUD, Chunks
 from scheduling.model.types import Floats, Ints
 from scheduling.preemptive import kernel
-from scheduling.preemptive.contents import Away
-from scheduling.preemptive.crew import TICKS
+from scheduling.preemptive.contents import CloudChunks
 from scheduling.preemptive.kernel import BEGUN, CLOCK, DONE, FAR, HEAD, JOB, NONE, OPEN
 from scheduling.preemptive.rebuilding import Rebuilt
 from scheduling.preemptive.record import Preemption, Ran, Segment, Window
 from scheduling.preemptive.state import State
+from scheduling.preemptive.workers import TICKS
 
 ROOM = 1024
 """Segments a kernel has room for in one go."""
@@ -78,7 +78,7 @@ class Queues(Rebuilt):
         self._state.join(joining, self._block(known, task.each, left=task.each))
         for c in away:
             each = task.alone if c.count == bid.chunks else task.each
-            self._away.append(Away(bid.id, c, int(ready[c.server]), each))
+            self._away.append(CloudChunks(bid.id, c, int(ready[c.server]), each))
         self._state.jobs[known.number, OPEN] += total
         if bid.chunk_size:
             for server, count in zip(self.crew.server[workers].tolist(), counts.tolist(), strict=True):

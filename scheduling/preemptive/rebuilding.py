@@ -12,10 +12,10 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import CLOUD, Chunks
 from scheduling.model.types import Ints
 from scheduling.preemptive import kernel
-from scheduling.preemptive.contents import Away, Contents
-from scheduling.preemptive.crew import TICKS, Task
+from scheduling.preemptive.contents import CloudChunks, Contents
 from scheduling.preemptive.kernel import AT, BEGUN, DONE, HEAD, JOB, NONE, OPEN
 from scheduling.preemptive.record import Restored
+from scheduling.preemptive.workers import TICKS, Task
 
 
 class Rebuilt(Contents):
@@ -103,7 +103,7 @@ class Rebuilt(Contents):
                 continue
             if c.index == CLOUD:
                 row[known.number, OPEN] += c.count
-                self._away.append(Away(job.bid.id, c, release, part.each))
+                self._away.append(CloudChunks(job.bid.id, c, release, part.each))
                 continue
             worker, count = self.crew.number(c), -(-left // part.each)
             if worker is None:

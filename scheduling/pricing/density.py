@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.best_response.elastic.ways import ways
+from scheduling.best_response.elastic.type_pairs import type_pairs
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory, MachineType
 
@@ -69,7 +69,7 @@ def elastic_density(bid: Bid, inventory: Inventory, *, horizon: int) -> tuple[fl
     """
     best = [0.0] * len(inventory.resources)
     first = min(bid.delay)
-    for way in ways(bid, inventory, slots=max(0, horizon - first)):
+    for way in type_pairs(bid, inventory, slots=max(0, horizon - first)):
         bandwidth = way.ps.bandwidth_mbps / way.worker.bandwidth_mbps
         most = min(bid.chunks, _room(way.worker, inventory), math.floor(_room(way.ps, inventory) * bandwidth))
         slots = math.ceil(Fraction(way.worker_slots, most)) if most else horizon

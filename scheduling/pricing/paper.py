@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.best_response.elastic.ways import ways
+from scheduling.best_response.elastic.type_pairs import type_pairs
 from scheduling.model.bid import Bid
 from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory
@@ -91,7 +91,7 @@ def printed_bounds(
             np.add(way.worker.demand, way.ps.demand),
         )
         for bid in bids
-        for way in ways(bid, inventory, slots=end - bid.arrival)
+        for way in type_pairs(bid, inventory, slots=end - bid.arrival)
     ]
     late, soon, slots = (np.array([row[i] for row in rows], dtype=np.float64) for i in range(3))
     demand = np.array([row[3] for row in rows], dtype=np.float64).reshape(len(rows), len(total))

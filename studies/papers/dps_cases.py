@@ -9,9 +9,9 @@ from scheduling.model.bid import Bid
 from scheduling.policies.base import Policy
 from scheduling.policies.baselines.drf import Drf
 from scheduling.policies.baselines.fifo import Fifo
-from scheduling.policies.baselines.floor import Floor
 from scheduling.policies.baselines.gang import Gang
-from scheduling.policies.baselines.whole_gang import whole_gang
+from scheduling.policies.baselines.pass_state import PassState
+from scheduling.policies.baselines.whole_gangs import whole_gang
 from scheduling.policies.dps import Dps
 from studies.papers.runs import Ran, by_end, run
 from studies.workloads.generated.dps import Setting, Workload, draw, draw_bid
@@ -24,7 +24,7 @@ SCHEMES = (PRINTED, LEARNED, FIFO, DRF)
 class WholeFifo(Fifo):
     """FIFO whose jobs have as many workers as they have chunks."""
 
-    def gang(self, bid: Bid, floor: Floor) -> Gang | None:
+    def gang(self, bid: Bid, floor: PassState) -> Gang | None:
         """The job's gang; None if it is impossible."""
         return whole_gang(bid, floor)
 

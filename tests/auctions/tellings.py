@@ -8,7 +8,7 @@ import numpy as np
 
 from auctions.counterfactual.comparison import compare
 from auctions.counterfactual.record import Record
-from auctions.counterfactual.replayed import Retelling
+from auctions.counterfactual.replayed import ReplayedMarket
 from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, Market, PolicyVersion
 from scheduling.model.errors import InvalidField
 from scheduling.registry import make_policy
@@ -48,7 +48,7 @@ def assert_stands_on_rows_as_on_events(market: Market, *, looks: int = 6) -> Non
         _assert_same_book(quick, slow, now=now)
 
 
-def _assert_same_book(quick: Retelling, slow: Retelling, *, now: int) -> None:
+def _assert_same_book(quick: ReplayedMarket, slow: ReplayedMarket, *, now: int) -> None:
     a, b = quick.at(now), slow.at(now)
     assert np.array_equal(a.ledger.used, b.ledger.used)
     assert list(a.running.jobs) == list(b.running.jobs)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from django.contrib.auth.models import User
 
-from auctions.domain.inventory_snapshot import Layout
+from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.engine import decision_queue as lane
 from auctions.engine.jobs import cancel_job, fail_job
 from auctions.engine.policies import change_policy
@@ -32,7 +32,7 @@ UTILITIES = (
 )
 
 
-def options(record: DecisionRecord, layout: Layout, *, slots: int) -> list[tuple[float, Ints]]:
+def options(record: DecisionRecord, layout: InventorySnapshot, *, slots: int) -> list[tuple[float, Ints]]:
     """What the bid could have had alone: value and units held by slot, best first. Complete for two servers."""
     core, inventory = CoreBid.from_json(record.bid.core), layout.inventory
     nothing = np.zeros((layout.horizon, *inventory.capacity.shape), dtype=np.int64)
@@ -51,7 +51,7 @@ def options(record: DecisionRecord, layout: Layout, *, slots: int) -> list[tuple
 def capacities(market: Market, *, slots: int) -> Iterator[Ints]:
     """The capacity each slot could last be traded with."""
     events = Event.objects.filter(market=market, kind__in=(EventKind.OPENED, EventKind.INVENTORY)).order_by("version")
-    layouts = [(event.slot, Layout.from_json(event.payload)) for event in events]
+    layouts = [(event.slot, InventorySnapshot.from_json(event.payload)) for event in events]
     for t in range(slots):
         yield [layout for slot, layout in layouts if slot <= t or slot == layouts[0][0]][-1].inventory.capacity
 
@@ -61,7 +61,7 @@ def optimum(market: Market) -> float:
     records = list(DecisionRecord.objects.filter(bid__market=market).select_related("bid").order_by("version"))
     slots = max(r.slot for r in records) + HORIZON
     known = {
-        v: Layout.from_json(Event.objects.get(market=market, version=v).payload)
+        v: InventorySnapshot.from_json(Event.objects.get(market=market, version=v).payload)
         for v in {r.inventory_version for r in records}
     }
     choices = [options(r, known[r.inventory_version], slots=slots) for r in records]

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 
 from auctions.domain.bid_format import policy_in_force
 from auctions.domain.errors import CannotDecide, WrongState
-from auctions.domain.lock import moment_of
+from auctions.domain.lock import market_time
 from auctions.domain.refunds import Refund
 from auctions.engine import decision_queue as lane
 from auctions.engine.jobs import cancel_job, fail_job, retry_bid, withdraw_bid
@@ -192,7 +192,7 @@ class MarketMachine(RuleBasedStateMachine):
         else:
             pass_slots(self.market.pk)
             self.market.refresh_from_db()
-            first = moment_of(self.market).now + data.draw(st.integers(0, 2))
+            first = market_time(self.market).now + data.draw(st.integers(0, 2))
             with suppress(WrongState):
                 drain_server(server, from_slot=first, deadline=first + slots if slots else None, why="", by=None)
 

@@ -19,7 +19,7 @@ from auctions.state.book import rebuild
 from cluster.guards import checked_change
 from cluster.models import Capacity, Server, ServerKind
 from scheduling.model.errors import InvalidField
-from scheduling.preemptive.crew import TICKS
+from scheduling.preemptive.workers import TICKS
 from tests.auctions.worlds import make_cluster, set_time
 
 

@@ -17,7 +17,7 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import Role
 from scheduling.model.types import Ints
 from scheduling.policies.baselines.dorm import Dorm, workers_in_time
-from scheduling.policies.baselines.dorm_programme import Limits, Share, Wish, divide, pss_for
+from scheduling.policies.baselines.dorm_program import Limits, Share, Wish, divide, pss_for
 from scheduling.policies.baselines.fifo import Fifo
 from scheduling.policies.baselines.gang import Gang, ideal_gang
 from scheduling.policies.simulation import Simulation

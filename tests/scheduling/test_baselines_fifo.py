@@ -51,7 +51,7 @@ def test_a_job_another_policy_planned_for_later_is_back_in_line_and_one_that_was
     book = RunningBook(Ledger(gpu_cluster(2), start=0, slots=20))
     for name, start, bound in (("promised", 3, True), ("planned", 6, False)):
         elsewhere = RunningBook(Ledger(gpu_cluster(2), start=start, slots=9)).view()
-        book.take_in(job(name, 2, 2), Fifo().decide(job(name, 2, 2), elsewhere), bound=bound)
+        book.apply_decision(job(name, 2, 2), Fifo().decide(job(name, 2, 2), elsewhere), bound=bound)
     book.apply(Fifo().plan(book.view(), Cause.CHANGED))
     assert (book.jobs["planned"].completion, book.jobs["promised"].completion) == (2, 5)
     assert Fifo().decide(job("long", 2, 2), book.view()).schedule is None
@@ -60,7 +60,7 @@ def test_a_job_another_policy_planned_for_later_is_back_in_line_and_one_that_was
 def test_a_job_that_has_become_impossible_holds_up_nobody() -> None:
     book = RunningBook(Ledger(gpu_cluster(4), start=0, slots=20))
     for bid in (job("runs", 3, 2), job("huge", 4, 2), job("small", 2, 2)):
-        book.take_in(bid, Fifo().decide(bid, book.view()), bound=False)
+        book.apply_decision(bid, Fifo().decide(bid, book.view()), bound=False)
     smaller = RunningBook(Ledger(gpu_cluster(2), start=2, slots=20))
     smaller.jobs = {name: held for name, held in book.jobs.items() if name != "runs"}
     assert [move.job for move in Fifo().plan(smaller.view(), Cause.CHANGED)] == ["small"]

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Architecture
 from scheduling.model.schedule import Placement, Role, Schedule
+from scheduling.policies.baselines.allocation import Allocation
+from scheduling.policies.baselines.capacity import FreeCapacity
 from scheduling.policies.baselines.gang import Gang, find_place, fixed_gang, ideal_gang
-from scheduling.policies.baselines.hold import Hold
-from scheduling.policies.baselines.room import Room
 from tests.draws import rounds
 from tests.scheduling.gpu_cluster import NEVER, gpu_cluster, job
 from tests.scheduling.twins.gang_slow import fits, most_beside
@@ -64,7 +64,7 @@ def test_a_gang_too_large_for_the_empty_cluster_is_halved_and_one_that_never_fit
 
 def test_a_gang_goes_to_the_fullest_server_with_room_for_all_else_to_as_few_as_possible() -> None:
     everywhere = np.ones(3, dtype=np.bool_)
-    room = Room(gpu_cluster(4, 2, 3), now=5, slots=9)
+    room = FreeCapacity(gpu_cluster(4, 2, 3), now=5, slots=9)
     places = {
         count: find_place(Gang(job("a", 1, 1, servers=3), 0, None, count), room, Fraction(1), usable=everywhere)
         for count in (2, 3, 4, 6, 10)
@@ -89,7 +89,7 @@ def test_a_place_is_found_exactly_where_there_is_one(seed: int, count: int) -> N
     free = drawn.inventory.capacity
     found = find_place(
         gang,
-        Room(drawn.inventory, now=0, slots=10**6),
+        FreeCapacity(drawn.inventory, now=0, slots=10**6),
         Fraction(gang.bid.work),
         usable=np.ones(len(free), dtype=np.bool_),
     )
@@ -119,15 +119,15 @@ def test_room_is_what_a_ledger_has_free_in_every_slot_of_a_window(seed: int) -> 
 
     for _ in range(4):
         ledger.commit(Schedule(3, 11, (drawn(),)))
-    room = Room.of(ledger)
+    room = FreeCapacity.of(ledger)
     for _ in range(6):
         if held and rng.random() < 0.4:
             gone = held.pop()
-            room.give(Hold((gone,)))
+            room.give(Allocation((gone,)))
             ledger.release(Schedule(3, 11, (gone,)), from_slot=3)
         else:
             held.append(drawn())
-            room.take(Hold((held[-1],)))
+            room.take(Allocation((held[-1],)))
             ledger.commit(Schedule(3, 11, tuple(held[-1:])))
         for slots in range(1, 9):
             assert (room.free(slots) == ledger.inventory.capacity - ledger.used[:slots].max(axis=0)).all()

@@ -14,7 +14,7 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.utility import Linear, Sigmoid, Step, Utility
 from scheduling.policies.baselines.forecast import Forecast, forecast
 from scheduling.policies.baselines.gang import Gang
-from scheduling.policies.baselines.rank import Ranked
+from scheduling.policies.baselines.priority import Ranked
 from scheduling.policies.baselines.rrh import Rrh
 from scheduling.registry import make_policy
 from tests.draws import rounds

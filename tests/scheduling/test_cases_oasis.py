@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from scheduling.best_response.at_prices import dual_bound
-from scheduling.best_response.elastic.kernel import ElasticMarket
-from scheduling.best_response.elastic.ways import ways
+from scheduling.best_response.elastic.kernel import ElasticKernel
+from scheduling.best_response.elastic.type_pairs import type_pairs
 from scheduling.book.running import RunningBook
 from scheduling.instances.answer_oasis import to_document
 from scheduling.instances.dps import parse_document
@@ -62,7 +62,7 @@ def read(path: Path) -> OasisInstance:
 def test_every_job_needs_the_worker_slots_that_are_expected(path: Path) -> None:
     instance = read(path)
     for bid, row in zip(instance.bids, load(path)["expected"]["isolated"], strict=True):
-        found = list(ways(bid, instance.inventory, slots=instance.T))
+        found = list(type_pairs(bid, instance.inventory, slots=instance.T))
         assert [way.worker_slots for way in found] == [row["worker_slots"]] * len(found)
         for way in found:
             assert way.step * bid.minibatches == Fraction(row["rho"])
@@ -96,7 +96,7 @@ def test_a_job_that_has_to_run_earns_what_is_expected(path: Path) -> None:
     policy = policy_for(instance, "worker")
     for job, row in enumerate(load(path)["expected"]["isolated"]):
         book = RunningBook(instance.ledger()).view()
-        forced = ElasticMarket(book.ledger, policy.price_function(book)).best(instance.bids[job], above=-np.inf)
+        forced = ElasticKernel(book.ledger, policy.price_function(book)).best(instance.bids[job], above=-np.inf)
         assert (forced is not None) == row["feasible"]
         if forced is not None:
             assert forced.payoff == pytest.approx(row["best_value_if_forced"], rel=1e-6, abs=1e-9)

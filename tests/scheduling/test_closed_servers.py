@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from scheduling.best_response.elastic.kernel import ElasticMarket
-from scheduling.best_response.rigid.kernel import RigidMarket
+from scheduling.best_response.elastic.kernel import ElasticKernel
+from scheduling.best_response.rigid.kernel import RigidKernel
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Cause
@@ -83,7 +83,7 @@ def test_rigid_jobs_get_the_best_of_what_is_open(seed: int) -> None:
     blocked = np.where(ledger.is_closed()[:, :, np.newaxis], problem.inventory.capacity, 0)
     problem = replace(problem, used=blocked)
     found = rigid_exact.best(problem)
-    response = RigidMarket(ledger, problem.prices, problem.tail).best(problem.bid)  # type: ignore[arg-type]
+    response = RigidKernel(ledger, problem.prices, problem.tail).best(problem.bid)  # type: ignore[arg-type]
     assert (0.0 if response is None else response.payoff) == pytest.approx(0.0 if found is None else found.payoff)
     assert max(0.0, rigid_milp.best_payoff(problem)) == pytest.approx(0.0 if found is None else found.payoff, abs=1e-6)
     if response is not None:
@@ -100,7 +100,7 @@ def test_elastic_jobs_get_the_best_of_what_is_open(seed: int) -> None:
     problem = replace(problem, used=blocked)
     best = max(0.0, elastic_milp.best_payoff(problem))
     found = elastic_exact.best(problem)
-    response = ElasticMarket(ledger, problem.prices).best(problem.bid)
+    response = ElasticKernel(ledger, problem.prices).best(problem.bid)
     for one in (found, response):
         assert (0.0 if one is None else one.payoff) == pytest.approx(best, rel=1e-7, abs=1e-7)
     if response is not None:

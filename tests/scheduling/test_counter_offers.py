@@ -100,7 +100,7 @@ class Rounding:
         start = first_start or 0
         return found(start) if start <= self.last and bid.utility.value > self.above else None
 
-    def least_ratio(self, bid: Bid) -> Response:
+    def min_cost_per_value(self, bid: Bid) -> Response:
         return found(0)
 
     def latest(self, bid: Bid) -> Response | None:

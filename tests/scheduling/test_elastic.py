@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scheduling.best_response.elastic.kernel import ElasticIndex, ElasticMarket, Response, best_response
+from scheduling.best_response.elastic.kernel import ElasticIndex, ElasticKernel, Response, best_response
 from scheduling.book.ledger import Ledger
 from scheduling.model.schedule import Role
 from scheduling.model.utility import Linear
@@ -133,10 +133,10 @@ def test_no_price_however_great_blurs_those_a_bid_can_pay() -> None:
     assert answered > rounds(2)
 
 
-def as_market(problem: Problem) -> ElasticMarket:
+def as_market(problem: Problem) -> ElasticKernel:
     ledger = Ledger(problem.inventory, start=problem.start, slots=len(problem.used))
     ledger._used[:] = problem.used
-    return ElasticMarket(ledger, problem.prices)
+    return ElasticKernel(ledger, problem.prices)
 
 
 @pytest.mark.parametrize("draw", [random_problem, at_wild_prices, random_knapsack])
@@ -151,7 +151,7 @@ def test_the_least_ratio_and_the_latest_start_are_those_of_all_schedules(
         arrival = problem.bid.arrival
         every = [(f.cost, worth(f.completion - arrival)) for f in elastic_exact.every(problem)]
         ratios = [cost / value for cost, value in every if value > 0]
-        ratio, late = market.least_ratio(problem.bid), market.latest(problem.bid)
+        ratio, late = market.min_cost_per_value(problem.bid), market.latest(problem.bid)
         assert (ratio is None) == (not ratios), where
         if ratio is not None:
             check_schedule(problem, ratio, where)
@@ -178,7 +178,7 @@ def test_a_warm_index_answers_as_a_fresh_one() -> None:
             reserve_prices(low, [40 * x for x in low]),
         ]
         posting = functions[0]
-        market = ElasticMarket(ledger, posting)
+        market = ElasticKernel(ledger, posting)
         for _ in range(12):
             bid = random_bid(rng, inventory, start=ledger.start, slots=12, chunks=20)
             posted = posting.of(ledger.used, inventory.capacity)
@@ -252,7 +252,7 @@ def test_the_pss_of_some_workers_are_the_fewest_with_as_much_bandwidth() -> None
         rng = np.random.default_rng([seed, case])
         inventory = random_inventory(rng, large=True)
         index = ElasticIndex(inventory, 8)
-        for way in index.ways(random_bid(rng, inventory, start=0, slots=8)):
+        for way in index.type_pairs(random_bid(rng, inventory, start=0, slots=8)):
             needed, wanted, each = index.pss_needed(way, 12), way.worker.bandwidth_mbps, way.ps.bandwidth_mbps
             assert way.pss(0) == 0, f"seed {[seed, case]}"
             for n in range(1, 13):

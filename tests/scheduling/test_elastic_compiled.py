@@ -10,7 +10,7 @@ from scheduling.best_response.elastic import allocation as elastic_allocation
 from scheduling.best_response.elastic import curves as elastic_curves
 from scheduling.best_response.elastic import search as elastic_search
 from scheduling.best_response.elastic import tables as elastic_tables
-from scheduling.best_response.elastic.kernel import ElasticMarket, best_response, warm_up
+from scheduling.best_response.elastic.kernel import ElasticKernel, best_response, warm_up
 from scheduling.book.ledger import Ledger
 from scheduling.pricing.price_function import reserve_prices
 from tests.scheduling.twins.elastic_cases import random_bid, random_inventory, random_problem
@@ -32,13 +32,13 @@ def compiled_by_warming_up_and_by_deciding() -> tuple[dict[str, int], dict[str, 
     for _ in range(20):
         inventory = random_inventory(rng)
         ledger, count = Ledger(inventory, start=0, slots=12), len(inventory.resources)
-        market = ElasticMarket(ledger, reserve_prices([0.1] * count, [2.0] * count))
+        market = ElasticKernel(ledger, reserve_prices([0.1] * count, [2.0] * count))
         for _ in range(4):
             bid = random_bid(rng, inventory, start=ledger.start, slots=12)
             response = market.best(bid, above=-np.inf)
             if response is not None:
                 ledger.commit(response.schedule)
-            market.least_ratio(bid)
+            market.min_cost_per_value(bid)
             market.latest(bid)
             ledger.advance(ledger.start + 1)
         given = random_problem(rng)

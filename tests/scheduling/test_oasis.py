@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduling.best_response.at_prices import dual_bound, zero_price_bound
-from scheduling.best_response.chunked import ChunkMarket
-from scheduling.best_response.elastic.kernel import ElasticMarket
-from scheduling.best_response.elastic.ways import ways
+from scheduling.best_response.chunked import ChunkKernel
+from scheduling.best_response.elastic.kernel import ElasticKernel
+from scheduling.best_response.elastic.type_pairs import type_pairs
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Book
@@ -91,7 +91,7 @@ def test_a_bid_offers_its_value_for_the_unit_slots_it_always_takes() -> None:
 
 def test_workers_with_more_bandwidth_than_their_parameter_servers_have_no_way_to_run() -> None:
     narrow = replace(INVENTORY, pss=(replace(INVENTORY.pss[0], bandwidth_mbps=Fraction(999)),))
-    assert not list(ways(bid(Constant(1.0)), narrow, slots=4))
+    assert not list(type_pairs(bid(Constant(1.0)), narrow, slots=4))
     assert priced(1.0, 1.0).decide(bid(Constant(99.0)), book_of(narrow).view()).reason is Reason.IMPOSSIBLE
 
 
@@ -185,11 +185,11 @@ def test_whole_chunks_earn_what_the_literal_recursion_earns_and_no_more_than_wor
     prices = reserve_prices([0.01] * count, [above + 0.01] * count)
     for drawn_bid in drawn.bids:
         one = replace(drawn_bid, epochs=epochs)
-        pairs = [(way.worker_type, way.ps_type) for way in ways(one, drawn.inventory, slots=SLOTS)]
+        pairs = [(way.worker_type, way.ps_type) for way in type_pairs(one, drawn.inventory, slots=SLOTS)]
         printed = max((printed_payoff(one, ledger, prices, *pair) for pair in pairs), default=0.0)
-        answer = ChunkMarket(ledger, prices).best(one)
+        answer = ChunkKernel(ledger, prices).best(one)
         assert (0.0 if answer is None else answer.payoff) == pytest.approx(printed, abs=1e-9)
-        exact = ElasticMarket(ledger, prices).best(one)
+        exact = ElasticKernel(ledger, prices).best(one)
         assert printed <= (0.0 if exact is None else exact.payoff) + 1e-9
         if answer is not None:
             ledger.commit(answer.schedule)
@@ -200,13 +200,13 @@ def test_whole_chunks_earn_what_the_literal_recursion_earns_and_no_more_than_wor
 def test_the_last_start_of_whole_chunks_is_the_last(seed: int) -> None:
     drawn = world(seed, bids=4, kind="apart")
     count = len(drawn.inventory.resources)
-    market = ChunkMarket(drawn.ledger(), reserve_prices([0.1] * count, [5.0] * count))
+    market = ChunkKernel(drawn.ledger(), reserve_prices([0.1] * count, [5.0] * count))
     for one in drawn.bids:
         latest = market.latest(one)
         every = [market.best(one, first_start=t) for t in range(SLOTS)]
         starts = [answer.schedule.start for answer in every if answer is not None]
         assert (None if latest is None else latest.schedule.start) == max(starts, default=None)
-        cheapest = market.least_ratio(one)
+        cheapest = market.min_cost_per_value(one)
         if latest is not None:
             assert cheapest is not None
             assert cheapest.cost / cheapest.value <= latest.cost / latest.value + 1e-12
@@ -232,7 +232,7 @@ def test_a_scarce_resource_has_a_reserve_price_and_an_idle_one_next_to_none() ->
     policy, book = Oasis(refit_every=1), book_of(slots=8)
     for name in "abcd":
         sent = replace(bid(Constant(60.0), epochs=1), id=name)
-        book.take_in(sent, policy.decide(sent, book.view()), bound=True)
+        book.apply_decision(sent, policy.decide(sent, book.view()), bound=True)
     empty = policy.prices(replace(book.view(), ledger=Ledger(INVENTORY, start=0, slots=8)))[0]
     sold = policy.prices(book.view())[1]
     assert sold[0, 0] > 1e3 * empty[0, 0]

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from scheduling.book.offer_history import Past
+from scheduling.book.offer_history import OfferHistory
 from scheduling.book.state import HISTORY
 
 
 @pytest.mark.parametrize("known", [0, 3, HISTORY, HISTORY + 5])
 def test_it_shows_the_last_bids_and_never_changes_what_it_showed(known: int) -> None:
     told = [((float(n), 0.5 * n), (n // 3, 7.0 * n, n % 5)) for n in range(3 * HISTORY + 10)]
-    past = Past((row for row, _ in told[:known]), (offer for _, offer in told[:known]), resources=2)
+    past = OfferHistory((row for row, _ in told[:known]), (offer for _, offer in told[:known]), resources=2)
     shown = []
     for number in range(known, len(told)):
         shown.append((number, past.arrays()))
@@ -30,7 +30,7 @@ def test_it_shows_the_last_bids_and_never_changes_what_it_showed(known: int) -> 
 
 
 def test_without_bids_there_are_no_rows() -> None:
-    densities, slots, ceilings, owners = Past((), (), resources=3).arrays()
+    densities, slots, ceilings, owners = OfferHistory((), (), resources=3).arrays()
     assert densities.shape == (0, 3)
     assert slots.dtype == owners.dtype == np.int64
     assert len(slots) == len(ceilings) == len(owners) == 0

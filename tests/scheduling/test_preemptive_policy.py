@@ -17,8 +17,8 @@ from scheduling.model.schedule import CLOUD
 from scheduling.model.types import Json
 from scheduling.model.utility import Constant
 from scheduling.policies.simulation import Simulation
-from scheduling.preemptive.crew import TICKS
 from scheduling.preemptive.queues import Queues
+from scheduling.preemptive.workers import TICKS
 from scheduling.registry import make_policy
 from tests.scheduling.policy_settings import each_queuer
 from tests.scheduling.queue_record import joined, place, preemptions, segments
@@ -181,7 +181,7 @@ def test_what_could_not_be_counted_waits_in_line() -> None:
     for i in range(25):
         bid = Bid(str(i), 0, 1, 10_000, 1, (Fraction(9999),), (Fraction(0),), (Fraction(0),), (0,), Constant(1.0))
         admitted.append(policy.decide(bid, book.view()))
-        book.take_in(bid, admitted[-1], bound=False)
+        book.apply_decision(bid, admitted[-1], bound=False)
     assert [decision.admitted for decision in admitted] == [True] * 25
     assert [decision.schedule is None for decision in admitted] == [False] * 23 + [True] * 2
     book.end("0")

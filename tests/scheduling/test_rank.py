@@ -5,7 +5,7 @@ import pytest
 
 from scheduling.book.state import Job
 from scheduling.policies.baselines.gang import Gang
-from scheduling.policies.baselines.rank import Ranked, Row
+from scheduling.policies.baselines.priority import Ranked, Row
 from tests.scheduling.gpu_cluster import job
 
 BIDS = [job(str(number), 1, 1) for number in range(40)]

@@ -13,7 +13,7 @@ from numba import njit
 
 from scheduling.best_response.rigid import index as rigid_index
 from scheduling.best_response.rigid.bounds import cheapest_slots
-from scheduling.best_response.rigid.kernel import Response, RigidIndex, RigidMarket, best_response, smallest_problem
+from scheduling.best_response.rigid.kernel import Response, RigidIndex, RigidKernel, best_response, smallest_problem
 from scheduling.best_response.rigid.tables import Tables
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Bid
@@ -138,7 +138,7 @@ def test_no_price_however_great_blurs_the_least_ratio() -> None:
     for case in range(rounds(50)):
         problem = at_wild_prices(np.random.default_rng([seed, case]))
         ledger = Ledger(problem.inventory, start=problem.start, slots=len(problem.used))
-        ratio = RigidMarket(ledger, Fixed(problem.prices)).least_ratio(problem.bid)
+        ratio = RigidKernel(ledger, Fixed(problem.prices)).min_cost_per_value(problem.bid)
         free = replace(problem, used=np.zeros_like(problem.used), tail=0, first_start=None)
         ratios = [f.cost / worth(free, f) for f in rigid_exact.every(free) if worth(free, f) > 0]
         assert (ratio is None) == (not ratios), f"seed {[seed, case]}"
@@ -233,7 +233,7 @@ def test_the_twin_equals_every_placement_there_is() -> None:
     assert compared > rounds(6)
 
 
-def a_market(rng: np.random.Generator) -> RigidMarket:
+def a_market(rng: np.random.Generator) -> RigidKernel:
     inventory = random_inventory(rng)
     ledger = Ledger(inventory, start=0, slots=10)
     count = len(inventory.resources)
@@ -242,10 +242,10 @@ def a_market(rng: np.random.Generator) -> RigidMarket:
         printed_prices([float(x) for x in 1 + 5 * rng.random(count)]),
         reserve_prices(low, [4 * x for x in low]),
     ]
-    return RigidMarket(ledger, functions[int(rng.integers(2))], tail=int(rng.integers(2)))
+    return RigidKernel(ledger, functions[int(rng.integers(2))], tail=int(rng.integers(2)))
 
 
-def as_problem(market: RigidMarket, rng: np.random.Generator) -> Problem:
+def as_problem(market: RigidKernel, rng: np.random.Generator) -> Problem:
     ledger = market.ledger
     prices: Floats = market.prices.of(ledger.used, ledger.inventory.capacity)
     bid = random_bid(rng, ledger.inventory, start=ledger.start, slots=10)
@@ -287,7 +287,7 @@ def test_the_least_ratio_and_the_latest_start_are_those_of_all_schedules() -> No
         market = a_market(rng)
         problem = as_problem(market, rng)
         found = [f for f in rigid_exact.every(problem) if f.payoff + f.cost > 0]
-        ratio, late = market.least_ratio(problem.bid), market.latest(problem.bid)
+        ratio, late = market.min_cost_per_value(problem.bid), market.latest(problem.bid)
         where = f"seed {[seed, case]}"
         assert (ratio is None) == (not found), where
         # Worth far below the cost is lost in payoff + cost.

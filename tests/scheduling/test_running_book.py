@@ -114,16 +114,20 @@ def test_a_cancelled_job_makes_room_at_once() -> None:
 def test_nothing_changes_when_moves_do_not_fit_or_break_a_promise() -> None:
     book = RunningBook(Ledger(ONE, start=0, slots=20))
     decide = LastComeFirst().decide
-    book.take_in(bid("a", 0, 4), decide(bid("a", 0, 4), book.view()), bound=True)
-    book.take_in(bid("b", 0, 4), replace(decide(bid("b", 0, 4), book.view()), schedule=None, moves=()), bound=False)
+    book.apply_decision(bid("a", 0, 4), decide(bid("a", 0, 4), book.view()), bound=True)
+    book.apply_decision(
+        bid("b", 0, 4), replace(decide(bid("b", 0, 4), book.view()), schedule=None, moves=()), bound=False
+    )
     before = (book.ledger.used.copy(), dict(book.jobs))
     with pytest.raises(ValueError, match="cannot move a"):
         book.apply([Move("a", None)])
     with pytest.raises(OverCapacity):
         book.apply([Move("b", alone(3, 4))])
     with pytest.raises(OverCapacity):
-        book.take_in(bid("c", 0, 1), replace(decide(bid("c", 0, 1), book.view()), moves=()), bound=False)
-    book.take_in(bid("d", 0, 1), replace(decide(bid("d", 0, 1), book.view()), schedule=None, moves=()), bound=False)
+        book.apply_decision(bid("c", 0, 1), replace(decide(bid("c", 0, 1), book.view()), moves=()), bound=False)
+    book.apply_decision(
+        bid("d", 0, 1), replace(decide(bid("d", 0, 1), book.view()), schedule=None, moves=()), bound=False
+    )
     with pytest.raises(OverCapacity):
         book.apply([Move("b", alone(4, 4)), Move("d", alone(7, 1))])  # the first would fit
     book.end("d")
@@ -139,7 +143,7 @@ def test_nothing_changes_when_moves_do_not_fit_or_break_a_promise() -> None:
 
 def test_a_copy_goes_its_own_way() -> None:
     book = RunningBook(Ledger(ONE, start=0, slots=20))
-    book.take_in(bid("a", 0, 4), LastComeFirst().decide(bid("a", 0, 4), book.view()), bound=False)
+    book.apply_decision(bid("a", 0, 4), LastComeFirst().decide(bid("a", 0, 4), book.view()), bound=False)
     other = book.copy()
     other.end("a")
     assert list(book.jobs) == ["a"]
@@ -154,6 +158,6 @@ def test_slots_that_do_not_run_from_arrival_to_start_to_completion_are_a_mistake
     wrong = replace(alone(start, 2), completion=completion)
     decision = replace(LastComeFirst().decide(late, book.view()), schedule=wrong)
     with pytest.raises(ValueError, match="slots of late do not run from arrival to start to completion"):
-        book.take_in(late, decision, bound=False)
+        book.apply_decision(late, decision, bound=False)
     assert not book.jobs
     assert not book.ledger.used.any()

@@ -79,7 +79,7 @@ def test_a_policy_says_the_same_of_a_book_whose_line_it_has_to_find(name: str) -
         known = running.view()
         decision = policy.decide(bid, known)
         assert policy.decide(bid, _to_be_found(known)) == decision
-        running.take_in(bid, decision, bound=False)
+        running.apply_decision(bid, decision, bound=False)
         compared += _compared(policy, running)
     assert running.view().line
     assert compared > 24

@@ -118,7 +118,7 @@ def job(name: str, weight: float, slots: int, *, arrival: int = 1) -> Bid:
 
 def arrive(book: RunningBook, bid: Bid, policy: WeightedCompletion = ROLLING) -> Decision:
     decision = policy.decide(bid, book.view())
-    book.take_in(bid, decision, bound=policy.binding)
+    book.apply_decision(bid, decision, bound=policy.binding)
     return decision
 
 
@@ -199,7 +199,7 @@ def test_a_job_that_nothing_could_run_is_rejected(book: RunningBook) -> None:
 
 def test_a_promise_of_an_auction_is_never_moved(book: RunningBook) -> None:
     promised = job("promised", 0.001, 3)
-    book.take_in(promised, ROLLING.decide(promised, book.view()), bound=True)
+    book.apply_decision(promised, ROLLING.decide(promised, book.view()), bound=True)
     decision = arrive(book, job("urgent", 1000, 1))
     assert decision.schedule is not None
     assert decision.schedule.start == 4

@@ -9,7 +9,7 @@ import numpy as np
 from scheduling.best_response.base import PriceOf
 from scheduling.best_response.elastic.compiled import Counts, Flags
 from scheduling.best_response.elastic.tables import Runs, changed_cells, mark_repeats, refresh_runs
-from scheduling.best_response.elastic.ways import Way, ways
+from scheduling.best_response.elastic.type_pairs import TypePair, type_pairs
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.types import Floats, Ints
@@ -54,7 +54,7 @@ class ElasticIndex:
         """The number of the change that last touched each slot."""
         self._changes = 0
         self._asked: tuple[object, ...] | None = None
-        self._ways: tuple[Way, ...] = ()
+        self._ways: tuple[TypePair, ...] = ()
         self._tables: OrderedDict[MachineType, _Table] = OrderedDict()
 
     def refresh(self, used: Ints, prices: PriceOf | Floats, *, version: object = None) -> None:
@@ -122,15 +122,15 @@ class ElasticIndex:
         demand = np.array(machine.demand, np.int64)
         return np.flatnonzero((self.inventory.capacity >= demand).all(axis=1)).astype(np.int64), demand
 
-    def ways(self, bid: Bid) -> tuple[Way, ...]:
+    def type_pairs(self, bid: Bid) -> tuple[TypePair, ...]:
         """The pairs of types with which the bid's work fits; the last bid's are remembered, whatever its value."""
         known = (bid.worker_time, bid.ps_time, bid.transfer_time, bid.work, bid.chunks)
         if self._asked != known:
             self._asked = known
-            self._ways = tuple(ways(bid, self.inventory, slots=self.slots))
+            self._ways = tuple(type_pairs(bid, self.inventory, slots=self.slots))
         return self._ways
 
-    def pss_needed(self, way: Way, most: int) -> Counts:
+    def pss_needed(self, way: TypePair, most: int) -> Counts:
         """ceil(n b_w / b_p) for n = 0..most (or as many as the empty cluster takes at once), exact."""
         hosts, demand = self._hosts(way.worker)
         wants = demand > 0

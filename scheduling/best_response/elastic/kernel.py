@@ -15,11 +15,11 @@ from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.types import Floats, Ints
 from scheduling.model.utility import Constant
 
-__all__ = ["ElasticIndex", "ElasticMarket", "Response", "best_response", "warm_up"]
+__all__ = ["ElasticIndex", "ElasticKernel", "Response", "best_response", "warm_up"]
 
 
 @dataclass(frozen=True)
-class ElasticMarket:
+class ElasticKernel:
     """One ledger at its posted prices, asked again and again; what it learns stays with the ledger."""
 
     ledger: Ledger
@@ -31,7 +31,7 @@ class ElasticMarket:
         response = self._ask(bid, mode=PAYOFF, above=above, first_start=first_start)
         return response if response is not None and response.payoff > above else None
 
-    def least_ratio(self, bid: Bid, *, first_start: int | None = None) -> Response | None:
+    def min_cost_per_value(self, bid: Bid, *, first_start: int | None = None) -> Response | None:
         """The schedule of least cost per unit of value, among those worth anything.
 
         At `cost / value` times its amplitude the bid only just pays for this schedule, and at less for none.
@@ -140,12 +140,12 @@ def warm_up() -> None:
     )
     bid = Bid("", 0, 1, 2, 1, (one,), (Fraction(0),), (one,), (0, 0), Constant(1.0))
     ledger = Ledger(inventory, start=0, slots=8)
-    market = ElasticMarket(ledger, _NoPrice())
+    market = ElasticKernel(ledger, _NoPrice())
     response = market.best(bid)
     if response is not None:
         # A few cells that changed: what refreshes tables is not what builds them.
         ledger.commit(response.schedule)
-    market.least_ratio(bid)
+    market.min_cost_per_value(bid)
     market.latest(bid)
 
 

@@ -14,7 +14,7 @@ from scheduling.best_response.elastic.curves import Job, earliest, make_curves
 from scheduling.best_response.elastic.index import ElasticIndex
 from scheduling.best_response.elastic.search import LATEST, RATIO, search
 from scheduling.best_response.elastic.tables import Runs
-from scheduling.best_response.elastic.ways import Way
+from scheduling.best_response.elastic.type_pairs import TypePair
 from scheduling.best_response.rigid.index import worth_by_slot
 from scheduling.model.bid import Bid
 from scheduling.model.schedule import Placement, Role, Schedule
@@ -43,7 +43,7 @@ class Question:
 
     def answer(self, index: ElasticIndex) -> Response | None:
         """The best answer with any pair of machine types; ties fall to the first."""
-        found = [r for way in index.ways(self.bid) for r in self._ask(index, way)]
+        found = [r for way in index.type_pairs(self.bid) for r in self._ask(index, way)]
         return min(found, key=self._order) if found else None
 
     def _order(self, response: Response) -> tuple[float, ...]:
@@ -54,7 +54,7 @@ class Question:
             return (response.cost / response.value, response.schedule.completion)
         return (-response.payoff, response.schedule.completion)
 
-    def _ask(self, index: ElasticIndex, way: Way) -> Iterator[Response]:
+    def _ask(self, index: ElasticIndex, way: TypePair) -> Iterator[Response]:
         first = max(self.bid.arrival, self.start if self.first_start is None else self.first_start) - self.start
         with_way = _WithWay(
             question=self,
@@ -77,7 +77,7 @@ class _WithWay:
     """A question for one pair of machine types, slots counted from the ledger's start."""
 
     question: Question
-    way: Way
+    way: TypePair
     workers: Runs
     pss: Runs
     repeats: Flags

@@ -18,11 +18,11 @@ from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.model.types import Floats, Ints
 from scheduling.model.utility import Constant
 
-__all__ = ["PriceOf", "Response", "RigidIndex", "RigidMarket", "best_response", "warm_up"]
+__all__ = ["PriceOf", "Response", "RigidIndex", "RigidKernel", "best_response", "warm_up"]
 
 
 @dataclass(frozen=True)
-class RigidMarket:
+class RigidKernel:
     """One ledger at its posted prices, asked again and again; what it learns stays with the ledger.
 
     `tail` slots are held after completion (1 for the inclusive windows of DPS, Algorithms 3 and 4).
@@ -37,7 +37,7 @@ class RigidMarket:
         response = self._ask(bid, mode=PAYOFF, above=above, first_start=first_start)
         return response if response is not None and response.payoff > above else None
 
-    def least_ratio(self, bid: Bid, *, first_start: int | None = None) -> Response | None:
+    def min_cost_per_value(self, bid: Bid, *, first_start: int | None = None) -> Response | None:
         """The schedule of least cost per unit of value, among those worth anything.
 
         At `cost / value` times its amplitude the bid only just pays for this schedule, and at less for none: this is

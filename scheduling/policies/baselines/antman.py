@@ -6,10 +6,10 @@ from itertools import takewhile
 
 from scheduling.book.state import Cause, Job
 from scheduling.model.parameters import parameter
-from scheduling.policies.baselines.baseline import FixedGangs, seed_parameter
-from scheduling.policies.baselines.floor import Floor
+from scheduling.policies.baselines.base import FixedGangs, seed_parameter
 from scheduling.policies.baselines.gang import Gang
-from scheduling.policies.baselines.task import Task
+from scheduling.policies.baselines.pass_job import PassJob
+from scheduling.policies.baselines.pass_state import PassState
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class AntMan(FixedGangs):
     name = "antman"
     title = "AntMan: guaranteed jobs first, those that waited long use what is left, nobody pays"
 
-    def arrange(self, floor: Floor, cause: Cause | None) -> None:
+    def arrange(self, floor: PassState, cause: Cause | None) -> None:
         """Guaranteed jobs first, then the others on what is left."""
         running = [task for task in floor.running_now() if self.is_opportunistic(task.job, floor.now)]
         if not running and floor.full:
@@ -65,7 +65,7 @@ class AntMan(FixedGangs):
                     continue
             _take_what_is_left(floor, floor.meet(job), gang)
 
-    def _start_guaranteed(self, floor: Floor, waiting: Iterable[Job], victims: Sequence[Task]) -> None:
+    def _start_guaranteed(self, floor: PassState, waiting: Iterable[Job], victims: Sequence[PassJob]) -> None:
         evictable = floor.held_by(victims)
         fits: dict[tuple[int, int | None, int], bool] = {}
         for job in waiting:
@@ -85,7 +85,7 @@ class AntMan(FixedGangs):
         return first >= job.bid.arrival + self.patience
 
 
-def _take_what_is_left(floor: Floor, task: Task, gang: Gang) -> None:
+def _take_what_is_left(floor: PassState, task: PassJob, gang: Gang) -> None:
     current = task.workers
     more = [*takewhile(lambda count: count > current, halved(gang.count))]
     if not more or not floor.may_fit(gang, floor.total(task), count=more[-1]):

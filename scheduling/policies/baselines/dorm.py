@@ -14,13 +14,13 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.parameters import parameter
 from scheduling.model.progress import Machines
 from scheduling.model.schedule import Role
-from scheduling.policies.baselines.baseline import Baseline
-from scheduling.policies.baselines.dorm_programme import Limits, Share, Wish, divide, pss_for
-from scheduling.policies.baselines.floor import Floor
+from scheduling.policies.baselines.base import Baseline
+from scheduling.policies.baselines.capacity import FreeCapacity
+from scheduling.policies.baselines.dorm_program import Limits, Share, Wish, divide, pss_for
 from scheduling.policies.baselines.gang import Gang, ideal_gang, room_for
-from scheduling.policies.baselines.room import Room
+from scheduling.policies.baselines.pass_job import PassJob, Stopped
+from scheduling.policies.baselines.pass_state import PassState
 from scheduling.policies.baselines.shares import fair_counts
-from scheduling.policies.baselines.task import Stopped, Task
 
 GAP = 0.05
 """Share of its objective by which the programme's answer may be off: to prove the last percents takes minutes."""
@@ -68,7 +68,7 @@ class Dorm(Baseline):
     machines = "machines of its ideal types on different servers"
     pause = 1
 
-    def arrange(self, floor: Floor, cause: Cause | None) -> None:
+    def arrange(self, floor: PassState, cause: Cause | None) -> None:
         """Divide the cluster, and give everyone what is new to it."""
         only_starts = cause is Cause.SLOT
         rows = [(task, ideal_gang(task.job.bid, floor.inventory, 1)) for task in floor.in_order]
@@ -100,7 +100,7 @@ class Dorm(Baseline):
             floor, [(task, wish, share) for (task, _, _), wish, share in zip(chosen, wishes, shares, strict=True)], held
         )
 
-    def can_run(self, bid: Bid, floor: Floor) -> bool:
+    def can_run(self, bid: Bid, floor: PassState) -> bool:
         """Whether the programme would run the job on the empty cluster."""
         gang = ideal_gang(bid, floor.inventory, 1)
         counts = () if gang is None else workers_in_time(gang, Fraction(bid.work), floor.slots)
@@ -110,7 +110,7 @@ class Dorm(Baseline):
             return True
         everywhere = np.ones(len(floor.inventory.servers), dtype=np.bool_)
         alone = Wish(gang, counts=counts, target=counts[0][0], usable=everywhere)
-        empty = Room(floor.inventory, now=0, slots=floor.slots).free(floor.slots)
+        empty = FreeCapacity(floor.inventory, now=0, slots=floor.slots).free(floor.slots)
         return divide([alone], floor.inventory, empty, Limits(0.0, 0)) != [None]
 
 
@@ -135,13 +135,15 @@ def workers_in_time(gang: Gang, left: Fraction, slots: int) -> tuple[range, ...]
     return (range(1, several.stop),) if several.start == 2 else (range(1, 2), several)
 
 
-def _counts(task: Task, gang: Gang, floor: Floor) -> tuple[range, ...]:
+def _counts(task: PassJob, gang: Gang, floor: PassState) -> tuple[range, ...]:
     """`workers_in_time` of a task that starts or moves now."""
     lost = floor.pause if task.first < floor.now else 0
     return workers_in_time(gang, task.left, floor.slots - lost)
 
 
-def _wishes(chosen: list[tuple[Task, Gang, tuple[range, ...]]], floor: Floor, *, only_starts: bool) -> list[Wish]:
+def _wishes(
+    chosen: list[tuple[PassJob, Gang, tuple[range, ...]]], floor: PassState, *, only_starts: bool
+) -> list[Wish]:
     fair = fair_counts([gang for _, gang, _ in chosen], floor.inventory, floor.shared_out())
     wishes = []
     for (task, gang, counts), share in zip(chosen, fair, strict=True):
@@ -164,13 +166,13 @@ def _wishes(chosen: list[tuple[Task, Gang, tuple[range, ...]]], floor: Floor, *,
     return wishes
 
 
-def _holds_closing_server(task: Task, floor: Floor) -> bool:
+def _holds_closing_server(task: PassJob, floor: PassState) -> bool:
     """Whether a server that the task holds closes within the slots that a division is made for: none of it is free."""
     end = floor.now + floor.slots
     return any(floor.room.closed.get(p.server, end) < end for p in task.hold.placements)
 
 
-def _may_move(task: Task, gang: Gang, held: Share, counts: tuple[range, ...], inventory: Inventory) -> bool:
+def _may_move(task: PassJob, gang: Gang, held: Share, counts: tuple[range, ...], inventory: Inventory) -> bool:
     """Whether a job holds what the programme could have given it, and could have the same elsewhere in time."""
     types = {Role.WORKER: gang.worker, Role.PS: gang.ps}
     ideal = all(p.type == types[p.role] for p in task.held)
@@ -195,14 +197,14 @@ def _fits_simply(gang: Gang, inventory: Inventory) -> bool:
     return bool((hosts & (room.sum() - room + room_for(rest, demand) >= gang.count)).any())
 
 
-def _held(task: Task, floor: Floor) -> Share:
+def _held(task: PassJob, floor: PassState) -> Share:
     share = Share(*(np.zeros(len(floor.inventory.servers), dtype=np.int64) for _ in range(2)))
     for p in task.held:
         (share.workers if p.role is Role.WORKER else share.pss)[p.server] += p.count
     return share
 
 
-def _give(floor: Floor, rows: list[tuple[Task, Wish, Share | None]], held: dict[Task, Stopped]) -> None:
+def _give(floor: PassState, rows: list[tuple[PassJob, Wish, Share | None]], held: dict[PassJob, Stopped]) -> None:
     """Put everyone where the programme says, then those who are new there on one server if all they have fits one."""
     new = []
     for task, wish, share in rows:
@@ -222,7 +224,7 @@ def _give(floor: Floor, rows: list[tuple[Task, Wish, Share | None]], held: dict[
             floor.put(task, _machines_on(server, gang, int(share.pss.sum())), gang)
 
 
-def _one_server(floor: Floor, wish: Wish, gang: Gang, pss: int) -> int | None:
+def _one_server(floor: PassState, wish: Wish, gang: Gang, pss: int) -> int | None:
     """The usable server with the least left that has room for all machines."""
     inventory = floor.inventory
     need = gang.count * inventory.worker_demand[gang.worker]

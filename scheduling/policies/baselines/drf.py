@@ -10,12 +10,12 @@ import numpy as np
 
 from scheduling.book.state import Cause
 from scheduling.model.bid import Bid
-from scheduling.policies.baselines.baseline import Baseline
-from scheduling.policies.baselines.floor import Floor
+from scheduling.policies.baselines.base import Baseline
+from scheduling.policies.baselines.capacity import FreeCapacity
 from scheduling.policies.baselines.gang import Gang, find_place, ideal_gang
-from scheduling.policies.baselines.room import Room
+from scheduling.policies.baselines.pass_job import PassJob
+from scheduling.policies.baselines.pass_state import PassState
 from scheduling.policies.baselines.shares import fair_counts
-from scheduling.policies.baselines.task import Task
 
 
 @dataclass(frozen=True)
@@ -47,20 +47,20 @@ class Drf(Baseline):
     title = "DRF: every job has its fair share of workers, re-scaled as jobs come and go, nobody pays"
     pause = 1
 
-    def arrange(self, floor: Floor, cause: Cause | None) -> None:
+    def arrange(self, floor: PassState, cause: Cause | None) -> None:
         """Start jobs that wait at their fair share, and re-scale the others."""
         event = _Event(floor)
         event.start_all(shrink=cause is not Cause.SLOT)
         if cause is not Cause.SLOT:
             event.grow_all()
 
-    def can_run(self, bid: Bid, floor: Floor) -> bool:
+    def can_run(self, bid: Bid, floor: PassState) -> bool:
         """Whether up to its target of workers alone could complete the job on the empty cluster."""
         gang = ideal_gang(bid, floor.inventory, 1)
         if gang is None:
             return False
         alone = max(1, fair_counts([gang], floor.inventory, floor.inventory.capacity.sum(axis=0))[0])
-        empty = Room(floor.inventory, now=0, slots=floor.slots)
+        empty = FreeCapacity(floor.inventory, now=0, slots=floor.slots)
         usable = np.ones(len(floor.inventory.servers), dtype=np.bool_)
         gangs = _fewer(replace(gang, count=alone))
         return any(find_place(one, empty, Fraction(bid.work), usable=usable) is not None for one in gangs)
@@ -69,7 +69,7 @@ class Drf(Baseline):
 class _Event:
     """One event. Of those that wait only jobs are met for whose first worker there may be room."""
 
-    def __init__(self, floor: Floor) -> None:
+    def __init__(self, floor: PassState) -> None:
         self.floor = floor
         free = sorted((job for job in floor.jobs if not job.bound), key=attrgetter("bid.arrival"))
         rows = ((job, floor.memory.ideal_gang(job.bid)) for job in free)
@@ -80,14 +80,14 @@ class _Event:
         """Tasks that held machines before, in that order."""
         self.run = self.ran
         """And those that hold machines by now, in any order."""
-        self._targets: dict[Task, Gang] = {}
+        self._targets: dict[PassJob, Gang] = {}
 
     @cached_property
     def counts(self) -> list[int]:
         """Workers of the fair shares, one for each of the rows."""
         return fair_counts([gang for _, gang in self.rows], self.floor.inventory, self.floor.shared_out())
 
-    def target(self, task: Task) -> Gang:
+    def target(self, task: PassJob) -> Gang:
         """Step 1 for one job."""
         gang = self._targets.get(task)
         if gang is None:
@@ -99,7 +99,7 @@ class _Event:
     def start_all(self, *, shrink: bool) -> None:
         """Step 2. Who could not have one worker even if all above their targets shrank is not looked at."""
         before = {task.job.bid.id for task in self.ran}
-        over: list[Task] | None = None
+        over: list[PassJob] | None = None
         fits: dict[tuple[int, int | None], bool] = {}
         for job, gang in self.rows:
             if job.bid.id in before:
@@ -121,18 +121,18 @@ class _Event:
         for task in sorted(below, key=lambda task: (self._share(task), self.place[task.job.bid.id])):
             self._grow(task)
 
-    def _above(self) -> list[Task]:
+    def _above(self) -> list[PassJob]:
         """Jobs that run with more than their target, the one with the greatest share first; none that started now."""
         # Targets are the fair share or more: most jobs do not have more than that, and are not asked for theirs.
         over = [task for task in self.ran if task.workers > max(1, self.counts[self.place[task.job.bid.id]])]
         over = [task for task in over if task.workers > self.target(task).count]
         return sorted(over, key=lambda task: -self._share(task))
 
-    def _share(self, task: Task) -> int:
+    def _share(self, task: PassJob) -> int:
         """What orders jobs as their dominant shares of all servers do."""
         return self.floor.memory.share(self.target(task), task.workers)
 
-    def _spare(self, over: list[Task]) -> list[int]:
+    def _spare(self, over: list[PassJob]) -> list[int]:
         """Units that at most become free if all of these shrink to their targets, R numbers."""
         spare = self.floor.held_by(over)
         for other in over:
@@ -141,7 +141,7 @@ class _Event:
                 spare[r] -= units
         return spare
 
-    def _start(self, task: Task, over: list[Task]) -> bool:
+    def _start(self, task: PassJob, over: list[PassJob]) -> bool:
         """Step 2 for one job that waits; whether it runs now."""
         floor, shrunk = self.floor, []
         started = floor.start(task, self.target(task))
@@ -160,7 +160,7 @@ class _Event:
             floor.resume(other, before if not started or floor.has_room(before.hold) else after)
         return started
 
-    def _grow(self, task: Task) -> None:
+    def _grow(self, task: PassJob) -> None:
         """Step 3 for one job that has less than its share."""
         floor, gang, current = self.floor, self.target(task), task.workers
         if not floor.may_fit(gang, floor.total(task), count=current + 1):
@@ -179,12 +179,12 @@ class _Event:
         floor.resume(task, before)
 
 
-def _in_time(floor: Floor, task: Task, gang: Gang, count: int) -> Gang:
+def _in_time(floor: PassState, task: PassJob, gang: Gang, count: int) -> Gang:
     """The target of `count` workers, or the fewest workers more that complete the job within the horizon."""
     target = floor.memory.ideal_gang(task.job.bid, count) or replace(gang, count=count)
     if target.duration(task.left, spread=True) + task.lost() <= floor.slots:
         return target
-    empty = Room(floor.inventory, now=floor.now, slots=floor.slots)
+    empty = FreeCapacity(floor.inventory, now=floor.now, slots=floor.slots)
     usable = np.ones(len(floor.inventory.servers), dtype=np.bool_)
     more = (replace(target, count=count) for count in range(target.count, target.bid.chunks + 1))
     enough = (gang for gang in more if find_place(gang, empty, task.left, usable=usable, lost=task.lost()) is not None)

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from scheduling.book.state import Cause
 from scheduling.model.parameters import parameter
-from scheduling.policies.baselines.baseline import FixedGangs, seed_parameter
-from scheduling.policies.baselines.floor import Floor
+from scheduling.policies.baselines.base import FixedGangs, seed_parameter
+from scheduling.policies.baselines.pass_state import PassState
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Fifo(FixedGangs):
     name = "fifo"
     title = "FIFO: jobs run in order of arrival, nobody pays"
 
-    def arrange(self, floor: Floor, cause: Cause | None) -> None:
+    def arrange(self, floor: PassState, cause: Cause | None) -> None:
         """Start jobs from the head of the line."""
         for task in floor.in_line() if self.blocking else floor.may_start(cause):
             gang = self.gang(task.job.bid, floor)

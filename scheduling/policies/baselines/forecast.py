@@ -6,7 +6,7 @@ from operator import add, eq, is_, le, sub
 from typing import NamedTuple
 
 from scheduling.model.bid import Bid
-from scheduling.policies.baselines.rank import Ranked
+from scheduling.policies.baselines.priority import Ranked
 
 
 class Forecast(NamedTuple):

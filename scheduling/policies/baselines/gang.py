@@ -13,7 +13,7 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.progress import Machines
 from scheduling.model.schedule import Role
 from scheduling.model.types import Ints
-from scheduling.policies.baselines.room import Room
+from scheduling.policies.baselines.capacity import FreeCapacity
 
 LARGEST_GANG = 30
 """Fixed gangs have 1 to this many workers (weighted completion, Section 7)."""
@@ -78,14 +78,14 @@ def fixed_gang(bid: Bid, inventory: Inventory, *, slots: int, seed: int) -> Gang
     """
     rng = np.random.default_rng([seed, *bid.id.encode()])
     gang = ideal_gang(bid, inventory, min(bid.chunks, int(rng.integers(1, LARGEST_GANG + 1))))
-    empty = Room(inventory, now=0, slots=slots)
+    empty = FreeCapacity(inventory, now=0, slots=slots)
     everywhere = np.ones(len(inventory.servers), dtype=np.bool_)
     while gang is not None and find_place(gang, empty, Fraction(bid.work), usable=everywhere) is None:
         gang = replace(gang, count=gang.count // 2) if gang.count > 1 else None
     return gang
 
 
-def find_place(gang: Gang, room: Room, work: Fraction, *, usable: np.ndarray, lost: int = 0) -> Machines | None:
+def find_place(gang: Gang, room: FreeCapacity, work: Fraction, *, usable: np.ndarray, lost: int = 0) -> Machines | None:
     """Where a gang runs from now until `work` mini-batches are done; None if it cannot.
 
     Parameters

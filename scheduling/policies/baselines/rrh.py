@@ -10,15 +10,15 @@ import numpy as np
 
 from scheduling.model.decision import Reason
 from scheduling.model.parameters import parameter
-from scheduling.policies.baselines.baseline import FixedGangs, seed_parameter
-from scheduling.policies.baselines.floor import Floor
+from scheduling.policies.baselines.base import FixedGangs, seed_parameter
 from scheduling.policies.baselines.forecast import forecast
 from scheduling.policies.baselines.gang import Gang
-from scheduling.policies.baselines.in_turn import InTurn
-from scheduling.policies.baselines.preempting import all_in_order
-from scheduling.policies.baselines.rank import Rank, Ranked
+from scheduling.policies.baselines.ordering import InTurn
+from scheduling.policies.baselines.pass_job import PassJob
+from scheduling.policies.baselines.pass_state import PassState
+from scheduling.policies.baselines.preemption import all_in_order
+from scheduling.policies.baselines.priority import Priority, Ranked
 from scheduling.policies.baselines.shares import demand_of, dominant_share
-from scheduling.policies.baselines.task import Task
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Rrh(FixedGangs, InTurn):
     title = "RRH: jobs are admitted if they gain more than delaying the others costs, nobody pays"
     ages = True
 
-    def refuse(self, floor: Floor) -> tuple[Reason, str] | None:
+    def refuse(self, floor: PassState) -> tuple[Reason, str] | None:
         """Weigh the newcomer's gain against the delay it would cause."""
         prospects = all_in_order(floor, self.order(floor), lambda task: self.rank(task, floor))
         job = floor.newcomer.job
@@ -86,7 +86,7 @@ class Rrh(FixedGangs, InTurn):
             f"{self.threshold * bid.utility.value:.2f}."
         )
 
-    def rank_of(self, task: Task, floor: Floor) -> Rank | None:
+    def rank_of(self, task: PassJob, floor: PassState) -> Priority | None:
         """The reward, as a key, its fixed gang, and the slots it needs still."""
         gang, bid = self.gang(task.job.bid, floor), task.job.bid
         if gang is None:
@@ -97,10 +97,10 @@ class Rrh(FixedGangs, InTurn):
         share = _share(gang, floor)
         volume = slots * share.numerator / share.denominator  # as the fraction would be rounded, without making it
         reward = (1 - self.risk) * gain / volume + self.risk * (gain - bid.utility.at(elapsed + 1))
-        return Rank((-reward,), gang, slots, _demand(gang, floor))
+        return Priority((-reward,), gang, slots, _demand(gang, floor))
 
 
-def _completions(prospects: Sequence[Ranked], floor: Floor, policy: Rrh) -> list[int]:
+def _completions(prospects: Sequence[Ranked], floor: PassState, policy: Rrh) -> list[int]:
     """Completions as they are forecast."""
     kept = floor.memory.forecasts
     found = forecast((policy, floor.now), prospects, floor.inventory.total.tolist(), kept)
@@ -132,7 +132,7 @@ def delay_cost(prospects: Sequence[Ranked], completions: Sequence[int], delay: F
     return cost
 
 
-def _demand(gang: Gang, floor: Floor) -> list[int]:
+def _demand(gang: Gang, floor: PassState) -> list[int]:
     """What a gang takes with the PSs for all its workers, at most all there is, R numbers."""
     known, kind = floor.memory.demand, (gang.worker, gang.ps, gang.count)
     if kind not in known:
@@ -140,7 +140,7 @@ def _demand(gang: Gang, floor: Floor) -> list[int]:
     return known[kind]
 
 
-def _share(gang: Gang, floor: Floor) -> Fraction:
+def _share(gang: Gang, floor: PassState) -> Fraction:
     """The dominant share of that."""
     known, kind = floor.memory.volumes, (gang.worker, gang.ps, gang.count)
     share = known.get(kind)

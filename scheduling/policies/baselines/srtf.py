@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from scheduling.policies.baselines.floor import Floor
 from scheduling.policies.baselines.gang import Gang
-from scheduling.policies.baselines.rank import Key
-from scheduling.policies.baselines.task import Task
-from scheduling.policies.baselines.whole_gang import WholeGangs
+from scheduling.policies.baselines.pass_job import PassJob
+from scheduling.policies.baselines.pass_state import PassState
+from scheduling.policies.baselines.priority import Key
+from scheduling.policies.baselines.whole_gangs import WholeGangs
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Srtf(WholeGangs):
     title = "SRTF: jobs with the least left to do first, whole jobs preempted for shorter ones, nobody pays"
     falling = True
 
-    def key(self, task: Task, gang: Gang, floor: Floor) -> Key:
+    def key(self, task: PassJob, gang: Gang, floor: PassState) -> Key:
         """Worker-slots left: as a double, which is quick to compare, and exact."""
         left = task.left * gang.pace(spread=False)
         return (float(left), left)

@@ -4,12 +4,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from scheduling.model.inventory import Inventory
-from scheduling.policies.baselines.baseline import FixedGangs, seed_parameter
-from scheduling.policies.baselines.floor import Floor
+from scheduling.policies.baselines.base import FixedGangs, seed_parameter
 from scheduling.policies.baselines.gang import Gang
-from scheduling.policies.baselines.in_turn import InTurn
-from scheduling.policies.baselines.rank import Rank
-from scheduling.policies.baselines.task import Task
+from scheduling.policies.baselines.ordering import InTurn
+from scheduling.policies.baselines.pass_job import PassJob
+from scheduling.policies.baselines.pass_state import PassState
+from scheduling.policies.baselines.priority import Priority
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Tiresias(FixedGangs, InTurn):
     pause = 1
     falling = True
 
-    def rank_of(self, task: Task, floor: Floor) -> Rank | None:
+    def rank_of(self, task: PassJob, floor: PassState) -> Priority | None:
         """The remaining service, and its fixed gang."""
         gang = self.gang(task.job.bid, floor)
         if gang is None:
             return None
         service = remaining_service(task.left, gang, floor.inventory)
-        return Rank((float(service), service), gang)  # a double is quick to compare
+        return Priority((float(service), service), gang)  # a double is quick to compare
 
 
 def remaining_service(left: Fraction, gang: Gang, inventory: Inventory) -> Fraction:

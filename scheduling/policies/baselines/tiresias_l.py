@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from scheduling.model.parameters import parameter
-from scheduling.policies.baselines.floor import Floor
 from scheduling.policies.baselines.gang import Gang
-from scheduling.policies.baselines.rank import Key
-from scheduling.policies.baselines.task import Task
-from scheduling.policies.baselines.whole_gang import WholeGangs
+from scheduling.policies.baselines.pass_job import PassJob
+from scheduling.policies.baselines.pass_state import PassState
+from scheduling.policies.baselines.priority import Key
+from scheduling.policies.baselines.whole_gangs import WholeGangs
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class TiresiasL(WholeGangs):
     name = "tiresias_l"
     title = "Tiresias-L: jobs that have had the least first, in three queues, whole jobs preempted, nobody pays"
 
-    def key(self, task: Task, gang: Gang, floor: Floor) -> Key:
+    def key(self, task: PassJob, gang: Gang, floor: PassState) -> Key:
         """Queue, then first start."""
         past = [one for one in task.known.stretches if one.start < floor.now]
         attained = sum(one.workers * (min(one.end, floor.now) - one.start) for one in past)

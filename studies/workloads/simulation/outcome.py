@@ -11,7 +11,7 @@ from scheduling.model.errors import SchedulingError
 from scheduling.model.progress import constellations
 from scheduling.model.types import Json
 from scheduling.policies.simulation import Simulation
-from scheduling.preemptive.crew import TICKS
+from scheduling.preemptive.workers import TICKS
 from studies.workloads.traces.mapping import TracedBids
 
 

@@ -14,7 +14,7 @@ from auctions.counterfactual import alternatives as single
 from auctions.counterfactual import waypoints
 from auctions.counterfactual.alternatives import TooLong, alternatives, deadline
 from auctions.counterfactual.record import Record
-from auctions.counterfactual.replayed import Retelling
+from auctions.counterfactual.replayed import ReplayedMarket
 from auctions.domain.errors import WrongState
 from auctions.engine import decision_queue as lane
 from auctions.engine.jobs import cancel_job
@@ -165,12 +165,12 @@ def test_no_more_waypoints_are_kept_than_memory_is_meant_for(monkeypatch: pytest
     monkeypatch.setattr(waypoints, "KEPT", 2)
     first, second = uuid4(), uuid4()
     for market, since in ((first, 64), (first, 128), (second, 64)):
-        waypoints.keep(market, since, Retelling({}, {}))
+        waypoints.keep(market, since, ReplayedMarket({}, {}))
     found = waypoints.nearest(first, 200)
     assert found is not None
     assert found[0] == 128
     assert waypoints.nearest(first, 127) is None
-    waypoints.keep(second, 128, Retelling({}, {}))  # what was used last stays
+    waypoints.keep(second, 128, ReplayedMarket({}, {}))  # what was used last stays
     assert waypoints.nearest(second, 64) is None
     assert waypoints.nearest(first, 128) is not None
 
@@ -183,7 +183,7 @@ def test_the_charts_of_a_page_and_its_table_are_computed_once(
     computed: list[int] = []
     compute = Record.book_before
 
-    def counted(record: Record, version: int, *, tell: Callable[[], None]) -> Retelling:
+    def counted(record: Record, version: int, *, tell: Callable[[], None]) -> ReplayedMarket:
         computed.append(version)
         return compute(record, version, tell=tell)
 

@@ -28,7 +28,7 @@ from scheduling.offline.elastic_keeping import can_keep
 from scheduling.offline.elastic_machines import Machines
 from scheduling.offline.elastic_optimum import elastic_optimum
 from scheduling.offline.elastic_pools import Server, side_by_side, tops
-from scheduling.offline.elastic_programme import elastic_programme
+from scheduling.offline.elastic_program import elastic_programme
 from scheduling.offline.elastic_shares import Asked, Group, narrow, share
 from scheduling.offline.elastic_slot import Slots
 from scheduling.offline.kinds import kinds_of

@@ -16,8 +16,8 @@ from scheduling.instances.weighted_completion import read_weighted
 from scheduling.model.bid import Architecture
 from scheduling.model.errors import InvalidField
 from scheduling.offline import Answer, Covers, Kind, Question, best_bound, lagrangian
-from scheduling.offline.programme import Solved, TooLarge
-from scheduling.offline.queued_programme import queued_optimum
+from scheduling.offline.program import Solved, TooLarge
+from scheduling.offline.queued_program import queued_optimum
 from scheduling.policies.base import Objective
 from scheduling.policies.dps import Dps
 from scheduling.solvers.milp import same_ceilings

@@ -5,13 +5,13 @@ from itertools import takewhile
 
 from scheduling.book.state import Cause
 from scheduling.policies.baselines.antman import AntMan, halved
-from scheduling.policies.baselines.floor import Floor
-from scheduling.policies.baselines.task import Task
+from scheduling.policies.baselines.pass_job import PassJob
+from scheduling.policies.baselines.pass_state import PassState
 
 
 @dataclass(frozen=True)
 class SlowAntMan(AntMan):
-    def arrange(self, floor: Floor, cause: Cause | None) -> None:
+    def arrange(self, floor: PassState, cause: Cause | None) -> None:
         running = [task for task in floor.in_order if task.running and self._late(task)]
         waiting = [task for task in floor.in_order if not task.running]
         for task in waiting:
@@ -22,10 +22,10 @@ class SlowAntMan(AntMan):
             if task in running or (task in waiting and self._late(task)):
                 self._take_what_is_left(task, floor)
 
-    def _late(self, task: Task) -> bool:
+    def _late(self, task: PassJob) -> bool:
         return task.first >= task.job.bid.arrival + self.patience
 
-    def _take_what_is_left(self, task: Task, floor: Floor) -> None:
+    def _take_what_is_left(self, task: PassJob, floor: PassState) -> None:
         gang, current = self.gang(task.job.bid, floor), task.workers
         if gang is None:
             return

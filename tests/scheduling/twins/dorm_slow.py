@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduling.model.inventory import Inventory
 from scheduling.model.types import Ints
-from scheduling.policies.baselines.dorm_programme import ADJUSTED, EXCESS, Limits, Share, Wish
+from scheduling.policies.baselines.dorm_program import ADJUSTED, EXCESS, Limits, Share, Wish
 
 
 def best(wishes: Sequence[Wish], inventory: Inventory, free: Ints, limits: Limits) -> Fraction:

@@ -7,19 +7,19 @@ from fractions import Fraction
 import numpy as np
 
 from scheduling.book.state import Cause
+from scheduling.policies.baselines.capacity import FreeCapacity
 from scheduling.policies.baselines.drf import Drf
-from scheduling.policies.baselines.floor import Floor
 from scheduling.policies.baselines.gang import Gang, find_place, ideal_gang
-from scheduling.policies.baselines.room import Room
+from scheduling.policies.baselines.pass_job import PassJob
+from scheduling.policies.baselines.pass_state import PassState
 from scheduling.policies.baselines.shares import demand_of, dominant_share, fair_counts
-from scheduling.policies.baselines.task import Task
 
-Wanted = dict[Task, Gang]
+Wanted = dict[PassJob, Gang]
 
 
 @dataclass(frozen=True)
 class SlowDrf(Drf):
-    def arrange(self, floor: Floor, cause: Cause | None) -> None:
+    def arrange(self, floor: PassState, cause: Cause | None) -> None:
         rows = ((task, ideal_gang(task.job.bid, floor.inventory, 1)) for task in floor.in_order)
         gangs = {task: gang for task, gang in rows if gang is not None}
         capacity = np.array(floor.room.idle, dtype=np.int64) + floor.held_by(
@@ -38,17 +38,17 @@ class SlowDrf(Drf):
                 _grow(floor, task, wanted[task])
 
 
-def _in_time(floor: Floor, task: Task, target: Gang) -> Gang:
+def _in_time(floor: PassState, task: PassJob, target: Gang) -> Gang:
     if target.duration(task.left, spread=True) + task.lost() <= floor.slots:
         return target
-    empty = Room(floor.inventory, now=floor.now, slots=floor.slots)
+    empty = FreeCapacity(floor.inventory, now=floor.now, slots=floor.slots)
     usable = np.ones(len(floor.inventory.servers), dtype=np.bool_)
     more = (replace(target, count=count) for count in range(target.count, target.bid.chunks + 1))
     enough = (gang for gang in more if find_place(gang, empty, task.left, usable=usable, lost=task.lost()) is not None)
     return next(enough, target)
 
 
-def _share(floor: Floor, task: Task, wanted: Wanted) -> Fraction:
+def _share(floor: PassState, task: PassJob, wanted: Wanted) -> Fraction:
     return dominant_share(demand_of(wanted[task], task.workers, floor.inventory), floor.inventory.total)
 
 
@@ -56,12 +56,12 @@ def _fewer(gang: Gang, *, above: int = 0) -> Iterable[Gang]:
     return (replace(gang, count=count) for count in range(gang.count, above, -1))
 
 
-def _above(floor: Floor, wanted: Wanted) -> list[Task]:
+def _above(floor: PassState, wanted: Wanted) -> list[PassJob]:
     over = [other for other in wanted if other.running and other.workers > wanted[other].count]
     return sorted(over, key=lambda other: -_share(floor, other, wanted))
 
 
-def _start(floor: Floor, task: Task, wanted: Wanted, over: list[Task]) -> None:
+def _start(floor: PassState, task: PassJob, wanted: Wanted, over: list[PassJob]) -> None:
     shrunk = []
     started = floor.start(task, wanted[task])
     for other in over:
@@ -79,7 +79,7 @@ def _start(floor: Floor, task: Task, wanted: Wanted, over: list[Task]) -> None:
         floor.resume(other, before if not started or floor.has_room(before.hold) else after)
 
 
-def _grow(floor: Floor, task: Task, gang: Gang) -> None:
+def _grow(floor: PassState, task: PassJob, gang: Gang) -> None:
     current, before = task.workers, floor.stop(task)
     for more in _fewer(gang, above=current):
         if floor.start(task, more):

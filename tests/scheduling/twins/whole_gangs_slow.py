@@ -12,15 +12,15 @@ from scheduling.model.decision import Decision, Move
 from scheduling.model.progress import work_done
 from scheduling.model.schedule import Placement, Role
 from scheduling.model.types import Ints
-from scheduling.policies.baselines.baseline import Baseline
-from scheduling.policies.baselines.floor import Floor
+from scheduling.policies.baselines.allocation import NOTHING, Allocation
+from scheduling.policies.baselines.base import Baseline
+from scheduling.policies.baselines.capacity import FreeCapacity
 from scheduling.policies.baselines.gang import Gang, find_place, ideal_gang
-from scheduling.policies.baselines.hold import NOTHING, Hold
-from scheduling.policies.baselines.room import Room
-from scheduling.policies.baselines.task import Task
+from scheduling.policies.baselines.pass_job import PassJob
+from scheduling.policies.baselines.pass_state import PassState
 
 Key = tuple[Fraction, ...]
-Ranked = tuple[Key, Task, Gang]
+Ranked = tuple[Key, PassJob, Gang]
 
 
 def srtf_key(job: Job, gang: Gang, now: int) -> Key:
@@ -57,10 +57,10 @@ class SlowWholeGangs(Baseline):
         self.used = book.ledger.used.copy()
         return super().plan(book, cause)
 
-    def can_run(self, bid: Bid, floor: Floor) -> bool:
+    def can_run(self, bid: Bid, floor: PassState) -> bool:
         return self._gang(bid, floor) is not None
 
-    def arrange(self, floor: Floor, cause: Cause | None) -> None:
+    def arrange(self, floor: PassState, cause: Cause | None) -> None:
         ranked: list[Ranked] = []
         for task in floor.in_order:
             gang = self._gang(task.job.bid, floor)
@@ -76,7 +76,7 @@ class SlowWholeGangs(Baseline):
                 continue
             self._start_instead(task, gang, [t for rank, t, _ in reversed(ranked) if rank > key and t.held], floor)
 
-    def _start_instead(self, task: Task, gang: Gang, victims: list[Task], floor: Floor) -> None:
+    def _start_instead(self, task: PassJob, gang: Gang, victims: list[PassJob], floor: PassState) -> None:
         before = []
         while not self._start(task, gang, floor) and victims:
             victim = victims.pop(0)
@@ -86,12 +86,12 @@ class SlowWholeGangs(Baseline):
         for victim, held, completion in reversed(before):
             self._use(held, 1, floor)
             if (self.used <= floor.inventory.capacity).all():
-                victim.hold, victim.completion = Hold(held), completion
+                victim.hold, victim.completion = Allocation(held), completion
             else:
                 self._use(held, -1, floor)
 
-    def _start(self, task: Task, gang: Gang, floor: Floor) -> bool:
-        room = Room(floor.inventory, now=floor.now, slots=len(self.used), used=self.used)
+    def _start(self, task: PassJob, gang: Gang, floor: PassState) -> bool:
+        room = FreeCapacity(floor.inventory, now=floor.now, slots=len(self.used), used=self.used)
         usable = np.array([task.job.bid.arrival + delay <= floor.now for delay in task.job.bid.delay])
         left = task.job.bid.work - work_done(task.job.bid, past(task.job, floor.now), until=floor.now)
         machines = find_place(gang, room, left, usable=usable)
@@ -100,16 +100,16 @@ class SlowWholeGangs(Baseline):
         spread = len({server for _, server, _, _ in machines}) > 1
         task.completion = floor.now + gang.duration(left, spread=spread)
         held = tuple(sorted(Placement(floor.now, task.completion, *machine) for machine in machines))
-        task.hold = Hold(held)
+        task.hold = Allocation(held)
         self._use(held, 1, floor)
         return True
 
-    def _use(self, held: tuple[Placement, ...], sign: int, floor: Floor) -> None:
+    def _use(self, held: tuple[Placement, ...], sign: int, floor: PassState) -> None:
         for p in held:
             demand = np.array(p.machine(floor.inventory).demand)
             self.used[p.start - floor.now : p.end - floor.now, p.server] += sign * p.count * demand
 
-    def _gang(self, bid: Bid, floor: Floor) -> Gang | None:
+    def _gang(self, bid: Bid, floor: PassState) -> Gang | None:
         gang = ideal_gang(bid, floor.inventory, 1)
         if gang is None:
             return None
@@ -121,7 +121,7 @@ class SlowWholeGangs(Baseline):
         everywhere = np.ones(len(floor.inventory.servers), dtype=np.bool_)
         count = min(bid.chunks, qualified)
         while count:
-            empty = Room(floor.inventory, now=0, slots=floor.slots)
+            empty = FreeCapacity(floor.inventory, now=0, slots=floor.slots)
             if find_place(replace(gang, count=count), empty, Fraction(bid.work), usable=everywhere) is not None:
                 return replace(gang, count=count)
             count //= 2

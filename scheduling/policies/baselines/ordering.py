@@ -1,16 +1,16 @@
 """Baselines whose jobs have their turn in order of a key: how they start, and stop for one another."""
 
 from scheduling.book.state import Cause
-from scheduling.policies.baselines.baseline import Baseline
-from scheduling.policies.baselines.floor import Floor
-from scheduling.policies.baselines.preempting import (
+from scheduling.policies.baselines.base import Baseline
+from scheduling.policies.baselines.pass_job import PassJob
+from scheduling.policies.baselines.pass_state import PassState
+from scheduling.policies.baselines.preemption import (
     in_order_of_rank,
     newcomer_settles,
     preempt_in_order,
     start_in_order,
 )
-from scheduling.policies.baselines.rank import Rank
-from scheduling.policies.baselines.task import Task
+from scheduling.policies.baselines.priority import Priority
 
 
 class InTurn(Baseline):
@@ -21,21 +21,21 @@ class InTurn(Baseline):
     ages = False
     """Whether keys of jobs that wait change from slot to slot."""
 
-    def rank_of(self, task: Task, floor: Floor) -> Rank | None:
+    def rank_of(self, task: PassJob, floor: PassState) -> Priority | None:
         """Whose turn a job is and what it runs as; None if it is impossible.
 
         It follows from what the job did before now, and from now only where jobs age.
         """
         raise NotImplementedError
 
-    def comes_into_question(self, _task: Task, _floor: Floor) -> bool:
+    def comes_into_question(self, _task: PassJob, _floor: PassState) -> bool:
         """Whether a job that waits may have a place now, though only slots passed."""
         return True
 
-    def arrange(self, floor: Floor, cause: Cause | None) -> None:
+    def arrange(self, floor: PassState, cause: Cause | None) -> None:
         """Start jobs in order of key, in place of those with a greater one; none is stopped as only a slot passed."""
 
-        def rank(task: Task) -> Rank | None:
+        def rank(task: PassJob) -> Priority | None:
             return self.rank(task, floor)
 
         if cause is None and self.falling and newcomer_settles(floor, self, rank):
@@ -46,10 +46,10 @@ class InTurn(Baseline):
         else:
             preempt_in_order(floor, self.order(floor), rank)
 
-    def order(self, floor: Floor) -> object:
+    def order(self, floor: PassState) -> object:
         """What an order of jobs is kept by: it is another one in every slot where jobs age."""
         return (self, floor.now) if self.ages else self
 
-    def rank(self, task: Task, floor: Floor) -> Rank | None:
+    def rank(self, task: PassJob, floor: PassState) -> Priority | None:
         """`rank_of`, remembered."""
         return task.known.rank(self, floor.now, lambda: self.rank_of(task, floor), ages=self.ages)

@@ -10,21 +10,21 @@ from numpy.typing import NDArray
 
 from scheduling.model.progress import Machines
 from scheduling.model.schedule import Placement, Schedule
-from scheduling.policies.baselines.hold import Hold
-from scheduling.policies.baselines.memory import Known
+from scheduling.policies.baselines.allocation import Allocation
+from scheduling.policies.baselines.cache import JobFacts
 
 
 class Stopped(NamedTuple):
     """What a task held before it was stopped."""
 
-    hold: Hold
+    hold: Allocation
     completion: int | None
 
 
-class Task:
+class PassJob:
     """A job that may be moved, and what it holds from now on as the plan stands."""
 
-    def __init__(self, known: Known, *, now: int) -> None:
+    def __init__(self, known: JobFacts, *, now: int) -> None:
         self.known = known
         self.job = known.job
         self.now = now

@@ -7,10 +7,10 @@ import numpy as np
 from scheduling.book.ledger import Ledger
 from scheduling.model.inventory import Inventory
 from scheduling.model.types import Ints
-from scheduling.policies.baselines.hold import Hold
+from scheduling.policies.baselines.allocation import Allocation
 
 
-class Room:
+class FreeCapacity:
     """A scratch copy of a ledger's future, only as long as something is in use there."""
 
     def __init__(
@@ -37,7 +37,7 @@ class Room:
         self._idle: list[int] | None = None
 
     @classmethod
-    def of(cls, ledger: Ledger) -> "Room":
+    def of(cls, ledger: Ledger) -> "FreeCapacity":
         """What a ledger has free."""
         falling = ledger.last_start <= ledger.start < ledger.end
         last = 1 if falling else max(0, ledger.last_end - ledger.start)
@@ -59,19 +59,19 @@ class Room:
         least: Ints = self.inventory.capacity - self._peak[min(slots, len(self._peak)) - 1]
         return least
 
-    def is_closed_to(self, hold: Hold) -> bool:
+    def is_closed_to(self, hold: Allocation) -> bool:
         """Whether a part of these machines, once given back, could not be had again: their server is closed."""
         return any(p.end > max(self.now, self.closed.get(p.server, p.end)) for p in hold.placements)
 
-    def take(self, hold: Hold) -> None:
+    def take(self, hold: Allocation) -> None:
         """Use machines, from now on."""
         self._add(hold, 1)
 
-    def give(self, hold: Hold) -> None:
+    def give(self, hold: Allocation) -> None:
         """Give machines back, from now on."""
         self._add(hold, -1)
 
-    def _add(self, hold: Hold, sign: int) -> None:
+    def _add(self, hold: Allocation, sign: int) -> None:
         self._idle = None
         if self.falling:
             units = hold.units(self.inventory, self.now)

@@ -12,7 +12,7 @@ FOREVER = 2**62
 """No slot is later."""
 
 
-class Hold:
+class Allocation:
     """What a job holds, with what its machines take of every server.
 
     What was computed last is kept, and read once, as quotes are answered side by side.
@@ -63,7 +63,7 @@ class Hold:
         return kept[2], kept[3]
 
 
-NOTHING = Hold(())
+NOTHING = Allocation(())
 
 
 def units_of(placements: Iterable[Placement], inventory: Inventory) -> Ints:

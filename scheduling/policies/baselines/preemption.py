@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from operator import attrgetter, itemgetter
 
-from scheduling.policies.baselines.floor import Floor
 from scheduling.policies.baselines.gang import Gang
-from scheduling.policies.baselines.rank import Key, Rank, Ranked, Row, sums_behind
-from scheduling.policies.baselines.task import Task
+from scheduling.policies.baselines.pass_job import PassJob
+from scheduling.policies.baselines.pass_state import PassState
+from scheduling.policies.baselines.priority import Key, Priority, Ranked, Row, sums_behind
 
-Ranking = Callable[[Task], Rank | None]
+Ranking = Callable[[PassJob], Priority | None]
 """Whose turn a task is, and what it runs as; None if it is impossible."""
 
 
-def start_in_order(floor: Floor, ranked: Sequence[tuple[Key, Task, Gang]], *, preempt: bool) -> None:
+def start_in_order(floor: PassState, ranked: Sequence[tuple[Key, PassJob, Gang]], *, preempt: bool) -> None:
     """Start jobs in order of key; with `preempt` in place of running ones with a greater key, the greatest first.
 
     `ranked` is sorted. A job that is stopped comes later in the same pass, and may start elsewhere.
@@ -30,13 +30,13 @@ def start_in_order(floor: Floor, ranked: Sequence[tuple[Key, Task, Gang]], *, pr
             floor.start_instead(task, gang, (other for _, other in reversed(worse) if other.running))
 
 
-def in_order_of_rank(tasks: Iterable[Task], rank: Ranking) -> list[tuple[Key, Task, Gang]]:
+def in_order_of_rank(tasks: Iterable[PassJob], rank: Ranking) -> list[tuple[Key, PassJob, Gang]]:
     """Those that have a rank, the least key first, equals as given."""
     found = ((task, rank(task)) for task in tasks)
     return sorted(((of.key, task, of.gang) for task, of in found if of is not None), key=itemgetter(0))
 
 
-def newcomer_settles(floor: Floor, policy: object, rank: Ranking) -> bool:
+def newcomer_settles(floor: PassState, policy: object, rank: Ranking) -> bool:
     """Whether all there is to do is to start the newcomer, which is done, or nothing.
 
     Only where keys of jobs that wait stay and those of jobs that run fall: then nobody else has a place, or anyone to
@@ -58,7 +58,7 @@ def newcomer_settles(floor: Floor, policy: object, rank: Ranking) -> bool:
     return not floor.may_fit_instead(new, gang, [floor.meet(one.job) for one in running.ranked[worse:]])
 
 
-def preempt_in_order(floor: Floor, policy: object, rank: Ranking) -> None:
+def preempt_in_order(floor: PassState, policy: object, rank: Ranking) -> None:
     """`start_in_order` over all tasks, with `preempt`, where keys follow from what jobs did before now.
 
     Where the line is known it is kept in order from event to event, and who could not have a place even if all with a
@@ -71,7 +71,7 @@ def preempt_in_order(floor: Floor, policy: object, rank: Ranking) -> None:
         _Pass(floor, floor.ranked_running(policy, rank)).over(line)
 
 
-def all_in_order(floor: Floor, policy: object, rank: Ranking) -> list[Ranked]:
+def all_in_order(floor: PassState, policy: object, rank: Ranking) -> list[Ranked]:
     """All that are not impossible, by turn, before anyone is started or stopped."""
     line = floor.ranked_line(policy, rank)
     if line is None:
@@ -86,7 +86,7 @@ def all_in_order(floor: Floor, policy: object, rank: Ranking) -> list[Ranked]:
 class _Pass:
     """One pass over a known line; of those who run only those that are stopped on the way are met."""
 
-    def __init__(self, floor: Floor, running: Row) -> None:
+    def __init__(self, floor: PassState, running: Row) -> None:
         self.floor = floor
         # Who starts in the pass was passed already, so no other can become a victim.
         self.victims = running.ranked

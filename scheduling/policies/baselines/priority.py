@@ -17,7 +17,7 @@ Key = tuple[float | Fraction, ...]
 """The least is first."""
 
 
-class Rank(NamedTuple):
+class Priority(NamedTuple):
     """Whose turn a job is."""
 
     key: Key

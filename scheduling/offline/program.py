@@ -29,7 +29,7 @@ class Solved:
     optimal: bool
 
 
-class Programme:
+class Program:
     """Columns of completions, with what each is worth; a job has at most one, or exactly one where it has to run."""
 
     def __init__(self, question: Question, most: int, fixing: Filter | None) -> None:
@@ -122,7 +122,7 @@ class Programme:
 class Cells:
     """What columns hold of each resource of each server in each slot, against what is free."""
 
-    def __init__(self, programme: Programme) -> None:
+    def __init__(self, programme: Program) -> None:
         self._programme = programme
         self._free = programme.question.free()
         self._held: dict[tuple[int, int, int], list[tuple[int, int]]] = defaultdict(list)

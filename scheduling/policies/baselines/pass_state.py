@@ -11,23 +11,23 @@ from scheduling.model.decision import Move
 from scheduling.model.progress import Machines
 from scheduling.model.schedule import Placement
 from scheduling.model.types import Ints
+from scheduling.policies.baselines.allocation import NOTHING, Allocation
+from scheduling.policies.baselines.cache import Cache
+from scheduling.policies.baselines.capacity import FreeCapacity
 from scheduling.policies.baselines.gang import Gang, find_place, room_for
-from scheduling.policies.baselines.hold import NOTHING, Hold
-from scheduling.policies.baselines.memory import Memory
-from scheduling.policies.baselines.rank import Rank, Ranked, Row
-from scheduling.policies.baselines.room import Room
-from scheduling.policies.baselines.task import Stopped, Task
+from scheduling.policies.baselines.pass_job import PassJob, Stopped
+from scheduling.policies.baselines.priority import Priority, Ranked, Row
 
 
-class Floor:
+class PassState:
     """A plan in the making: tasks in order of admission, and the room around them. Bound jobs are not touched."""
 
     def __init__(self, book: Book, *, pause: int, new: Job | None = None) -> None:
         self.now = book.now
         self.inventory = book.inventory
-        self.room = Room.of(book.ledger)
+        self.room = FreeCapacity.of(book.ledger)
         self.slots = self.room.slots
-        self.memory = Memory.of(book.ledger)
+        self.memory = Cache.of(book.ledger)
         self.pause = pause
         self._jobs = book.jobs
         self._new = new
@@ -37,35 +37,35 @@ class Floor:
         """Jobs that hold nothing, but the new one, which comes after them; None if all tasks have to be looked at."""
         self._uploading = book.uploading if known else None
         self._prompt = book.prompt and known
-        self._met: dict[str, Task] = {}
+        self._met: dict[str, PassJob] = {}
         # Another policy may have planned ahead: here a job runs now, or waits.
         for task in self.tasks if not self.room.falling else ():
             if task.running and all(p.start > book.now for p in task.held):
                 self.stop(task)
 
     @cached_property
-    def tasks(self) -> list[Task]:
+    def tasks(self) -> list[PassJob]:
         """All, in order of admission."""
         free = (job for job in self.jobs if not job.bound)
         rows = self.memory.recall(free, pause=self.pause)
-        self._met |= {row.job.bid.id: Task(row, now=self.now) for row in rows if row.job.bid.id not in self._met}
+        self._met |= {row.job.bid.id: PassJob(row, now=self.now) for row in rows if row.job.bid.id not in self._met}
         return [self._met[known.job.bid.id] for known in rows]
 
-    def meet(self, job: Job) -> Task:
+    def meet(self, job: Job) -> PassJob:
         """The task of a job that may be moved."""
         task = self._met.get(job.bid.id)
         if task is None:
-            task = self._met[job.bid.id] = Task(self.memory.known(job, pause=self.pause), now=self.now)
+            task = self._met[job.bid.id] = PassJob(self.memory.known(job, pause=self.pause), now=self.now)
         return task
 
     @property
-    def newcomer(self) -> Task:
+    def newcomer(self) -> PassJob:
         """The task of the new job."""
         if self._new is None:
             raise ValueError("no job is new here")
         return self.tasks[-1] if self._looked_at_all else self.meet(self._new)
 
-    def in_line(self) -> Iterator[Task]:
+    def in_line(self) -> Iterator[PassJob]:
         """`waiting`, one by one, where nothing but what it yields is started: those not looked at cost nothing."""
         if self._line is None or self._looked_at_all:
             yield from self.waiting
@@ -82,7 +82,7 @@ class Floor:
         line = self._line if self._new is None else (*self._line, self._new)
         return [job for job in line if (task := self._met.get(job.bid.id)) is None or not task.running]
 
-    def may_start(self, cause: Cause | None) -> Iterator[Task]:
+    def may_start(self, cause: Cause | None) -> Iterator[PassJob]:
         """Of `in_line`, all that may have a place now and had none at the last event.
 
         Where a job came (None) or only slots passed no machines became free for those that wait: only the newcomer and
@@ -101,7 +101,7 @@ class Floor:
         """Whether nobody in line but the newcomer has a server to use that it had not at the last event."""
         return self._new is not None and self._prompt and not self._looked_at_all
 
-    def running_now(self) -> list[Task]:
+    def running_now(self) -> list[PassJob]:
         """Those that hold something, in order of arrival, then of admission."""
         if self._line is None or self._looked_at_all:
             return [task for task in self.in_order if task.running]
@@ -119,7 +119,7 @@ class Floor:
     def _planned(self) -> tuple[Job, ...]:
         return tuple(job for job in self._jobs if job.completion is not None and not job.bound)
 
-    def ranked_line(self, policy: object, rank: Callable[[Task], Rank | None]) -> Sequence[Ranked] | None:
+    def ranked_line(self, policy: object, rank: Callable[[PassJob], Priority | None]) -> Sequence[Ranked] | None:
         """The line with the newcomer, if it waits, in the order of a policy; None: not known."""
         if self._line is None or self._looked_at_all:
             return None
@@ -129,11 +129,11 @@ class Floor:
         newcomer = self.as_ranked(self._new, rank)
         return row.ranked if newcomer is None else row.with_last(newcomer)
 
-    def ranked_running(self, policy: object, rank: Callable[[Task], Rank | None]) -> Row:
+    def ranked_running(self, policy: object, rank: Callable[[PassJob], Priority | None]) -> Row:
         """Those that ran before the plan began, in the order of a policy, where the line is known."""
         return self.memory.row("running", (policy, self.now), self._planned(), lambda job: self.as_ranked(job, rank))
 
-    def as_ranked(self, job: Job, rank: Callable[[Task], Rank | None]) -> Ranked | None:
+    def as_ranked(self, job: Job, rank: Callable[[PassJob], Priority | None]) -> Ranked | None:
         """A job in its place."""
         task = self.meet(job)
         of = rank(task)
@@ -147,7 +147,7 @@ class Floor:
         task = self._met.get(job.bid.id)
         return task is None or task.running
 
-    def total(self, task: Task) -> list[int]:
+    def total(self, task: PassJob) -> list[int]:
         """Units of each resource that it holds now, of all servers together, R numbers."""
         return task.hold.total(self.inventory, self.now)
 
@@ -172,16 +172,16 @@ class Floor:
         return (0 if newcomer.running else left), left
 
     @property
-    def waiting(self) -> list[Task]:
+    def waiting(self) -> list[PassJob]:
         """Those that hold nothing, in order of arrival."""
         return [task for task in self.in_order if not task.running]
 
     @property
-    def in_order(self) -> list[Task]:
+    def in_order(self) -> list[PassJob]:
         """All, in order of arrival, then of admission."""
         return sorted(self.tasks, key=lambda task: task.job.bid.arrival)
 
-    def start(self, task: Task, gang: Gang) -> bool:
+    def start(self, task: PassJob, gang: Gang) -> bool:
         """Run a task that holds nothing as this gang from now to its end, if there is a place."""
         if not self.may_fit(gang):
             return False
@@ -191,32 +191,32 @@ class Floor:
         self.put(task, machines, gang)
         return True
 
-    def put(self, task: Task, machines: Machines, gang: Gang) -> None:
+    def put(self, task: PassJob, machines: Machines, gang: Gang) -> None:
         """Run a task that holds nothing on these machines, which have the room, from now to its end."""
         spread = len({server for _, server, _, _ in machines}) > 1
         end = self.now + task.lost(machines) + gang.duration(task.left, spread=spread)
-        task.hold = Hold(tuple(sorted(Placement(self.now, end, *machine) for machine in machines)))
+        task.hold = Allocation(tuple(sorted(Placement(self.now, end, *machine) for machine in machines)))
         task.completion = end
         self.room.take(task.hold)
 
-    def stop(self, task: Task) -> Stopped:
+    def stop(self, task: PassJob) -> Stopped:
         """Take all it holds from a task; returns that, for `resume`."""
         before = Stopped(task.hold, task.completion)
         self.room.give(task.hold)
         task.hold, task.completion = NOTHING, None
         return before
 
-    def resume(self, task: Task, before: Stopped) -> None:
+    def resume(self, task: PassJob, before: Stopped) -> None:
         """Undo `stop`."""
         task.hold, task.completion = before
         self.room.take(task.hold)
 
-    def has_room(self, hold: Hold) -> bool:
+    def has_room(self, hold: Allocation) -> bool:
         """Whether machines held from now on would fit; they end together."""
         free = self.room.free(hold.last_end - self.now) - hold.units(self.inventory, self.now)
         return bool((free >= 0).all())
 
-    def start_instead(self, task: Task, gang: Gang, victims: Iterable[Task]) -> bool:
+    def start_instead(self, task: PassJob, gang: Gang, victims: Iterable[PassJob]) -> bool:
         """Run a task, stopping victims one by one, in the order given, until it has a place.
 
         Then those that still have room where they were go on there, the last one stopped first. Nothing changes if
@@ -245,7 +245,7 @@ class Floor:
         idle, least = self.room.idle, self.memory.least_units(gang, count or gang.count)
         return all(idle[r] + (more[r] if more else 0) >= units for r, units in least)
 
-    def held_by(self, tasks: Iterable[Task]) -> list[int]:
+    def held_by(self, tasks: Iterable[PassJob]) -> list[int]:
         """Units of each resource that they hold now, R numbers."""
         totals = [self.total(task) for task in tasks]
         return [sum(column) for column in zip(*totals, strict=True)] if totals else [0] * len(self.room.idle)
@@ -254,7 +254,7 @@ class Floor:
         """What all servers have now without bound jobs, R numbers."""
         return np.array(self.room.idle, dtype=np.int64) + self.held_by(self.running_now())
 
-    def may_fit_instead(self, task: Task, gang: Gang, victims: Sequence[Task]) -> bool:
+    def may_fit_instead(self, task: PassJob, gang: Gang, victims: Sequence[PassJob]) -> bool:
         """Whether servers usable to it have room for the workers if all victims were stopped: more could not help."""
         if not victims or not self.may_fit(gang, self.held_by(victims)):
             return False
@@ -272,7 +272,7 @@ class Floor:
     def _looked_at_all(self) -> bool:
         return self._line is None or "tasks" in self.__dict__
 
-    def _changed(self) -> list[Task]:
+    def _changed(self) -> list[PassJob]:
         if self._looked_at_all:
             return [task for task in self.tasks if task.moved]
         moved = {name: task for name, task in self._met.items() if task.moved}

@@ -42,7 +42,7 @@ class Task:
         return cls(NONE if worker is None else worker, each, max(1, each - transfer), rank, handicap)
 
 
-class Crew:
+class Workers:
     """Workers of the edge, numbered by server, type and index; those of the cloud are only counted. Never changed.
 
     Parameters

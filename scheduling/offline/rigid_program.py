@@ -11,10 +11,10 @@ from scheduling.model.bid import Architecture, Bid
 from scheduling.model.types import Ints
 from scheduling.offline.fixing import Filter
 from scheduling.offline.goods import Goods
-from scheduling.offline.programme import Cells, Programme
+from scheduling.offline.program import Cells, Program
 from scheduling.offline.question import Question
 from scheduling.policies.base import Objective
-from scheduling.preemptive.crew import machines
+from scheduling.preemptive.workers import machines
 from scheduling.solvers.milp import same_ceilings
 
 
@@ -28,7 +28,7 @@ class _Size(NamedTuple):
     slots: int
 
 
-def rigid_programme(question: Question, most: int, fixing: Filter | None = None) -> Programme:
+def rigid_programme(question: Question, most: int, fixing: Filter | None = None) -> Program:
     """Every rigid schedule of every job; raises TooLarge above `most` columns.
 
     Notes
@@ -38,7 +38,7 @@ def rigid_programme(question: Question, most: int, fixing: Filter | None = None)
     and y workers on the host, B z >= b (n h - y), which says nothing where h = 0. For welfare (DPS, eq. 12) each host
     has enough for all workers elsewhere, so one is enough; else (weighted completion, 2i) all hosts together have.
     """
-    programme = Programme(question, most, fixing)
+    programme = Program(question, most, fixing)
     cells, goods = Cells(programme), Goods(question.inventory)
     inventory = question.inventory
     rooms = _Rooms(
@@ -84,7 +84,7 @@ def _sizes(bid: Bid, question: Question, room: int) -> Iterator[_Size]:
 class _Job(NamedTuple):
     """One size of one job at one start."""
 
-    programme: Programme
+    programme: Program
     cells: Cells
     i: int
     size: _Size

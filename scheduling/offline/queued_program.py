@@ -4,11 +4,11 @@ from collections import defaultdict
 from itertools import pairwise
 from math import ceil
 
-from scheduling.offline.programme import Solved, TooLarge
+from scheduling.offline.program import Solved, TooLarge
 from scheduling.offline.question import Question
 from scheduling.offline.queued_greedy import queued_greedy
 from scheduling.offline.queued_job import QueuedJob, queued_job
-from scheduling.preemptive.crew import Crew
+from scheduling.preemptive.workers import Workers
 from scheduling.solvers.milp import NEAR, Rows
 from scheduling.solvers.time_limit import Left
 
@@ -34,7 +34,7 @@ def queued_optimum(question: Question, most: int, left: Left) -> Solved:
     A job has workers of its ideal type only, so jobs of one type do not meet those of another: a programme for each.
     It is asked for less than the best schedule that jobs one after another come to, and that bounds each completion.
     """
-    crew = Crew(question.inventory, 1)
+    crew = Workers(question.inventory, 1)
     of_type: dict[int, list[QueuedJob]] = defaultdict(list)
     for i, bid in enumerate(question.bids):
         job = queued_job(i, bid, question, crew)

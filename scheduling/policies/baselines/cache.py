@@ -10,10 +10,10 @@ from scheduling.book.state import Job
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory
 from scheduling.model.progress import Stretch, done_in, stretches
+from scheduling.policies.baselines.allocation import Allocation
 from scheduling.policies.baselines.forecast import Forecast
 from scheduling.policies.baselines.gang import Gang, fixed_gang, ideal_gang
-from scheduling.policies.baselines.hold import Hold
-from scheduling.policies.baselines.rank import Rank, Ranked, Row
+from scheduling.policies.baselines.priority import Priority, Ranked, Row
 from scheduling.policies.baselines.shares import common_share, demand_of
 
 MOST_GANGS = 20_000
@@ -24,20 +24,20 @@ MOST_JOBS = 20_000
 
 
 @dataclass(eq=False)
-class Known:
+class JobFacts:
     """What follows from a job as the book has it, which is a new object whenever it is moved."""
 
     job: Job
     pause: int
     _left: tuple[int, Fraction] | None = None
     """Up to which slot was counted, and what was left then."""
-    _rank: tuple[tuple[object, int], Rank | None] | None = None
+    _rank: tuple[tuple[object, int], Priority | None] | None = None
     """The policy whose rank it is, up to which slot was counted, and the rank."""
 
     @cached_property
-    def hold(self) -> Hold:
+    def hold(self) -> Allocation:
         """All it holds, past and future."""
-        return Hold(self.job.held)
+        return Allocation(self.job.held)
 
     @cached_property
     def stretches(self) -> tuple[Stretch, ...]:
@@ -57,7 +57,9 @@ class Known:
             kept = self._left = until, self.job.bid.work - done_in(self.job.bid, self.stretches, until=until)
         return kept[1]
 
-    def rank(self, policy: object, now: int, compute: Callable[[], Rank | None], *, ages: bool = False) -> Rank | None:
+    def rank(
+        self, policy: object, now: int, compute: Callable[[], Priority | None], *, ages: bool = False
+    ) -> Priority | None:
         """What a policy makes of what was done before slot `now`, computed once for each state of that.
 
         If a job `ages`, once a slot: its rank changes while it waits.
@@ -80,12 +82,12 @@ class Known:
 
 
 @dataclass
-class Memory:
+class Cache:
     """About the jobs asked for last, and gangs."""
 
     inventory: Inventory
     slots: int
-    jobs: dict[str, Known] = field(default_factory=dict)
+    jobs: dict[str, JobFacts] = field(default_factory=dict)
     whole: dict[str, tuple[Bid, Gang | None]] = field(default_factory=dict)
     """Whole gangs, by the bid's id."""
     fixed: dict[str, tuple[Bid, int, Gang | None]] = field(default_factory=dict)
@@ -105,14 +107,14 @@ class Memory:
     """Shares of all servers that workers with their PSs take, in one unit, by worker, PS and count."""
 
     @classmethod
-    def of(cls, ledger: Ledger) -> "Memory":
+    def of(cls, ledger: Ledger) -> "Cache":
         """The one kept beside a ledger."""
         kept, slots = ledger.derived.get("baselines"), ledger.end - ledger.start
-        if not isinstance(kept, Memory) or kept.inventory is not ledger.inventory or kept.slots != slots:
-            kept = ledger.derived["baselines"] = Memory(ledger.inventory, slots)
+        if not isinstance(kept, Cache) or kept.inventory is not ledger.inventory or kept.slots != slots:
+            kept = ledger.derived["baselines"] = Cache(ledger.inventory, slots)
         return kept
 
-    def recall(self, jobs: Iterable[Job], *, pause: int) -> list[Known]:
+    def recall(self, jobs: Iterable[Job], *, pause: int) -> list[JobFacts]:
         """What is known of these jobs; others are forgotten."""
         rows = [self.known(job, pause=pause) for job in jobs]
         self.jobs = {known.job.bid.id: known for known in rows}
@@ -120,13 +122,13 @@ class Memory:
             self.whole = {name: gang for name, gang in self.whole.items() if name in self.jobs}
         return rows
 
-    def known(self, job: Job, *, pause: int) -> Known:
+    def known(self, job: Job, *, pause: int) -> JobFacts:
         """What is known of one job."""
         known = self.jobs.get(job.bid.id)
         if known is None or known.job is not job or known.pause != pause:
             if len(self.jobs) >= MOST_JOBS:
                 self.jobs = {}
-            known = self.jobs[job.bid.id] = Known(job, pause)
+            known = self.jobs[job.bid.id] = JobFacts(job, pause)
         return known
 
     def row(self, name: str, of: object, jobs: tuple[Job, ...], rank: Callable[[Job], Ranked | None]) -> Row:

@@ -10,8 +10,8 @@ from scheduling.model.decision import Decision, Move, Reason
 from scheduling.model.parameters import parameter
 from scheduling.model.schedule import Schedule
 from scheduling.policies.base import Objective, PolicyBase, value_with
-from scheduling.policies.baselines.floor import Floor
 from scheduling.policies.baselines.gang import Gang
+from scheduling.policies.baselines.pass_state import PassState
 
 LARGEST_SEED = 10**9
 
@@ -31,20 +31,20 @@ class Baseline(PolicyBase):
     machines = "machines of its ideal types"
     """What a job that is rejected could not be complete on, in words."""
 
-    def arrange(self, floor: Floor, cause: Cause | None) -> None:
+    def arrange(self, floor: PassState, cause: Cause | None) -> None:
         """Start and stop tasks on the floor; `cause` is None where a job arrived."""
         raise NotImplementedError
 
-    def can_run(self, bid: Bid, floor: Floor) -> bool:
+    def can_run(self, bid: Bid, floor: PassState) -> bool:
         """Whether the job could be completed on the empty cluster within the horizon."""
         raise NotImplementedError
 
-    def refuse(self, floor: Floor) -> tuple[Reason, str] | None:
+    def refuse(self, floor: PassState) -> tuple[Reason, str] | None:
         """Why the newcomer, which could run, is not admitted, in words; None if it is."""
 
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Take a job in, running or in line; reject it only if it could never run, or `refuse` says so."""
-        floor = Floor(book, pause=self.pause, new=Job(bid, held=(), completion=None))
+        floor = PassState(book, pause=self.pause, new=Job(bid, held=(), completion=None))
         density = consumptions([bid], book.ledger)[bid.id].densities(bid.utility.value)
         if not self.can_run(bid, floor):
             return _impossible(bid, book, density, self.machines)
@@ -70,7 +70,7 @@ class Baseline(PolicyBase):
         """Who runs from now on, where that changes."""
         if cause is Cause.SLOT and all(job.completion is not None for job in book.jobs):
             return ()
-        floor = Floor(book, pause=self.pause)
+        floor = PassState(book, pause=self.pause)
         self.arrange(floor, cause)
         return floor.moves()
 
@@ -80,11 +80,11 @@ class FixedGangs(Baseline):
 
     seed: int
 
-    def gang(self, bid: Bid, floor: Floor) -> Gang | None:
+    def gang(self, bid: Bid, floor: PassState) -> Gang | None:
         """The job's gang; None if it is impossible."""
         return floor.memory.fixed_gang(bid, seed=self.seed)
 
-    def can_run(self, bid: Bid, floor: Floor) -> bool:
+    def can_run(self, bid: Bid, floor: PassState) -> bool:
         """Whether its gang, halved as needed, could complete the job on the empty cluster."""
         return self.gang(bid, floor) is not None
 

@@ -10,7 +10,7 @@ from scheduling.model.inventory import Inventory, MachineType
 
 
 @dataclass(frozen=True)
-class Way:
+class TypePair:
     """One worker type with one PS type."""
 
     worker_type: int
@@ -27,7 +27,7 @@ class Way:
         return math.ceil(workers * self.worker.bandwidth_mbps / self.ps.bandwidth_mbps)
 
 
-def ways(bid: Bid, inventory: Inventory, *, slots: int) -> Iterator[Way]:
+def type_pairs(bid: Bid, inventory: Inventory, *, slots: int) -> Iterator[TypePair]:
     """Pairs of types with which the job fits `slots` slots at N workers, whatever servers there are.
 
     A pair whose workers have more bandwidth than its PSs cannot satisfy constraints (6) and (7) together.
@@ -45,4 +45,4 @@ def ways(bid: Bid, inventory: Inventory, *, slots: int) -> Iterator[Way]:
         for p, ps, update in pss:
             step = time + update + bid.transfer_time[w]
             if fits(step) and worker.bandwidth_mbps <= ps.bandwidth_mbps:
-                yield Way(w, p, worker, ps, step, max(1, math.ceil(bid.work * step)))
+                yield TypePair(w, p, worker, ps, step, max(1, math.ceil(bid.work * step)))

@@ -5,17 +5,17 @@ from math import ceil
 
 import numpy as np
 
-from scheduling.best_response.elastic.ways import Way, ways
+from scheduling.best_response.elastic.type_pairs import TypePair, type_pairs
 from scheduling.model.bid import Bid
 from scheduling.model.types import Ints
 from scheduling.offline.fixing import Filter
-from scheduling.offline.programme import Cells, Programme
+from scheduling.offline.program import Cells, Program
 from scheduling.offline.question import Question
-from scheduling.preemptive.crew import machines
+from scheduling.preemptive.workers import machines
 from scheduling.solvers.milp import same_ceilings
 
 
-def elastic_programme(question: Question, most: int, fixing: Filter | None = None) -> Programme:
+def elastic_programme(question: Question, most: int, fixing: Filter | None = None) -> Program:
     """Every elastic schedule of every job; raises TooLarge above `most` columns.
 
     Notes
@@ -29,17 +29,17 @@ def elastic_programme(question: Question, most: int, fixing: Filter | None = Non
     ----------
     OASiS, problem (1)-(13).
     """
-    programme = Programme(question, most, fixing)
+    programme = Program(question, most, fixing)
     cells = Cells(programme)
     for i, bid in enumerate(question.bids):
         programme.open_job(i)
-        for way in ways(bid, question.inventory, slots=question.slots):
+        for way in type_pairs(bid, question.inventory, slots=question.slots):
             _add_way(programme, cells, bid, i, way)
     cells.close()
     return programme
 
 
-def _add_way(programme: Programme, cells: Cells, bid: Bid, i: int, way: Way) -> None:
+def _add_way(programme: Program, cells: Cells, bid: Bid, i: int, way: TypePair) -> None:
     question, rows = programme.question, programme.rows
     inventory = question.inventory
     worker_room = machines(inventory.capacity, inventory.worker_demand[[way.worker_type]])[:, 0]
@@ -85,7 +85,7 @@ def _open(room: Ints, ready: Ints, t: int) -> list[int]:
     return np.flatnonzero((room > 0) & (ready <= t)).tolist()
 
 
-def _machines(programme: Programme, servers: list[int], room: Ints, most: int) -> Iterator[tuple[int, int]]:
+def _machines(programme: Program, servers: list[int], room: Ints, most: int) -> Iterator[tuple[int, int]]:
     """A column for the machines on each server."""
     for s in servers:
         yield s, programme.column(0.0, float(min(room[s], most)))

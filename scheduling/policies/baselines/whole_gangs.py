@@ -6,15 +6,15 @@ from fractions import Fraction
 import numpy as np
 
 from scheduling.model.bid import Bid
-from scheduling.policies.baselines.floor import Floor
+from scheduling.policies.baselines.capacity import FreeCapacity
 from scheduling.policies.baselines.gang import Gang, find_place, ideal_gang
-from scheduling.policies.baselines.in_turn import InTurn
-from scheduling.policies.baselines.rank import Key, Rank
-from scheduling.policies.baselines.room import Room
-from scheduling.policies.baselines.task import Task
+from scheduling.policies.baselines.ordering import InTurn
+from scheduling.policies.baselines.pass_job import PassJob
+from scheduling.policies.baselines.pass_state import PassState
+from scheduling.policies.baselines.priority import Key, Priority
 
 
-def whole_gang(bid: Bid, floor: Floor) -> Gang | None:
+def whole_gang(bid: Bid, floor: PassState) -> Gang | None:
     """g = min(D, workers of the job's ideal type on all servers).
 
     g is halved (rounded down) while so many could not complete the job there within the horizon; None if one cannot.
@@ -25,12 +25,12 @@ def whole_gang(bid: Bid, floor: Floor) -> Gang | None:
     return kept[1]
 
 
-def _whole_gang(bid: Bid, floor: Floor) -> Gang | None:
+def _whole_gang(bid: Bid, floor: PassState) -> Gang | None:
     gang = ideal_gang(bid, floor.inventory, 1)
     if gang is None:
         return None
     qualified = floor.inventory.worker_room[gang.worker]
-    empty = Room(floor.inventory, now=0, slots=floor.slots)
+    empty = FreeCapacity(floor.inventory, now=0, slots=floor.slots)
     everywhere = np.ones(len(floor.inventory.servers), dtype=np.bool_)
     count = min(bid.chunks, qualified)
     while count and find_place(replace(gang, count=count), empty, Fraction(bid.work), usable=everywhere) is None:
@@ -41,19 +41,19 @@ def _whole_gang(bid: Bid, floor: Floor) -> Gang | None:
 class WholeGangs(InTurn):
     """A baseline that orders jobs by a key and runs the first, in gangs of all the workers they can use."""
 
-    def key(self, task: Task, gang: Gang, floor: Floor) -> Key:
+    def key(self, task: PassJob, gang: Gang, floor: PassState) -> Key:
         """The least is first; equals in order of arrival. It follows from what the job did before now."""
         raise NotImplementedError
 
-    def comes_into_question(self, task: Task, floor: Floor) -> bool:
+    def comes_into_question(self, task: PassJob, floor: PassState) -> bool:
         """Whether a server may have become usable to it now: else nothing has changed for it since the last event."""
         return floor.now <= task.known.uploaded
 
-    def rank_of(self, task: Task, floor: Floor) -> Rank | None:
+    def rank_of(self, task: PassJob, floor: PassState) -> Priority | None:
         """The key, and its whole gang."""
         gang = whole_gang(task.job.bid, floor)
-        return None if gang is None else Rank(self.key(task, gang, floor), gang)
+        return None if gang is None else Priority(self.key(task, gang, floor), gang)
 
-    def can_run(self, bid: Bid, floor: Floor) -> bool:
+    def can_run(self, bid: Bid, floor: PassState) -> bool:
         """Whether its gang could complete the job on the empty cluster."""
         return whole_gang(bid, floor) is not None
