@@ -49,7 +49,7 @@ PRICED = ("dps", "oasis")
 BASELINES = ("srtf", "tiresias", "tiresias_l", "antman")
 AT_ONCE = ("drf", "rrh")
 """These share out or forecast all jobs at every event: only their decisions have a target. So does Dorm, by an integer
-programme: it takes hours, and is not run here."""
+program: it takes hours, and is not run here."""
 RUNS = ((DAY, "fifo"), (WEEK, "fifo"), *((DAY, name) for name in (*PRICED, *BASELINES, *AT_ONCE)))
 QUICK = RUNS[:1]
 

@@ -176,10 +176,10 @@ def _choice(field: str, value: object, known: Iterable[str]) -> str:
 
 def _text(field: str, value: object, *, least: int, most: int) -> str:
     if not isinstance(value, str) or not least <= len(value) <= most:
-        raise InvalidField(field, f"expected a text of {least} to {most} characters, got {shown(value)}")
+        raise InvalidField(field, f"expected a string of {least} to {most} characters, got {shown(value)}")
     # Half a surrogate pair cannot be encoded, and PostgreSQL stores no NUL.
     if "\0" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise InvalidField(field, "expected a text without NUL and without half characters")
+        raise InvalidField(field, "expected a string without NUL and without half characters")
     return value
 
 

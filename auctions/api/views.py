@@ -84,7 +84,7 @@ class Tokens(ApiView):
         body = check_object("", dict(request.data), required=["username", "password"])
         for key, longest in (("username", 150), ("password", 500)):
             if not isinstance(body[key], str) or not 1 <= len(body[key]) <= longest:
-                raise refuse(key, f"expected a text of 1 to {longest} characters")
+                raise refuse(key, f"expected a string of 1 to {longest} characters")
         with PASSWORDS.turn(address_of(request)):
             # Django's own request: a lock that is noted on it becomes the answer.
             user = authenticate(request._request, username=body["username"], password=body["password"])

@@ -92,7 +92,7 @@ def resolve(body: Json, cluster: Cluster, layout: InventorySnapshot, policy: typ
     check_object("", body, required=required, optional=[*OPTIONAL_KEYS, *keys, worth])
     label = body.get("label", "")
     if not isinstance(label, str) or len(label) > LARGEST_LABEL:
-        raise InvalidField("label", f"expected a text of at most {LARGEST_LABEL} characters")
+        raise InvalidField("label", f"expected a string of at most {LARGEST_LABEL} characters")
     full = {**profile, "start_after_s": 0, "upload_delay_s": {}, **dict.fromkeys(RING_KEYS, 0), **defaults, **body}
     missing = [
         InvalidField(key, "missing; give it, or a model whose profile has it") for key in keys if key not in full
@@ -224,7 +224,7 @@ def _profile(body: Json, cluster: Cluster) -> Json:
     name = body.get("model")
     if name is None:
         if "model" in body:
-            raise InvalidField("model", "expected a text, got null")
+            raise InvalidField("model", "expected a string, got null")
         return {}
     profile = ModelProfile.objects.filter(cluster=cluster, name=name).first() if isinstance(name, str) else None
     if profile is None:

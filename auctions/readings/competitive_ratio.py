@@ -1,6 +1,6 @@
 """Competitive quotients of a market that queues: what its latest complete jobs took, over what nobody can be below.
 
-Linear programmes take seconds, so a worker computes them now and then, and pages read what it found.
+Linear programs take seconds, so a worker computes them now and then, and pages read what it found.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ from scheduling.preemptive.workers import TICKS
 MOST_JOBS: Final = 40
 MOST_UNKNOWNS: Final = 60_000
 LONGEST_S: Final = 20.0
-"""For each linear programme."""
+"""For each linear program."""
 STEPS: Final = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0)
-"""Lengths of a step of the linear programmes, slots: the first that is small enough. A longer one proves less."""
+"""Lengths of a step of the linear programs, slots: the first that is small enough. A longer one proves less."""
 SPEEDS: Final = (Fraction(1), Fraction(6, 5), Fraction(3, 2))
 AS_IT_RAN: Final = "as it ran"
 
@@ -54,7 +54,7 @@ class Findings:
     complete: int
     """All that are complete since servers changed."""
     step: float
-    """Of the linear programmes, slots; 0 if there is nothing."""
+    """Of the linear programs, slots; 0 if there is nothing."""
     fractional_bound: float
     jct_bound: float
     rows: tuple[Row, ...]
@@ -119,10 +119,10 @@ def _measured(
             took = flow(play(cores, layout.inventory, rule=policy.cloud, speed=speed))
             runs.append((f"speed {float(speed):g}", float(took.fractional), float(took.jobs)))
     except TooLarge:
-        why = f"{len(bids)} jobs here are too many for a linear programme of at most {MOST_UNKNOWNS:,} unknowns."
+        why = f"{len(bids)} jobs here are too many for a linear program of at most {MOST_UNKNOWNS:,} unknowns."
         return Findings.nothing(why, jobs=len(bids), complete=complete)
     except NotSolved:
-        why = f"The linear programme of {len(bids)} jobs was not solved within {LONGEST_S:g} s."
+        why = f"The linear program of {len(bids)} jobs was not solved within {LONGEST_S:g} s."
         return Findings.nothing(why, jobs=len(bids), complete=complete)
     except SchedulingError as error:
         return Findings.nothing(f"The jobs cannot be run again: {error}.", jobs=len(bids), complete=complete)

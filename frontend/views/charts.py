@@ -207,7 +207,7 @@ def quotients_of(market: Market) -> tuple[list[quotients.Run], str]:
         return [], known.why
     which = f"the latest {known.jobs} of {known.complete}" if known.jobs < known.complete else f"all {known.jobs}"
     return runs, (
-        f"Of {which} complete jobs on the servers there are now: their times added up, over a linear programme's bound"
+        f"Of {which} complete jobs on the servers there are now: their times added up, over a linear program's bound"
         f" that no schedule at speed 1 is below (steps of {known.step:g} slots). As it ran; and by speed,"
         " the same jobs again without others, ageing or limits to storage, on workers so many times as fast."
     )

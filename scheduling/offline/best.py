@@ -5,26 +5,26 @@ from dataclasses import replace
 from scheduling.model.errors import InvalidField
 from scheduling.offline.duality import Proof, lagrangian
 from scheduling.offline.elastic_optimum import elastic_optimum
-from scheduling.offline.elastic_program import elastic_programme
+from scheduling.offline.elastic_program import elastic_program
 from scheduling.offline.fixing import Fixing
 from scheduling.offline.goods import Goods
 from scheduling.offline.greedy import greedy
 from scheduling.offline.program import Program, Solved, TooLarge
 from scheduling.offline.question import Answer, Covers, Kind, Question
 from scheduling.offline.queued_program import queued_optimum
-from scheduling.offline.rigid_program import rigid_programme
+from scheduling.offline.rigid_program import rigid_program
 from scheduling.preemptive.bounds import NotSolved, least
 from scheduling.preemptive.bounds import TooLarge as TooManySteps
 from scheduling.solvers.time_limit import Left
 
 COLUMNS = 8_000
-"""Of an integer programme: more than that are not worth the time."""
+"""Of an integer program: more than that are not worth the time."""
 LP_COLUMNS = 60_000
 """Of its linear relaxation."""
 UNKNOWNS = 200_000
-"""Of the linear programme of jobs in queues."""
+"""Of the linear program of jobs in queues."""
 STEPS = (8.0, 4.0, 2.0, 1.0, 0.5)
-"""Slots: of that programme, coarse first."""
+"""Slots: of that program, coarse first."""
 SLACK = 1e-6
 """Of a bound that is the solver's word: its tolerances."""
 
@@ -37,7 +37,7 @@ def best_bound(question: Question, left: Left) -> Answer:
     question
         Jobs, servers, slots, objective, and which schedules the bound has to hold for.
     left
-        Seconds that are left. An integer programme may take all of them; divided jobs take seconds.
+        Seconds that are left. An integer program may take all of them; divided jobs take seconds.
 
     Raises
     ------
@@ -47,8 +47,8 @@ def best_bound(question: Question, left: Left) -> Answer:
     Notes
     -----
     Prices of divided jobs first. Then, for RIGID and ELASTIC, a greedy schedule for an incumbent, and the integer
-    programme if it is small enough, else its linear relaxation if that is. For QUEUED the linear programme of
-    `preemptive.bounds`, then the integer programme where chunks take whole slots.
+    program if it is small enough, else its linear relaxation if that is. For QUEUED the linear program of
+    `preemptive.bounds`, then the integer program where chunks take whole slots.
     """
     if question.covers is Covers.QUEUED:
         return _queued(question, left)
@@ -71,10 +71,10 @@ def _exact(question: Question, proof: Proof, left: Left) -> Answer:
             break
         fixing = _fixing(question, proof, answer)
         try:
-            programme = _programme(question, most, fixing)
+            program = _program(question, most, fixing)
         except TooLarge:
             continue
-        solved = programme.solve(left) if whole else programme.relax(left)
+        solved = program.solve(left) if whole else program.relax(left)
         kind = Kind.COMPACT_LP if not whole else Kind.MILP_OPTIMAL if solved.optimal else Kind.MILP_BOUND
         return _with(question, answer, solved, kind)
     return answer
@@ -92,10 +92,10 @@ def _fixing(question: Question, proof: Proof, answer: Answer) -> Fixing | None:
     return None if answer.incumbent is None else Fixing(question, proof, answer.incumbent)
 
 
-def _programme(question: Question, most: int, fixing: Fixing | None) -> Program:
+def _program(question: Question, most: int, fixing: Fixing | None) -> Program:
     if question.covers is Covers.ELASTIC:
-        return elastic_programme(question, most, fixing)
-    return rigid_programme(question, most, fixing)
+        return elastic_program(question, most, fixing)
+    return rigid_program(question, most, fixing)
 
 
 def _queued(question: Question, left: Left) -> Answer:

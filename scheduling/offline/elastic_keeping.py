@@ -32,7 +32,7 @@ def can_keep(slots: Slots, ends: dict[int, int], left: Left) -> Kept:
     Notes
     -----
     What fits a slot side by side is known (`elastic_tables`), and in which order equal slots have it makes no
-    difference. So what is decided is how many slots have what. Shares of slots are a linear programme. Where they do
+    difference. So what is decided is how many slots have what. Shares of slots are a linear program. Where they do
     not do the work, its prices say so: what any slot comes to at most at these prices is a rule for that slot. Where
     they do, no slot of a schedule is further below the best at any prices than all slots are above the work: only what
     is as near has to be tried in whole numbers (`narrow`). Where too much would fit to know it all, it is not

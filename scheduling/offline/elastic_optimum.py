@@ -57,9 +57,9 @@ class _Search:
 
     def run(self) -> Solved:
         """Choose until a choice can be kept."""
-        programme = self._outline.programme
-        if not programme.rows.columns:
-            return programme.better(0.0, 0.0, optimal=True)
+        program = self._outline.program
+        if not program.rows.columns:
+            return program.better(0.0, 0.0, optimal=True)
         bound = np.inf
         for _ in range(CHOICES):
             if self._left() <= 0.0:
@@ -68,21 +68,21 @@ class _Search:
             bound = min(bound, -solution.bound)
             if not solution.optimal:
                 break
-            if solution.values is None or self._is_known(programme.total(solution.values)):
+            if solution.values is None or self._is_known(program.total(solution.values)):
                 # Nothing is left that is better than what is known.
-                return programme.better(self._best, self._found, optimal=True)
+                return program.better(self._best, self._found, optimal=True)
             jobs = {self._machines.runs[r].job: end for r, end in self._outline.chosen(solution.values).items()}
             if self._missed_later(jobs):
                 continue
             verdict = self._can_be(jobs, self._left())
             if verdict:
-                worth = programme.total(solution.values)
-                return programme.better(worth, worth, optimal=True)
+                worth = program.total(solution.values)
+                return program.better(worth, worth, optimal=True)
             self._repair(jobs)
             if verdict is None:
                 break
             self._tell(jobs)
-        return programme.better(bound, self._found, optimal=False)
+        return program.better(bound, self._found, optimal=False)
 
     def _is_known(self, worth: float) -> bool:
         return worth <= self._best + NEAR * abs(self._best)
@@ -140,12 +140,12 @@ class _Search:
                 # Later ones are easier to tell.
                 share += HALF * HALF
             else:
-                self._keep(self._outline.programme.worth_of(late))
+                self._keep(self._outline.program.worth_of(late))
         return False
 
     def _later(self, jobs: dict[int, int], share: float) -> dict[int, int]:
         """The same jobs, as late as this share of what they are worth beyond the best known pays for."""
-        worth_of = self._outline.programme.worth_of
+        worth_of = self._outline.program.worth_of
         worth = worth_of(jobs)
         beyond = worth - self._best if np.isfinite(self._best) else 0.0
         while True:
@@ -162,11 +162,11 @@ class _Search:
 
     def _repair(self, jobs: dict[int, int]) -> None:
         """A schedule without one of the jobs, or with it a slot later: the first that can be is kept."""
-        programme = self._outline.programme
+        program = self._outline.program
         others = [{i: end for i, end in jobs.items() if i != out} for out in jobs] if self._question.most else []
         others += [{**jobs, late: jobs[late] + 1} for late in jobs if jobs[late] < self._question.slots]
-        for other in sorted(others, key=programme.worth_of, reverse=True):
-            worth = programme.worth_of(other)
+        for other in sorted(others, key=program.worth_of, reverse=True):
+            worth = program.worth_of(other)
             if worth <= self._best or self._left() <= 0.0:
                 break
             if self._can_be(other, min(REPAIR_S, self._left())):

@@ -22,15 +22,15 @@ class Outline:
 
     def __init__(self, machines: Machines, most: int, fixing: Filter | None) -> None:
         self._machines = machines
-        self.programme = Program(machines.question, most, fixing)
+        self.program = Program(machines.question, most, fixing)
         slots, runs = machines.question.slots, machines.runs
         for i in range(len(machines.question.bids)):
-            self.programme.open_job(i)
+            self.program.open_job(i)
         self._ends = [
             {
-                end: self.programme.completion(run.job, end)
+                end: self.program.completion(run.job, end)
                 for end in range(run.first + ceil(run.way.worker_slots / run.most), slots + 1)
-                if self.programme.loses_by_waiting(run.job, end) and self.programme.may_complete(run.job, end)
+                if self.program.loses_by_waiting(run.job, end) and self.program.may_complete(run.job, end)
             }
             for run in runs
         ]
@@ -39,28 +39,28 @@ class Outline:
         for t in range(slots):
             going = {r: [(y, 1.0) for end, y in ends.items() if end > t] for r, ends in enumerate(self._ends)}
             running = {r: terms for r, terms in going.items() if terms and runs[r].first <= t}
-            columns = machines.add_slot(self.programme.rows, self.programme.column, t, running)
+            columns = machines.add_slot(self.program.rows, self.program.column, t, running)
             for r, column in zip(running, columns, strict=True):
                 self._counts[r][t] = column
         for run, ends, counts in zip(runs, self._ends, self._counts, strict=True):
             for end in ends:
                 done = [(column, 1.0) for t, column in counts.items() if t < end]
                 due = [(y, -float(run.way.worker_slots)) for at, y in ends.items() if at <= end]
-                self.programme.rows.row(done + due, low=0.0)
-        self.programme.close()
+                self.program.rows.row(done + due, low=0.0)
+        self.program.close()
 
     def solve(self, left: Left) -> Solution:
         """The best completions that nothing known excludes, or what is found in time."""
-        return self.programme.rows.solve(left)
+        return self.program.rows.solve(left)
 
     def only_better(self, known: float) -> None:
         """Leave out completions that no schedule has which is better than a known one."""
-        programme = self.programme
-        programme.only_better(known)
+        program = self.program
+        program.only_better(known)
         for run, ends in zip(self._machines.runs, self._ends, strict=True):
             for end, y in ends.items():
-                if not programme.may_complete(run.job, end):
-                    programme.rows.row([(y, 1.0)], high=0.0)
+                if not program.may_complete(run.job, end):
+                    program.rows.row([(y, 1.0)], high=0.0)
 
     def chosen(self, values: Floats) -> dict[int, int]:
         """The runs of a solution, and when they are complete."""
@@ -79,7 +79,7 @@ class Outline:
                 if weight and t in counts
             ]
             if terms:
-                self.programme.rows.row(terms, high=found.most)
+                self.program.rows.row(terms, high=found.most)
 
     def forbid(self, ends: dict[int, int]) -> None:
         """Not all these jobs can be complete by these slots."""
@@ -89,4 +89,4 @@ class Outline:
             for end, y in columns.items()
             if run.job in ends and end <= ends[run.job]
         ]
-        self.programme.rows.row(terms, high=len(ends) - 1.0)
+        self.program.rows.row(terms, high=len(ends) - 1.0)

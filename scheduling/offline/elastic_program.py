@@ -1,4 +1,4 @@
-"""OASiS's offline problem as a compact integer programme: completions are binary, work is cumulative."""
+"""OASiS's offline problem as a compact integer program: completions are binary, work is cumulative."""
 
 from collections.abc import Iterator
 from math import ceil
@@ -15,7 +15,7 @@ from scheduling.preemptive.workers import machines
 from scheduling.solvers.milp import same_ceilings
 
 
-def elastic_programme(question: Question, most: int, fixing: Filter | None = None) -> Program:
+def elastic_program(question: Question, most: int, fixing: Filter | None = None) -> Program:
     """Every elastic schedule of every job; raises TooLarge above `most` columns.
 
     Notes
@@ -29,18 +29,18 @@ def elastic_programme(question: Question, most: int, fixing: Filter | None = Non
     ----------
     OASiS, problem (1)-(13).
     """
-    programme = Program(question, most, fixing)
-    cells = Cells(programme)
+    program = Program(question, most, fixing)
+    cells = Cells(program)
     for i, bid in enumerate(question.bids):
-        programme.open_job(i)
+        program.open_job(i)
         for way in type_pairs(bid, question.inventory, slots=question.slots):
-            _add_way(programme, cells, bid, i, way)
+            _add_way(program, cells, bid, i, way)
     cells.close()
-    return programme
+    return program
 
 
-def _add_way(programme: Program, cells: Cells, bid: Bid, i: int, way: TypePair) -> None:
-    question, rows = programme.question, programme.rows
+def _add_way(program: Program, cells: Cells, bid: Bid, i: int, way: TypePair) -> None:
+    question, rows = program.question, program.rows
     inventory = question.inventory
     worker_room = machines(inventory.capacity, inventory.worker_demand[[way.worker_type]])[:, 0]
     ps_room = machines(inventory.capacity, inventory.ps_demand[[way.ps_type]])[:, 0]
@@ -55,14 +55,14 @@ def _add_way(programme: Program, cells: Cells, bid: Bid, i: int, way: TypePair) 
         ]
     )
     able = np.flatnonzero(total >= way.worker_slots).tolist()
-    ends = [(t + 1, programme.completion(i, t + 1)) for t in able if programme.may_complete(i, t + 1)]
+    ends = [(t + 1, program.completion(i, t + 1)) for t in able if program.may_complete(i, t + 1)]
     enough = same_ceilings(ratio, bid.chunks)
     for t in range(max((end for end, _ in ends), default=0)):
         there, beside = sides[t]
         if not there or not beside:
             continue
-        workers = list(_machines(programme, there, worker_room, bid.chunks))
-        pss = list(_machines(programme, beside, ps_room, ceil(bid.chunks * ratio)))
+        workers = list(_machines(program, there, worker_room, bid.chunks))
+        pss = list(_machines(program, beside, ps_room, ceil(bid.chunks * ratio)))
         done[t] = [column for _, column in workers]
         rows.row(
             [(column, float(-enough.numerator)) for _, column in workers]
@@ -85,7 +85,7 @@ def _open(room: Ints, ready: Ints, t: int) -> list[int]:
     return np.flatnonzero((room > 0) & (ready <= t)).tolist()
 
 
-def _machines(programme: Program, servers: list[int], room: Ints, most: int) -> Iterator[tuple[int, int]]:
+def _machines(program: Program, servers: list[int], room: Ints, most: int) -> Iterator[tuple[int, int]]:
     """A column for the machines on each server."""
     for s in servers:
-        yield s, programme.column(0.0, float(min(room[s], most)))
+        yield s, program.column(0.0, float(min(room[s], most)))

@@ -15,7 +15,7 @@ SLACK = 1e-7
 
 
 class Filter(Protocol):
-    """Which columns a programme is to have."""
+    """Which columns a program is to have."""
 
     incumbent: float
     """What is left out is worth no more, in all; more is better, whatever the objective."""

@@ -1,4 +1,4 @@
-"""What the integer programmes share: jobs that complete at some slot or not at all, and servers that are not full."""
+"""What the integer programs share: jobs that complete at some slot or not at all, and servers that are not full."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from scheduling.solvers.time_limit import Left
 
 
 class TooLarge(SchedulingError):
-    """The programme would have more columns than were allowed."""
+    """The program would have more columns than were allowed."""
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,9 @@ class Program:
 class Cells:
     """What columns hold of each resource of each server in each slot, against what is free."""
 
-    def __init__(self, programme: Program) -> None:
-        self._programme = programme
-        self._free = programme.question.free()
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._free = program.question.free()
         self._held: dict[tuple[int, int, int], list[tuple[int, int]]] = defaultdict(list)
 
     def hold(self, column: int, server: int, demand: Sequence[int], start: int, end: int) -> None:
@@ -137,4 +137,4 @@ class Cells:
     def close(self) -> None:
         """Write the rows."""
         for (t, s, r), terms in self._held.items():
-            self._programme.rows.room(terms, int(self._free[t, s, r]))
+            self._program.rows.room(terms, int(self._free[t, s, r]))

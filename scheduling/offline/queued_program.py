@@ -1,4 +1,4 @@
-"""The least total time of jobs whose chunks never move, as integer programmes over whole slots."""
+"""The least total time of jobs whose chunks never move, as integer programs over whole slots."""
 
 from collections import defaultdict
 from itertools import pairwise
@@ -19,7 +19,7 @@ def queued_optimum(question: Question, most: int, left: Left) -> Solved:
     Parameters
     ----------
     most
-        Columns of a programme.
+        Columns of a program.
 
     Raises
     ------
@@ -31,7 +31,7 @@ def queued_optimum(question: Question, most: int, left: Left) -> Solved:
 
     Notes
     -----
-    A job has workers of its ideal type only, so jobs of one type do not meet those of another: a programme for each.
+    A job has workers of its ideal type only, so jobs of one type do not meet those of another: a program for each.
     It is asked for less than the best schedule that jobs one after another come to, and that bounds each completion.
     """
     crew = Workers(question.inventory, 1)
@@ -58,16 +58,16 @@ def _least(question: Question, jobs: list[QueuedJob], most: int, left: Left) -> 
     known = sum(ends) if max(ends) <= last else None
     if known == sum(alone):
         return Solved(known, known, optimal=True)
-    programme = _Programme(most)
+    program = _Program(most)
     try:
         for job, first in zip(jobs, alone, strict=True):
             # The others take at least what they take alone.
             until = last if known is None else min(last, known - 1 - sum(alone) + first)
-            programme.add(job, range(first, min(until, question.slots) + 1), late=until > question.slots)
+            program.add(job, range(first, min(until, question.slots) + 1), late=until > question.slots)
     except TooLarge:
         return Solved(sum(alone), known, optimal=False)
-    programme.share_workers()
-    return programme.solve(left, known)
+    program.share_workers()
+    return program.solve(left, known)
 
 
 def _both(one: Solved, other: Solved) -> Solved:
@@ -77,7 +77,7 @@ def _both(one: Solved, other: Solved) -> Solved:
     return Solved(bound, found, one.optimal and other.optimal)
 
 
-class _Programme:
+class _Program:
     """Jobs of one worker type.
 
     Notes

@@ -1,4 +1,4 @@
-"""The offline problem of jobs that hold the same machines over one window, as an integer programme."""
+"""The offline problem of jobs that hold the same machines over one window, as an integer program."""
 
 import math
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ class _Size(NamedTuple):
     slots: int
 
 
-def rigid_programme(question: Question, most: int, fixing: Filter | None = None) -> Program:
+def rigid_program(question: Question, most: int, fixing: Filter | None = None) -> Program:
     """Every rigid schedule of every job; raises TooLarge above `most` columns.
 
     Notes
@@ -38,19 +38,19 @@ def rigid_programme(question: Question, most: int, fixing: Filter | None = None)
     and y workers on the host, B z >= b (n h - y), which says nothing where h = 0. For welfare (DPS, eq. 12) each host
     has enough for all workers elsewhere, so one is enough; else (weighted completion, 2i) all hosts together have.
     """
-    programme = Program(question, most, fixing)
-    cells, goods = Cells(programme), Goods(question.inventory)
+    program = Program(question, most, fixing)
+    cells, goods = Cells(program), Goods(question.inventory)
     inventory = question.inventory
     rooms = _Rooms(
         machines(inventory.capacity, inventory.worker_demand), machines(inventory.capacity, inventory.ps_demand)
     )
     for i, bid in enumerate(question.bids):
-        programme.open_job(i)
+        program.open_job(i)
         ready = bid.arrival + np.array(bid.delay) - question.start
         for size in _sizes(bid, question, int(rooms.worker.sum(axis=0).max(initial=0))):
             for start in range(max(0, bid.arrival - question.start), question.slots - size.slots - question.tail + 1):
                 able = np.flatnonzero(ready <= start).tolist()
-                job = _Job(programme, cells, i, size, start, start + size.slots + question.tail)
+                job = _Job(program, cells, i, size, start, start + size.slots + question.tail)
                 if not job.may(goods):
                     continue
                 if size.spread:
@@ -58,7 +58,7 @@ def rigid_programme(question: Question, most: int, fixing: Filter | None = None)
                 else:
                     job.add_together(able)
     cells.close()
-    return programme
+    return program
 
 
 class _Rooms(NamedTuple):
@@ -84,7 +84,7 @@ def _sizes(bid: Bid, question: Question, room: int) -> Iterator[_Size]:
 class _Job(NamedTuple):
     """One size of one job at one start."""
 
-    programme: Program
+    program: Program
     cells: Cells
     i: int
     size: _Size
@@ -93,7 +93,7 @@ class _Job(NamedTuple):
 
     def may(self, goods: Goods) -> bool:
         """Whether that can be better than what is known, with one PS if any."""
-        fixing, size = self.programme.fixing, self.size
+        fixing, size = self.program.fixing, self.size
         use = size.number * goods.worker[size.worker]
         if size.ps is not None:
             use = use + goods.ps[size.ps]
@@ -101,40 +101,40 @@ class _Job(NamedTuple):
 
     def add_together(self, able: list[int]) -> None:
         """On one server, with one PS."""
-        inventory, size = self.programme.question.inventory, self.size
+        inventory, size = self.program.question.inventory, self.size
         demand = size.number * inventory.worker_demand[size.worker]
         if size.ps is not None:
             demand = demand + inventory.ps_demand[size.ps]
         for s in able:
             if (inventory.capacity[s] >= demand).all():
-                column = self.programme.completion(self.i, self.start + size.slots)
+                column = self.program.completion(self.i, self.start + size.slots)
                 self.cells.hold(column, s, demand.tolist(), self.start, self.end)
 
     def add_spread(self, able: list[int], rooms: _Rooms) -> None:
         """Anywhere."""
-        size, rows, programme = self.size, self.programme.rows, self.programme
+        size, rows, program = self.size, self.program.rows, self.program
         hosts = [] if size.ps is None else [s for s in able if rooms.ps[s, size.ps]]
         places = [s for s in able if rooms.worker[s, size.worker]]
         if rooms.worker[places, size.worker].sum() < size.number or (size.ps is not None and not hosts):
             return
-        chosen = programme.completion(self.i, self.start + size.slots)
-        demand = programme.question.inventory.workers[size.worker].demand
+        chosen = program.completion(self.i, self.start + size.slots)
+        demand = program.question.inventory.workers[size.worker].demand
         workers = {}
         for s in places:
-            workers[s] = programme.column(0.0, float(min(rooms.worker[s, size.worker], size.number)))
+            workers[s] = program.column(0.0, float(min(rooms.worker[s, size.worker], size.number)))
             self.cells.hold(workers[s], s, demand, self.start, self.end)
         rows.row([(column, 1.0) for column in workers.values()] + [(chosen, -float(size.number))], low=0.0, high=0.0)
         if size.ps is not None:
             self._add_pss(size.ps, hosts, rooms, chosen, workers)
 
     def _add_pss(self, p: int, hosts: list[int], rooms: _Rooms, chosen: int, workers: dict[int, int]) -> None:
-        programme, rows, n = self.programme, self.programme.rows, self.size.number
-        inventory, one = programme.question.inventory, programme.question.objective is Objective.WELFARE
+        program, rows, n = self.program, self.program.rows, self.size.number
+        inventory, one = program.question.inventory, program.question.objective is Objective.WELFARE
         ratio = inventory.workers[self.size.worker].bandwidth_mbps / inventory.pss[p].bandwidth_mbps
         ratio = same_ceilings(ratio, n)
         most = [min(int(rooms.ps[s, p]), max(1, math.ceil(n * ratio))) for s in hosts]
-        host = [programme.column() for _ in hosts]
-        pss = [programme.column(0.0, float(number)) for number in most]
+        host = [program.column() for _ in hosts]
+        pss = [program.column(0.0, float(number)) for number in most]
         rows.row([(column, 1.0) for column in host] + [(chosen, -1.0)], low=0.0, high=0.0 if one else math.inf)
         for k, s in enumerate(hosts):
             self.cells.hold(pss[k], s, inventory.pss[p].demand, self.start, self.end)

@@ -14,7 +14,7 @@ from scheduling.preemptive.workers import TICKS, Workers
 
 
 class TooLarge(SchedulingError):
-    """The linear programme has more unknowns than were allowed."""
+    """The linear program has more unknowns than were allowed."""
 
 
 class NotSolved(SchedulingError):
@@ -69,7 +69,7 @@ def least(
     alone
         Without communication at the edge too, as in the paper's Section V.
     most, seconds
-        Unknowns, and time for each of the two programmes; no limit by default.
+        Unknowns, and time for each of the two programs; no limit by default.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Integer programmes row by row, solved by HiGHS."""
+"""Integer programs row by row, solved by HiGHS."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Solution:
 
 @dataclass(frozen=True)
 class Relaxed:
-    """The optimum of a linear programme."""
+    """The optimum of a linear program."""
 
     values: Floats
     """Of each column."""
@@ -209,7 +209,7 @@ class Rows:
             raise SolverFailed(f"HiGHS: {result.message}")
         values = None if result.x is None else np.asarray(result.x, dtype=np.float64)
         if not whole:
-            # Stopped before the optimum, a linear programme says nothing of what is left.
+            # Stopped before the optimum, a linear program says nothing of what is left.
             return Solution(values, float(result.fun) if result.status == 0 else -inf, optimal=result.status == 0)
         bound = result.mip_dual_bound
         return Solution(values, -inf if bound is None else float(bound), optimal=result.status == 0)

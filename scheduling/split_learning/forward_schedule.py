@@ -30,10 +30,10 @@ class ForwardSlots:
 def schedule(instance: Instance, after: Ints, price: Floats, start: Ints, left: Left) -> ForwardSlots:
     """Minimise max_j (phi_j + after_j) + sum of price x slots subject to (1), (12) to (14) and (20).
 
-    The paper's programme has a binary for each client, helper and slot. Here a helper's slots are only counted: those
+    The paper's program has a binary for each client, helper and slot. Here a helper's slots are only counted: those
     n_ij are feasible for a makespan C if and only if, for each slot a and each tail b, the clients that come at a or
     later and have at least b after them take at most C - b - a slots, or none. Such rows are added as Jackson's rule
-    finds them violated, so both programmes have the same optimum; theirs grows with the number of slots, and this does
+    finds them violated, so both programs have the same optimum; theirs grows with the number of slots, and this does
     not. As (20) is printed a client may run on several helpers, even at once.
 
     Parameters
@@ -49,23 +49,23 @@ def schedule(instance: Instance, after: Ints, price: Floats, start: Ints, left: 
     -----
     When `left` tells no time, the best so far is completed and `optimal` is False.
     """
-    programme = _Programme(instance, after, price, start)
+    program = _Program(instance, after, price, start)
     before = None
     while True:
-        answer = programme.rows.solve(left)
+        answer = program.rows.solve(left)
         if answer.values is None:
-            return programme.fallback
-        found = programme.read(answer.values, optimal=answer.optimal)
-        if found.makespan <= programme.claimed(answer.values) + NEAR or not answer.optimal or left() <= 0:
+            return program.fallback
+        found = program.read(answer.values, optimal=answer.optimal)
+        if found.makespan <= program.claimed(answer.values) + NEAR or not answer.optimal or left() <= 0:
             return found
         if before is not None and (found.slots == before).all():
             # Rows that are violated by less than the solver's tolerance, with passes of millions of slots.
             return replace(found, optimal=False)
         before = found.slots
-        programme.cut(found.slots)
+        program.cut(found.slots)
 
 
-class _Programme:
+class _Program:
     """Columns: the makespan C, slots n, and whether a helper has any (z) where rows depend on it."""
 
     def __init__(self, instance: Instance, after: Ints, price: Floats, start: Ints) -> None:

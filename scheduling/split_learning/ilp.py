@@ -1,4 +1,4 @@
-"""Problem 1 as an integer programme over slots, for tiny instances: what the paper gives to a solver."""
+"""Problem 1 as an integer program over slots, for tiny instances: what the paper gives to a solver."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -24,7 +24,7 @@ MOST_COLUMNS = 60_000
 
 
 class TooLarge(NoPlan):
-    """The programme would have more than MOST_COLUMNS slots."""
+    """The program would have more than MOST_COLUMNS slots."""
 
 
 def ilp(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator[Step]:
@@ -46,24 +46,24 @@ def ilp(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator
     """
     least = unavoidable(instance)
     best = _simple(instance, left)
-    programme = _Programme(instance, instance.horizon if best is None else best.makespan)
+    program = _Program(instance, instance.horizon if best is None else best.makespan)
     yield Step(least, best, "simple plans" if best else "no plan yet")
     if best is not None and best.makespan <= least:
         return
-    if not programme.write(left):
+    if not program.write(left):
         yield Step(least, best, "no time left")
         return
-    answer = programme.rows.solve(left)
+    answer = program.rows.solve(left)
     if not answer.feasible:
         raise nowhere(instance)
     if answer.values is not None:
-        found = programme.plan(answer.values)
+        found = program.plan(answer.values)
         best = found if best is None or found.makespan < best.makespan else best
-    yield Step(max(least, answer.whole_bound), best, "integer programme" if answer.optimal else "no time left")
+    yield Step(max(least, answer.whole_bound), best, "integer program" if answer.optimal else "no time left")
 
 
 def _simple(instance: Instance, left: Left) -> Plan | None:
-    """The best of some plans made in no time, whose makespan limits the programme; None if no assignment is found."""
+    """The best of some plans made in no time, whose makespan limits the program; None if no assignment is found."""
     plans = []
     for choose in (balanced, lambda one: _inserted(one, left)):
         with suppress(NoPlan):
@@ -83,7 +83,7 @@ def _inserted(instance: Instance, left: Left) -> Ints:
     return state.assignment
 
 
-class _Programme:
+class _Program:
     """Columns y, x, z and the makespan, and the rows (1) to (9). Slots that cannot be in a plan have no column."""
 
     def __init__(self, instance: Instance, slots: int) -> None:
@@ -106,7 +106,7 @@ class _Programme:
         if wanted > MOST_COLUMNS:
             raise TooLarge(
                 f"{len(instance.clients)} clients, {len(instance.helpers)} helpers and {slots} slots make an integer"
-                f" programme of {wanted} columns; at most {MOST_COLUMNS} are tried"
+                f" program of {wanted} columns; at most {MOST_COLUMNS} are tried"
             )
 
     @property

@@ -49,7 +49,7 @@ class Question:
 def policy_of(name: object, parameters: Json) -> Policy:
     """The policy; raises InvalidField naming `policy`, or the parameter as `parameters.name`."""
     if not isinstance(name, str):
-        raise InvalidField("policy", f"expected a text, got {shown(name)}")
+        raise InvalidField("policy", f"expected a string, got {shown(name)}")
     try:
         return make_policy(name, parameters)
     except UnknownPolicy as error:

@@ -105,7 +105,7 @@ class TraceFinder:
 def check_label(value: object) -> str:
     """A name of one's own, which can be stored; raises InvalidField."""
     if not isinstance(value, str) or len(value) > LONGEST_LABEL or "\0" in value:
-        raise InvalidField("label", f"expected a text of at most {LONGEST_LABEL} characters, got {shown(value)}")
+        raise InvalidField("label", f"expected a string of at most {LONGEST_LABEL} characters, got {shown(value)}")
     return value
 
 
@@ -128,7 +128,7 @@ def _policy(where: str, document: object) -> Json:
     row = check_object(where, document, required=["name"], optional=["parameters"])
     name = row["name"]
     if not isinstance(name, str):
-        raise InvalidField(f"{where}.name", f"expected a text, got {shown(name)}")
+        raise InvalidField(f"{where}.name", f"expected a string, got {shown(name)}")
     try:
         policy = make_policy(name, row.get("parameters", {}))
     except UnknownPolicy as error:

@@ -19,7 +19,7 @@ from studies.split_learning.scenarios import TABLE_2, Scenario, draw
 
 SECONDS: Final = 60.0
 """Budget of each plan; nearly all end long before."""
-ABOVE, SPEEDUP = "ADMM above the optimum, %", "speedup of ADMM over the integer programme"
+ABOVE, SPEEDUP = "ADMM above the optimum, %", "speedup of ADMM over the integer program"
 ADMM, BALANCED, RANDOM = "admm", "balanced-greedy", "random"
 COMPARED = (ADMM, BALANCED, RANDOM)
 LENGTHS_MS = (50, 150, 200)
@@ -55,7 +55,7 @@ def _table(task: Task) -> Data:
 
 
 def _smaller(row: Scenario, task: Task) -> Scenario:
-    """Two thirds of the clients in the small form: the integer programme takes seconds for 15."""
+    """Two thirds of the clients in the small form: the integer program takes seconds for 15."""
     return task.pick(replace(row, clients=row.clients * 2 // 3), row, row)
 
 
@@ -65,7 +65,7 @@ def _judge_table(data: Data) -> Finding:
     return found(
         f"ADMM is {above.mean():.1f} % above the optimum in the mean, {above.max():.1f} % in the worst row, and within "
         f"{MOST} % in {near.sum()} of {len(near)}; it is {faster.min():.2g} to {faster.max():.2g} times as fast as the "
-        "integer programme, which begins with a plan that is often optimal",
+        "integer program, which begins with a plan that is often optimal",
         direction=bool(near.mean() > 0.5),
         size=bool(above.max() <= TWICE * WORST and np.median(faster) >= FASTER / TWICE),
     )
@@ -170,7 +170,7 @@ PAPER = Paper(
             x="scenario, network, clients x helpers",
             y="percent; times",
             claim="ADMM is within 10.2 % of the optimum in all rows but one (14.9 %), and 12.5 to 52 times as fast as "
-            "a solver of the integer programme.",
+            "a solver of the integer program.",
             compute=_table,
             judge=_judge_table,
             bars=True,

@@ -89,7 +89,7 @@ def test_what_is_too_large_is_said(queued: Market, alice: User, monkeypatch: pyt
     go_to(queued, 90)
     monkeypatch.setattr(quotients, "MOST_UNKNOWNS", 3)
     quotients.renew(queued.pk)
-    assert found(queued).why == "1 jobs here are too many for a linear programme of at most 3 unknowns."
+    assert found(queued).why == "1 jobs here are too many for a linear program of at most 3 unknowns."
 
 
 def test_a_market_that_books_slots_has_none_and_trouble_is_logged(

@@ -1,4 +1,4 @@
-"""Dorm: its programme against every division there is, and what it does as jobs come and go."""
+"""Dorm: its program against every division there is, and what it does as jobs come and go."""
 
 from collections.abc import Sequence
 from dataclasses import replace

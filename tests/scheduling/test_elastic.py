@@ -1,4 +1,4 @@
-"""The elastic best response against its twin and against integer programmes."""
+"""The elastic best response against its twin and against integer programs."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -100,7 +100,7 @@ def test_the_kernel_closes_every_gap_above_its_bounds() -> None:
         check_like(problem, found, response, 0.0, f"seed {[seed, case]}: {found} but {response}")
 
 
-def test_kernel_and_twin_equal_an_integer_programme() -> None:
+def test_kernel_and_twin_equal_an_integer_program() -> None:
     seed = fresh_seed()
     for case in range(rounds(16)):
         problem = random_problem(np.random.default_rng([seed, case]))

@@ -46,7 +46,7 @@ def test_what_suffices_costs_next_to_nothing() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_prices_prove_nearly_the_optimum_of_the_linear_programme(seed: int) -> None:
+def test_prices_prove_nearly_the_optimum_of_the_linear_program(seed: int) -> None:
     rng = np.random.default_rng(seed)
     rows, ceilings = rng.uniform(0.5, 5.0, (60, 3)), rng.uniform(1.0, 9.0, 60)
     capacity = np.array([30.0, 40.0, 20.0])

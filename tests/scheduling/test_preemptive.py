@@ -163,7 +163,7 @@ def test_a_parameter_server_serves_one_job_at_a_time() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("path", preemptive_cases(keep=has_optimum))
-def test_the_integer_programme_proves_the_expected_optimum(path: Path) -> None:
+def test_the_integer_program_proves_the_expected_optimum(path: Path) -> None:
     document = load(path)
     assert optimum(document, 40) == pytest.approx(document["expected"]["opt_no_migration"])
 
@@ -189,7 +189,7 @@ def test_nothing_beats_the_optimum_and_jobmax_is_near_it(draw: str) -> None:
     assert means["paper"] < 1.12, f"seed {seed}: {means}"
 
 
-def test_trying_everything_and_the_integer_programme_find_the_same_optimum() -> None:
+def test_trying_everything_and_the_integer_program_find_the_same_optimum() -> None:
     seed = fresh_seed()
     rng = np.random.default_rng(seed)
     for _ in range(5):

@@ -119,7 +119,7 @@ def test_faster_workers_take_less_time() -> None:
     assert augmented == Flow(fractional=Fraction(2), chunks=Fraction(3), jobs=Fraction(4))
 
 
-def test_a_programme_that_is_too_large_is_not_begun() -> None:
+def test_a_program_that_is_too_large_is_not_begun() -> None:
     job = {"id": 0, "r": 0, "D": 2, "p0": 3, "p1": 3, "delta": [0]}
     instance = read_preemptive({"servers": [{"workers": [0], "pss": [0]}], "cloud": False, "jobs": [job]})
     assert least(instance.bids, instance.inventory, step=1.0, ticks=1, most=15).jct > 0

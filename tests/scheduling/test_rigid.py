@@ -89,7 +89,7 @@ def test_the_kernel_equals_the_twin(
             assert described(response) == expected(found), where
 
 
-def test_the_kernel_equals_an_integer_programme() -> None:
+def test_the_kernel_equals_an_integer_program() -> None:
     seed = fresh_seed()
     for case in range(rounds(16)):
         problem = random_problem(np.random.default_rng([seed, case]))

@@ -76,7 +76,7 @@ def test_the_kernel_equals_the_twin(hubs: int, workers: int, cases: int, monkeyp
     assert answered > rounds(cases) // 6
 
 
-def test_the_kernel_equals_an_integer_programme() -> None:
+def test_the_kernel_equals_an_integer_program() -> None:
     seed = fresh_seed()
     for case in range(rounds(8)):
         problem = ring_problem(np.random.default_rng([seed, case]))

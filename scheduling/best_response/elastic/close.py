@@ -8,7 +8,7 @@ most one a slot. Reduced costs are multiplied by the run of the critical piece, 
 1. One slot takes all of the rest: often at reduced cost 0, or the least there is.
 2. Relaxed: any slot any number of times. This is a shortest path over partial sums, which by reordering never leave
    [-N, N]. If its steps can be taken in different slots at the same cost, they are optimal.
-3. Else a dynamic programme over the deviations that the relaxation does not exclude.
+3. Else a dynamic program over the deviations that the relaxation does not exclude.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Compiled dynamic programme over the deviations from a base that can still matter. Private: arrays only."""
+"""Compiled dynamic program over the deviations from a base that can still matter. Private: arrays only."""
 
 from typing import NamedTuple
 

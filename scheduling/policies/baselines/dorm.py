@@ -23,15 +23,15 @@ from scheduling.policies.baselines.pass_state import PassState
 from scheduling.policies.baselines.shares import fair_counts
 
 GAP = 0.05
-"""Share of its objective by which the programme's answer may be off: to prove the last percents takes minutes."""
+"""Share of its objective by which the program's answer may be off: to prove the last percents takes minutes."""
 
 
 @dataclass(frozen=True)
 class Dorm(Baseline):
-    """An integer programme gives workers and PSs to all jobs at once, at every arrival and completion.
+    """An integer program gives workers and PSs to all jobs at once, at every arrival and completion.
 
-    At every event (an arrival; a completion, cancellation or failure; a change of servers or policy) the programme
-    `dorm_programme.divide` is solved, to a proven twentieth (GAP), over the jobs that run and the first `considered`
+    At every event (an arrival; a completion, cancellation or failure; a change of servers or policy) the program
+    `dorm_program.divide` is solved, to a proven twentieth (GAP), over the jobs that run and the first `considered`
     that wait and could use some server now, in order of arrival. Types are ideal (`gang.ideal_gang`); workers and PSs
     may be on any servers, b / B PSs for each worker, rounded up, also where they are side by side.
 
@@ -61,7 +61,7 @@ class Dorm(Baseline):
 
     unfairness: float = parameter(0.1, "Limit of unfairness, as a share of the most there can be.", low=0.0, high=1.0)
     adjustments: float = parameter(0.1, "Share of the running jobs that an event may adjust.", low=0.0, high=1.0)
-    considered: int = parameter(20, "Jobs in line that the programme looks at.", low=1, high=1000)
+    considered: int = parameter(20, "Jobs in line that the program looks at.", low=1, high=1000)
 
     name = "dorm"
     title = "Dorm: machines divided anew for the most utilisation within limits of unfairness and change, nobody pays"
@@ -101,7 +101,7 @@ class Dorm(Baseline):
         )
 
     def can_run(self, bid: Bid, floor: PassState) -> bool:
-        """Whether the programme would run the job on the empty cluster."""
+        """Whether the program would run the job on the empty cluster."""
         gang = ideal_gang(bid, floor.inventory, 1)
         counts = () if gang is None else workers_in_time(gang, Fraction(bid.work), floor.slots)
         if gang is None or not counts:
@@ -173,7 +173,7 @@ def _holds_closing_server(task: PassJob, floor: PassState) -> bool:
 
 
 def _may_move(task: PassJob, gang: Gang, held: Share, counts: tuple[range, ...], inventory: Inventory) -> bool:
-    """Whether a job holds what the programme could have given it, and could have the same elsewhere in time."""
+    """Whether a job holds what the program could have given it, and could have the same elsewhere in time."""
     types = {Role.WORKER: gang.worker, Role.PS: gang.ps}
     ideal = all(p.type == types[p.role] for p in task.held)
     served = int(held.pss.sum()) == pss_for(gang, held.count, inventory)
@@ -205,7 +205,7 @@ def _held(task: PassJob, floor: PassState) -> Share:
 
 
 def _give(floor: PassState, rows: list[tuple[PassJob, Wish, Share | None]], held: dict[PassJob, Stopped]) -> None:
-    """Put everyone where the programme says, then those who are new there on one server if all they have fits one."""
+    """Put everyone where the program says, then those who are new there on one server if all they have fits one."""
     new = []
     for task, wish, share in rows:
         if share is not None and share is wish.held:

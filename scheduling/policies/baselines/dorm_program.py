@@ -1,4 +1,4 @@
-"""Dorm's integer programme: workers and parameter servers of each job on each server, for the most utilisation."""
+"""Dorm's integer program: workers and parameter servers of each job on each server, for the most utilisation."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class Share:
 
 @dataclass(frozen=True, eq=False)
 class Wish:
-    """A job as the programme sees it."""
+    """A job as the program sees it."""
 
     gang: Gang
     """Its types; the count does not matter."""
@@ -53,7 +53,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the programme may do."""
+    """What the program may do."""
 
     unfairness: float
     """Sum over jobs of the distance of a job's dominant share from its fair one."""
@@ -95,13 +95,13 @@ def divide(
     """
     open_wishes = [wish for wish in wishes if not wish.fixed]
     done = sum(_distance(wish, inventory, wish.held.count) for wish in wishes if wish.fixed and wish.held is not None)
-    programme = _Programme(open_wishes, inventory, free)
-    programme.write(Limits(limits.unfairness - done, limits.adjustments))
+    program = _Program(open_wishes, inventory, free)
+    program.write(Limits(limits.unfairness - done, limits.adjustments))
     # Stopped by a clock, it would not give the same answer twice.
-    answer = programme.rows.solve(unlimited, gap=gap)
+    answer = program.rows.solve(unlimited, gap=gap)
     if answer.values is None or not answer.optimal:
         raise SolverFailed("HiGHS found no division of the cluster, though to change nothing is one")
-    shares = iter(programme.shares(answer.values))
+    shares = iter(program.shares(answer.values))
     return [wish.held if wish.fixed else next(shares) for wish in wishes]
 
 
@@ -139,7 +139,7 @@ class _Columns:
     distance: int
 
 
-class _Programme:
+class _Program:
     def __init__(self, wishes: Sequence[Wish], inventory: Inventory, free: Ints) -> None:
         self.wishes, self.inventory, self.free = wishes, inventory, free
         self.rows = Rows()

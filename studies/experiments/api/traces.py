@@ -110,11 +110,11 @@ def _checked(body: Json) -> dict[str, str]:
     check_object("", body, required=["text"], optional=["label", "source", "throughputs"])
     source = body.get("source", "")
     if not isinstance(source, str) or len(source) > LONGEST_SOURCE:
-        raise InvalidField("source", f"expected a text of at most {LONGEST_SOURCE} characters, got {shown(source)}")
+        raise InvalidField("source", f"expected a string of at most {LONGEST_SOURCE} characters, got {shown(source)}")
     texts = {name: body.get(name, "") for name in ("text", "throughputs")}
     for name, text in texts.items():
         if not isinstance(text, str):
-            raise InvalidField(name, f"expected a text, got {shown(text)}")
+            raise InvalidField(name, f"expected a string, got {shown(text)}")
     return {**texts, "label": check_label(body.get("label", "")), "source": source}
 
 

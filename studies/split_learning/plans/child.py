@@ -29,7 +29,7 @@ from studies.split_learning.plans.replanned import again
 from studies.split_learning.plans.results import plan_of, result_of
 
 LONGEST_ORPHAN_S: Final = 30.0
-"""How long a step may go on when the answer is wanted; a step of an integer programme would go on for minutes."""
+"""How long a step may go on when the answer is wanted; a step of an integer program would go on for minutes."""
 LEAST_PAUSE_S: Final = 0.2
 MOST_SHARE: Final = 0.02
 """Of the time, which telling plans may take: 20 ms for 1,000 clients and 50 helpers."""

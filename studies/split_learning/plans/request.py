@@ -54,7 +54,7 @@ class Wish:
         cluster = None if body.get("cluster") is None else _cluster(body["cluster"])
         method = body.get("method", "exact")
         if not isinstance(method, str):
-            raise InvalidField("method", f"expected a text, got {shown(method)}")
+            raise InvalidField("method", f"expected a string, got {shown(method)}")
         method_of(method)
         instance, origin = _instance(body, cluster)
         return cls(
@@ -105,7 +105,7 @@ def checked_seed(value: object) -> int:
 def checked_label(value: object) -> str:
     """A name for people; raises InvalidField."""
     if not isinstance(value, str) or len(value) > LONGEST_LABEL:
-        raise InvalidField("label", f"expected a text of at most {LONGEST_LABEL} characters")
+        raise InvalidField("label", f"expected a string of at most {LONGEST_LABEL} characters")
     return value
 
 

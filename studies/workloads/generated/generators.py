@@ -145,7 +145,7 @@ def _value(where: str, value: object, hint: Any, largest: int) -> Any:
                 return member
         raise InvalidField(where, f"expected one of {', '.join(str(one.value) for one in members)}, got {shown(value)}")
     if not isinstance(value, str):
-        raise InvalidField(where, f"expected a text, got {shown(value)}")
+        raise InvalidField(where, f"expected a string, got {shown(value)}")
     return value
 
 

@@ -71,7 +71,7 @@ class TraceSource:
             if not isinstance(getattr(self, name), bool):
                 raise InvalidField(name, f"expected true or false, got {shown(getattr(self, name))}")
         if not isinstance(self.reference, str):
-            raise InvalidField("reference", f"expected a text, got {shown(self.reference)}")
+            raise InvalidField("reference", f"expected a string, got {shown(self.reference)}")
         if self.apart and self.inventory is not None:
             raise InvalidField("apart", "the servers of a cluster are what they are")
 

@@ -28,7 +28,7 @@ from scheduling.offline.elastic_keeping import can_keep
 from scheduling.offline.elastic_machines import Machines
 from scheduling.offline.elastic_optimum import elastic_optimum
 from scheduling.offline.elastic_pools import Server, side_by_side, tops
-from scheduling.offline.elastic_program import elastic_programme
+from scheduling.offline.elastic_program import elastic_program
 from scheduling.offline.elastic_shares import Asked, Group, narrow, share
 from scheduling.offline.elastic_slot import Slots
 from scheduling.offline.kinds import kinds_of
@@ -198,7 +198,7 @@ def test_what_is_too_large_is_not_found_out(limit: str, module: ModuleType, monk
     assert can_keep(slots, {0: 3, 1: 3}, forever) == (None, [])
     assert can_keep(slots, {0: 3, 1: 3}, forever) == (None, [])
     assert not elastic_optimum(question, 8_000, None, forever).optimal
-    # All at once it is: by the whole programme.
+    # All at once it is: by the whole program.
     answer = best_bound(question, forever)
     assert answer.kind is Kind.MILP_OPTIMAL
     assert answer.bound == pytest.approx(6)
@@ -272,7 +272,7 @@ def test_jobs_that_cannot_both_be_complete_are_told_apart() -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["apart", "shared"])
-def test_completions_can_be_kept_if_the_whole_programme_keeps_them(kind: str) -> None:
+def test_completions_can_be_kept_if_the_whole_program_keeps_them(kind: str) -> None:
     answers = []
     open_ = 0
     for seed in range(2):
@@ -301,7 +301,7 @@ def _keeps(question: Question, ends: dict[int, int]) -> bool:
     if any(elapsed < 1 for _, elapsed in some):
         return False
     bids = tuple(replace(bid, utility=Step(1.0, elapsed)) for bid, elapsed in some)
-    solved = elastic_programme(replace(question, bids=bids), 100_000).solve(forever)
+    solved = elastic_program(replace(question, bids=bids), 100_000).solve(forever)
     assert solved.optimal
     assert solved.bound is not None
     return solved.bound > len(ends) - 0.5
@@ -311,19 +311,19 @@ NOBODY = 2025
 """A seed of a world in which it is best that no job is complete by the end."""
 
 
-def test_the_optimum_is_that_of_the_whole_programme() -> None:
+def test_the_optimum_is_that_of_the_whole_program() -> None:
     first = fresh_seed()
     proven = 0
     for seed in (NOBODY, *range(first, first + 6)):
         made = world(seed, bids=5, servers=3, kind="apart" if seed == NOBODY or seed % 3 else "")
         question = Question(made.bids, made.inventory, 0, 6, covers=Covers.ELASTIC, open_end=bool(seed % 2))
-        whole = elastic_programme(question, 100_000).solve(forever)
+        whole = elastic_program(question, 100_000).solve(forever)
         assert whole.optimal
         found = elastic_optimum(question, 100_000, None, forever)
         proven += found.optimal
         if found.optimal:
             assert found.bound == pytest.approx(whole.bound, rel=1e-6, abs=1e-6), f"seed {seed}"
-        # Where the tables are too large, by the whole programme.
+        # Where the tables are too large, by the whole program.
         answer = best_bound(question, forever)
         assert answer.kind is Kind.MILP_OPTIMAL, f"seed {seed}"
         assert answer.bound == pytest.approx(whole.bound, rel=1e-6, abs=1e-6), f"seed {seed}"
@@ -338,7 +338,7 @@ def test_without_time_the_bound_of_prices_stands() -> None:
     assert answer.bound >= 7
 
 
-def test_a_linear_programme_says_what_rows_cost() -> None:
+def test_a_linear_program_says_what_rows_cost() -> None:
     rows = Rows()
     x, y = (rows.column(0.0, 10.0, cost=cost, whole=False) for cost in (-3.0, -2.0))
     rows.row([(x, 1.0), (y, 1.0)], high=4.0)

@@ -1,4 +1,4 @@
-"""Integer programmes find what trying everything finds, and what instances expect."""
+"""Integer programs find what trying everything finds, and what instances expect."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -220,7 +220,7 @@ def test_queued_jobs_that_cannot_be_complete_by_the_end_have_no_optimum() -> Non
         queued_optimum(question, 2, forever)
 
 
-def test_a_programme_that_is_stopped_proves_what_it_has() -> None:
+def test_a_program_that_is_stopped_proves_what_it_has() -> None:
     bids = tuple(job(str(i), 1, 2, weight=10 - i) for i in range(6))
     times = iter([5.0] * 3 + [0.0] * 1000)
     question = Question(bids, gpu_cluster(1), 0, 5, covers=Covers.RIGID, open_end=False)

@@ -1,4 +1,4 @@
-"""Algorithm 1: each step against its printed programme, its end, and what it reaches where the optimum is known."""
+"""Algorithm 1: each step against its printed program, its end, and what it reaches where the optimum is known."""
 
 from dataclasses import replace
 from itertools import product
@@ -39,7 +39,7 @@ def lagrange(instance: Instance, slots: Ints, dual: Floats, rho: float, assignme
 
 
 @pytest.mark.thorough
-def test_its_schedule_costs_what_the_programme_over_slots_costs() -> None:
+def test_its_schedule_costs_what_the_program_over_slots_costs() -> None:
     rng = np.random.default_rng(1)
     split = 0
     for k in range(60):
@@ -126,7 +126,7 @@ def test_with_costs_of_switching_it_interrupts_only_where_that_pays() -> None:
 
 
 def takes_little(path: Path) -> bool:
-    """Whether Algorithm 1 ends by itself in seconds: the first step's programme is not too hard."""
+    """Whether Algorithm 1 ends by itself in seconds: the first step's program is not too hard."""
     stress = OWN in path.parents and path.stem.startswith("stress")
     return 10 <= known(path).clients <= (10 if stress else 50)
 

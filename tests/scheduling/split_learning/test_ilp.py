@@ -1,4 +1,4 @@
-"""The integer programme against brute force, with and without costs of switching."""
+"""The integer program against brute force, with and without costs of switching."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -75,7 +75,7 @@ def test_it_proves_what_is_known_of_small_instances(path: Path) -> None:
 
 
 def test_it_says_what_is_too_large_before_it_begins() -> None:
-    with pytest.raises(TooLarge, match=r"100 clients, 10 helpers and \d+ slots make .* programme of \d+ columns"):
+    with pytest.raises(TooLarge, match=r"100 clients, 10 helpers and \d+ slots make .* program of \d+ columns"):
         run(read_split_learning(planted("loose", 100, 10)[0]))
 
 
@@ -132,7 +132,7 @@ def test_without_time_it_keeps_the_simple_plan() -> None:
 
 
 @pytest.mark.parametrize("looks", [0, 1, 2, 12])
-def test_writing_the_programme_stops_when_time_is_up(looks: int) -> None:
+def test_writing_the_program_stops_when_time_is_up(looks: int) -> None:
     instance = read(own("stress-tight-j15-i3"))
     times = iter([1.0] * looks)
     first, last = ilp(instance, left=lambda: next(times, 0.0), rng=np.random.default_rng(0))

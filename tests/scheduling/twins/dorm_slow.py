@@ -1,4 +1,4 @@
-"""Dorm's programme by trying every division of the machines."""
+"""Dorm's program by trying every division of the machines."""
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction

@@ -1,6 +1,6 @@
-"""Problem (27) of the OASiS paper as integer programmes, solved by HiGHS: independent of kernel and twin.
+"""Problem (27) of the OASiS paper as integer programs, solved by HiGHS: independent of kernel and twin.
 
-Any servers may host any number of workers and of PSs in every slot; one programme for each pair of types and
+Any servers may host any number of workers and of PSs in every slot; one program for each pair of types and
 completion.
 """
 

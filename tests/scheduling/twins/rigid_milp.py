@@ -1,7 +1,7 @@
-"""Problem (21) of the DPS paper as integer programmes, solved by HiGHS: an opinion independent of kernel and twin.
+"""Problem (21) of the DPS paper as integer programs, solved by HiGHS: an opinion independent of kernel and twin.
 
 Any number of servers may host PSs, each of them with bandwidth for all workers elsewhere (eq. 12); the number of
-workers is a variable. One programme for each pair of types, start, duration, and together or spread.
+workers is a variable. One program for each pair of types, start, duration, and together or spread.
 """
 
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
-"""The best response of a ring as integer programmes, solved by HiGHS: an opinion independent of kernel and twin.
+"""The best response of a ring as integer programs, solved by HiGHS: an opinion independent of kernel and twin.
 
-One programme for each worker type, number of workers, start, and on one server or anywhere.
+One program for each worker type, number of workers, start, and on one server or anywhere.
 """
 
 import math

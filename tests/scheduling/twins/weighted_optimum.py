@@ -1,4 +1,4 @@
-"""The least total of weight x completion, proven: a time-indexed integer programme over every schedule of every job."""
+"""The least total of weight x completion, proven: a time-indexed integer program over every schedule of every job."""
 
 import math
 from collections.abc import Iterator, Sequence

@@ -71,7 +71,7 @@ def test_the_same_key_and_body_are_one_hindsight(api: APIClient, market: Market)
     [
         ({}, "policy", "missing"),
         ({"policy": "fofi"}, "policy", "unknown policy"),
-        ({"policy": 3}, "policy", "expected a text"),
+        ({"policy": 3}, "policy", "expected a string"),
         ({"policy": "oasis"}, "policy", "cannot run on this market's servers"),
         ({"policy": "dps", "parameters": {"price": "free"}}, "parameters.price", "expected one of"),
         ({"policy": "dps", "parameters": {"colour": 1}}, "parameters.colour", "unknown parameter"),

@@ -113,7 +113,7 @@ def weights(mine: Numbers, jain: Numbers) -> Mapping[str, Numbers]:
 
 
 def table(above: Numbers, faster: Numbers) -> Mapping[str, Numbers]:
-    return {"ADMM above the optimum, %": above, "speedup of ADMM over the integer programme": faster}
+    return {"ADMM above the optimum, %": above, "speedup of ADMM over the integer program": faster}
 
 
 def lengths(short: Numbers, long: Numbers, faster: Numbers) -> Mapping[str, Numbers]:

@@ -198,7 +198,7 @@ def _filled(busy: list[Span], release: Fraction, left: Fraction) -> tuple[list[S
 def lower_bound(document: Document, horizon: int) -> float:
     """No schedule's total time is below: chunks in parts, on any worker, without communication (Section V).
 
-    A linear programme in whole slots, one variable for each job, worker and slot; all times are whole.
+    A linear program in whole slots, one variable for each job, worker and slot; all times are whole.
     """
     jobs, places = document["jobs"], workers(document)
     columns: list[tuple[int, int, int]] = []

@@ -1,4 +1,4 @@
-"""Batches of split learning from files: bounds, a checker, simple plans, and an integer programme over slots."""
+"""Batches of split learning from files: bounds, a checker, simple plans, and an integer program over slots."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -199,11 +199,11 @@ def first_come(batch: Batch, assignment: Sequence[int]) -> Plan:
 
 
 def least(batch: Batch, at_most: int) -> int:
-    """The least makespan, by an integer programme with a binary for each pass, helper and slot; `at_most` is known.
+    """The least makespan, by an integer program with a binary for each pass, helper and slot; `at_most` is known.
 
     Every pass takes a slot or more.
     """
-    model = _Programme(batch, at_most)
+    model = _Program(batch, at_most)
     for j in batch.clients:
         model.row([(model.y(i, j), 1.0) for i in batch.helpers], low=1.0, high=1.0)
     for i in batch.helpers:
@@ -215,7 +215,7 @@ def least(batch: Batch, at_most: int) -> int:
     return model.solve()
 
 
-class _Programme:
+class _Program:
     def __init__(self, batch: Batch, slots: int) -> None:
         self.batch, self.slots = batch, slots
         pairs = len(batch.capacity) * len(batch.demand)
