@@ -1,6 +1,6 @@
 """Rolling weighted completion against other schedulers. `python -m benchmarks.against_baselines [--quick]`.
 
-Twelve settings at the ranges of the paper's Section 7, each drawn anew from several seeds: numbers of jobs, numbers of
+Twelve settings at the ranges of the paper's Section 7, each drawn again from several seeds: numbers of jobs, numbers of
 servers and slots of arrival, with parameter servers and as rings. `--quick` divides jobs and servers by five; capacity
 is a share of what the jobs drawn would ideally take, so the load stays the same. `--burst 10` lets them arrive in a
 tenth of the time: the paper's setting leaves much of a cluster idle, and few jobs meet.

@@ -1,6 +1,6 @@
 """`python -m benchmarks.preemptive_rivals`: jobmax against the others on the paper's simulation settings.
 
-Twelve settings, each drawn anew from several seeds: numbers of jobs, servers and slots of arrival. Mean time from
+Twelve settings, each drawn again from several seeds: numbers of jobs, servers and slots of arrival. Mean time from
 arrival to completion, slots. studies/papers/preemptive_comparison.py says who the others are; those that run
 whole slots, here an hour of which a chunk takes 1 to 174, lose little by rounding.
 """

@@ -1,6 +1,6 @@
 """`python -m benchmarks.split_learning [--quick]`: how many batches are planned optimally, how soon, on one core.
 
-Instances of the paper's shapes (10 to 100 clients, 2 to 25 helpers, both models and scenarios) are drawn anew, stress
+Instances of the paper's shapes (10 to 100 clients, 2 to 25 helpers, both models and scenarios) are drawn again, stress
 instances have times of all sizes and little memory, and the largest have 1,000 clients and 50 helpers. Seconds of one
 core; `--cases DIR` measures a folder of instance files instead.
 """

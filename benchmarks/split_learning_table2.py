@@ -1,6 +1,6 @@
 """`python -m benchmarks.split_learning_table2`: Table II of the split-learning paper, for every method.
 
-Its twelve rows, each drawn anew from several seeds (studies/split_learning/scenarios.py). Suboptimality is against the
+Its twelve rows, each drawn again from several seeds (studies/split_learning/scenarios.py). Suboptimality is against the
 greatest bound any method proved, so it is an upper bound where the optimum is not proven; T is Section III's horizon.
 nan: refused as too large, and left out of the mean. The integer program begins with a plan that is often optimal, so
 its time is not that of the paper's solver.

@@ -120,7 +120,7 @@ def run_table(architecture: Architecture, *, seed: int) -> Iterator[str]:
     total = time.thread_time() - began
     yield f"\na run of 100 jobs, {architecture}, rolling over {HORIZON} slots: ms of one core"
     yield f"{'':>40} {HEADER}"
-    for name, taken in (("a decision, others planned anew", decided), ("a slot passing while jobs wait", events)):
+    for name, taken in (("a decision, others planned again", decided), ("a slot passing while jobs wait", events)):
         kept = _verdict(max(taken) <= EVENT_MS)
         yield f"{name:>40} {Sample(taken)}  max <= {EVENT_MS:g}: {kept}"
     limit = f"<= {1e3 * RUN_SECONDS:g}: {_verdict(total <= RUN_SECONDS)}"
@@ -156,7 +156,7 @@ def event_table(architecture: Architecture, *, quick: bool, seed: int) -> Iterat
 
 
 def _events(architecture: Architecture, *, slots: int, servers: int, waiting: int, seed: int) -> tuple[Sample, int]:
-    """Ten times a job that runs ends, and all that wait are planned anew."""
+    """Ten times a job that runs ends, and all that wait are planned again."""
     load = draw(_setting(architecture, jobs=2 * waiting + 400, servers=servers), np.random.default_rng(seed))
     book = RunningBook(Ledger(load.inventory, start=0, slots=slots))
     policy = WeightedCompletion()

@@ -84,7 +84,7 @@ def _tests_may_hold_the_lock() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _static_files_are_looked_up_when_asked_for() -> None:
-    """Every client of a test makes the middleware anew, which otherwise begins with a look at each of them."""
+    """Every client of a test makes the middleware again, which otherwise begins with a look at each of them."""
     settings.WHITENOISE_AUTOREFRESH = True
 
 

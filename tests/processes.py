@@ -194,7 +194,7 @@ class Server:
         self._process = start()
 
     def restart(self, *, by: signal.Signals) -> None:
-        """End it with this signal, and start it anew with the data it had on disk."""
+        """End it with this signal, and start it again with the data it had on disk."""
         self.end(by)
         self._process = self._start()
 

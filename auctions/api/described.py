@@ -57,7 +57,7 @@ def answered(name: str, text: str, codes: list[int]) -> OpenApiParameter:
     return OpenApiParameter(name, str, OpenApiParameter.HEADER, description=text, response=codes)
 
 
-REPLAYED = answered("Idempotency-Replayed", "`true` if the key came before: nothing was stored anew.", [200, 202])
+REPLAYED = answered("Idempotency-Replayed", "`true` if the key came before: nothing was stored again.", [200, 202])
 ANSWERED = [
     answered("Location", "Address of the bid.", [200, 201, 202]),
     answered("Preference-Applied", "`wait=5` if that is how long it was ready to wait.", [200, 201, 202]),

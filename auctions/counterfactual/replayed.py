@@ -284,5 +284,5 @@ def without_room(book: LiveBook, layout: InventorySnapshot) -> list[str]:
 
 
 def _stays(job: Job, *, now: int, binding: bool) -> bool:
-    """Whether a job keeps what it holds under a new inventory (`plans.laid_anew` puts the others back in line)."""
+    """Whether a job keeps what it holds under a new inventory (`plans.rebased` puts the others back in line)."""
     return binding or job.bound or job.started(now)

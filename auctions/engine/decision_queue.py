@@ -90,7 +90,7 @@ def decide_next(market_id: int) -> bool:
 
 
 def current_core(market: Market, bid: Bid, book: LiveBook) -> CoreBid:
-    """The bid in the positions of the inventory in force: written anew if that changed since submission."""
+    """The bid in the positions of the inventory in force: written again if that changed since submission."""
     core = books.core_in_force(bid, market, book.layout)
     if bid.inventory_version != market.inventory_version:
         bid.core, bid.inventory_version = core.to_json(), market.inventory_version

@@ -30,9 +30,9 @@ def lay(
     """
     # At the very beginning of a slot it is processed, yet still traded: what was kept of it no longer holds.
     SlotPrice.objects.filter(market=market, slot__gte=moment.now).delete()
-    # After a clock was set back it may be in the certificate's sums already: they are made anew.
+    # After a clock was set back it may be in the certificate's sums already: they are made again.
     Certificate.objects.filter(market=market, settled_through__gt=moment.now).delete()
-    relaid = plans.laid_anew(book, layout, plans.offers_of(book))
+    relaid = plans.rebased(book, layout, plans.offers_of(book))
     new = relaid.book
     if new.running.queues is not None:
         queue_rows.lose(new.running.queues, layout, market.pk, now=moment.now)

@@ -116,7 +116,7 @@ def _broken_promises(
 ) -> list[str]:
     rows = Commitment.objects.filter(bid__market=market, end__gt=now)
     if not all_stay:
-        # What has not started and was never promised is planned anew.
+        # What has not started and was never promised is planned again.
         rows = rows.filter(Q(bid__start_slot__lt=now) | Q(bid__decision__policy__name__in=BINDING))
     holdings = [Holding(*row) for row in rows.values_list("server_id", "machine_type_id", "count", "start", "end")]
     if not holdings:

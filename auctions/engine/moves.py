@@ -89,7 +89,7 @@ def keep_promise(book: LiveBook, job: Job) -> Schedule | None:
     return policy.keep_promise(job, book.view()) if able else None
 
 
-def laid_anew(
+def rebased(
     book: LiveBook,
     layout: InventorySnapshot,
     offers: Mapping[str, Json],
@@ -156,7 +156,7 @@ def hit(book: LiveBook, layout: InventorySnapshot) -> list[str]:
 
 
 def _is_free(job: Job, now: int) -> bool:
-    """Whether it may be planned anew wherever it is: it was promised nothing and has not started."""
+    """Whether it may be planned again wherever it is: it was promised nothing and has not started."""
     return bool(job.held) and not job.bound and not job.started(now)
 
 

@@ -155,7 +155,7 @@ def _submit(
         if not held.is_open:
             raise MarketClosed(f"The market of {cluster.name} takes no bids.")
         moment = market_time(held)
-        # The layout read above may be stale by now: the version stored says so, and the lane writes the core anew.
+        # The layout read above may be stale by now: the version stored says so, and the lane writes the core again.
         bids = [_bid(held, owner, offer, (layout, market.inventory_version), moment) for offer in offers]
         Bid.objects.bulk_create(bids)
         record_all(held, (NewEvent(EventKind.SUBMITTED, at=moment.wall, slot=moment.now, bid=bid) for bid in bids))

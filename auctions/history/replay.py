@@ -169,7 +169,7 @@ class Replaying:
     def laid(self, book: LiveBook, event: Event) -> plans.Relaid:
         """The book under another inventory, and what moves or fails."""
         ask, keep = partial(self.planned, event=event), partial(self.kept, event=event)
-        return plans.laid_anew(book, InventorySnapshot.from_json(event.payload), self._offers_of(book), ask, keep)
+        return plans.rebased(book, InventorySnapshot.from_json(event.payload), self._offers_of(book), ask, keep)
 
     def kept(self, book: LiveBook, job: Job, event: Event) -> Schedule | None:
         """How a promise is kept whose machines are gone; None if it is broken, or the policy failed on it on record."""

@@ -21,7 +21,7 @@ COLOURS = {"priorities": BLUE, "first_come": ORANGE, "replanned": GREEN, "bound"
 NAMES = {
     "priorities": "priorities as sent",
     "first_come": "first come, first served",
-    "replanned": "priorities made anew",
+    "replanned": "priorities made again",
     "bound": "no assignment is shorter",
 }
 

@@ -1,7 +1,7 @@
 """How many machines fit where while a batch is planned, and from when on too few do. Private: modified in place.
 
 What is free only shrinks while a batch is planned, so what was once found not to fit never fits again: the tables of
-bounds stay valid however old they are, and are made anew only where an answer depends on it. Letters as in
+bounds stay valid however old they are, and are made again only where an answer depends on it. Letters as in
 rigid_tables.
 """
 
@@ -107,7 +107,7 @@ def build_until(rooms: Rooms, end: int) -> None:
 
 @inner
 def refill(rooms: Rooms, s: int, start: int, end: int) -> None:
-    """Compute `room` of a server in slots [start, end) anew; a slot like the one before it is copied."""
+    """Compute `room` of a server in slots [start, end) again; a slot like the one before it is copied."""
     machines, resources = rooms.kinds.demand.shape
     same = np.zeros(end - start, np.bool_)
     for t in range(start + 1, end):
@@ -173,7 +173,7 @@ def _is_old(rooms: Rooms, m: int, start: int, end: int) -> bool:
 
 @inner
 def look(rooms: Rooms, m: int, start: int, end: int) -> None:
-    """Make `sums` and `tops` of one machine type anew for windows that start in slot `start` and end by `end`."""
+    """Make `sums` and `tops` of one machine type again for windows that start in slot `start` and end by `end`."""
     window = rooms.window
     copy(rooms.room[m, start], window)
     n_sum = n_top = rooms.sums.shape[1] - 1

@@ -109,7 +109,7 @@ def _try(rooms: Rooms, batch: Batch, j: int, i: int, start: int, out: Plan) -> b
             loaded = True
         if total < n:
             break
-        # Now that the workers fit, what is known of the PSs is worth making anew.
+        # Now that the workers fit, what is known of the PSs is worth making again.
         if options.ps[f] >= 0 and not fits_one(
             rooms, rooms.kinds.pss.shape[0] + options.ps[f], options.least[f], start, end
         ):

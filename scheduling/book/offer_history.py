@@ -45,7 +45,7 @@ class OfferHistory:
         return densities[rows], slots[rows], ceilings[rows], owners[rows]
 
     def _write(self, densities: Floats, slots: Ints, ceilings: Floats, owners: Ints) -> None:
-        """Begin anew with these: older arrays stay with those who look at them."""
+        """Begin again with these: older arrays stay with those who look at them."""
         self._end = len(densities)
         self._densities: Floats = np.zeros((2 * HISTORY, densities.shape[1]))
         self._slots: Ints = np.zeros(2 * HISTORY, dtype=np.int64)

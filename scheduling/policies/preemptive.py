@@ -197,7 +197,7 @@ def _schedule(window: Window, sent: Dispatch | None, queues: Queues) -> Schedule
 
 
 def _moves(jobs: Iterable[Job], forecasts: Forecasts) -> tuple[Move, ...]:
-    """Who goes back in line; then who is dispatched or forecast anew, in the order in which they joined queues."""
+    """Who goes back in line; then who is dispatched or forecast again, in the order in which they joined queues."""
     known = {job.bid.id: job for job in jobs if not job.held}
     back = [name for name, job in known.items() if job.completion is not None and name not in forecasts]
     moved = [name for name in forecasts if name in known and _differs(known[name], forecasts[name])]

@@ -34,7 +34,7 @@ class Simulation:
     def advance(self, now: int) -> None:
         """Let slots pass one by one up to `now`; the policy looks at its plan in each."""
         while self.book.now < now:
-            # Where nothing can be planned anew, nothing happens between.
+            # Where nothing can be planned again, nothing happens between.
             step = now if self.policy.binding or not self.book.jobs else self.book.now + 1
             ended = self.book.advance(step)
             self.done |= {job.bid.id: job for job in sorted(ended, key=_completion)}

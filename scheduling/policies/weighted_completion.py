@@ -35,7 +35,7 @@ class WeightedCompletion(PolicyBase):
 
     mode: str = parameter(
         "rolling",
-        "rolling: at every event all jobs that have not started are planned anew; interval: in batches at slots 1, 2, "
+        "rolling: at every event all jobs that have not started are planned again; interval: in batches at slots 1, 2, "
         "4, 8, ..., as in the paper's Algorithm 1.",
         choices=("rolling", "interval"),
     )
@@ -76,7 +76,7 @@ class WeightedCompletion(PolicyBase):
             self._check_jain()
 
     def _check_jain(self) -> None:
-        """Planned anew at every event, jobs that are put as late as they can be would never start."""
+        """Planned again at every event, jobs that are put as late as they can be would never start."""
         for name, wanted in (("mode", "interval"), ("order", "density"), ("lambda_", 1.0)):
             if getattr(self, name) != wanted:
                 raise InvalidField(name, f"expected {wanted} with selection jain, got {getattr(self, name)}")
@@ -121,7 +121,7 @@ class WeightedCompletion(PolicyBase):
         return found
 
     def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
-        """Plan anew: all jobs that have not started where something ended or changed, else those without a plan."""
+        """Plan again: all jobs that have not started where something ended or changed, else those without a plan."""
         jobs = _open(book)
         if self.mode == "interval" or cause is Cause.SLOT:
             jobs = [job for job in jobs if job.completion is None]

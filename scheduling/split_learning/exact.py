@@ -84,7 +84,7 @@ class Exact:
             self._from_whole()
         yield self._step("insertion")
         if self._open:
-            self._walk_anew(self.low, self.left() * (1 - FIRST))
+            self._walk_again(self.low, self.left() * (1 - FIRST))
             yield self._step("descent")
         if self._open:
             yield from self._rise()
@@ -178,7 +178,7 @@ class Exact:
         if not insert(state, np.flatnonzero(state.assignment < 0), self.left):
             return
         self._state, self._worth = state, found.worth
-        self._walk_anew(self._aim())
+        self._walk_again(self._aim())
 
     def _search(self, seconds: float) -> Iterator[Step]:
         """Walk: shake, descend towards a target, stay where helpers' excess over it is no larger, or a little at times.
@@ -189,7 +189,7 @@ class Exact:
         while self._open and self.left() > until:
             walker, target = self._walker, self._target
             if walker is None or not self.low <= target < self.best:
-                self._walk_anew(self._aim())
+                self._walk_again(self._aim())
                 continue
             state = walker.copy()
             shake(state, self.best, self.rng)
@@ -210,7 +210,7 @@ class Exact:
         near = NEAR if self._asks else 1
         return int(self.rng.integers(max(self.low, self.best - near), self.best))
 
-    def _walk_anew(self, target: int, until: float = 0.0) -> None:
+    def _walk_again(self, target: int, until: float = 0.0) -> None:
         """Begin at the best assignment, towards another target; so many seconds have to be left."""
         if self._state is None:
             return

@@ -12,7 +12,7 @@ from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.method import NoPlan, Step
 
 DRAWS = 100
-"""How often an assignment is drawn anew that left a client without room."""
+"""How often an assignment is drawn again that left a client without room."""
 
 
 def random_fcfs(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator[Step]:

@@ -44,7 +44,7 @@ class Kind(Generic[Row]):
     """What messages call a row."""
     large: tuple[str, ...]
     """Columns that a claim does not read."""
-    anew: Callable[[], Json]
+    again: Callable[[], Json]
     """What an earlier attempt may have written, empty."""
     at_once: Callable[[], int | None]
     """How many rows may be computed at a time; None: as many as there are workers."""
@@ -101,7 +101,7 @@ def _begin_first(kind: Kind[Row], rows: "QuerySet[Row]", moment: datetime) -> At
             _write(row, WorkState.FAILED, ended_at=moment, error=error)
         else:
             begun = {"started_at": moment, "beat_at": moment, "attempts": row.attempts + 1}
-            _write(row, WorkState.RUNNING, **begun, **kind.anew())
+            _write(row, WorkState.RUNNING, **begun, **kind.again())
             return Attempt(kind, row.pk, row.attempts)
     return None
 
@@ -168,7 +168,7 @@ def _fail(attempt: Attempt[Row], error: str) -> bool:
 
 
 def give_back(attempt: Attempt[Row]) -> None:
-    """The worker stops: another one begins anew, however often that happens."""
+    """The worker stops: another one begins again, however often that happens."""
     _written(lambda: attempt.row.update(state=WorkState.WAITING, stage=Stage.BEGUN, started_at=None, beat_at=None))
 
 

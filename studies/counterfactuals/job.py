@@ -11,6 +11,6 @@ HINDSIGHTS: Final = states.Kind(
     model=Hindsight,
     word="Hindsight",
     large=("result",),
-    anew=lambda: {"told": 0, "events": None},
+    again=lambda: {"told": 0, "events": None},
     at_once=lambda: settings.PLANS_AT_ONCE,
 )

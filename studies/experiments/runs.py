@@ -11,7 +11,7 @@ RUNS: Final = Kind(
     model=Run,
     word="Run",
     large=("outcome", "timing"),
-    anew=lambda: {"decided": 0, "jobs": None},
+    again=lambda: {"decided": 0, "jobs": None},
     at_once=lambda: settings.RUNS_AT_ONCE,
     owner="experiment__owner",
 )

@@ -1,1 +1,1 @@
-"""The figures of the five papers, computed anew: what each claims, and whether that came out."""
+"""The figures of the five papers, computed again: what each claims, and whether that came out."""

@@ -8,7 +8,7 @@ from tests.collection import OWN
 from tests.data.make.files import MAKERS
 
 FRESH = 12
-"""Files made again in every run, drawn anew; all of them are made again where slow tests run."""
+"""Files made again in every run, drawn again; all of them are made again where slow tests run."""
 
 
 def stays(name: str) -> bool:

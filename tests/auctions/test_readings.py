@@ -140,7 +140,7 @@ def test_the_certificate_bounds_welfare_and_is_renewed_only_when_something_happe
 
 
 @pytest.mark.thorough
-def test_settled_sums_give_the_bound_that_starting_anew_gives(busy: Market, alice: User) -> None:
+def test_settled_sums_give_the_bound_that_starting_again_gives(busy: Market, alice: User) -> None:
     for i in range(12):
         certificates.renew(busy.pk)
         set_time(busy, 3000.0 + 300.0 * i)
@@ -151,10 +151,10 @@ def test_settled_sums_give_the_bound_that_starting_anew_gives(busy: Market, alic
     assert kept is not None
     assert kept.settled_bids > 0
     Certificate.objects.all().delete()
-    anew = certificates.renew(busy.pk, budget_s=60.0)
-    assert anew is not None
-    assert anew.zero_price == pytest.approx(kept.zero_price)
-    assert anew.posted_price == pytest.approx(kept.posted_price)
+    again = certificates.renew(busy.pk, budget_s=60.0)
+    assert again is not None
+    assert again.zero_price == pytest.approx(kept.zero_price)
+    assert again.posted_price == pytest.approx(kept.posted_price)
 
 
 def test_without_time_the_ceilings_stand_in(busy: Market) -> None:

@@ -141,7 +141,7 @@ def stored_after(market: Market) -> int:
     return 0 if queues is None else sum(queues.stored)
 
 
-def test_a_whole_batch_in_the_cloud_is_sent_anew_if_the_cloud_is_gone(db: None, alice: User) -> None:
+def test_a_whole_batch_in_the_cloud_is_sent_again_if_the_cloud_is_gone(db: None, alice: User) -> None:
     market = open_limited(None, cloud="cloud")
     set_time(market, 10.0)
     bid = send(market, alice, epochs=6, chunk_mb=4)

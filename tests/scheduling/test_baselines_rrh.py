@@ -77,8 +77,8 @@ def test_a_forecast_is_the_same_whatever_was_forecast_before(seed: int) -> None:
     kept: tuple[Forecast, ...] = ()
     for _ in range(8):
         here = [prospects[n] for n in sorted(rng.choice(12, int(rng.integers(1, 13)), replace=False).tolist())]
-        anew, now = forecast(("rrh", 3), here, [6, 4], ()), int(rng.integers(3, 5))
-        assert forecast(("rrh", 3), here, [6, 4], kept) == anew
+        again, now = forecast(("rrh", 3), here, [6, 4], ()), int(rng.integers(3, 5))
+        assert forecast(("rrh", 3), here, [6, 4], kept) == again
         kept = (*kept, forecast(("rrh", now), here, [6, 4], kept))[-2:]
 
 

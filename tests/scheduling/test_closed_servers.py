@@ -129,7 +129,7 @@ def test_no_policy_puts_a_job_on_a_closed_server(name: str, parameters: Json, se
     later.restore(Schedule(0, 0, job.held) for job in before.values())
     book = RunningBook(later, run.book.history, run.book.decided, dict(before), None, [], run.book.offers)
     run = Simulation(policy, book, done=run.done)
-    if not policy.binding:  # as in a live market, jobs that have not started are planned anew
+    if not policy.binding:  # as in a live market, jobs that have not started are planned again
         book.apply(Move(name, None) for name, job in before.items() if job.held and not job.started(book.now))
     book.apply(policy.plan(book.view(), Cause.CHANGED))
     for bid in (bid for bid in bids if bid.arrival >= 3):

@@ -1,4 +1,4 @@
-"""Jobs by turn: kept in order as they come and go, as sorting all of them anew would have it."""
+"""Jobs by turn: kept in order as they come and go, as sorting all of them again would have it."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ def ranked(waiting: Job) -> Ranked | None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_row_is_as_if_all_were_sorted_anew_and_only_newcomers_are_asked_for(seed: int) -> None:
+def test_a_row_is_as_if_all_were_sorted_again_and_only_newcomers_are_asked_for(seed: int) -> None:
     rng = np.random.default_rng(seed)
     jobs, row = [Job(bid, held=(), completion=None) for bid in BIDS], Row()
     for many in (0, 30, 28, 3, 3, 20, 40, 0):

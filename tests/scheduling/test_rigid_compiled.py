@@ -88,7 +88,7 @@ def run(root: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_machine_code_is_kept_and_made_anew_when_any_rigid_module_changes(tmp_path: Path) -> None:
+def test_machine_code_is_kept_and_made_again_when_any_rigid_module_changes(tmp_path: Path) -> None:
     package = tmp_path / "scheduling/best_response/rigid"
     package.mkdir(parents=True)
     for name in ("model/types.py", "solvers/numba_tools.py", "best_response/rigid/compiled.py"):

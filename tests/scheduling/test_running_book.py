@@ -41,7 +41,7 @@ def alone(start: int, slots: int) -> Schedule:
 
 @dataclass(frozen=True)
 class LastComeFirst:
-    """The job that came last runs alone from now on; the one it displaces waits and starts anew."""
+    """The job that came last runs alone from now on; the one it displaces waits and starts again."""
 
     name = "last"
     title = "Last come, first served"

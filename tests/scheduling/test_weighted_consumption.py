@@ -77,7 +77,7 @@ def test_a_machine_that_fits_nowhere_is_not_counted() -> None:
     assert (nothing.volume, nothing.density(5.0), set(nothing.densities(5.0))) == (0.0, 0.0, {0.0})
 
 
-def test_what_a_ledger_remembers_is_what_would_be_found_anew() -> None:
+def test_what_a_ledger_remembers_is_what_would_be_found_again() -> None:
     instance = random_instance(np.random.default_rng(3), Architecture.PS)
     ledger = Ledger(instance.inventory, start=1, slots=8)
     first = consumptions(instance.bids, ledger)

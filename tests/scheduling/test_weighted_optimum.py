@@ -1,4 +1,4 @@
-"""Rolling, chained and literal against the proven optimum of tiny instances, drawn anew at each run."""
+"""Rolling, chained and literal against the proven optimum of tiny instances, drawn again at each run."""
 
 from pathlib import Path
 

@@ -24,7 +24,7 @@ LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 class Server(uvicorn.Server):
-    """A server whose signals only stop it: uvicorn raises them anew afterwards, before the worker could end."""
+    """A server whose signals only stop it: uvicorn raises them again afterwards, before the worker could end."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Stop, and tell requests and streams that wait."""

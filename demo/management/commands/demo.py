@@ -57,7 +57,7 @@ BY_HAND = """  curl -s {base}/api/v1/clusters/{name}/bids -H "Authorization: Tok
     -H 'Content-Type: application/json' -H 'Prefer: wait=5' -d '{body}'"""
 FAREWELL = """
 On a first run each market decides once its kernels are compiled, which its page says.
-Ctrl-C ends it; the next run carries on. make demo-reset starts anew.
+Ctrl-C ends it; the next run carries on. make demo-reset starts again.
 """
 
 
@@ -94,7 +94,7 @@ class Command(BaseCommand):
             raise DemoError("Only the SQLite demo can be reset; DATABASE_URL names another database.")
         connection.close()
         world.forget(settings.VAR_DIR, Path(connection.settings_dict["NAME"]))
-        self.stdout.write("The demo starts anew with the next run.")
+        self.stdout.write("The demo starts again with the next run.")
 
     def _demo(self, options: dict[str, Any]) -> None:
         trace: Path | None = options["trace"]

@@ -134,14 +134,14 @@ class RigidIndex:
         used = np.ascontiguousarray(used).view()
         used.flags.writeable = False
         low, high = np.zeros(used.shape[1], np.int64), np.full(used.shape[1], slots, np.int64)
-        anew = self._used is None or function is None or self._prices != function
-        if self._used is not None and not anew:
+        again = self._used is None or function is None or self._prices != function
+        if self._used is not None and not again:
             changed_slots(used, self._used, low, high)
         touched = np.flatnonzero(low < slots)
         if len(touched):
             end = int(high[touched].max())
             self._take(used, prices, touched, slice(int(low[touched].min()), end))
-            if self._rescale() or anew:
+            if self._rescale() or again:
                 self._build(slots)
             elif 4 * len(touched) > used.shape[1]:
                 self._build(end)
@@ -174,7 +174,7 @@ class RigidIndex:
         return True
 
     def _build(self, end: int) -> None:
-        """Compute the tables anew, where nothing changed in slot `end` or later."""
+        """Compute the tables again, where nothing changed in slot `end` or later."""
         build_servers(self._tables, self._unit, end)
         dirty = np.zeros((len(self._demand), self.slots), np.bool_)
         dirty[:, :end] = True
@@ -252,7 +252,7 @@ class RigidIndex:
         return enough and (self._rings or bid.architecture is not Architecture.RING)
 
     def widen_for(self, bid: Bid) -> None:
-        """Make the tables wide enough; they are then built anew by the next refresh."""
+        """Make the tables wide enough; they are then built again by the next refresh."""
         if not self.covers(bid):
             self._seen = None
             if bid.architecture is Architecture.RING and not self._rings:

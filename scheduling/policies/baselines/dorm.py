@@ -1,4 +1,4 @@
-"""Dorm: the cluster is divided anew as jobs come and go, for the most utilisation that is fair and changes little."""
+"""Dorm: the cluster is divided again as jobs come and go, for the most utilisation that is fair and changes little."""
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
@@ -64,7 +64,7 @@ class Dorm(Baseline):
     considered: int = parameter(20, "Jobs in line that the program looks at.", low=1, high=1000)
 
     name = "dorm"
-    title = "Dorm: machines divided anew for the most utilisation within limits of unfairness and change, nobody pays"
+    title = "Dorm: machines divided again for the most utilisation within limits of unfairness and change, nobody pays"
     machines = "machines of its ideal types on different servers"
     pause = 1
 

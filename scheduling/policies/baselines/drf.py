@@ -34,7 +34,7 @@ class Drf(Baseline):
     3. Running jobs below their target grow, the one with the least share first: to the most workers up to the target
        for which there is a place, if it is then complete sooner than it would be.
 
-    A job that shrinks or grows is placed anew, and does nothing in the first slot. No job is stopped entirely. When
+    A job that shrinks or grows is placed again, and does nothing in the first slot. No job is stopped entirely. When
     only a slot passes jobs that wait are started, and nothing else.
 
     References

@@ -7,7 +7,7 @@ from scheduling.model.types import Json
 HINDSIGHTS: Final[dict[str, Json]] = {
     "First come, first served": {"policy": "fifo"},
     "The same auction with printed prices": {"policy": "dps", "parameters": {"price": "printed"}},
-    "Prices that are looked at anew after every 4 bids, from bid 3 on": {
+    "Prices that are looked at again after every 4 bids, from bid 3 on": {
         "policy": "dps",
         "parameters": {"refit_every": 4},
         "since": 3,

@@ -54,7 +54,7 @@ PLANS: Final[dict[str, Json]] = {
 AGAIN: Final[dict[str, Json]] = {
     "Somebody dropped out, somebody is slow": {"changes": {"drop": ["phone"], "slower": {"camera": 1.5}}},
     "Another like one that is there": {"changes": {"join": [{"name": "camera-2", "like": "camera"}]}, "seconds": 5},
-    "Everything anew": {"instance": TINY},
+    "Everything again": {"instance": TINY},
 }
 """Bodies that ask for a plan again, of the instance by hand."""
 

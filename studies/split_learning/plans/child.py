@@ -85,8 +85,8 @@ def answer(order: Json, wanted: Event, tell: Tell) -> None:
         budget = Budget(order["seconds"], wanted, monotonic())
 
         before = order.get("before")
-        anew = None if before is None else again(plan_of(before["instance"], before["result"]), instance)
-        more: Callable[[], Json] = dict if anew is None else anew.document
+        replanned = None if before is None else again(plan_of(before["instance"], before["result"]), instance)
+        more: Callable[[], Json] = dict if replanned is None else replanned.document
         better = Better(tell, more)
 
         def seen(step: Step) -> None:
@@ -95,11 +95,11 @@ def answer(order: Json, wanted: Event, tell: Tell) -> None:
             if step.plan is not None:
                 better.look(step.plan, step.lower_bound)
 
-        if anew is None:
+        if replanned is None:
             found = answer_of(instance, order["method"], left=budget.left, seed=order["seed"], seen=seen)
         else:
             rng = np.random.default_rng(order["seed"])
-            found = last_of(anew.steps(instance, left=budget.left, rng=rng), order["method"], seen)
+            found = last_of(replanned.steps(instance, left=budget.left, rng=rng), order["method"], seen)
         tell({"plan": result_of(found.plan, found.lower_bound) | more()})
     except SchedulingError as error:
         tell({"error": str(error)})

@@ -75,7 +75,7 @@ def ask_other_slots(owner: User, plan: Plan) -> list[Plan]:
     TooManyWait
         If the owner has too many under way for all of them.
     InvalidField
-        For an instance that is in slots already: there is nothing to round anew. For devices whose times do not fit
+        For an instance that is in slots already: there is nothing to round again. For devices whose times do not fit
         into one of the lengths, which is named.
     """
     if plan.origin is None:

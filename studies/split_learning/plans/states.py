@@ -31,7 +31,7 @@ PLANS: Final = states.Kind(
     model=Plan,
     word="Plan",
     large=("instance", "steps", "result"),
-    anew=lambda: {"steps": [], "lower_bound": None, "makespan": None, "note": ""},
+    again=lambda: {"steps": [], "lower_bound": None, "makespan": None, "note": ""},
     at_once=lambda: settings.PLANS_AT_ONCE,
 )
 

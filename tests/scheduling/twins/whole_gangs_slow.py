@@ -1,4 +1,4 @@
-"""SRTF and Tiresias-L by arrays of every slot, everything anew at every event, nothing remembered."""
+"""SRTF and Tiresias-L by arrays of every slot, everything again at every event, nothing remembered."""
 
 from collections.abc import Callable
 from dataclasses import replace
