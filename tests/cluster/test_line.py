@@ -87,6 +87,7 @@ def test_a_turn_is_waited_for_no_longer_than_the_lock(path: str, monkeypatch: py
     assert Turn.waiting(path) == 0
 
 
+@pytest.mark.thorough
 def test_the_line_and_the_lock_are_waited_for_together_no_longer_than_the_limit(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

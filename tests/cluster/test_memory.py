@@ -67,12 +67,14 @@ def test_free_memory_between_what_is_kept_is_given_back() -> None:
     assert given_back_mb(before="from cluster import memory", after="") < 20
 
 
+@pytest.mark.thorough
 @GLIBC
 def test_a_server_gives_back_free_memory_now_and_then() -> None:
     before = "from cluster import memory; memory.EVERY_S = 0.05; import config.asgi"
     assert given_back_mb(before=before, after="time.sleep(2)") > 40
 
 
+@pytest.mark.thorough
 def test_the_collector_of_garbage_passes_over_what_a_server_has_loaded() -> None:
     code = "import config.asgi, gc; print(gc.get_freeze_count(), len(gc.get_objects()))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -81,6 +83,7 @@ def test_the_collector_of_garbage_passes_over_what_a_server_has_loaded() -> None
     assert looked_at < passed_over / 20
 
 
+@pytest.mark.thorough
 def test_the_collector_of_garbage_rests_while_modules_are_loaded_and_works_afterwards() -> None:
     looks = "import config, gc; counted = gc.get_stats()[0]['collections']"
     code = f"{looks}; import django; django.setup(); print(gc.get_stats()[0]['collections'] - counted, gc.isenabled())"

@@ -436,6 +436,7 @@ def test_the_attack_finds_everything_in_what_operators_read(people: dict[str, Us
             assert any("payment" in one for one in named)
 
 
+@pytest.mark.thorough
 def test_any_two_readings_of_a_publication_apart_hold_sums_over_three_others_at_least(
     people: dict[str, User], client: Client
 ) -> None:

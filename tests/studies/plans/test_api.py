@@ -99,7 +99,7 @@ def test_a_table_that_is_wrong_is_refused_by_its_line(
 
 WRONG: list[tuple[tuple[Any, ...], Any, str, str]] = [
     (("method",), "magic", "method", "exact"),
-    (("method",), 3, "method", "text"),
+    (("method",), 3, "method", "string"),
     (("seconds",), 0, "seconds", "0.1"),
     (("seconds",), 601, "seconds", "600"),
     (("seconds",), True, "seconds", "number"),
