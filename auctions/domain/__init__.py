@@ -1,1 +1,1 @@
-"""What a market is made of: bids, inventories, states and their transitions, locks and events, money."""
+"""Parts of a market: bids, inventories, states and their transitions, locks, events and money."""

@@ -1,7 +1,7 @@
-"""From a bid's body, in seconds, MB and Mbit/s, to the core's bid, in slots; and what a body may say.
+"""Check a bid's body, in seconds, MB and Mbit/s, and convert it to the core's bid, in slots.
 
-Two steps: `resolve` checks a body and fills in the model's profile, by name; `core_bid` translates that for one
-inventory, and cannot fail, so that a bid that waits stays decidable when servers or types come and go.
+There are two steps. `resolve` checks a body and fills in the model's profile, by name. `core_bid` converts the result
+for one inventory. It cannot fail, so a waiting bid stays decidable when servers or machine types come and go.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,23 +32,23 @@ from scheduling.registry import POLICIES
 
 LARGEST_EPOCHS: Final = 1_000_000
 SMALLEST_ZERO_S: Final = 0.001
-"""What worth is divided by must stay well away from 0."""
+"""Smallest `zero_at_s`, seconds. The value is divided by it, so it must not be close to 0."""
 LARGEST_LABEL: Final = 120
 COUNTS: Final = {"epochs": LARGEST_EPOCHS, "chunks": LARGEST_CHUNKS, "minibatches": LARGEST_MINIBATCHES}
 PROFILE_KEYS: Final = ("chunks", "minibatches", "gradient_mb", "worker_step_s", "ps_step_s")
 OPTIONAL_KEYS: Final = ("label", "model", "upload_delay_s", "start_after_s", "architecture", "chunk_mb")
 RING_KEYS: Final = ("reduce_step_s",)
 NOT_FOR: Final = {Architecture.PS: RING_KEYS, Architecture.RING: ("ps_step_s",)}
-"""Keys that say nothing about a job of this architecture."""
+"""Keys that do not apply to a job of this architecture."""
 LEAST_WEIGHT: Final = 1e-6
 WORTH: Final = {
     Objective.WELFARE: "utility",
     Objective.WEIGHTED_COMPLETION: "weight",
     Objective.COMPLETION: "weight",
 }
-"""How a bid says what finishing is worth, by what the policy in force wants."""
+"""Key that states what completion is worth, by the objective of the policy in force."""
 DEFAULTS: Final[Mapping[Objective, Json]] = {Objective.COMPLETION: {"weight": 1}}
-"""What a bid need not say: the weight where it is shown and not used."""
+"""Default values by objective: the weight, where it is displayed but not used."""
 
 UTILITY_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "constant": (),
@@ -58,7 +58,7 @@ UTILITY_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "sigmoid": ("steepness_per_s", "midpoint_s"),
     "piecewise_linear": ("points",),
 }
-"""Fields of each form beside `form` and `value`."""
+"""Fields of each form, in addition to `form` and `value`."""
 
 CORE_NAMES: Final = {
     "v": "value",
@@ -71,13 +71,13 @@ CORE_NAMES: Final = {
     "g3": "midpoint_s",
     "deadline": "deadline_s",
 }
-"""What a body calls the fields of the core's utilities."""
+"""Names that a body uses for the fields of the core's utilities."""
 
 
 def resolve(body: Json, cluster: Cluster, layout: InventorySnapshot, policy: type[Any] | None = None) -> Json:
-    """The body with its model's profile filled in; raises InvalidField naming what is wrong.
+    """Return the body with its model's profile filled in; raises InvalidField naming the wrong fields.
 
-    `policy` is the kind in force, where the caller knows it already.
+    `policy` is the policy class in force, if the caller knows it already.
     """
     profile = _profile(body, cluster)
     policy = policy_in_force(cluster) if policy is None else policy
@@ -106,7 +106,7 @@ def resolve(body: Json, cluster: Cluster, layout: InventorySnapshot, policy: typ
 
 
 def policy_in_force(cluster: Cluster) -> type[Any]:
-    """The kind of policy that the cluster's market decides by: what it wants to know of a bid."""
+    """Return the policy class that the cluster's market decides by; it defines which keys a bid has."""
     name = PolicyVersion.objects.filter(market__cluster=cluster).order_by("-number").values_list("name", flat=True)
     return POLICIES[name[0]]
 
@@ -119,7 +119,7 @@ def _architecture(value: object, policy: type[Any]) -> Architecture:
 
 
 def _worth(body: Json, policy: type[Any]) -> str:
-    """Which key says what finishing is worth; the other one is refused by its name."""
+    """Return the key that states what completion is worth; raises InvalidField if the other key is present."""
     mine = WORTH[policy.objective]
     for key in sorted(set(WORTH.values())):
         if key != mine and key in body:
@@ -128,7 +128,7 @@ def _worth(body: Json, policy: type[Any]) -> str:
 
 
 def _checks(full: Json, layout: InventorySnapshot) -> dict[str, Callable[[], Any]]:
-    """How each key of a body is checked."""
+    """Return the check of each key of a body."""
     workers, pss = ([m.name for m in machines] for machines in (layout.inventory.workers, layout.inventory.pss))
     return {
         **{key: partial(_count, key, full) for key in COUNTS},
@@ -145,7 +145,7 @@ def _checks(full: Json, layout: InventorySnapshot) -> dict[str, Callable[[], Any
 
 
 def _checked(checks: dict[str, Callable[[], Any]]) -> Json:
-    """What each check returns, or one error of all that are wrong."""
+    """Return the result of each check, by key; raises one error that names all wrong fields."""
     done: Json = {}
     wrong: list[InvalidField] = []
     for key, check in checks.items():
@@ -159,14 +159,14 @@ def _checked(checks: dict[str, Callable[[], Any]]) -> Json:
 
 
 def _one_error(errors: Sequence[InvalidField]) -> InvalidField:
-    """One error that names all the fields that are wrong."""
+    """Return one error that names all wrong fields."""
     first, *others = errors
     first.also = tuple(others)
     return first
 
 
 def check_finite(value: object, field: str) -> None:
-    """Refuse NaN and infinity anywhere in a document, naming the field: JSON has neither."""
+    """Raise InvalidField, naming the field, if a document contains NaN or infinity: JSON has neither."""
     if isinstance(value, float) and not isfinite(value):
         raise InvalidField(field, f"expected a finite number, got {value}")
     if isinstance(value, dict):
@@ -178,10 +178,10 @@ def check_finite(value: object, field: str) -> None:
 
 
 def core_bid(offer: Json, layout: InventorySnapshot, *, bid_id: str, arrival: int) -> Bid:
-    """A resolved body in slots, for one inventory.
+    """Return a resolved body as the core's bid, in slots, for one inventory.
 
-    A machine type the offer has no step time for is given one no horizon has room for; a server it has no upload
-    delay for has its own. A ring has no step times of parameter servers.
+    A machine type without a step time in the offer gets one that is longer than the horizon. A server without an
+    upload delay in the offer has its own default delay. A ring has no step times of parameter servers.
     """
     slot_s, inventory = layout.slot_seconds, layout.inventory
     never = Fraction(layout.horizon + 1)
@@ -210,7 +210,7 @@ def core_bid(offer: Json, layout: InventorySnapshot, *, bid_id: str, arrival: in
             for name, default in zip(inventory.servers, layout.delays_s, strict=True)
         ),
         utility=utility_from_json(_core_worth(offer, slot_s)),
-        # Offers stored before rings and storage were known say none of these.
+        # Offers stored before rings and storage were introduced have none of these keys.
         architecture=Architecture(offer.get("architecture", Architecture.PS)),
         reduce_time=units.slots(offer.get("reduce_step_s", 0), slot_s),
         chunk_size=units.bytes_up(offer.get("chunk_mb", 0)),
@@ -218,7 +218,7 @@ def core_bid(offer: Json, layout: InventorySnapshot, *, bid_id: str, arrival: in
 
 
 def _profile(body: Json, cluster: Cluster) -> Json:
-    """What the named model's profile says, as keys of a body; empty without a model."""
+    """Return the named model's profile as keys of a body; empty without a model."""
     if not isinstance(body, dict):
         raise InvalidField("body", "expected an object")
     name = body.get("model")
@@ -269,7 +269,7 @@ def _some(names: list[str], most: int = 12) -> str:
 
 
 def _check_weight(value: object) -> float:
-    # Prices are scaled by the least weight per unit: far below everyone's it would leave no digits to others.
+    # Prices are scaled by the least weight per unit. A far smaller weight would leave no precision for other bids.
     return _number("weight", value, LARGEST_MONEY, low=LEAST_WEIGHT)
 
 
@@ -291,12 +291,12 @@ def _check_utility(value: object, slot_s: int) -> Json:
             least = SMALLEST_ZERO_S if key == "zero_at_s" else 0.0
             checked[key] = _number(where, value[key], LARGEST_SECONDS, low=least)
     try:
-        # The core checks what is left, such as points that rise, on the curve it will use.
+        # The core checks the remaining rules, such as points that rise, on the curve that it will use.
         utility_from_json(_core_utility(checked, slot_s))
     except InvalidField as error:
         _, _, field = error.field.partition(".")
         problem = error.problem
-        if isinstance(error, OutOfRange):  # in units of the core, which nobody typed
+        if isinstance(error, OutOfRange):  # the core's message is in its own units, which the user did not enter
             problem = f"out of range together with the other fields of this utility and slots of {slot_s} s"
         raise InvalidField(f"utility.{CORE_NAMES.get(field, field)}", problem) from None
     return checked
@@ -308,14 +308,14 @@ def _point(where: str, row: object) -> list[float]:
 
 
 def _core_worth(offer: Json, slot_s: int) -> Json:
-    """A weight counts whenever the job is complete: the policy, not its utility, wants it early."""
+    """Return the core's utility. A weight becomes a constant: the policy, not the utility, prefers early completion."""
     if "weight" in offer:
         return {"type": "constant", "v": offer["weight"]}
     return _core_utility(offer["utility"], slot_s)
 
 
 def _core_utility(document: Json, slot_s: int) -> Json:
-    """The utility in slots after arrival."""
+    """Return the core's utility, in slots after arrival."""
     value = document["value"]
     match document["form"]:
         case "step":

@@ -1,8 +1,8 @@
-"""What can go wrong in the market. A rejected bid is not among them: a rejection is a value."""
+"""Errors of the market. A rejected bid is not an error: the rejection is a normal result."""
 
 
 class AuctionError(Exception):
-    """Base of every error this room raises on purpose; its message may be shown to a user."""
+    """Base class of all errors that `auctions` raises on purpose; the message may be shown to a user."""
 
 
 class NoMarket(AuctionError):
@@ -10,19 +10,19 @@ class NoMarket(AuctionError):
 
 
 class MarketClosed(AuctionError):
-    """The market takes no bids."""
+    """The market does not accept bids."""
 
 
 class KeyReused(AuctionError):
-    """An idempotency key came again with another body."""
+    """An idempotency key was used again with another body."""
 
 
 class NotReady(AuctionError):
-    """The kernels that are needed are being compiled."""
+    """The required kernels are being compiled."""
 
 
 class QuotaReached(AuctionError):
-    """The owner has as much under way as anybody may."""
+    """The owner has reached the limit of what one user may have under way."""
 
 
 class CannotDecide(AuctionError):
@@ -30,4 +30,4 @@ class CannotDecide(AuctionError):
 
 
 class WrongState(AuctionError):
-    """What was asked is not possible in the bid's present state."""
+    """The requested operation is not possible in the present state."""

@@ -1,7 +1,7 @@
-"""The inventory as a market's events record it: what positions in schedules and arrays mean.
+"""The inventory as a market's events record it: it defines the positions in schedules and arrays.
 
-Servers may be added, renamed or removed, but a position in a recorded schedule always speaks of the layout in
-force then. Each position carries the key of its row, so that one layout can be read in terms of another.
+Servers may be added, renamed or removed, but a position in a recorded schedule always refers to the snapshot in force
+then. Each position carries the key of its row, so positions of one snapshot can be translated to those of another.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from scheduling.model.types import Ints, Json
 
 @dataclass(frozen=True)
 class Holding:
-    """Machines held, by row: a commitment without its bid."""
+    """Machines that are held, by keys of rows: a commitment without its bid."""
 
     server_id: int
     machine_type_id: int
@@ -35,26 +35,26 @@ class Holding:
 
 @dataclass(frozen=True)
 class InventorySnapshot:
-    """An inventory with what surrounds it: horizon, slot length, upload delays, and the rows behind its positions."""
+    """An inventory with its horizon, slot length and upload delays, and with the row keys of its positions."""
 
     inventory: Inventory
     horizon: int
     slot_seconds: int
     delays_s: tuple[float, ...]
-    """Upload delay of each server unless a bid says otherwise, seconds."""
+    """Default upload delay of each server, seconds; a bid may state another one."""
     server_ids: tuple[int, ...]
     resource_ids: tuple[int, ...]
     worker_ids: tuple[int, ...]
     ps_ids: tuple[int, ...]
     closed: tuple[int | None, ...] = ()
-    """For each server the slot from which on it takes no new work, or None; empty if all are in service."""
+    """Slot from which on each server takes no new work, or None for a server without one; empty if all have none."""
     out: tuple[tuple[int, ...] | None, ...] = ()
-    """For each server that is out of service, and has no capacity in `inventory`, what it has; None for the others.
-    Empty if all are in service."""
+    """Capacity of each server that is out of service, which has no capacity in `inventory`; None for the others.
+    Empty if all servers are in service."""
 
     @property
     def built(self) -> Ints:
-        """What servers have, in service or not, S x R, read-only."""
+        """Capacity of all servers, in service or not, S x R, read-only."""
         if not self.out:
             return self.inventory.capacity
         rows = [own if own is not None else row for own, row in zip(self.out, self.inventory.capacity, strict=True)]
@@ -68,11 +68,11 @@ class InventorySnapshot:
         return frozenset(key for key, own in zip(self.server_ids, self.out, strict=False) if own is not None)
 
     def ledger(self, *, start: int) -> Ledger:
-        """An empty ledger of the horizon from slot `start` on."""
+        """Return an empty ledger for the horizon from slot `start` on."""
         return Ledger(self.inventory, start=start, slots=self.horizon, closed=self.closed)
 
     def to_json(self) -> Json:
-        """The payload of an `opened` or `inventory` event."""
+        """Return the payload of an `opened` or `inventory` event."""
         inventory = self.inventory
         closed: Json = {"closed": list(self.closed)} if self.closed else {}
         out: Json = {"out": [None if own is None else list(own) for own in self.out]} if self.out else {}
@@ -106,7 +106,7 @@ class InventorySnapshot:
             capacity=np.array(document["capacity"], dtype=np.int64).reshape(shape),
             workers=tuple(_type_from_json(m) for m in document["workers"]),
             pss=tuple(_type_from_json(m) for m in document["pss"]),
-            storage=tuple(document.get("storage", ())),  # events recorded before storage was known say nothing
+            storage=tuple(document.get("storage", ())),  # events recorded before storage was introduced do not have it
         )
         return cls(
             inventory=inventory,
@@ -122,7 +122,7 @@ class InventorySnapshot:
         )
 
     def holdings(self, placements: Iterable[Placement]) -> tuple[Holding, ...]:
-        """Placements by row."""
+        """Return placements as holdings, by keys of rows."""
         return tuple(
             Holding(
                 server_id=self.server_ids[p.server],
@@ -135,7 +135,7 @@ class InventorySnapshot:
         )
 
     def placements(self, holdings: Sequence[Holding]) -> tuple[Placement, ...]:
-        """Holdings by position; those of rows this layout no longer knows are left out."""
+        """Return holdings as placements, by position; leave out holdings of rows that this snapshot does not have."""
         servers = {key: i for i, key in enumerate(self.server_ids)}
         types = {key: (Role.WORKER, i) for i, key in enumerate(self.worker_ids)}
         types |= {key: (Role.PS, i) for i, key in enumerate(self.ps_ids)}
@@ -154,7 +154,7 @@ class InventorySnapshot:
 
 
 def align(array: NDArray[Any], *, old: Sequence[int], new: Sequence[int], axis: int) -> NDArray[Any]:
-    """The array with the positions of one axis moved from old row keys to new ones; 0 where a row is new."""
+    """Return the array with one axis reordered from old row keys to new ones; 0 where a row is new."""
     if tuple(old) == tuple(new):
         return array
     where = {key: i for i, key in enumerate(old)}
@@ -166,7 +166,7 @@ def align(array: NDArray[Any], *, old: Sequence[int], new: Sequence[int], axis: 
 
 
 def layout_of(cluster: Cluster, inventory: Inventory | None = None) -> InventorySnapshot:
-    """The layout the cluster's rows give now, with the servers that are out of service."""
+    """Return the snapshot of the cluster's present rows, with the servers that are out of service."""
     inventory = inventory_of(cluster) if inventory is None else inventory
     servers = {s.name: s for s in Server.objects.filter(cluster=cluster)}
     rows = [servers[name] for name in inventory.servers]
@@ -195,15 +195,15 @@ def layout_of(cluster: Cluster, inventory: Inventory | None = None) -> Inventory
 
 
 def layouts(market: Market, versions: set[int]) -> dict[int, InventorySnapshot]:
-    """The layouts recorded at these versions of the market."""
+    """Return the snapshots recorded at these versions of the market."""
     events = Event.objects.filter(market=market, version__in=versions)
     return {event.version: InventorySnapshot.from_json(event.payload) for event in events}
 
 
 def units_held(layout: InventorySnapshot, holdings: Sequence[Holding], *, start: int, end: int) -> Ints:
-    """Units held in slots [start, end), T x S x R; not checked against capacity."""
+    """Return units held in slots [start, end), T x S x R; not checked against capacity."""
     inventory = layout.inventory
-    # A cumulative sum over changes at both ends: one pass whatever the lengths of the windows.
+    # A cumulative sum over changes at both ends needs one pass, however long the windows are.
     steps = np.zeros((end - start + 1, *inventory.capacity.shape), dtype=np.int64)
     demands = {Role.WORKER: inventory.worker_demand, Role.PS: inventory.ps_demand}
     for p in layout.placements(holdings):

@@ -1,6 +1,6 @@
-"""The market's lock, the moment an operation happens at, and the events it leaves.
+"""The market's lock, the time of an operation, and the events that the operation records.
 
-SQLite: a transaction begins IMMEDIATE, so it is the lock itself. Postgres: the market's row is.
+On SQLite a transaction begins IMMEDIATE, so the transaction itself is the lock. On Postgres the market's row is locked.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,27 +15,27 @@ from cluster import clock
 from scheduling.model.types import Json
 
 QUEUE_EVENTS = frozenset({EventKind.SUBMITTED, EventKind.WITHDRAWN, EventKind.QUARANTINED, EventKind.RETRIED})
-"""Events that change which bids wait for a decision, and nothing that decisions depend on."""
+"""Events that change which bids wait for a decision, but nothing that decisions depend on."""
 MOVES_THE_LEDGER = frozenset(EventKind) - QUEUE_EVENTS
-"""Events after which a decision may come out differently."""
+"""Events after which a decision may have another result."""
 
 
 @dataclass(frozen=True)
 class MarketTime:
-    """The one reading of the clock of an operation, in the market's terms; it never runs backwards."""
+    """The time of an operation, read once from the clock; `slot` and `now` never go backwards."""
 
     wall: datetime
     seconds: float
     slot: int
     """The last slot that has begun."""
     now: int
-    """The first slot that can still be traded; a slot under way is not sold."""
+    """The first slot that can still be traded; the slot under way is not."""
 
 
 def market_time(market: Market) -> MarketTime:
     """Read the cluster's clock, once."""
     instant = clock.read(market.cluster)
-    # A virtual clock may be set back by hand; slots that have been processed stay gone.
+    # A virtual clock may be set back by hand, but processed slots stay in the past.
     slot = max(instant.slot, market.slot)
     return MarketTime(
         wall=instant.wall, seconds=instant.seconds, slot=slot, now=max(instant.next_slot, slot, market.now)
@@ -51,13 +51,13 @@ def locked_market(market_id: int) -> Iterator[Market]:
 
 def lock(market_id: int) -> Market:
     """Take the market's lock within the transaction that is open; raises Market.DoesNotExist."""
-    # "of self": the cluster is read along, not locked; no_key: a bid's foreign key to the market need not wait.
+    # of=("self",): the cluster is read but not locked. no_key: inserting a bid that refers to the market need not wait.
     return Market.objects.select_related("cluster").select_for_update(no_key=True, of=("self",)).get(pk=market_id)
 
 
 @dataclass(frozen=True)
 class NewEvent:
-    """What an event says beside its market."""
+    """The contents of a new event, without its market."""
 
     kind: EventKind
     at: datetime
@@ -74,7 +74,7 @@ def record(market: Market, happening: NewEvent) -> Event:
 
 
 def record_all(market: Market, happenings: Iterable[NewEvent]) -> list[Event]:
-    """Append events in this order, in one statement where there are not too many."""
+    """Append events in this order, in one statement unless there are too many for one."""
     return Event.objects.bulk_create([_event(market, happening) for happening in happenings])
 
 
@@ -95,7 +95,7 @@ def _event(market: Market, happening: NewEvent) -> Event:
 
 
 def save_counters(market: Market) -> None:
-    """Write what the lock protects on the market's row."""
+    """Save the fields of the market's row that the lock protects."""
     market.save(
         update_fields=[
             "version",

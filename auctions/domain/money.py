@@ -1,4 +1,4 @@
-"""What a bid comes to in money, by its state: one function for REST, pages and the admin."""
+"""Value, payment and refund of a bid, by its state: one function for REST, pages and the admin."""
 
 from dataclasses import dataclass
 
@@ -8,21 +8,21 @@ from auctions.models import Bid
 
 @dataclass(frozen=True)
 class Money:
-    """Of an admitted bid."""
+    """Value, payment and refund of an admitted bid, money."""
 
     value: float
-    """What its completion is worth; 0 of a job that was cancelled or failed."""
+    """What its completion is worth; 0 for a job that was cancelled or failed."""
     paid: float
     refund: float
 
     @property
     def payoff(self) -> float:
-        """What its owner has of it."""
+        """Value less payment plus refund."""
         return self.value - self.paid + self.refund
 
 
 def money_of(bid: Bid) -> Money | None:
-    """What a bid comes to; None where it was not admitted."""
+    """Return the money of a bid; None if it was not admitted."""
     if bid.value is None or bid.payment is None:
         return None
     kept = bid.state in VALUE_KEPT

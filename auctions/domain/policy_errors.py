@@ -1,4 +1,4 @@
-"""Errors that a policy raises: told apart from those of the database and the machine, and kept for operators."""
+"""Errors that a policy raises: they are distinguished from those of the database and the machine, and stored."""
 
 import logging
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from auctions.domain.lock import MarketTime
 from auctions.models import Bid, Event, PolicyError
 
 NOT_THE_POLICY: Final = (DatabaseError, InterfaceError, OSError, MemoryError)
-"""What the database or the machine raises may be gone at the next attempt, so it is passed on and tried again."""
+"""Errors of the database or the machine. They may not occur at the next attempt, so they are passed on."""
 
 LONGEST_ERROR: Final = 500
 LONGEST_TRACEBACK: Final = 10_000
@@ -21,32 +21,32 @@ log = logging.getLogger(__name__)
 
 
 class PolicyFailed(Exception):
-    """A policy raised, or gave an answer that cannot be carried out; the cause is what it raised."""
+    """A policy raised, or its answer cannot be carried out; the cause is the original error."""
 
     @property
     def error(self) -> BaseException:
-        """What the policy raised."""
+        """The error that the policy raised."""
         return self.__cause__ or self
 
 
 @contextmanager
 def policy_errors() -> Iterator[None]:
-    """Raise PolicyFailed for whatever the policy raises within the block.
+    """Raise PolicyFailed for any error that the policy raises within the block.
 
-    Errors of NOT_THE_POLICY pass as they are, and so does what ends the process (KeyboardInterrupt, SystemExit).
+    Errors in NOT_THE_POLICY are passed on unchanged, and so are KeyboardInterrupt and SystemExit.
     """
     try:
         yield
     except (PolicyFailed, *NOT_THE_POLICY):
         raise
-    except Exception as error:  # whatever a policy raises, its bid alone must not stop the queue
+    except Exception as error:  # any error of a policy: one bid must not stop the decision queue
         raise PolicyFailed(f"{type(error).__name__}: {error}") from error
 
 
 def keep_error(
     failed: PolicyFailed, event: Event, moment: MarketTime, *, policy_id: int, bid: Bid | None = None
 ) -> None:
-    """Store the error that an event recorded, under the market's lock, and log it."""
+    """Store the error that belongs to an event, under the market's lock, and log it."""
     what = "a plan" if bid is None else f"bid {bid.sequence}"
     log.error(
         "policy version %s of market %s failed on %s (version %s)",
@@ -58,7 +58,7 @@ def keep_error(
     )
     error = _storable(str(failed))[:LONGEST_ERROR]
     before = PolicyError.objects.filter(market_id=event.market_id).first()
-    # Planning may fail in every slot: what is the same each time is kept once.
+    # Planning may fail in every slot: the traceback of a repeated error is stored only once.
     same = bid is None and before is not None and (before.bid_id, before.error) == (None, error)
     PolicyError.objects.create(
         market_id=event.market_id,
@@ -73,5 +73,5 @@ def keep_error(
 
 
 def _storable(text: str) -> str:
-    """Without the character that PostgreSQL cannot store."""
+    """Return the text without the null character, which PostgreSQL cannot store."""
     return text.replace("\x00", "")

@@ -1,4 +1,4 @@
-"""Parameter servers of queued jobs: each running job has one of its own, written as it runs."""
+"""Parameter servers of queued jobs: each running job has its own one, which is recorded while the job runs."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -14,7 +14,7 @@ from scheduling.preemptive.workers import TICKS, Workers, machines
 
 
 def keep(segments: Sequence[Segment], layout: InventorySnapshot, market_id: int) -> None:
-    """Give a parameter server to every job of these segments, which begin where the last ones ended, and write it."""
+    """Assign a parameter server to every job of these segments, which begin where the last ones ended, and store it."""
     if not segments:
         return
     names = sorted({segment.job for segment in segments}, key=int)
@@ -53,7 +53,7 @@ def keep(segments: Sequence[Segment], layout: InventorySnapshot, market_id: int)
 
 
 def _kept(rows: Iterable[Tenure], layout: InventorySnapshot, machine_type_id: int) -> list[CoreTenure]:
-    """Tenures that may go on; one on a server that is gone may not."""
+    """Return the assignments that may continue; an assignment on a removed server may not."""
     return [
         CoreTenure(
             start=row.start,
@@ -68,7 +68,10 @@ def _kept(rows: Iterable[Tenure], layout: InventorySnapshot, machine_type_id: in
 
 
 def shared(market: Market, most: dict[tuple[int, int], int]) -> list[str]:
-    """Where more jobs had parameter servers at once than there ever were; `most` by server and machine type."""
+    """Return a problem for each server where more jobs had parameter servers at once than there ever were.
+
+    `most` is the largest number of parameter servers by server and machine type.
+    """
     steps: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for row in Tenure.objects.filter(bid__market=market, server__isnull=False):
         steps[row.server_id or 0, row.machine_type_id] += [(row.start, 1), (row.end, -1)]

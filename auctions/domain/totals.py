@@ -1,4 +1,4 @@
-"""Counts of a market's bids, sums of their money and means of their times, as rows have them now."""
+"""Counts of a market's bids, sums of their money and means of their times, from the present rows."""
 
 from typing import Any, Final
 
@@ -7,11 +7,11 @@ from django.db.models import Avg, Count, F, Q, QuerySet, Sum
 from auctions.models import ADMITTED, Bid, BidState
 
 VALUE_KEPT: Final = frozenset({BidState.PLANNED, BidState.RUNNING, BidState.COMPLETED})
-"""States of an admitted job whose value counts as welfare; a cancelled or failed one pays and is worth nothing."""
+"""States in which an admitted job's value counts as welfare. A cancelled or failed job has paid but has no value."""
 
 
 def figures_of(bids: QuerySet[Bid]) -> dict[str, Any]:
-    """The fields of a summary that count bids, sum up their money or average their times, by name; in two queries."""
+    """Return the summary's fields that count bids, sum money or average times, by name; this takes two queries."""
     counts = dict(bids.order_by().values_list("state").annotate(n=Count("pk")))
     admitted = sum(counts.get(state, 0) for state in ADMITTED)
     decided = admitted + counts.get(BidState.REJECTED, 0)
@@ -27,7 +27,7 @@ def figures_of(bids: QuerySet[Bid]) -> dict[str, Any]:
         weight=Sum("value", filter=over),
         weighted=Sum(F("value") * took, filter=over),
     )
-    # Payments less what was paid back.
+    # Revenue is payments less refunds.
     welfare, revenue = sums["welfare"] or 0.0, (sums["paid"] or 0.0) - (sums["refunds"] or 0.0)
     return {
         "submitted": sum(counts.values()),
@@ -46,7 +46,7 @@ def figures_of(bids: QuerySet[Bid]) -> dict[str, Any]:
         "revenue": revenue,
         "bidder_payoff": welfare - revenue,
         "admitted_share": admitted / decided if decided else None,
-        # Slots.
+        # In slots.
         "mean_wait": sums["wait"],
         "mean_flow": sums["flow"],
         "weighted_flow": sums["weighted"] / sums["weight"] if sums["weight"] else None,

@@ -1,13 +1,13 @@
-"""The only writer of a bid's state.
+"""State transitions of a bid; only this module writes a bid's state.
 
     submitted -> planned | running | rejected | withdrawn | quarantined      planned -> running | cancelled | failed
     running -> planned | completed | cancelled | failed                     quarantined -> submitted | withdrawn
 
-A running job goes back to planned only at the very beginning of its first slot, when a plan moves it before it has
-held anything.
+A running job returns to planned only at the very beginning of its first slot, if a plan moves it before it has held
+anything.
 
-Each step is a compare-and-swap: it names the states it may leave and fails when the row is in another.
-Replanning checks the rows it is given instead, which are read under the market's lock.
+Each transition is a compare-and-swap: it names the states that it may leave, and fails if the row is in another state.
+`replan` instead checks the rows that it is given, which are read under the market's lock.
 """
 
 from collections.abc import Sequence
@@ -35,25 +35,25 @@ STEPS: Final = {
 
 
 Window = tuple[int | None, int | None]
-"""First slot and completion; None where nothing is planned."""
+"""First slot and completion; None if nothing is planned."""
 
 
 @dataclass(frozen=True)
 class Begun:
-    """Sequence numbers of the jobs that began and that were completed when slots passed."""
+    """Sequence numbers of the jobs that started and of those that were completed when slots passed."""
 
     running: list[int]
     completed: list[int]
 
 
 def admit(bid: Bid, *, value: float, payment: float, window: Window, slot: int) -> None:
-    """Grant the bid a schedule in slots [start, completion), if it has one; running at once if that start has come."""
+    """Admit the bid, with a schedule in slots [start, completion) if any; it is running if it starts by `slot`."""
     start, completion = window
     _move(bid, _state(start, slot), value=value, payment=payment, start_slot=start, completion_slot=completion)
 
 
 def replan(windows: Sequence[tuple[Bid, Window]], *, slot: int) -> None:
-    """Give planned and running jobs another start and completion: as many statements for 200 jobs as for one."""
+    """Give planned and running jobs another start and completion. 200 jobs need no more statements than one."""
     for bid, (start, completion) in windows:
         state = _state(start, slot)
         if state != bid.state and state not in STEPS[BidState(bid.state)]:
@@ -63,37 +63,37 @@ def replan(windows: Sequence[tuple[Bid, Window]], *, slot: int) -> None:
 
 
 def reject(bid: Bid) -> None:
-    """Turn a waiting bid down."""
+    """Reject a waiting bid."""
     _move(bid, BidState.REJECTED)
 
 
 def withdraw(bid: Bid) -> None:
-    """Take back a bid that is not decided."""
+    """Withdraw a bid that is not decided."""
     _move(bid, BidState.WITHDRAWN)
 
 
 def quarantine(bid: Bid) -> None:
-    """Set aside a waiting bid that the policy failed to decide."""
+    """Quarantine a waiting bid that the policy failed to decide."""
     _move(bid, BidState.QUARANTINED)
 
 
 def retry(bid: Bid) -> None:
-    """Put a quarantined bid back in the queue, in its old place."""
+    """Put a quarantined bid back in the decision queue, in its old place."""
     _move(bid, BidState.SUBMITTED)
 
 
 def cancel(bid: Bid, *, slot: int) -> None:
-    """End a job its owner no longer wants."""
+    """Cancel a job that its owner no longer wants."""
     _move(bid, BidState.CANCELLED, ended_slot=slot)
 
 
 def fail(bid: Bid, *, slot: int, why: str, refund: float) -> None:
-    """End a job that cannot go on, and pay its owner back."""
+    """End a job that cannot continue, and record the refund."""
     _move(bid, BidState.FAILED, ended_slot=slot, ended_why=why, refund=refund)
 
 
 def begin(market: Market, slot: int) -> Begun:
-    """Let slot `slot` begin: planned jobs that start by then run, running jobs complete by then are done."""
+    """Begin slot `slot`: jobs that start by then become running, and running jobs that end by then become completed."""
     bids = Bid.objects.filter(market=market)
     starting = bids.filter(state=BidState.PLANNED, start_slot__lte=slot)
     running = _sequences(starting)

@@ -1,1 +1,1 @@
-"""What changes a market: submissions, decisions, slots that pass, jobs that end, servers, policies."""
+"""Operations that change a market: submissions, decisions, passing slots, ending jobs, servers and policies."""

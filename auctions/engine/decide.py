@@ -1,4 +1,4 @@
-"""The policy is asked about a bid, and its answer is checked before anything of it is written."""
+"""Let the policy decide a bid, and check its decision before any of it is written."""
 
 from dataclasses import dataclass
 from time import perf_counter
@@ -18,22 +18,22 @@ class WrongDecision(SchedulingError):
 
 @dataclass(frozen=True)
 class Made:
-    """A decision that the book has taken in."""
+    """A decision that has been applied to the book."""
 
     decision: Decision
     receipt: str
-    """Canonical text."""
+    """The decision as canonical text."""
     latency_ms: float
-    """Time the policy took."""
+    """Time that the policy needed for the decision, ms."""
 
 
 def decide(book: LiveBook, bid: CoreBid, *, owner: int) -> Made:
-    """Let the policy decide a bid, and the book take the decision in. `owner` is the key of the user who sent it.
+    """Let the policy decide a bid, and apply the decision to the book. `owner` is the key of the user who sent the bid.
 
     Raises
     ------
     PolicyFailed
-        If the policy raises, or its decision breaks a rule. Then the book is not to be used any more.
+        If the policy raises, or its decision breaks a rule. The book must not be used afterwards.
     """
     with policy_errors():
         began = perf_counter()
@@ -47,10 +47,10 @@ def decide(book: LiveBook, bid: CoreBid, *, owner: int) -> Made:
 
 
 def answer(bid: CoreBid, book: LiveBook) -> Decision:
-    """What becomes of a bid; nothing is changed.
+    """Return the decision on a bid; nothing is changed.
 
-    The policy is not asked about a bid that it would not take, which another policy took before the market changed
-    to this one: it is rejected.
+    A bid that the policy in force does not accept is rejected without asking the policy. Such a bid was submitted
+    under another policy, before the market changed to this one.
     """
     problem = refusal(bid, book.policy)
     if not problem:
@@ -60,7 +60,7 @@ def answer(bid: CoreBid, book: LiveBook) -> Decision:
 
 
 def refusal(bid: CoreBid, policy: Policy) -> str:
-    """Why a market under this policy takes no such bid; empty if it does."""
+    """Return why a market under this policy does not accept this bid; empty if it does."""
     if bid.architecture not in policy.architectures:
         return f"{policy.title} does not run {bid.architecture} jobs."
     if policy.objective is not Objective.WELFARE and bid.utility.value < LEAST_WEIGHT:
@@ -69,7 +69,7 @@ def refusal(bid: CoreBid, policy: Policy) -> str:
 
 
 def _check(decision: Decision, bid: CoreBid) -> None:
-    """A decision that cannot be stored is the policy's mistake."""
+    """Raise WrongDecision if the decision breaks a rule: it could not be stored, and the policy is at fault."""
     if decision.bid_id != bid.id:
         raise WrongDecision(f"the decision on bid {bid.id} speaks of bid {decision.bid_id}")
     if not 0 <= decision.payment <= decision.value:

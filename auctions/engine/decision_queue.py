@@ -1,9 +1,9 @@
-"""The lane: one market's waiting bids, decided one at a time in the order of their sequence numbers.
+"""The decision queue: one market's waiting bids, decided one at a time in the order of their sequence numbers.
 
-Each decision is one transaction under the market's lock, so that a bid is decided once whatever dies, whoever
-else runs, and however often a task is delivered. A bid on which the policy raises is quarantined in that same
-transaction instead, with the error for operators, and the next bid is decided. An error of the database or the
-machine is passed on: nothing is written, and the bid is decided again later.
+Each decision is one transaction under the market's lock. So a bid is decided exactly once, even if a process dies,
+other workers run, or a task is delivered several times. If the policy raises on a bid, the bid is quarantined in that
+same transaction, with the error for operators, and the next bid is decided. An error of the database or the machine is
+passed on: nothing is written, and the bid is decided again later.
 """
 
 import logging
@@ -28,30 +28,30 @@ from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision
 
 LONGEST_TURN = 200
-"""Bids one task decides before it makes way for other markets."""
+"""Largest number of bids that one task decides before it lets tasks of other markets run."""
 
 BROKER_REST_S = 5.0
-"""After a failed wake-up none is tried for this long: the sweep finds the bids."""
+"""After a failed wake-up, no other one is tried for this many seconds: the periodic sweep finds the bids."""
 
 log = logging.getLogger(__name__)
 _resting_until = 0.0
 
 
 def wake(market_id: int) -> None:
-    """Once the open transaction is committed, tell a worker that the market has bids to decide."""
+    """Once the open transaction is committed, notify a worker that the market has bids to decide."""
     transaction.on_commit(lambda: _publish(market_id), robust=True)
 
 
 def wake_all() -> None:
-    """Tell a worker of every market that has bids to decide."""
+    """Notify a worker of every market that has bids to decide."""
     bids = Bid.objects.filter(state=BidState.SUBMITTED)
     for market_id in bids.order_by("market_id").values_list("market_id", flat=True).distinct():
         wake(market_id)
-    connection.close()  # called from threads of a server, too, which nobody closes connections for
+    connection.close()  # also called from threads of a server, for which nothing else closes the connection
 
 
 def drain(market_id: int, *, at_most: int | None = None) -> int:
-    """Decide waiting bids in order, or quarantine them, until none is left; returns how many."""
+    """Decide or quarantine waiting bids in order, at most `at_most` of them; return how many were processed."""
     decided = 0
     while (at_most is None or decided < at_most) and decide_next(market_id):
         decided += 1
@@ -59,12 +59,12 @@ def drain(market_id: int, *, at_most: int | None = None) -> int:
 
 
 def waiting(market_id: int) -> bool:
-    """True if the market has bids to decide."""
+    """Return whether the market has bids to decide."""
     return Bid.objects.filter(market_id=market_id, state=BidState.SUBMITTED).exists()
 
 
 def decide_next(market_id: int) -> bool:
-    """Decide or quarantine the first waiting bid of the market; False if there is none."""
+    """Decide or quarantine the first waiting bid of the market; return False if there is none."""
     if not waiting(market_id):
         return False
     with locked_market(market_id) as market:
@@ -79,7 +79,7 @@ def decide_next(market_id: int) -> bool:
             made = decide(book, core, owner=bid.owner_id)
         except PolicyFailed as failed:
             _quarantine(market, bid, book, moment, failed)
-            sound = False  # the book may have been changed in part: the next one is rebuilt from rows
+            sound = False  # the book may be partly changed: the next one is rebuilt from rows
         else:
             _write(market, bid, book, moment, made)
             sound = True
@@ -90,7 +90,7 @@ def decide_next(market_id: int) -> bool:
 
 
 def current_core(market: Market, bid: Bid, book: LiveBook) -> CoreBid:
-    """The bid in the positions of the inventory in force: written again if that changed since submission."""
+    """Return the bid in the positions of the inventory in force; rewrite its row if the inventory has changed since."""
     core = books.core_in_force(bid, market, book.layout)
     if bid.inventory_version != market.inventory_version:
         bid.core, bid.inventory_version = core.to_json(), market.inventory_version
@@ -125,7 +125,7 @@ def _write(market: Market, bid: Bid, book: LiveBook, moment: MarketTime, made: M
 
 
 def _quarantine(market: Market, bid: Bid, book: LiveBook, moment: MarketTime, failed: PolicyFailed) -> None:
-    """Set a bid aside. Nothing else of the failed attempt was written."""
+    """Quarantine a bid. Nothing else of the failed attempt was written."""
     transitions.quarantine(bid)
     event = record(market, NewEvent(EventKind.QUARANTINED, at=moment.wall, slot=moment.now, bid=bid))
     keep_error(failed, event, moment, policy_id=book.policy_id, bid=bid)
@@ -151,7 +151,7 @@ def _publish(market_id: int) -> None:
     if monotonic() < _resting_until:
         return
     try:
-        # By name: the task calls this module.
+        # The task is addressed by its name, because its module imports this one.
         signature("auctions.tasks.decide_market", args=(market_id,)).apply_async(retry=False)
     except (OperationalError, OSError) as error:
         _resting_until = monotonic() + BROKER_REST_S

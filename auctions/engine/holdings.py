@@ -1,4 +1,4 @@
-"""Servers as an operator sees them: in service or not, and who holds what there until when."""
+"""Servers as an operator sees them: whether each is in service, and which jobs hold machines there until when."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ GOING = (BidState.PLANNED, BidState.RUNNING)
 
 @dataclass(frozen=True)
 class Held:
-    """Machines of one type that a job holds on a server from now on, or chunks that were sent to its workers."""
+    """Machines of one type that a job holds on a server from now on, or chunks that wait in its workers' queues."""
 
     sequence: int
     owner: str
@@ -24,44 +24,44 @@ class Held:
     machine_type: str
     role: str
     count: int
-    """Machines; of a queue, data chunks."""
+    """Number of machines, or of data chunks for a queued job."""
     start: int
     end: int | None
-    """First slot in which it is no longer held; of a queue as forecast, None if there is no forecast."""
+    """First slot in which it is no longer held. For a queued job this is a forecast; None if there is no forecast."""
     queued: bool
 
 
 @dataclass(frozen=True)
 class ServerReading:
-    """One server."""
+    """One server: its state, its outage, and what is held there."""
 
     name: str
     kind: ServerKind
     state: str
-    """in_service, draining, drained or lost (`outages.state_of`)."""
+    """One of in_service, draining, drained and lost (`outages.state_of`)."""
     outage: Outage | None
-    """What was said of it; None while it is in service."""
+    """The outage in force; None while the server is in service."""
     held: tuple[Held, ...]
-    """By start, then bid."""
+    """Sorted by start, then bid."""
     now: int
     """The first slot that can still be traded."""
 
     @property
     def free_from(self) -> int | None:
-        """The slot from which on nobody holds it, as things stand; None where a forecast is missing."""
+        """The first slot from which on no job holds the server, by present plans; None if a forecast is missing."""
         ends = [one.end for one in self.held]
         known = [end for end in ends if end is not None]
         return max(known, default=self.now) if len(known) == len(ends) else None
 
     @property
     def jobs(self) -> int:
-        """How many jobs hold something there."""
+        """The number of jobs that hold something there."""
         return len({one.sequence for one in self.held})
 
 
 @one_version()
 def servers(market: Market) -> tuple[ServerReading, ...]:
-    """All servers of a market, in order."""
+    """Return all servers of a market, in order."""
     now = snapshot(market).moment.now
     held = _held(market, now)
     said = Outage.objects.filter(server__cluster=market.cluster, ended_version=None).select_related("said_by")
@@ -80,7 +80,7 @@ def servers(market: Market) -> tuple[ServerReading, ...]:
 
 
 def server_of(market: Market, name: str) -> ServerReading | None:
-    """One server by its name; None if there is none."""
+    """Return the server of this name; None if there is none."""
     return next((one for one in servers(market) if one.name == name), None)
 
 

@@ -1,4 +1,4 @@
-"""A market gets another inventory: servers come, go, are lost or return, and jobs move or fail by it."""
+"""Give a market another inventory: servers are added, removed, lost or returned, and jobs move or fail as a result."""
 
 from typing import Final
 
@@ -24,13 +24,13 @@ def lay(
     service: Json | None = None,
     why: str = "",
 ) -> LiveBook:
-    """Record another inventory under the market's lock, with what jobs do then; the book under it.
+    """Record another inventory under the market's lock, move or fail jobs, and return the book under it.
 
-    `service` is what an operator said of a server, and `why` what jobs that fail by it are told.
+    `service` is the operator's statement about a server. `why` is the reason given to jobs that fail because of it.
     """
-    # At the very beginning of a slot it is processed, yet still traded: what was kept of it no longer holds.
+    # At the very beginning of a slot, the slot is processed but can still be traded: the prices kept for it are stale.
     SlotPrice.objects.filter(market=market, slot__gte=moment.now).delete()
-    # After a clock was set back it may be in the certificate's sums already: they are made again.
+    # If the clock was set back, that slot may already be in the certificate's sums: the certificate is computed again.
     Certificate.objects.filter(market=market, settled_through__gt=moment.now).delete()
     relaid = plans.rebased(book, layout, plans.offers_of(book))
     new = relaid.book
@@ -59,7 +59,7 @@ def record_layout(
     planned: plans.Planned = plans.NOTHING,
     more: Json | None = None,
 ) -> Event:
-    """Write the event of an inventory, which is then in force."""
+    """Write the event of an inventory and put the inventory in force."""
     payload = layout.to_json() | planned.payload() | (more or {})
     event = record(market, NewEvent(kind, at=moment.wall, slot=moment.now, payload=payload))
     market.inventory_version = event.version
@@ -67,7 +67,7 @@ def record_layout(
 
 
 def _fail(market: Market, bid: Bid, moment: MarketTime, *, why: str, by: int) -> None:
-    """Write that the inventory of version `by` broke a promise: the book knows it already."""
+    """Write that the inventory of version `by` broke a promise; the job has left the book already."""
     refund = refund_of(bid, Refund.UNDELIVERED, now=moment.now)
     transitions.fail(bid, slot=moment.now, why=why, refund=refund)
     plans.cut(bid, now=moment.now)

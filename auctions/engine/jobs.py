@@ -1,4 +1,4 @@
-"""What an owner or an operator does to a bid after it was submitted."""
+"""Operations of an owner or an operator on a submitted bid: withdraw, retry, cancel and fail."""
 
 from auctions.domain import transitions
 from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record, save_counters
@@ -14,7 +14,7 @@ from scheduling.model.types import Json
 
 
 def withdraw_bid(bid: Bid) -> Bid:
-    """Take back a bid that waits or is quarantined; raises WrongState if it has been decided."""
+    """Withdraw a waiting or quarantined bid; raises WrongState if it has been decided."""
     with locked_market(bid.market_id) as market:
         moment = market_time(market)
         transitions.withdraw(bid)
@@ -26,7 +26,7 @@ def withdraw_bid(bid: Bid) -> Bid:
 def retry_bid(bid: Bid) -> Bid:
     """For operators: put a quarantined bid back in the queue; raises WrongState if it is in another state.
 
-    It keeps its sequence number, so it is decided before the bids that wait then and came after it.
+    It keeps its sequence number, so it is decided before waiting bids that were submitted after it.
     """
     with locked_market(bid.market_id) as market:
         moment = market_time(market)
@@ -38,7 +38,7 @@ def retry_bid(bid: Bid) -> Bid:
 
 
 def cancel_job(bid: Bid) -> Bid:
-    """End a planned or running job and free its slots from now on; what it paid stays paid."""
+    """Cancel a planned or running job and free its slots from now on; its payment is not refunded."""
     with locked_market(bid.market_id) as market:
         moment = market_time(market)
         book = caught_up(market, moment)  # a job whose last slot has passed is completed, not cancelled
@@ -49,7 +49,7 @@ def cancel_job(bid: Bid) -> Bid:
 
 
 def fail_job(bid: Bid, why: str, *, refund: Refund = Refund.UNDELIVERED) -> Bid:
-    """For operators: a planned or running job cannot go on; its slots from now on are free again."""
+    """For operators: end a planned or running job that cannot continue, and free its slots from now on."""
     with locked_market(bid.market_id) as market:
         moment = market_time(market)
         book = caught_up(market, moment)

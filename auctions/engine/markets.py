@@ -1,4 +1,4 @@
-"""A cluster's market: opened once, taking bids or not, told when the inventory changes."""
+"""A cluster's market: open it, let it accept bids or not, and record changes of the inventory."""
 
 import numpy as np
 from django.contrib.auth.models import User
@@ -28,7 +28,7 @@ BINDING = tuple(name for name, kind in POLICIES.items() if kind.binding)
 def open_market(
     cluster: Cluster, *, policy: str = "dps", parameters: Json | None = None, by: User | None = None
 ) -> Market:
-    """Open the cluster's market under a policy; one that exists is only opened for bids again."""
+    """Open the cluster's market under a policy; a market that exists already is only opened for bids again."""
     make_policy(policy, parameters or {}).check(inventory_of(cluster))
     with transaction.atomic():
         market, created = Market.objects.get_or_create(cluster=cluster)
@@ -44,7 +44,7 @@ def open_market(
 
 
 def set_open(market: Market, is_open: bool) -> None:
-    """Let the market take bids, or not; bids that wait are decided either way."""
+    """Set whether the market accepts bids; waiting bids are decided in both cases."""
     with locked_market(market.pk) as held:
         held.is_open = is_open
         save_counters(held)
@@ -52,7 +52,7 @@ def set_open(market: Market, is_open: bool) -> None:
 
 
 def market_of(cluster: Cluster) -> Market:
-    """The cluster's market; raises NoMarket."""
+    """Return the cluster's market; raises NoMarket."""
     try:
         return Market.objects.select_related("cluster").get(cluster=cluster)
     except Market.DoesNotExist:
@@ -60,12 +60,12 @@ def market_of(cluster: Cluster) -> Market:
 
 
 def has_bids(cluster: Cluster) -> bool:
-    """Whether a bid was ever recorded: its times count in the cluster's slots, so the time line is then fixed."""
+    """Return whether a bid was ever recorded. Its times are counted in slots, so the slot length is then fixed."""
     return Bid.objects.filter(market__cluster=cluster).exists()
 
 
 def inventory_problems(cluster: Cluster, inventory: Inventory) -> list[str]:
-    """What a changed cluster would break of what its market has promised, in words; empty if nothing."""
+    """Return a message for each promise of the market that a changed cluster would break; empty if there is none."""
     market = Market.objects.filter(cluster=cluster).first()
     if market is None:
         return []
@@ -87,7 +87,7 @@ def inventory_problems(cluster: Cluster, inventory: Inventory) -> list[str]:
 
 
 def inventory_changed(cluster: Cluster) -> None:
-    """Record the cluster's new inventory as an event of its market, if that says anything new."""
+    """Record the cluster's new inventory as an event of its market, if it differs from the inventory in force."""
     market = Market.objects.filter(cluster=cluster).first()
     if market is None:
         return
@@ -97,7 +97,7 @@ def inventory_changed(cluster: Cluster) -> None:
         if layout.to_json() == _layout_in_force(market).to_json():
             return
         moment = market_time(market)
-        book = caught_up(market, moment)  # slots that began had the old inventory
+        book = caught_up(market, moment)  # slots that began before now had the old inventory
         inventories.lay(market, book, moment, layout)
         save_counters(market)
 
@@ -116,7 +116,7 @@ def _broken_promises(
 ) -> list[str]:
     rows = Commitment.objects.filter(bid__market=market, end__gt=now)
     if not all_stay:
-        # What has not started and was never promised is planned again.
+        # Jobs that have not started and were promised nothing are planned again.
         rows = rows.filter(Q(bid__start_slot__lt=now) | Q(bid__decision__policy__name__in=BINDING))
     holdings = [Holding(*row) for row in rows.values_list("server_id", "machine_type_id", "count", "start", "end")]
     if not holdings:

@@ -1,4 +1,4 @@
-"""What a policy's plan changes for admitted jobs, written to rows under the market's lock."""
+"""Plan admitted jobs again and write the changes (moves) to rows under the market's lock."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -24,24 +24,24 @@ from scheduling.policies.preemptive import reforecast
 
 @dataclass(frozen=True)
 class Planned:
-    """What came of a look at the plan; the book holds it, the rows do not yet."""
+    """The result of planning again; it is in the book, but not yet in the rows."""
 
     moves: tuple[Move, ...]
-    """What jobs hold from now on instead of what they held."""
+    """New schedules of jobs from now on; they replace the earlier ones."""
     failed: PolicyFailed | None = None
-    """Why the policy planned nothing: then all jobs keep what they held."""
+    """Why the policy failed to plan; all jobs then keep what they held."""
 
     def payload(self) -> Json:
-        """What an event says of it."""
+        """Return what an event records of it."""
         return to_payload(self.moves) | ({"plan_failed": True} if self.failed else {})
 
 
 NOTHING: Final = Planned(())
-"""No plan was looked at."""
+"""The result where no plan was made."""
 
 
 def plan(book: LiveBook, cause: Cause) -> Planned:
-    """Let the policy look at its plan again. If it fails, all jobs keep what they hold."""
+    """Let the policy plan again. If it fails, all jobs keep what they hold."""
     before = book.running
     try:
         with policy_errors():
@@ -51,14 +51,14 @@ def plan(book: LiveBook, cause: Cause) -> Planned:
                 before = book.running.copy()
                 book.running.apply(moves)
     except PolicyFailed as failed:
-        # A copy: nothing of what the policy may have left beside the ledger, or of moves made in part.
+        # A copy, without caches that the policy may have left on the ledger, and without partly applied moves.
         book.running = before.copy()
         return unplanned(book, failed)
     return Planned(moves)
 
 
 def unplanned(book: LiveBook, failed: PolicyFailed) -> Planned:
-    """What comes of a plan that failed: only forecasts of queued jobs move, as those before them have ended."""
+    """Return the result of a failed plan: only forecasts of queued jobs change, because earlier jobs have ended."""
     moves = reforecast(book.view())
     book.running.apply(moves)
     return Planned(moves, failed)
@@ -66,24 +66,24 @@ def unplanned(book: LiveBook, failed: PolicyFailed) -> Planned:
 
 @dataclass(frozen=True)
 class Relaid:
-    """A book under another inventory, and what came of the jobs in it."""
+    """A book under another inventory, and what happened to the jobs in it."""
 
     book: LiveBook
     planned: Planned
-    """What jobs hold from now on instead of what they held, and whether planning failed."""
+    """New schedules of jobs, and whether planning failed."""
     failed: tuple[str, ...] = ()
-    """Jobs (by the bid's id, in order of admission) whose promise cannot be kept; they are no longer in the book."""
+    """Ids of bids, in order of admission, whose promise cannot be kept; their jobs are no longer in the book."""
     unkept: Mapping[str, PolicyFailed] = field(default_factory=dict)
-    """Those of them on which the policy failed, and how."""
+    """Those failed jobs on which the policy raised, with the error."""
 
     @property
     def moves(self) -> tuple[Move, ...]:
-        """What jobs hold from now on instead of what they held."""
+        """New schedules of jobs from now on; they replace the earlier ones."""
         return self.planned.moves
 
 
 def keep_promise(book: LiveBook, job: Job) -> Schedule | None:
-    """How a promise is kept with other machines than it had, if the policy in force makes promises and finds a way."""
+    """Return a schedule on other machines that keeps a job's promise; None if the policy in force offers none."""
     policy = book.policy
     able = policy.binding and job.bid.architecture in policy.architectures
     return policy.keep_promise(job, book.view()) if able else None
@@ -96,19 +96,20 @@ def rebased(
     ask: Callable[[LiveBook, Cause], Planned] = plan,
     keep: Callable[[LiveBook, Job], Schedule | None] = keep_promise,
 ) -> Relaid:
-    """The book under another inventory, and what moves.
+    """Return the book under another inventory, with the moves of its jobs.
 
-    Jobs that hold a server that is out of service from now on lose all their machines. A promise is kept with others
-    if it can be, so that the job is complete by the slot promised, else it fails. A job that was promised nothing goes
-    back in line with what it has done, and so do jobs that have not started: the policy plans them again. If planning
-    fails, jobs that have not started keep their plans where these still do.
+    A job that holds a server that is out of service from now on loses all its machines. If the job has a promise, the
+    promise is kept with other machines where possible, so that the job is complete by the promised slot; otherwise
+    the job fails. A job without a promise waits for a plan again and keeps its progress. Jobs without a promise that
+    have not started wait for a plan again, too. The policy then plans these jobs again. If planning fails, jobs that
+    have not started keep their plans where these are still feasible.
 
-    `offers` are those of the book's jobs, by the bid's id; `ask` lets the policy look at its plan again, and `keep` at
-    one promise.
+    `offers` holds the offers of the book's jobs, by the bid's id. `ask` lets the policy plan again, and `keep` lets it
+    keep one promise.
     """
     running, now = book.running, book.running.now
     lost = [running.jobs[name] for name in hit(book, layout)]
-    # Windows that end later than the work, as of DPS, hold machines that a complete job no longer needs.
+    # A window may end later than the work (DPS does this): it holds machines that a complete job no longer needs.
     over = [job for job in lost if job.completion is not None and job.completion <= now]
     broken = [job for job in lost if job not in over and (job.bound or book.policy.binding)]
     done = tuple(Move(job.bid.id, Schedule(job.start or now, job.completion or now, ())) for job in over)
@@ -131,7 +132,7 @@ def rebased(
 
 
 def _stay(book: LiveBook, old: InventorySnapshot, jobs: Sequence[Job]) -> tuple[Move, ...]:
-    """Give jobs that have not started what they held under an old inventory, where that is as good as it was."""
+    """Give jobs that have not started their old machines back, where the new inventory still allows it."""
     stay: list[Move] = []
     if (old.inventory.workers, old.inventory.pss) != (book.layout.inventory.workers, book.layout.inventory.pss):
         return ()
@@ -149,21 +150,21 @@ def _stay(book: LiveBook, old: InventorySnapshot, jobs: Sequence[Job]) -> tuple[
 
 
 def hit(book: LiveBook, layout: InventorySnapshot) -> list[str]:
-    """Jobs that hold, from now on, a server that is out of service under another inventory; in order of admission."""
+    """Return jobs that hold, from now on, a server out of service in another inventory; in order of admission."""
     gone = {i for i, key in enumerate(book.layout.server_ids) if key in layout.out_ids}
     now, jobs = book.running.now, book.running.jobs
     return [name for name, job in jobs.items() if any(p.server in gone and p.end > now for p in job.held)]
 
 
 def _is_free(job: Job, now: int) -> bool:
-    """Whether it may be planned again wherever it is: it was promised nothing and has not started."""
+    """Return whether a job may be planned again although its servers are in service: no promise, and not started."""
     return bool(job.held) and not job.bound and not job.started(now)
 
 
 def _keep(
     book: LiveBook, promised: Mapping[str, int | None], keep: Callable[[LiveBook, Job], Schedule | None]
 ) -> tuple[tuple[Move, ...], tuple[str, ...], dict[str, PolicyFailed]]:
-    """Keep promises one by one, in order of admission, and end jobs for which that cannot be or the policy fails."""
+    """Keep promises one by one, in order of admission; end jobs for which that is impossible or the policy fails."""
     kept, failed, unkept = [], [], {}
     for name, completion in promised.items():
         schedule = None
@@ -183,17 +184,17 @@ def _keep(
 
 
 def offers_of(book: LiveBook) -> dict[str, Json]:
-    """The offers of the book's jobs, by the bid's id."""
+    """Return the offers of the book's jobs, by the bid's id."""
     return {str(bid.sequence): bid.offer for bid in _bids(book, [int(name) for name in book.running.jobs])}
 
 
 def to_payload(moves: Sequence[Move]) -> Json:
-    """What an event says of moves: nothing where there are none."""
+    """Return what an event records of moves; empty if there are none."""
     return {"moves": [move.to_json() for move in moves]} if moves else {}
 
 
 def write(book: LiveBook, moves: Sequence[Move], moment: MarketTime, *, version: int) -> None:
-    """Bring rows to what the book holds after these moves, recorded by the event of this version."""
+    """Update rows to what the book holds after these moves, which the event of this version records."""
     jobs = {move.job: book.running.jobs[move.job] for move in moves}
     if not jobs:
         return
@@ -218,7 +219,7 @@ def write(book: LiveBook, moves: Sequence[Move], moment: MarketTime, *, version:
 
 
 def _queue(book: LiveBook, moves: Sequence[Move], bids: Mapping[str, Bid]) -> None:
-    """Write which chunks left queues and which joined them."""
+    """Write which chunks left the workers' queues and which joined them."""
     queues = book.running.queues
     if queues is None:
         return
@@ -238,10 +239,10 @@ def note_failure(
     *,
     others: Iterable[PolicyFailed | None] = (),
 ) -> None:
-    """Let operators know whether the planning of this event failed, or anything else of the policy.
+    """Record for operators whether the policy failed at this event, in planning or elsewhere.
 
-    The caller holds the market's lock and saves its counters. Of an event one error is kept: the plan's, or the first
-    of the others.
+    The caller holds the market's lock and saves its counters. One error is kept for each event: the plan's, or else
+    the first of the others.
     """
     market.planning_failed = planned.failed is not None
     failed = next((error for error in (planned.failed, *others) if error is not None), None)
@@ -250,7 +251,7 @@ def note_failure(
 
 
 def commitments(bid: Bid, holdings: Sequence[Holding]) -> list[Commitment]:
-    """Rows for what a bid holds, not stored yet."""
+    """Return unsaved rows for what a bid holds."""
     return [
         Commitment(
             bid=bid,
@@ -265,7 +266,7 @@ def commitments(bid: Bid, holdings: Sequence[Holding]) -> list[Commitment]:
 
 
 def cut(bid: Bid, *, now: int) -> None:
-    """Free, in rows, what a job that has ended holds from now on."""
+    """Free, in the rows, what an ended job holds from now on."""
     held = Commitment.objects.filter(bid=bid, end__gt=now)
     held.filter(start__gte=now).update(end=F("start"))
     held.filter(start__lt=now).update(end=now)
@@ -273,7 +274,7 @@ def cut(bid: Bid, *, now: int) -> None:
 
 
 def note(changed: Sequence[tuple[Bid, Job]], moment: MarketTime, *, version: int) -> None:
-    """Keep what was planned for these jobs from this event on."""
+    """Store the plans of these jobs, valid from this event on."""
     PlanChange.objects.bulk_create(
         PlanChange(
             bid=bid,
@@ -288,7 +289,7 @@ def note(changed: Sequence[tuple[Bid, Job]], moment: MarketTime, *, version: int
 
 
 def _differs(bid: Bid, job: Job) -> bool:
-    """Whether the job's plan has another start or completion than the bid's row."""
+    """Return whether the job's plan has another start or completion than the bid's row."""
     return (job.start, job.completion) != (bid.start_slot, bid.completion_slot)
 
 

@@ -1,7 +1,7 @@
-"""Servers that an operator takes out of service: what was said, when it takes effect, and who holds what until when.
+"""Servers that an operator takes out of service: record the outage and let it take effect.
 
-A *lost* server has nothing from the next slot on. A server that is *drained* takes no new work from a slot on; what
-jobs hold there they keep, unless there is a deadline: then it is lost in that slot.
+A *lost* server has no machines from the next slot on. A *drained* server takes no new work from a given slot on. Jobs
+keep what they hold there, unless there is a deadline: then the server is lost in that slot.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from scheduling.model.types import Json
 
 @dataclass(frozen=True)
 class Said:
-    """What an operator says of a server: None of `kind` returns it to service."""
+    """An operator's statement about a server; if `kind` is None, the server returns to service."""
 
     kind: OutageKind | None
     from_slot: int
@@ -30,12 +30,12 @@ class Said:
 
 
 def in_force(server: Server) -> Outage | None:
-    """What was last said of a server; None while it is in service."""
+    """Return the outage of a server in force; None while the server is in service."""
     return Outage.objects.filter(server=server, ended_version=None).select_related("server").first()
 
 
 def say(market: Market, book: LiveBook, moment: MarketTime, server: Server, said: Said) -> LiveBook:
-    """Record what is said of a server, under the market's lock; the book as it is then."""
+    """Record a statement about a server, under the market's lock; return the book under the new inventory."""
     before = in_force(server)
     version = market.version + 1
     if before is not None:
@@ -59,10 +59,10 @@ def say(market: Market, book: LiveBook, moment: MarketTime, server: Server, said
 
 
 def take_effect(market: Market, book: LiveBook, moment: MarketTime) -> LiveBook:
-    """Let servers whose deadline has come be lost, under the market's lock; the book as it is then."""
+    """Take servers out of service whose deadline has come, under the market's lock; return the resulting book."""
     due = Q(deadline__lte=moment.now)
     if book.policy.queues:
-        due |= Q(from_slot__lte=moment.now)  # nobody holds anything there: chunks go to other workers
+        due |= Q(from_slot__lte=moment.now)  # no slots are booked there, and queued chunks go to other workers
     rows = Outage.objects.filter(due, server__cluster=market.cluster, ended_version=None, out_slot=None)
     for row in rows.select_related("server").order_by("version"):
         row.out_slot = moment.now
@@ -84,7 +84,7 @@ def _lay(
 
 
 def state_of(row: Outage | None) -> str:
-    """In one word: in_service, draining, drained (its deadline came) or lost."""
+    """Return the state in one word: in_service, draining, drained (its deadline came) or lost."""
     if row is None:
         return "in_service"
     if row.kind == OutageKind.LOST:

@@ -1,4 +1,4 @@
-"""Which policy a market decides by. Versions are only added: decisions keep the one they were made under."""
+"""The policy that a market decides by. Versions are only added: a decision refers to the version that made it."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,16 +17,16 @@ from scheduling.policies.base import Policy
 from scheduling.registry import make_policy
 
 PATIENCE_S: Final = 10.0
-"""For the kernels of the new policy: the change itself plans with them, under the market's lock."""
+"""Seconds to wait for the kernels of the new policy: the change itself plans with them, under the market's lock."""
 
 
 def change_policy(market: Market, *, name: str, parameters: Json, by: User | None) -> PolicyVersion:
-    """Decide by this policy from now on; raises UnknownPolicy, InvalidField naming the parameter, or NotReady."""
+    """Let this policy decide from now on; raises UnknownPolicy, InvalidField naming the parameter, or NotReady."""
     policy = make_policy(name, parameters)
     warming.check(policy, patience_s=PATIENCE_S)
     with locked_market(market.pk) as held:
         moment = market_time(held)
-        book = caught_up(held, moment)  # slots that began had the old policy's prices
+        book = caught_up(held, moment)  # slots that began before now had the old policy's prices
         policy.check(book.layout.inventory)
         check_line(policy, book.view().jobs)
         book.policy = policy
@@ -40,7 +40,7 @@ def change_policy(market: Market, *, name: str, parameters: Json, by: User | Non
 
 
 def check_line(policy: Policy, jobs: Sequence[Job]) -> None:
-    """Refuse a policy that would leave jobs without a plan in line for ever."""
+    """Refuse a policy under which jobs without a plan would wait for ever; raises InvalidField."""
     if policy.queues and any(job.held for job in jobs):
         raise InvalidField("name", f"{policy.name} shares workers that jobs hold; let them end or cancel them first")
     if not policy.queues and any(job.queued_from is not None for job in jobs):
@@ -62,7 +62,7 @@ def add_version(
     by: User | None,
     planned: plans.Planned = plans.NOTHING,
 ) -> tuple[PolicyVersion, Event]:
-    """Record the policy as the market's next version, under its lock. What is stored names every parameter."""
+    """Record the policy as the market's next version, under its lock. Every parameter is stored, defaults included."""
     complete = make_policy(name, parameters).to_json()
     last = PolicyVersion.objects.filter(market=market).order_by("-number").first()
     chosen = PolicyVersion.objects.create(

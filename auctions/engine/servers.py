@@ -1,4 +1,4 @@
-"""What an operator does to a server of a market: take it out of service, now or from a slot on, and return it."""
+"""Operations of an operator on a market's server: take it out of service, now or from a slot on, and restore it."""
 
 from django.contrib.auth.models import User
 
@@ -15,9 +15,9 @@ from scheduling.model.errors import InvalidField
 
 
 def lose_server(server: Server, *, why: str, by: User | None) -> Outage | None:
-    """A server is lost: nobody holds it from the next slot on. Jobs move, or fail and are paid back.
+    """Mark a server as lost: no job holds it from the next slot on. Its jobs move, or fail and are paid back.
 
-    What jobs hold in the slot that is under way counts as delivered. Saying it again changes nothing.
+    What jobs hold in the slot under way counts as delivered. Repeating the call changes nothing.
     """
     return _say(server, OutageKind.LOST, from_slot=None, deadline=None, why=why, by=by)
 
@@ -25,30 +25,30 @@ def lose_server(server: Server, *, why: str, by: User | None) -> Outage | None:
 def drain_server(
     server: Server, *, from_slot: int | None = None, deadline: int | None = None, why: str, by: User | None
 ) -> Outage | None:
-    """A server takes no new work from a slot on (None: from now on). What jobs hold there they keep.
+    """Let a server take no new work from a slot on (None: from now on). Jobs keep what they hold there.
 
-    With a deadline it is lost in that slot to jobs that still hold it then. Under a policy that queues nothing is held:
-    the deadline is the slot from which it takes no new work. Saying the same again changes nothing.
+    With a deadline, jobs that still hold it in that slot lose it. Under a policy that queues, no slots are held: if no
+    deadline is given, it is the slot from which the server takes no new work. Repeating the call changes nothing.
 
     Raises
     ------
     InvalidField
         If a slot has passed, lies beyond the horizon, or the deadline comes before it takes no new work.
     WrongState
-        If it is out of service already.
+        If the server is out of service already.
     """
     return _say(server, OutageKind.DRAIN, from_slot=from_slot, deadline=deadline, why=why, by=by)
 
 
 def restore_server(server: Server, *, why: str, by: User | None) -> Outage | None:
-    """A server returns to service with the capacity it has; one that is in service stays so."""
+    """Return a server to service with its present capacity; a server in service stays so."""
     return _say(server, None, from_slot=None, deadline=None, why=why, by=by)
 
 
 def _say(
     server: Server, kind: OutageKind | None, *, from_slot: int | None, deadline: int | None, why: str, by: User | None
 ) -> Outage | None:
-    """Record it under the market's lock, unless it is in force already; what is then in force."""
+    """Record the outage under the market's lock, unless it is in force already; return the outage then in force."""
     with locked_market(market_of(server.cluster).pk) as market:
         moment = market_time(market)
         book = caught_up(market, moment)
@@ -77,7 +77,10 @@ def _check_slots(first: int, deadline: int | None, moment: MarketTime, *, end: i
 def _is_said(
     before: Outage | None, kind: OutageKind | None, *, from_slot: int | None, deadline: int | None, now: int
 ) -> bool:
-    """Whether that is in force already: of a drain, the same slots, or from now on where it is drained already."""
+    """Return whether that is in force already.
+
+    For a drain: the same slots, or no slot is given and the server takes no new work already.
+    """
     if before is None or kind is None:
         return before is None and kind is None
     if kind is OutageKind.LOST or before.kind != kind:

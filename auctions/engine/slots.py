@@ -1,4 +1,4 @@
-"""Slots pass: jobs begin and complete, the prices of each slot are kept, and the horizon rolls."""
+"""Process slots that have begun: jobs start and complete, prices of each slot are stored, and the horizon advances."""
 
 from auctions.domain import transitions
 from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record, save_counters
@@ -16,7 +16,7 @@ from scheduling.model.decision import canonical
 
 
 def pass_slots(market_id: int) -> bool:
-    """Process the slots that began since the last time; True if there were any."""
+    """Process the slots that began since the last call; return True if there were any."""
     market = Market.objects.select_related("cluster").get(pk=market_id)
     if market_time(market).slot <= market.slot:
         return False
@@ -31,10 +31,10 @@ def pass_slots(market_id: int) -> bool:
 
 
 def caught_up(market: Market, moment: MarketTime) -> LiveBook:
-    """The book at this moment, for the holder of the lock: slots that began since are processed first.
+    """Return the book at this moment, for the holder of the lock; slots that began since are processed first.
 
-    The caller saves the market's counters, and gives the book to `book.keep` once the transaction is committed
-    and every change is in the book.
+    The caller saves the market's counters. Once the transaction is committed and every change is in the book, the
+    caller gives the book to `book.keep`.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def caught_up(market: Market, moment: MarketTime) -> LiveBook:
         event = record(market, NewEvent(EventKind.SLOT, at=moment.wall, slot=moment.slot, payload=payload))
         plans.write(book, planned.moves, moment, version=event.version)
         plans.note_failure(market, book, planned, event, moment, others=[unpriced])
-        market.now = max(market.now, moment.now)  # planned for: a clock set back does not bring it back
+        market.now = max(market.now, moment.now)  # already planned: slots stay passed if the clock is set back
         book.version = market.ledger_version
         book = outages.take_effect(market, book, moment)
         publications.publish(market)
@@ -69,9 +69,10 @@ def caught_up(market: Market, moment: MarketTime) -> LiveBook:
 
 
 def _cause(market: Market, moment: MarketTime) -> Cause:
-    """Whether a job ends between the last time that slots passed and now: what it held is free from `now` on.
+    """Return `Cause.ENDED` if a job ended since slots last passed, because its machines are free from `now` on.
 
-    So it is, too, where the policy failed on the plan that was to give free machines to others.
+    Also if planning failed the last time, because free machines were then not given to other jobs. Otherwise return
+    `Cause.SLOT`.
     """
     if market.planning_failed:
         return Cause.ENDED
@@ -82,7 +83,7 @@ def _cause(market: Market, moment: MarketTime) -> Cause:
 
 
 def _keep_prices(market: Market, book: LiveBook, *, last: int) -> PolicyFailed | None:
-    """Keep prices and use of the slots that began; nothing of them where the policy fails, and why it does."""
+    """Store prices and use of the slots that began. If the policy fails, store nothing and return the error."""
     rows = book.slots_to_keep(last=last)
     if not rows:
         return None

@@ -1,4 +1,4 @@
-"""How a bid comes in: stored with its place in the queue, or only asked about."""
+"""Submit a bid, which stores it with its place in the queue, or request a quote for it."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Submitted:
-    """A stored bid; `created` is False when its idempotency key had brought it before."""
+    """A stored bid; `created` is False if an earlier request with its idempotency key had stored it."""
 
     bid: Bid
     created: bool
@@ -40,18 +40,18 @@ class Submitted:
 
 @dataclass(frozen=True)
 class Quote:
-    """The decision a bid would get now; it binds nobody and holds until the ledger's version changes."""
+    """The decision that a bid would get now. It is not binding, and it is valid until the ledger version changes."""
 
     decision: Decision
     ledger_version: int
     slot: int
     """First slot that could still be traded."""
     core: CoreBid
-    """The bid that was decided, in the layout's positions."""
+    """The bid that was decided, in the positions of `layout`."""
     layout: InventorySnapshot
-    """What the positions in its schedule mean."""
+    """The inventory snapshot that defines the positions in the schedule."""
     policy: Policy
-    """That decided it."""
+    """The policy that decided it."""
 
 
 @dataclass(frozen=True)
@@ -63,14 +63,14 @@ class _Offer:
 
 
 def submit_bid(*, cluster: Cluster, owner: User, body: Json, idempotency_key: str | None = None) -> Submitted:
-    """Store a bid and wake a worker.
+    """Store a bid and notify a worker.
 
     Raises
     ------
     NoMarket, MarketClosed
         If there is nowhere to bid.
     KeyReused
-        If the key came before with another body.
+        If the key was used before with another body.
     scheduling.model.errors.InvalidField
         If the body is wrong; the message names the field.
     """
@@ -80,10 +80,10 @@ def submit_bid(*, cluster: Cluster, owner: User, body: Json, idempotency_key: st
 def submit_bids(
     *, cluster: Cluster, owner: User, bodies: Sequence[Json], idempotency_key: str | None = None
 ) -> list[Submitted]:
-    """Store all of these bids in this order, or none; fields are named `bids[i].field`."""
+    """Store all of these bids in this order, or none of them; errors name fields as `bids[i].field`."""
     if not bodies:
         raise InvalidField("bids", "expected at least one bid")
-    # The key one further on would be there if the same key had brought more bids before.
+    # If the same key was used before with more bids, the key with the next index is in the database.
     beyond = Bid.objects.filter(
         market__cluster=cluster, owner=owner.pk, idempotency_key=f"{idempotency_key}/{len(bodies)}"
     )
@@ -94,7 +94,7 @@ def submit_bids(
 
 
 def quote(*, cluster: Cluster, body: Json) -> Quote:
-    """The decision this bid would get now, by the same call on the same book; nothing is changed.
+    """Return the decision that this bid would get now, from the same function on a copy of the book; change nothing.
 
     Raises
     ------
@@ -113,10 +113,10 @@ def quote(*, cluster: Cluster, body: Json) -> Quote:
     warming.check_market(market.pk)
     with one_version():
         seen = snapshot(market)
-        book = seen.book.copy()  # kernels keep what they found of a bid beside the ledger, by the bid's number
+        book = seen.book.copy()  # a copy: kernels cache results on the ledger by the bid's number
         resolved = resolve(body, cluster, book.layout)
     now = seen.moment.now
-    # Under the number it would have: some policies draw by it.
+    # The bid gets the number it would have: some policies seed random draws with it.
     core = core_bid(resolved, book.layout, bid_id=str(seen.market.submitted + 1), arrival=now)
     try:
         made = decide(book, core, owner=NOBODY)
@@ -138,7 +138,7 @@ def _submit(
 ) -> list[Submitted]:
     market = market_of(cluster)
     digests = [_digest(body, where.format(i)) for i, body in enumerate(bodies)]
-    # A retry is answered even if the market has closed or the models have changed since.
+    # A repeated request is answered even if the market has closed or the models have changed since.
     known = _known(market, owner, keys, digests)
     if known:
         return known
@@ -155,7 +155,7 @@ def _submit(
         if not held.is_open:
             raise MarketClosed(f"The market of {cluster.name} takes no bids.")
         moment = market_time(held)
-        # The layout read above may be stale by now: the version stored says so, and the lane writes the core again.
+        # The snapshot read above may be stale by now: its version is stored, and the decision queue rewrites the core.
         bids = [_bid(held, owner, offer, (layout, market.inventory_version), moment) for offer in offers]
         Bid.objects.bulk_create(bids)
         record_all(held, (NewEvent(EventKind.SUBMITTED, at=moment.wall, slot=moment.now, bid=bid) for bid in bids))
