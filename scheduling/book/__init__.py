@@ -1,1 +1,1 @@
-"""What changes as bids are decided: the ledger of machine-slots, jobs under way, and what earlier bids offered."""
+"""State that changes as bids are decided: the ledger of machine-slots, active jobs, and offers of past bids."""

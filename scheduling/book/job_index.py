@@ -1,4 +1,4 @@
-"""Who of a book's jobs waits and who may end, kept as jobs come and go, so that no event has to look at all of them."""
+"""Incremental index of a book's waiting and planned jobs, so that no event has to scan all jobs."""
 
 from collections.abc import Iterable
 from operator import itemgetter
@@ -7,29 +7,30 @@ from scheduling.book.state import Job
 
 
 class JobIndex:
-    """Jobs of a book by where they stand. It follows from the book's jobs, which stay the truth."""
+    """Jobs of a book by state. It is derived data: the book's jobs are the source of truth."""
 
     def __init__(self, jobs: Iterable[Job]) -> None:
         self._rank: dict[str, int] = {}
-        """Order of admission."""
+        """Rank of each job in order of admission."""
         self._admitted = 0
         self._line: dict[str, Job] = {}
-        """May be moved and hold nothing from now on, in order of arrival, then of admission."""
+        """Jobs that may be moved and hold nothing from now on, in order of arrival, then of admission."""
         self._last = (0, 0)
-        """Arrival and rank that no job of the line lies beyond."""
+        """Upper bound on (arrival, rank) of the jobs in the line."""
         self._uploading: dict[str, tuple[tuple[int, int], int, Job]] = {}
-        """Of the line, those to which a server became usable lately or will: place, slot of the last one, job."""
+        """Jobs of the line for which a server became usable recently or will: sort key, slot of the last server,
+        job."""
         self._delayed: set[str] = set()
-        """Of the line, those to which some server was not usable at once."""
+        """Jobs of the line that could not use every server at arrival."""
         self._planned: dict[str, Job] = {}
-        """Have a completion."""
+        """Jobs with a planned completion."""
         self._odd: set[str] = set()
-        """Have one that they do not hold machines until: only time tells whether they hold something."""
+        """Planned jobs whose machines end before their completion: whether they hold anything depends on the slot."""
         for job in jobs:
             self.put(job)
 
     def copy(self) -> "JobIndex":
-        """The same of a copy of the book."""
+        """Return an independent index, for a copy of the book."""
         other = JobIndex(())
         other._rank, other._admitted, other._last = dict(self._rank), self._admitted, self._last
         other._line, other._uploading, other._planned = dict(self._line), dict(self._uploading), dict(self._planned)
@@ -37,7 +38,7 @@ class JobIndex:
         return other
 
     def put(self, job: Job) -> None:
-        """A job as it stands now: a new one, or instead of what it was."""
+        """Add a job, or replace its earlier state."""
         name = job.bid.id
         if name not in self._rank:
             self._rank[name] = self._admitted
@@ -63,7 +64,7 @@ class JobIndex:
             self._line = {other.bid.id: other for other in sorted(self._line.values(), key=self._key)}
 
     def drop(self, name: str) -> None:
-        """A job that leaves the book."""
+        """Remove a job that leaves the book."""
         del self._rank[name]
         self._line.pop(name, None)
         self._uploading.pop(name, None)
@@ -72,16 +73,16 @@ class JobIndex:
         self._odd.discard(name)
 
     def over(self, now: int) -> tuple[Job, ...]:
-        """Jobs that are over by `now`, in order of admission."""
+        """Return the jobs that are over by `now`, in order of admission."""
         done = [job for job in self._planned.values() if job.is_over(now)]
         return tuple(sorted(done, key=lambda job: self._rank[job.bid.id]))
 
     def line(self) -> tuple[Job, ...] | None:
-        """`Book.line`."""
+        """Return the value for `Book.line`."""
         return None if self._odd else tuple(self._line.values())
 
     def uploading(self, now: int) -> tuple[Job, ...] | None:
-        """`Book.uploading`, as slots pass: `now` is never earlier than it was."""
+        """Return the value for `Book.uploading`; `now` must not decrease between calls."""
         for name in [name for name, (_, last, _) in self._uploading.items() if last < now]:
             del self._uploading[name]
         if self._odd:
@@ -90,7 +91,7 @@ class JobIndex:
 
     @property
     def prompt(self) -> bool:
-        """`Book.prompt`."""
+        """The value for `Book.prompt`."""
         return not self._odd and not self._delayed
 
     def _key(self, job: Job) -> tuple[int, int]:

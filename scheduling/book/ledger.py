@@ -1,4 +1,4 @@
-"""What is promised: units of every resource of every server in every future slot."""
+"""The ledger: units of every resource that are reserved on every server in every future slot."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -14,72 +14,73 @@ from scheduling.model.types import Ints
 class Ledger:
     """`used[T, S, R]` against `capacity[S, R]` for the slots `[start, start + T)`.
 
-    The only way to move it is to commit or release a schedule or to let slots pass; a schedule that does not
-    fit raises and changes nothing.
+    It changes only when a schedule is committed or released or when slots pass. Committing a schedule that does not fit
+    raises an exception and changes nothing.
 
     Parameters
     ----------
     closed
-        For each server the slot from which on it takes no new work, or None; empty if all are in service. What a
-        closed server holds already stays held. To everybody else all of it is in use, so that no kernel sells it.
+        For each server, the slot from which it takes no new work, or None; empty if all are in service. Existing
+        reservations on a closed server stay. For all other jobs the server counts as full, so no kernel sells it.
     """
 
     def __init__(self, inventory: Inventory, *, start: int, slots: int, closed: Sequence[int | None] = ()) -> None:
         self.inventory = inventory
         self.start = start
         self.closed = {s: slot for s, slot in enumerate(closed) if slot is not None}
-        """Servers that take no new work, by index, and from which slot on."""
+        """First slot without new work, by the index of each closed server."""
         self._rows: Ints = np.zeros((slots, *inventory.capacity.shape), dtype=np.int64)
-        """What is held. The horizon is a window of these, which moves on as slots pass; none beyond it was written."""
+        """Reserved units. The horizon is a window of these rows, which moves forward as slots pass; later rows are
+        zero."""
         self._first = 0
         self._held = self._rows
         self._used = self._shut()
-        """What is held, and all of the servers that are closed; the same array while none is."""
+        """Reserved units, with closed servers full; the same array as `_held` while no server is closed."""
         self._last_start = self._last_end = start
         self.version = 0
-        """Goes up whenever the ledger moves."""
+        """Counter that increases with every change of the ledger."""
         self.derived: dict[str, object] = {}
-        """What a kernel keeps warm about this ledger: derived data, never part of its contents and never copied."""
+        """Caches that kernels keep for this ledger: derived data, not part of its contents and never copied."""
 
     @property
     def end(self) -> int:
-        """First slot beyond the horizon: every job is complete by then."""
+        """First slot after the horizon; every job is complete by then."""
         return self.start + len(self._used)
 
     @property
     def used(self) -> Ints:
-        """Units that nobody else can have, T x S x R, read-only: those held, and all of a closed server's."""
+        """Units that are not available, T x S x R, read-only: reserved ones, and all units of closed servers."""
         return _read_only(self._used)
 
     @property
     def held(self) -> Ints:
-        """Units that schedules hold, T x S x R, read-only."""
+        """Units reserved by schedules, T x S x R, read-only."""
         return _read_only(self._held)
 
     @property
     def last_start(self) -> int:
-        """No use begins after this slot: from there on ever less is in use."""
+        """Slot after which no use begins: from there on, use never increases."""
         return max((self._last_start, *self.closed.values()))
 
     @property
     def last_end(self) -> int:
-        """Nothing is in use from this slot on; a closed server is in use to the end of the horizon."""
+        """First slot from which nothing is in use; a closed server is in use until the end of the horizon."""
         return max(self._last_end, self.end) if self.closed else self._last_end
 
     def is_closed(self) -> NDArray[np.bool_]:
-        """Which server takes no new work in which slot, T x S flags."""
+        """Return whether each server is closed in each slot, T x S flags."""
         flags = np.zeros(self._held.shape[:2], dtype=np.bool_)
         for server, slot in self.closed.items():
             flags[max(0, slot - self.start) :, server] = True
         return flags
 
     def sold(self, slots: int) -> tuple[Ints, Ints]:
-        """Unit-slots of each resource that are held and that can be sold in the first `slots`, R numbers each.
+        """Return reserved and sellable unit-slots of each resource in the first `slots` slots, R numbers each.
 
-        What is closed counts in neither: it is not demand.
+        Closed servers count in neither number: they are not demand.
         """
         capacity = self.inventory.capacity
-        # Slots first: rows of all servers lie together in memory.
+        # Sum over slots first: the rows of all servers are contiguous in memory.
         held: Ints = self._used[:slots].sum(axis=0).sum(axis=0)
         sellable: Ints = min(slots, len(self._used)) * capacity.sum(axis=0)
         for server, slot in self.closed.items():
@@ -88,14 +89,14 @@ class Ledger:
         return held, sellable
 
     def opened(self) -> "Ledger":
-        """An independent ledger of what schedules hold, as if no server was closed."""
+        """Return an independent ledger with the same reservations, as if no server were closed."""
         other = self.copy()
         other.closed = {}
         other._used = other._held
         return other
 
     def copy(self) -> "Ledger":
-        """An independent ledger with the same contents."""
+        """Return an independent ledger with the same contents."""
         other = Ledger(self.inventory, start=self.start, slots=0)
         other.closed = dict(self.closed)
         other._rows = other._held = self._held.copy()
@@ -104,7 +105,7 @@ class Ledger:
         return other
 
     def without(self, placements: Iterable[Placement]) -> "Ledger":
-        """An independent ledger in which these placements, parts of what this one holds, are free from its start on."""
+        """Return an independent ledger in which these placements, all reserved here, are free from its start on."""
         other = self.copy()
         other._add(tuple(_clip(placements, other.start)), sign=-1)
         return other
@@ -117,7 +118,7 @@ class Ledger:
         OutsideHorizon
             If a placement uses a slot the ledger does not hold.
         OverCapacity
-            If a server would be over capacity in some slot, or is closed then; nothing is reserved then.
+            If a server would be over capacity or is closed in some slot; then nothing is reserved.
         """
         for p in schedule.placements:
             if p.server in self.closed and p.end > self.closed[p.server]:
@@ -126,7 +127,7 @@ class Ledger:
         self._reserve(schedule)
 
     def _reserve(self, schedule: Schedule) -> None:
-        """Reserve machines, on closed servers too."""
+        """Reserve machines, also on closed servers."""
         for placement in schedule.placements:
             if placement.start < self.start or placement.end > self.end:
                 raise OutsideHorizon(f"{placement} is not within slots [{self.start}, {self.end})")
@@ -137,12 +138,12 @@ class Ledger:
             raise OverCapacity(f"server {self.inventory.servers[over[0].server]} has no room for {over[0]}")
 
     def release(self, schedule: Schedule, *, from_slot: int) -> None:
-        """Give back what a schedule holds from slot `from_slot` on; slots already gone stay gone."""
+        """Release what a schedule holds from slot `from_slot` on; past slots do not change."""
         cut = max(from_slot, self.start)
         self._add(tuple(_clip(schedule.placements, cut)), sign=-1)
 
     def advance(self, slot: int) -> None:
-        """Let slots pass: the horizon now starts at `slot`, with as many slots as before."""
+        """Move the horizon forward to start at `slot`; its length stays the same."""
         passed = min(max(slot - self.start, 0), len(self._held))
         if passed:
             self._move_window(passed)
@@ -152,9 +153,9 @@ class Ledger:
             self._used = self._shut()
 
     def restore(self, schedules: Iterable[Schedule]) -> None:
-        """Reserve the parts of schedules that lie in the horizon: how a ledger is rebuilt from rows.
+        """Reserve the parts of schedules that lie in the horizon, to rebuild a ledger from database rows.
 
-        What was granted before a server was closed stays there.
+        Schedules on closed servers are accepted: they were granted before the server was closed.
         """
         for schedule in schedules:
             rest = tuple(_clip(schedule.placements, self.start))
@@ -164,14 +165,14 @@ class Ledger:
         slots = len(self._held)
         self._first += passed
         if self._first + slots > len(self._rows):
-            # With a quarter to spare, a slot that passes copies but a few.
+            # Spare rows of a quarter of the horizon: rows are copied only when they run out.
             rows = np.zeros((slots + slots // 4 + 1, *self._held.shape[1:]), dtype=np.int64)
             rows[: slots - passed] = self._held[passed:]
             self._rows, self._first = rows, 0
         self._held = self._rows[self._first : self._first + slots]
 
     def _shut(self) -> Ints:
-        """What is held, with all of a closed server in use."""
+        """Return the reserved units, with closed servers full."""
         if not self.closed:
             return self._held
         used = self._held.copy()
@@ -197,7 +198,7 @@ class Ledger:
 
 
 def empty_like(ledger: Ledger) -> Ledger:
-    """An empty ledger over the same slots, kept beside the ledger so that its kernel stays warm."""
+    """Return an empty ledger over the same slots, cached with the ledger so that its kernel caches stay valid."""
     empty = ledger.derived.get("empty")
     if not isinstance(empty, Ledger) or empty.inventory is not ledger.inventory or empty.start > ledger.start:
         empty = Ledger(ledger.inventory, start=ledger.start, slots=ledger.end - ledger.start)
@@ -213,5 +214,5 @@ def _read_only(array: Ints) -> Ints:
 
 
 def _clip(placements: Iterable[Placement], cut: int) -> Iterator[Placement]:
-    """The parts of placements that lie at or after slot `cut`."""
+    """Return the parts of placements at or after slot `cut`."""
     return (p.since(cut) for p in placements if p.end > cut)

@@ -1,4 +1,4 @@
-"""What the bids decided last offered, as arrays that grow by a row at a time."""
+"""Densities and other data of the last decided bids, in arrays that grow one row at a time."""
 
 from collections.abc import Iterable
 
@@ -9,10 +9,10 @@ from scheduling.model.types import Floats, Ints
 
 
 class OfferHistory:
-    """Densities, slots, ceilings and owners of the last `HISTORY` bids.
+    """Densities, decision slots, standalone values and owners of the last `HISTORY` bids.
 
-    The arrays are twice as long and written from front to back, so a bid that is added copies nothing but its own row;
-    what was shown before is never written again.
+    The arrays are twice as long and filled from front to back, so adding a bid copies only its own row. Rows that were
+    returned before are never overwritten.
     """
 
     def __init__(
@@ -28,7 +28,7 @@ class OfferHistory:
         )
 
     def add(self, density: tuple[float, ...], slot: int, ceiling: float, owner: int) -> None:
-        """A bid was decided: the one `HISTORY` bids before it is forgotten."""
+        """Add a decided bid; the bid `HISTORY` places before it is forgotten."""
         if self._end == len(self._slots):
             self._write(*self.arrays())
         self._densities[self._end] = density
@@ -38,14 +38,15 @@ class OfferHistory:
         self._end += 1
 
     def arrays(self) -> tuple[Floats, Ints, Floats, Ints]:
-        """Densities N x R, slots, ceilings and owners N, in the order of decisions, read-only."""
+        """Return densities (N x R), slots, standalone values and owners (N each), in the order of decisions,
+        read-only."""
         first = max(0, self._end - HISTORY)
         densities, slots, ceilings, owners = self._shown
         rows = slice(first, self._end)
         return densities[rows], slots[rows], ceilings[rows], owners[rows]
 
     def _write(self, densities: Floats, slots: Ints, ceilings: Floats, owners: Ints) -> None:
-        """Begin again with these: older arrays stay with those who look at them."""
+        """Allocate new arrays and fill in these rows; views of the older arrays stay valid."""
         self._end = len(densities)
         self._densities: Floats = np.zeros((2 * HISTORY, densities.shape[1]))
         self._slots: Ints = np.zeros(2 * HISTORY, dtype=np.int64)

@@ -1,6 +1,6 @@
-"""A book that moves: what is promised, planned and learned, from one decision to the next.
+"""The mutable book: reservations, plans and history, updated from one decision to the next.
 
-Live markets, replays and simulations all keep their books by these few steps, so they cannot drift apart.
+Live markets, replays and simulations all use these methods, so their results cannot differ.
 """
 
 from collections import deque
@@ -20,26 +20,26 @@ from scheduling.preemptive.record import Ran
 
 @dataclass
 class RunningBook:
-    """The ledger, the jobs behind it, and what past bids offered. The ledger holds what jobs hold from now on.
+    """The ledger, the active jobs, and the offers of past bids. The ledger contains what jobs hold from now on.
 
-    Under a policy that queues, the chunks of jobs are in the queues of workers, and the ledger holds nothing.
+    Under a policy that queues, chunks of jobs are in the queues of workers, and the ledger is empty.
     """
 
     ledger: Ledger
     history: deque[tuple[float, ...]] = field(default_factory=lambda: deque(maxlen=HISTORY))
     decided: int = 0
     jobs: dict[str, Job] = field(default_factory=dict)
-    """Admitted and not complete, by the bid's id, in order of admission."""
+    """Admitted jobs that are not complete, by bid id, in order of admission."""
     queues: Queues | None = None
-    """None until a job's chunks join a queue."""
+    """Queues of the workers; None until the first chunks join a queue."""
     ran: list[Ran] = field(default_factory=list)
-    """What workers took from queues since somebody last emptied this list."""
+    """What workers processed since a caller last emptied this list."""
     offers: deque[tuple[int, float, int]] = field(default_factory=lambda: deque(maxlen=HISTORY))
-    """Of each bid of `history`: the slot in which it was decided, its ceiling, and its owner's number."""
+    """Decision slot, standalone value and owner number of each bid of `history`."""
     _past: OfferHistory | None = field(default=None, init=False, repr=False, compare=False)
-    """The history and the offers as arrays, once somebody looked."""
+    """The history and the offers as arrays; None until `view` first needs them."""
     _kept: tuple[dict[str, Job], JobIndex] | None = field(default=None, init=False, repr=False, compare=False)
-    """The jobs that `_standing` is of, and it."""
+    """The job dictionary that the index was built from, and the index."""
 
     @property
     def now(self) -> int:
@@ -47,7 +47,7 @@ class RunningBook:
         return self.ledger.start
 
     def view(self) -> Book:
-        """What a policy may look at."""
+        """Return the read-only view that a policy decides on."""
         if self._past is None:
             self._past = OfferHistory(self.history, self.offers, resources=len(self.ledger.inventory.resources))
         history, slots, ceilings, owners = self._past.arrays()
@@ -67,12 +67,12 @@ class RunningBook:
         )
 
     def advance(self, now: int) -> tuple[Job, ...]:
-        """Let slots pass up to `now`; returns the jobs that are over by then, which leave the book.
+        """Advance to slot `now`; remove and return the jobs that are over by then.
 
         Raises
         ------
         ValueError
-            If a queued job was not forecast to be complete when it is: the policy is wrong.
+            If a queued job completes at another slot than forecast: this is an error of the policy.
         """
         self.ledger.advance(now)
         done = self._standing.over(now)
@@ -87,19 +87,21 @@ class RunningBook:
         return done
 
     def catch_up_queues(self) -> None:
-        """Let queues that were read back at an earlier slot come to now."""
+        """Advance queues that were restored at an earlier slot to `now`."""
         if self.queues is not None and self.queues.now < self.now:
             self.ran.append(self.queues.advance(self.now))
 
     def apply_decision(self, bid: Bid, decision: Decision, *, bound: bool, owner: int = NOBODY) -> None:
-        """Make the moves a decision asks for, reserve what it granted, and learn from the bid.
+        """Apply a decision: make its moves, reserve its schedule, and add the bid to the history.
 
-        `owner` is a number for whoever sent it, the same for all their bids.
+        `owner` is the number of the bid's owner, the same for all bids of that owner.
 
         Raises
         ------
         OverCapacity, OutsideHorizon, ValueError
-            If that does not fit, or moves what may not be moved: the policy is wrong, and nothing is changed.
+            If the decision does not fit or moves a job that may not be moved: this is an error of the policy. Nothing
+            is
+            changed then.
         """
         moves = self._allowed(decision.moves)
         if decision.admitted:
@@ -118,7 +120,7 @@ class RunningBook:
         self.decided += 1
 
     def apply(self, moves: Iterable[Move]) -> None:
-        """Give jobs what they hold from now on; raises, and changes nothing, if that does not fit or breaks a promise.
+        """Apply moves: set what jobs hold from now on. If it raises, nothing is changed.
 
         Raises
         ------
@@ -130,18 +132,19 @@ class RunningBook:
         self._make(self._allowed(moves))
 
     def lose(self, job_id: str) -> Job:
-        """Take all that a job holds from now on, promised or not; it stays in the book and holds nothing."""
+        """Release all that a job holds from now on, promised or not; the job stays in the book."""
         job = self.jobs[job_id]
         self.ledger.release(_whole(job), from_slot=self.now)
         self._put(job.after(Move(job_id, None), now=self.now))
         return self.jobs[job_id]
 
     def keep(self, move: Move) -> None:
-        """Give a promised job that lost its machines others; raises, and changes nothing, if they do not fit."""
+        """Assign other machines to a promised job that lost its own; raises, and changes nothing, if they do not
+        fit."""
         self._make((move,))
 
     def end(self, job_id: str) -> Job:
-        """Take a job out of the book; what it held from now on is free again, and its chunks leave their queues."""
+        """Remove a job from the book, release what it holds from now on, and remove its chunks from the queues."""
         job = self._take_out(job_id)
         if self.queues is not None:
             self.queues.drop(job_id)
@@ -149,7 +152,7 @@ class RunningBook:
         return job
 
     def copy(self) -> "RunningBook":
-        """An independent book with the same contents."""
+        """Return an independent book with the same contents."""
         other = RunningBook(
             ledger=self.ledger.copy(),
             history=deque(self.history, maxlen=HISTORY),
@@ -219,12 +222,12 @@ class RunningBook:
 
 
 def _forward(job: Job) -> bool:
-    """Whether it starts at its arrival or later, and is complete after its start."""
+    """Whether the job starts at its arrival or later and completes after its start."""
     if job.start is None:
         return True
     return job.bid.arrival <= job.start and (job.completion is None or job.start < job.completion)
 
 
 def _whole(job: Job) -> Schedule:
-    """All that a job holds, for the ledger, which looks at placements alone."""
+    """Return all placements of a job as a schedule; the ledger ignores its start and completion."""
     return Schedule(start=0, completion=0, placements=job.held)

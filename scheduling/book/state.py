@@ -1,4 +1,4 @@
-"""What a policy may look at when it decides: the book at one moment, with the jobs in it."""
+"""The read-only state on which a policy decides: the book at one moment, with its jobs."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -14,18 +14,18 @@ from scheduling.model.types import Floats, Ints
 from scheduling.preemptive.queues import Queues
 
 HISTORY = 512
-"""How many past bids prices may learn from."""
+"""Largest number of past bids that prices learn from."""
 NOBODY = -1
-"""Owner of bids of which each counts as that of another owner: as in the papers, where nobody has two."""
+"""Owner number of bids that each count as the bid of a different owner, as in the papers."""
 
 
 class Cause(StrEnum):
-    """Why a policy is asked to look at its plan again."""
+    """Why a policy is asked to plan again."""
 
     ENDED = "ended"
     """A job was completed, cancelled or failed."""
     SLOT = "slot"
-    """Slots passed; nothing ended."""
+    """Slots passed and no job ended."""
     CHANGED = "changed"
     """Servers or the policy changed."""
 
@@ -36,13 +36,13 @@ class Job:
 
     bid: Bid
     held: tuple[Placement, ...]
-    """Everything it holds, past and future, sorted."""
+    """All placements of the job, past and future, sorted."""
     completion: int | None
-    """As planned; None while nothing is planned: it waits in line, or is paused."""
+    """Planned completion slot; None while the job waits in line or is paused."""
     bound: bool = False
-    """Granted as a promise: no policy may move it."""
+    """True if its schedule is a promise: no policy may move it."""
     queued_from: int | None = None
-    """The first slot in which a worker takes one of its chunks from a queue, as forecast; None if it is in none."""
+    """Forecast slot in which a worker first takes one of its chunks from a queue; None if it is in no queue."""
 
     @property
     def start(self) -> int | None:
@@ -58,7 +58,7 @@ class Job:
         return self.completion is not None and self.completion <= now and all(p.end <= now for p in self.held)
 
     def after(self, move: Move, *, now: int) -> "Job":
-        """The job once `move` is made at slot `now`: what it held before stays, what it holds from then on is new."""
+        """Return the job after `move` at slot `now`: earlier placements stay, those from `now` on are replaced."""
         past = tuple(p.until(now) for p in self.held if p.start < now)
         schedule = move.schedule
         future = () if schedule is None else schedule.placements
@@ -71,32 +71,33 @@ class Job:
 
 @dataclass(frozen=True)
 class Book:
-    """What a policy may look at when it decides. It can be rebuilt from rows at any time."""
+    """The state on which a policy decides. It can be rebuilt from database rows at any time."""
 
     now: int
     """The current slot; nothing starts before it."""
     ledger: Ledger
-    """All that jobs hold from `now` on, its horizon starting at `now`. To be read, never moved, by a policy."""
+    """All that jobs hold from `now` on; its horizon starts at `now`. A policy only reads it."""
     history: Floats
-    """`density` of the bids decided earlier, in order, N x R (the last `HISTORY` of them at most)."""
+    """`density` of the bids decided earlier, in order, N x R; at most the last `HISTORY` bids."""
     decided: int
-    """How many bids were decided before this one, N or more."""
+    """Number of bids decided before this one, N or more."""
     jobs: tuple[Job, ...] = ()
-    """Admitted and not over by `now`, in order of admission."""
+    """Admitted jobs that are not over by `now`, in order of admission."""
     queues: Queues | None = None
-    """Data chunks in workers' queues; None where no job is in one. To be read, never moved, by a policy."""
+    """Data chunks in workers' queues; None if no job has chunks in a queue. A policy only reads it."""
     slots: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """In which slot each bid of `history` was decided, N numbers; empty where nobody asks."""
+    """Decision slot of each bid of `history`, N numbers; empty where not needed."""
     ceilings: Floats = field(default_factory=lambda: np.zeros(0))
-    """Worth of each bid of `history` on an empty cluster, its ceiling, money, N numbers; empty where nobody asks."""
+    """Standalone value of each bid of `history` (its value on an empty cluster), money, N numbers; empty where not
+    needed."""
     owners: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    """A number for the owner of each bid of `history`, N numbers; empty: `NOBODY` for all."""
+    """Owner number of each bid of `history`, N numbers; empty means `NOBODY` for all."""
     line: tuple[Job, ...] | None = None
-    """Of `jobs`, those that may be moved and hold nothing from now on, by arrival, then admission; None: not known."""
+    """Jobs that may be moved and hold nothing from now on, by arrival, then admission; None if not known."""
     uploading: tuple[Job, ...] | None = None
-    """Of `line`, in its order, those to which a server may become usable now or later; None: not known."""
+    """Jobs of `line`, in its order, for which a server may become usable now or later; None if not known."""
     prompt: bool = False
-    """Whether all of `line` could use every server from their arrival on; False: not known, too."""
+    """True if all jobs of `line` could use every server from their arrival on; False also if not known."""
 
     @property
     def inventory(self) -> Inventory:

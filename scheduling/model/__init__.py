@@ -1,1 +1,1 @@
-"""What is asked and answered: bids, utilities, inventories, schedules, decisions; and how input is checked."""
+"""Data model: bids, utilities, inventories, schedules and decisions, and the validation of input."""

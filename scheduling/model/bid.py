@@ -1,4 +1,4 @@
-"""What is offered: a training job, and what finishing it is worth."""
+"""Bids: a training job and its utility."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -34,10 +34,10 @@ class Bid:
 
     id: str
     arrival: int
-    """Slot of arrival; value is a function of completion - arrival."""
+    """Slot of arrival; the value is a function of completion - arrival."""
     epochs: int
     chunks: int
-    """Data chunks, which is also the most workers usable at once."""
+    """Number of data chunks, which is also the largest number of workers usable at once."""
     minibatches: int
     """Mini-batches in one chunk."""
     worker_time: tuple[Fraction, ...]
@@ -47,13 +47,13 @@ class Bid:
     transfer_time: tuple[Fraction, ...]
     """Slots to push and pull over the network with each worker type, W numbers."""
     delay: tuple[int, ...]
-    """Slots until each server can be used after arrival (upload), S numbers."""
+    """Slots after arrival until each server can be used (upload), S numbers."""
     utility: Utility
     architecture: Architecture = Architecture.PS
     reduce_time: Fraction = Fraction(0)
-    """Slots to reduce one mini-batch's gradients at a worker of a ring."""
+    """Slots that a worker of a ring needs to reduce the gradients of one mini-batch."""
     chunk_size: int = 0
-    """What the data of a chunk takes of a server's storage, in its unit."""
+    """Storage that the data of one chunk takes on a server, in the unit of `Inventory.storage`."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "chunks", "minibatches"):
@@ -70,11 +70,11 @@ class Bid:
 
     @property
     def work(self) -> int:
-        """Mini-batches to do in all: E D M."""
+        """Total number of mini-batches: E D M."""
         return self.epochs * self.chunks * self.minibatches
 
     def to_json(self) -> Json:
-        """A document with rationals as exact strings; `from_json` reads it back."""
+        """Return a document with rationals as exact strings; `from_json` reads it back."""
         return {
             "id": self.id,
             "arrival": self.arrival,
@@ -105,7 +105,7 @@ class Bid:
             transfer_time=_exact(tuple(document["transfer_time"])),
             delay=tuple(document["delay"]),
             utility=utility_from_json(document["utility"]),
-            # Bids stored before rings and storage were known have none of these.
+            # Bids stored before rings and storage were supported lack these fields.
             architecture=Architecture(document.get("architecture", Architecture.PS)),
             reduce_time=Fraction(document.get("reduce_time", 0)),
             chunk_size=document.get("chunk_size", 0),
@@ -114,5 +114,5 @@ class Bid:
 
 @lru_cache(TIMES_KEPT)
 def _exact(times: tuple[str, ...]) -> tuple[Fraction, ...]:
-    """Jobs of the same model have the same times: they share them, and are read in half the time."""
+    """Parse and cache exact times: jobs of the same model share them, which halves the reading time."""
     return tuple(map(Fraction, times))

@@ -1,4 +1,4 @@
-"""What became of a bid, and why: the receipt."""
+"""Decisions on bids: the receipt, with the reason and the explanation."""
 
 import json
 from collections.abc import Iterable
@@ -14,23 +14,23 @@ class Reason(StrEnum):
     """Why a bid was rejected."""
 
     PRICE = "price"
-    """Every schedule that fits costs at least what finishing then is worth."""
+    """Every schedule that fits costs at least its value."""
     NO_ROOM = "no_room"
-    """It would run on the empty cluster, but no schedule fits what is free."""
+    """The job could run on the empty cluster, but no schedule fits the free capacity."""
     IMPOSSIBLE = "impossible"
     """No schedule fits even the empty cluster within the horizon."""
     WORTHLESS = "worthless"
-    """It can run, but is worth nothing by the earliest completion that is possible."""
+    """The job can run, but its value is 0 at the earliest possible completion."""
     REFUSED = "refused"
-    """The policy takes no such bids; it was submitted under another one."""
+    """The policy does not accept such bids; the bid was submitted under another policy."""
 
 
 @dataclass(frozen=True)
 class CounterOffer:
-    """The least a rejected bid would have had to offer, against the same ledger and the same prices.
+    """The least value at which a rejected bid would have been admitted, for the same ledger and prices.
 
-    With its amplitude at `least_value` plus a cent the bid is admitted. At that value the last start that is
-    still admitted is slot `latest_start` (complete at `completion`); one slot later nothing is.
+    With an amplitude of `least_value` plus one cent the bid is admitted. At that value the last start that is still
+    admitted is slot `latest_start` (complete at `completion`); no later start is admitted.
     """
 
     least_value: float
@@ -40,18 +40,18 @@ class CounterOffer:
 
 @dataclass(frozen=True)
 class Move:
-    """What a job holds from now on, instead of what it held from now on."""
+    """A change of plan: what a job holds from now on, instead of its earlier plan."""
 
     job: str
     """The id of its bid."""
     schedule: Schedule | None
-    """All its placements from now on; None if it holds nothing: it waits in line again, or is paused.
+    """All placements from now on; None if the job holds nothing: it waits in line again or is paused.
 
-    Of a queued job: its forecast, and the chunks that join queues now; those in queues already stay there.
+    For a queued job: its forecast and the chunks that join queues now; chunks already in queues stay there.
     """
 
     def to_json(self) -> Json:
-        """A document of plain integers and strings; `from_json` reads it back."""
+        """Return a document of plain integers and strings; `from_json` reads it back."""
         return {"job": self.job, "schedule": None if self.schedule is None else self.schedule.to_json()}
 
     @classmethod
@@ -63,34 +63,35 @@ class Move:
 
 @dataclass(frozen=True)
 class Decision:
-    """The receipt of one bid. Money in the bid's own unit; slots by number."""
+    """The receipt of one bid. Money is in the unit of the bid; slots are numbers."""
 
     bid_id: str
     slot: int
     """Slot in which it was decided; nothing starts before it."""
     admitted: bool
     value: float
-    """Worth at the completion that was granted, or whenever it may come for a job in line; 0 when rejected."""
+    """Value at the granted completion, or the full value for a job that waits in line; 0 when rejected."""
     payment: float
     """Sum of posted price x allocation over the schedule; 0 when rejected."""
     payoff: float
     """value - payment."""
     schedule: Schedule | None
-    """None when rejected; and when admitted without a start yet: the job waits in line."""
+    """None when rejected, or when admitted without a start: the job waits in line."""
     reason: Reason | None
     explanation: str
-    """One or two sentences in plain words."""
+    """One or two sentences in plain words, for the bid's owner."""
     counter: CounterOffer | None
     ceiling: float
-    """The most this bid could have been worth on an empty cluster at no price: its term in the zero-price bound."""
+    """Standalone value: the most this bid could be worth on an empty cluster at price 0; its term in the zero-price
+    bound."""
     density: tuple[float, ...]
-    """Value this bid offered per unit-slot of each resource, R numbers; 0 where it uses none. Prices learn from it."""
+    """Value per unit-slot of each resource that this bid offered, R numbers; 0 if not used. Prices learn from it."""
     prices: Json = field(default_factory=dict)
     """The price function in force: its name and parameters."""
     moves: tuple[Move, ...] = ()
-    """What other jobs hold from now on because this one came. Theirs, not this bid's: not part of the receipt."""
+    """Changes of other jobs' plans that this decision causes. They are not part of the receipt."""
     costs: tuple[float, ...] = field(default=(), compare=False)
-    """Posted cost of each slot from the schedule's start on, money; they add up to the payment. Not in the receipt."""
+    """Posted cost of each slot from the schedule's start, money; the sum is the payment. Not part of the receipt."""
 
     @classmethod
     def admit(
@@ -108,7 +109,7 @@ class Decision:
         moves: Iterable[Move] = (),
         costs: Iterable[float] = (),
     ) -> "Decision":
-        """An admission, at this schedule; None: the job waits in line without a start."""
+        """Create an admission with this schedule; with None the job waits in line without a start."""
         return cls(
             bid_id=bid_id,
             slot=slot,
@@ -140,7 +141,7 @@ class Decision:
         counter: CounterOffer | None = None,
         prices: Json | None = None,
     ) -> "Decision":
-        """A rejection: nothing is granted, and nothing is paid."""
+        """Create a rejection: nothing is granted and nothing is paid."""
         return cls(
             bid_id=bid_id,
             slot=slot,
@@ -158,7 +159,7 @@ class Decision:
         )
 
     def to_json(self) -> Json:
-        """The receipt as a document of finite numbers; `from_json` reads it back, without moves."""
+        """Return the receipt as a document of finite numbers; `from_json` reads it back, without moves."""
         counter = self.counter
         return {
             "bid_id": self.bid_id,
@@ -198,7 +199,7 @@ class Decision:
 
 
 def canonical(document: object) -> str:
-    """The one spelling of a document: sorted keys, no spaces, shortest floats that read back equal, no NaN."""
+    """Return the canonical JSON text: sorted keys, no spaces, shortest floats that read back equal, no NaN."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

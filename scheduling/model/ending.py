@@ -1,4 +1,4 @@
-"""An end to what finishing is worth, whatever its shape."""
+"""A utility that is cut off after a deadline."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from scheduling.model.utility import Utility
 
 @dataclass(frozen=True)
 class Ending:
-    """A utility that is worth nothing once more than `last` slots have gone by."""
+    """A utility that is 0 when more than `last` slots have elapsed, and otherwise equals `whole`."""
 
     whole: Utility
     last: int
@@ -19,19 +19,19 @@ class Ending:
         return self.whole.value
 
     def at(self, elapsed: int) -> float:
-        """Worth of completion `elapsed` slots after arrival, money."""
+        """Return the value of completion `elapsed` slots after arrival, money."""
         return self.whole.at(elapsed) if elapsed <= self.last else 0.0
 
     def curve(self, slots: int) -> Floats:
-        """Worth at elapsed 0, 1, ..., slots - 1."""
+        """Return the values at elapsed 0, 1, ..., slots - 1."""
         worth = self.whole.curve(slots)
         worth[max(0, self.last + 1) :] = 0.0
         return worth
 
     def scaled(self, factor: float) -> "Ending":
-        """The same shape with the amplitude times `factor`."""
+        """Return the same shape with the amplitude times `factor`."""
         return Ending(self.whole.scaled(factor), self.last)
 
     def to_json(self) -> Json:
-        """The document of the whole utility."""
+        """Return the document of the utility without the cut-off."""
         return self.whole.to_json()

@@ -1,10 +1,10 @@
-"""What can go wrong in the core. A rejected bid is not among them: a rejection is a value."""
+"""Exceptions of the core. A rejected bid is no exception: a rejection is a return value."""
 
 from collections.abc import Iterable
 
 
 class SchedulingError(Exception):
-    """Base of every error the core raises on purpose."""
+    """Base class of every exception that the core raises on purpose."""
 
 
 class InvalidField(SchedulingError):
@@ -15,7 +15,7 @@ class InvalidField(SchedulingError):
         self.field = field
         self.problem = problem
         self.also: tuple[InvalidField, ...] = ()
-        """Other fields of the same input that are wrong, where they were looked at."""
+        """Other wrong fields of the same input, where they were checked."""
 
     def at(self, field: str) -> "InvalidField":
         """The same problem, under the name that its field has in a document around it."""
@@ -23,7 +23,7 @@ class InvalidField(SchedulingError):
 
 
 class OutOfRange(InvalidField):
-    """A number below or above what its field allows; the limit it broke is in the field's own unit."""
+    """A number below or above the allowed range of its field; `limit` is in the unit of the field."""
 
     def __init__(self, field: str, problem: str, *, limit: float, above: bool) -> None:
         super().__init__(field, problem)

@@ -1,4 +1,4 @@
-"""What a cluster owns: servers with a vector of resources each, and the machine types they can host."""
+"""The cluster: servers with a vector of resources each, and the machine types that they can host."""
 
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -14,8 +14,8 @@ from scheduling.model.types import Floats, Ints
 class MachineType:
     """A kind of worker or of parameter server.
 
-    `demand` is what one machine takes of each resource, R non-negative integers, not all zero.
-    `bandwidth_mbps` is what one machine reserves, in Mbit/s, exact.
+    `demand` is the number of units of each resource that one machine takes, R non-negative integers, not all zero.
+    `bandwidth_mbps` is the bandwidth that one machine reserves, in Mbit/s, exact.
     """
 
     name: str
@@ -38,8 +38,10 @@ class Inventory:
     workers: tuple[MachineType, ...]
     pss: tuple[MachineType, ...]
     storage: tuple[int | None, ...] = ()
-    """What each server can store of data chunks, in one unit for all (bytes in live clusters); None: as much as is
-    sent there. Empty if that is so of all of them."""
+    """Storage of each server for data chunks, in one unit for all servers (bytes in live clusters); None: no limit.
+
+    Empty if no server has a limit.
+    """
 
     def __post_init__(self) -> None:
         shape = (len(self.servers), len(self.resources))
@@ -79,26 +81,26 @@ class Inventory:
 
     @cached_property
     def total(self) -> Ints:
-        """What all servers have together, R numbers, read-only."""
+        """Total capacity of all servers, R numbers, read-only."""
         total: Ints = self.capacity.sum(axis=0)
         total.flags.writeable = False
         return total
 
     @cached_property
     def unit_shares(self) -> Floats:
-        """One unit as a share of all the cluster has, R numbers, read-only; 0 where it has none."""
+        """One unit as a share of the total capacity, R numbers, read-only; 0 where the total is 0."""
         shares: Floats = np.divide(1.0, self.total, out=np.zeros(len(self.total)), where=self.total > 0)
         shares.flags.writeable = False
         return shares
 
     @cached_property
     def worker_room(self) -> tuple[int, ...]:
-        """How many workers of each type all servers have the capacity for, W numbers."""
+        """Number of workers of each type that fit on all servers together, W numbers."""
         return self._room(self.worker_demand)
 
     @cached_property
     def ps_room(self) -> tuple[int, ...]:
-        """How many PSs of each type all servers have the capacity for, P numbers."""
+        """Number of PSs of each type that fit on all servers together, P numbers."""
         return self._room(self.ps_demand)
 
     def _room(self, demands: Ints) -> tuple[int, ...]:

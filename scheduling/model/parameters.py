@@ -1,4 +1,4 @@
-"""Parameters of policies: fields of a dataclass that know their help, their limits and how to check themselves."""
+"""Parameters of policies: dataclass fields with a help text, limits and validation."""
 
 from dataclasses import field, fields
 from typing import Any
@@ -9,18 +9,19 @@ from scheduling.model.validation import check_integer, check_list, check_number,
 
 
 def parameter(default: Any, text: str, **limits: Any) -> Any:
-    """A parameter of a policy, with what a form needs to ask for it: `help`, and `choices` or `low` and `high`."""
+    """Declare a parameter of a policy, with the metadata of its form field: `help`, and `choices` or `low` and
+    `high`."""
     return field(default=default, metadata={"help": text, **limits})
 
 
 def check_parameters(policy: Any) -> None:
-    """Check every parameter of a frozen dataclass and store what the check returns; raises InvalidField naming it."""
+    """Check every parameter of a frozen dataclass and store the checked value; raises InvalidField with its name."""
     for one in fields(policy):
         object.__setattr__(policy, one.name, _checked(one, getattr(policy, one.name)))
 
 
 def parameters_to_json(policy: Any) -> Json:
-    """Every parameter by name, plain JSON values."""
+    """Return every parameter by name, as plain JSON values."""
     values = {one.name: getattr(policy, one.name) for one in fields(policy)}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 

@@ -1,4 +1,4 @@
-"""How far machines bring a job: exact progress of any schedule, rigid, ring or elastic."""
+"""Exact progress of a job under any schedule: rigid, ring or elastic."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -10,18 +10,18 @@ from scheduling.model.bid import Architecture, Bid
 from scheduling.model.schedule import Placement, Role
 
 Machines = tuple[tuple[Role, int, int, int], ...]
-"""Role, server, type and count of all that a job holds at one time, sorted."""
+"""Role, server, type and count of all machines that a job holds at one time, sorted."""
 
 
 def iteration_time(bid: Bid, machines: Iterable[Placement]) -> Fraction | None:
-    """Slots in which every worker does one mini-batch, exact.
+    """Compute the exact number of slots in which every worker does one mini-batch.
 
     Parameters
     ----------
     machines
-        All that the job holds at one time.
+        All machines that the job holds at one time.
 
-    Returns
+        Returns
     -------
     Fraction or None
         None if it cannot work: there is no worker, or no parameter server for a job that needs one. The slowest
@@ -45,24 +45,24 @@ def iteration_time(bid: Bid, machines: Iterable[Placement]) -> Fraction | None:
 
 @dataclass(frozen=True)
 class Stretch:
-    """A time in which a job holds the same machines."""
+    """An interval [start, end) in which a job holds the same machines."""
 
     start: int
     end: int
     workers: int
     lost: int
-    """Slots at its beginning in which nothing is done."""
+    """Slots at the beginning in which no work is done."""
     step: Fraction | None
-    """Slots in which every worker does one mini-batch; None if it cannot work."""
+    """Slots in which every worker does one mini-batch; None if the job cannot work."""
 
     @cached_property
     def rate(self) -> Fraction:
-        """Mini-batches in a slot, exact; there has to be a step above 0."""
+        """Mini-batches per slot, exact; `step` must be above 0."""
         return Fraction(self.workers) / (self.step or 1)
 
 
 def stretches(bid: Bid, placements: Iterable[Placement], *, pause: int = 0) -> tuple[Stretch, ...]:
-    """How a job works on all it holds, in order; parameters as of `work_done`."""
+    """Return the stretches in which a job works, in order; parameters as in `work_done`."""
     rows = (
         (start, end, machines, sum(p.count for p in machines if p.role is Role.WORKER))
         for start, end, machines in constellations(placements)
@@ -74,23 +74,24 @@ def stretches(bid: Bid, placements: Iterable[Placement], *, pause: int = 0) -> t
 
 
 def work_done(bid: Bid, placements: Iterable[Placement], *, until: int, pause: int = 0) -> Fraction:
-    """Mini-batches done in slots before `until`, exact; at most `bid.work`.
+    """Compute the exact number of mini-batches done before slot `until`; at most `bid.work`.
 
     Parameters
     ----------
     placements
-        Everything the job holds, in any order.
-    until
-        Slots before this one count.
-    pause
-        Slots at the beginning of every constellation of machines but the first in which nothing is done: what it
-        costs to stop, move and resume.
+        All placements of the job, in any order.
+        until
+            Slots before this one count.
+        pause
+            Slots without work at the beginning of every set of machines but the first: the cost to stop, move and
+            resume.
     """
     return done_in(bid, stretches(bid, placements, pause=pause), until=until)
 
 
 def rest_of(bid: Bid, placements: Iterable[Placement], *, now: int) -> Bid:
-    """The bid with what is left to do at slot `now`: as many mini-batches, each as much shorter, which is exact."""
+    """Return the bid with the work left at slot `now`: the same number of mini-batches, each shorter, which is
+    exact."""
     left = 1 - work_done(bid, placements, until=now) / bid.work
     return replace(
         bid,
@@ -102,7 +103,7 @@ def rest_of(bid: Bid, placements: Iterable[Placement], *, now: int) -> Bid:
 
 
 def done_in(bid: Bid, times: Iterable[Stretch], *, until: int) -> Fraction:
-    """Mini-batches done in slots before `until`, exact; at most `bid.work`."""
+    """Compute the exact number of mini-batches done in these stretches before slot `until`; at most `bid.work`."""
     done = Fraction(0)
     for one in times:
         useful = min(one.end, until) - one.start - one.lost
@@ -115,7 +116,7 @@ def done_in(bid: Bid, times: Iterable[Stretch], *, until: int) -> Fraction:
 
 
 def constellations(placements: Iterable[Placement]) -> Iterator[tuple[int, int, tuple[Placement, ...]]]:
-    """Stretches [start, end) in which a job holds the same machines, in order, with these machines."""
+    """Yield the intervals [start, end) in which a job holds the same machines, in order, with these machines."""
     held = sorted(p for p in placements if p.end > p.start)
     cuts = sorted({slot for p in held for slot in (p.start, p.end)})
     last: tuple[int, int, tuple[Placement, ...]] | None = None

@@ -1,8 +1,7 @@
-"""How far ahead of time room may be sold: what the jobs in the book say about waiting.
+"""How much future capacity may be sold now, estimated from how fast the utilities of admitted jobs fall.
 
-Jobs that lose little by waiting can be put off: then room far ahead is as good as room now, and leaving it unsold until
-it is near only lets machines stand idle. Jobs that are worth little later want the near room, and a full one hurts
-whoever comes next.
+If jobs lose little value by waiting, capacity late in the horizon is as useful as capacity now: keeping it unsold only
+leaves machines idle. If jobs lose value quickly, they need capacity soon, and selling too much of it harms later bids.
 """
 
 import numpy as np
@@ -11,27 +10,27 @@ from scheduling.book.state import Book, Job
 from scheduling.model.utility import Utility
 
 BORNE = 1.5
-"""Times the worth that is left after a horizon: the share of a horizon's room that may be sold ahead.
+"""Factor on the share of value left after one horizon; the product is the share of capacity that may be sold.
 
-Chosen with `Dps.fluid_fill` on four seeds that nothing is judged by (docs/learned-prices.md)."""
+Chosen with `Dps.fluid_fill` on four seeds that no published result uses (docs/learned-prices.md)."""
 LATEST = 64
-"""Admitted jobs that are asked, the last ones: those of the moment, in bounded time."""
+"""Number of most recently admitted jobs that the estimate uses; it bounds the computing time."""
 SOON = 8
-"""A completion is soon after this part of a horizon."""
+"""An early completion comes 1 / SOON of a horizon after arrival."""
 LEVELS = 8
-"""Steps in which backlogs are seen: between them prices, and what a kernel keeps warm, stand still."""
+"""Shares are rounded down to multiples of 1 / LEVELS, so that prices and kernel caches change less often."""
 
 
 def room_to_put_off(book: Book) -> float:
-    """How much more of the horizon's room may be sold than is, as a share of it, in whole eighths.
+    """Share of the horizon's capacity that may still be sold, in whole eighths; negative if too much is sold.
 
-    The share that may be sold is `BORNE` times what is left of the median job's worth a horizon after its arrival, as
-    a share of its worth an eighth of a horizon after it. What is sold is the larger share of the two roles. 0 while no
-    job is in the book: nothing is known, and nothing sold.
+    The share that may be sold is `BORNE` times the median, over recent jobs, of the value left one horizon after
+    arrival divided by the value an eighth of a horizon after arrival. The share already sold is that of workers or of
+    parameter servers, whichever is larger. The result is 0 while the book has no jobs.
 
     Notes
     -----
-    Only jobs that were admitted earlier are looked at, so what a bid states moves no price that it pays itself.
+    Only jobs that were admitted earlier are used, so a bid cannot change the price that it pays itself.
     """
     if not book.jobs:
         return 0.0
@@ -44,13 +43,13 @@ def _patience(jobs: tuple[Job, ...], horizon: int) -> float:
 
 
 def _kept_worth(utility: Utility, horizon: int) -> float:
-    """Share of the worth of an early completion that is left a horizon after arrival."""
+    """Value one horizon after arrival, as a share of the value of an early completion."""
     soon = utility.at(max(1, horizon // SOON))
     return utility.at(horizon) / soon if soon > 0 else 0.0
 
 
 def _sold(book: Book) -> float:
-    """Share of the machines of a role that is sold over the whole horizon, of the role that has the larger."""
+    """Share of capacity that is sold over the whole horizon, for the role (worker or PS) where it is larger."""
     sold, capacity = book.ledger.sold(len(book.ledger.used))
     shares = [0.0]
     for demand in (book.inventory.worker_demand, book.inventory.ps_demand):

@@ -1,4 +1,4 @@
-"""Value per unit-slot of each resource: the figure from which price parameters are learned."""
+"""Value per unit-slot of each resource; price parameters are learned from it."""
 
 import math
 from collections.abc import Iterator
@@ -12,26 +12,28 @@ from scheduling.model.inventory import Inventory, MachineType
 
 
 def density(bid: Bid, inventory: Inventory, *, horizon: int, tail: int = 0) -> tuple[float, ...]:
-    """Value the bid offers per unit-slot of each resource, at its best on an idle cluster.
+    """Compute the greatest value per unit-slot of each resource that the bid can offer on an idle cluster.
 
-    This is the rule behind the printed eta (DPS, remark below eq. 20; the paper's maximum is over a schedule it does
+    This is the rule behind the eta of the paper (DPS, remark below eq. 20; the paper's maximum is over a schedule it
+    does
     not name): all machines on one server, from the earliest start, at the most favourable number of workers.
 
     Parameters
     ----------
     horizon
-        Slots after arrival by which the job must be complete, or it offers nothing.
-    tail
-        Slots held beyond completion.
+        Slots after arrival by which the job must be complete; otherwise the density is 0.
+        tail
+            Slots held beyond completion.
 
     Returns
     -------
     tuple of float
-        R numbers, money per unit and slot; 0 where the bid uses none, or cannot complete.
+        R numbers, money per unit and slot; 0 where the bid does not use the resource or cannot complete.
 
-    Notes
+        Notes
     -----
-    O((W + P) D): with one type given, the other role's fastest type is best at every count, as worth never rises.
+    O((W + P) D): for a fixed type of one role, the fastest type of the other role is best at every count,
+    because value never increases with time.
     """
     best = [0.0] * len(inventory.resources)
     first = min(bid.delay)
@@ -44,7 +46,7 @@ def density(bid: Bid, inventory: Inventory, *, horizon: int, tail: int = 0) -> t
         in_time = [(n, d) for n, d in _durations(work, bid.chunks) if first + d <= horizon]
         _raise(best, machine, max((curve[first + d] / (n * (d + tail)) for n, d in in_time), default=0.0))
     for machine, step in zip(inventory.pss, bid.ps_time, strict=True):
-        # One PS serves a whole server, so the job that is over soonest pays the most per PS and slot.
+        # One PS serves a whole server, so the shortest job pays the most per PS and slot.
         _, slots = next(_durations(bid.work * (fastest_worker + step), bid.chunks, least=bid.chunks))
         if first + slots <= horizon:
             _raise(best, machine, curve[first + slots] / (slots + tail))
@@ -52,20 +54,20 @@ def density(bid: Bid, inventory: Inventory, *, horizon: int, tail: int = 0) -> t
 
 
 def elastic_density(bid: Bid, inventory: Inventory, *, horizon: int) -> tuple[float, ...]:
-    """Value an elastic bid offers per unit-slot of each resource, at its best on an idle cluster.
+    """Compute the greatest value per unit-slot of each resource that an elastic bid can offer on an idle cluster.
 
-    As many workers at once as it can use and the servers hold, from the earliest start. It always takes the same
-    worker-slots, and no fewer PS-slots than that many workers need.
+    The job uses as many workers at once as it can use and the servers can hold, from the earliest start. The number of
+    worker-slots is fixed; the number of PS-slots is the least that these workers need.
 
     Parameters
     ----------
     horizon
-        Slots after arrival by which the job must be complete, or it offers nothing.
+        Slots after arrival by which the job must be complete; otherwise the density is 0.
 
-    Returns
+        Returns
     -------
     tuple of float
-        R numbers, money per unit and slot; 0 where the bid uses none, or cannot complete.
+        R numbers, money per unit and slot; 0 where the bid does not use the resource or cannot complete.
     """
     best = [0.0] * len(inventory.resources)
     first = min(bid.delay)
@@ -83,7 +85,7 @@ def elastic_density(bid: Bid, inventory: Inventory, *, horizon: int) -> tuple[fl
 
 
 def _room(machine: MachineType, inventory: Inventory) -> int:
-    """Machines of one type that all servers together hold."""
+    """Number of machines of one type that fit on all servers together."""
     demand = np.array(machine.demand)
     asked = demand > 0
     return int((inventory.capacity[:, asked] // demand[asked]).min(axis=1).sum())

@@ -1,13 +1,14 @@
-"""Prices that solve the fluid problem of recent bids: the dual of "whom would one serve if jobs could be poured?".
+"""Dual prices of the fluid relaxation over recent bids, in which jobs are allocated fractionally.
 
-Let past bid j be served to a share x_j. It is worth at most V_j, its ceiling, and takes at least V_j x_j / d_jr
-unit-slots of each resource r it uses, d_jr being its density (what it offered for a unit-slot at its very best). Bids
-come at a rate, so n of them share the n / rate slots in which they came:
+A share x_j of past bid j is served. The bid is worth at most V_j, its standalone value. It takes at least
+V_j x_j / d_jr unit-slots of each resource r it uses, where d_jr is its density (its greatest value per unit-slot).
+Bids arrive at a rate, so n of them share the n / rate slots in which they arrived:
 
     maximise  sum_j V_j x_j   subject to   sum_j V_j x_j / d_jr <= fill C_r n / rate,   0 <= x_j <= 1.
 
-The dual price of r is what its last unit-slot earns: asking it admits the bids of the optimum and turns the others
-away. It is 0 where capacity suffices, so an idle cluster asks nothing, and no share of a quantile is chosen by hand.
+The dual price of r is the marginal value of one unit-slot: at these prices the bids of the optimum are admitted and
+the others are rejected. The price is 0 where capacity suffices, so an idle cluster is free and no quantile has to be
+chosen by hand.
 """
 
 import math
@@ -27,19 +28,19 @@ from scheduling.pricing.quantile import IDLE_SHARE, Learning, past_pools
 Flags = NDArray[np.bool_]
 
 WINDOW = 256
-"""Bids that are poured: more are slower to follow, fewer leave the price to chance."""
+"""Number of recent bids in the relaxation: more bids follow changes more slowly, fewer make prices noisy."""
 NEAR = 4
-"""The rate is counted over this part of a horizon: the past that still fills the near future."""
+"""The arrival rate is measured over the last 1 / NEAR of a horizon."""
 STEPS = 2
-"""Steps for each doubling of the rate: between them prices, and what a kernel keeps warm, stand still."""
+"""Rounding steps per doubling of the rate, so that prices and kernel caches change less often."""
 ROUNDS = 300
-"""Steps of the descent; prices are the mean of the second half."""
+"""Iterations of the mirror descent; prices are the mean over the second half."""
 STRIDE = 2.0
-"""Of the first step, in the logarithm of a price, for a demand of twice what there is."""
+"""Size of the first step in the logarithm of a price, for a demand of twice the capacity."""
 LEAST_FILL = 0.05
-"""However much is sold ahead, this share of capacity is poured."""
+"""Least share of capacity in the relaxation, however much is already sold."""
 SLIGHT = 1.02
-"""What is full costs this much more than what is idle: enough to prefer an empty server to one that is nearly full."""
+"""Ratio of the price when full to the price when idle: enough to prefer an empty server to a nearly full one."""
 
 
 class Pouring(Learning, Protocol):
@@ -51,23 +52,25 @@ class Pouring(Learning, Protocol):
 
 
 def fluid_prices(learning: Pouring, book: Book, *, room: float = 0.0) -> PriceFunction:
-    """Nearly one price for each resource, full or idle: the dual of the fluid problem at the present rate of bids.
+    """Compute fluid prices: the dual of the fluid relaxation at the present arrival rate of bids.
+
+    The price of a resource depends very little on how full it is (`SLIGHT`).
 
     Parameters
     ----------
     room
-        What is poured beside `fluid_fill`, as a share of all capacity: room ahead that may be sold beyond what is sold
-        (`scheduling.pricing.backlog`), over one horizon of time; negative where more is sold than that.
+        Added to `fluid_fill`, as a share of all capacity over one horizon: the share that may still be sold
+        (`scheduling.pricing.backlog`); negative where too much is sold.
 
     Raises
     ------
     ValueError
-        If the book does not say when the bids of its history were decided, and what they could have been worth.
+        If the book lacks the decision slots or the standalone values of its past bids.
 
     Notes
     -----
-    The bid being decided is not looked at. Which bids are poured changes at refits, the rate with the slots.
-    While there is no past, `prior_low` and `prior_high` for all there is of a resource.
+    The bid being decided is not used. The set of past bids changes at refits; the rate changes with the slots.
+    While there are no past bids, `prior_low` and `prior_high` are the prices of the whole capacity of a resource.
     """
     if not len(book.slots) == len(book.ceilings) == len(book.history):
         raise ValueError(f"expected a slot and a ceiling for each of {len(book.history)} past bids")
@@ -93,29 +96,29 @@ def fluid_prices(learning: Pouring, book: Book, *, room: float = 0.0) -> PriceFu
 
 
 def solve(rows: Floats, ceilings: Floats, capacity: Floats, *, workers: Flags, pss: Flags) -> Floats:
-    """Dual prices of the fluid problem, by descent.
+    """Compute the dual prices of the fluid relaxation by mirror descent.
 
     Parameters
     ----------
     rows
         Densities, N x R, money per unit-slot; 0 where a bid cannot use a resource.
     ceilings
-        Worth at best, N numbers, money.
+        Standalone value of each bid, N numbers, money.
     capacity
-        Unit-slots to share, R numbers.
+        Unit-slots that the bids share, R numbers.
     workers, pss
-        Which resources machines take, K x R: a row for each kind. A bid uses one kind of worker and one of PSs, the
-        cheapest at the prices among the largest sets of resources that it has a density for.
+        Resources that each kind of machine takes, K x R flags: one row for each kind. A bid uses one kind of worker and
+        one kind of PS: the cheapest at the prices, among the largest sets of resources for which it has a density.
 
     Returns
     -------
     Floats
-        R numbers, money per unit-slot; next to 0 for what is not scarce.
+        R numbers, money per unit-slot; nearly 0 for resources that are not scarce.
 
     Notes
     -----
     Mirror descent: each price is multiplied by e^(step x (demand / capacity - 1)), steps falling with the square root
-    of the round, and averaged. O(ROUNDS N R K). No two prices are equal by luck, so ties need no rule: the first kind.
+    of the round, and averaged. O(ROUNDS N R K). On equal costs the first kind is used.
     """
     paying = (ceilings > 0) & (rows >= SMALLEST_OFFER).any(axis=1)
     kinds = [(kind, _usable(rows, kind)) for kind in (workers, pss)]
@@ -146,7 +149,7 @@ def solve(rows: Floats, ceilings: Floats, capacity: Floats, *, workers: Flags, p
 
 @lru_cache(maxsize=64)
 def _kept(rows: bytes, ceilings: bytes, capacity: bytes, supports: tuple[tuple[bytes, int], ...]) -> Floats:
-    """Remember what was solved: decisions between two refits ask for the same."""
+    """Solve and cache the result: decisions between two refits ask for the same prices."""
     most = np.frombuffer(capacity)
     workers, pss = (np.frombuffer(text, dtype=np.bool_).reshape(count, len(most)) for text, count in supports)
     table = np.frombuffer(rows).reshape(-1, len(most))
@@ -156,9 +159,11 @@ def _kept(rows: bytes, ceilings: bytes, capacity: bytes, supports: tuple[tuple[b
 
 
 def _level(book: Book) -> int | None:
-    """Bids in a slot lately, in steps of its logarithm; None if there were none.
+    """Return the recent arrival rate in bids per slot, as a rounded logarithm; None if no bids arrived.
 
-    Counted over the last part of a horizon; if more came than the book knows, over the time in which those came.
+    The rate is measured over the last part of a horizon. If the book's history is shorter than that, it is measured
+    over
+    the time that the history covers.
     """
     part = max(1, (book.ledger.end - book.ledger.start) // NEAR)
     recent = int((book.slots >= book.now - part).sum())
@@ -171,7 +176,7 @@ def _level(book: Book) -> int | None:
 
 @lru_cache(maxsize=64)
 def _medians(rows: bytes, resources: int) -> tuple[float | None, ...]:
-    """The median density for each resource: the same rows are asked for until the next refit."""
+    """Compute and cache the median density of each resource: the rows stay the same until the next refit."""
     return tuple(_median(offers) for offers in np.frombuffer(rows).reshape(-1, resources).T)
 
 
@@ -181,13 +186,13 @@ def _median(offers: Floats) -> float | None:
 
 
 def _supports(demand: Ints) -> tuple[bytes, int]:
-    """The sets of resources that machines of these types take, each once, K x R as bytes, and K."""
+    """Return the distinct sets of resources that machines of these types take, K x R as bytes, and K."""
     kinds = np.unique(demand > 0, axis=0)
     return kinds.tobytes(), len(kinds)
 
 
 def _usable(rows: Floats, kinds: Flags) -> Flags:
-    """Whether a bid has a density for all that a kind of machine takes, and for no larger kind, N x K."""
+    """Whether a bid has a density for all resources of a kind of machine, and not for those of a larger kind, N x K."""
     able = np.stack([(rows[:, kind] >= SMALLEST_OFFER).all(axis=1) for kind in kinds], axis=1)
     within = (kinds[:, np.newaxis] <= kinds).all(axis=2) & ~np.eye(len(kinds), dtype=np.bool_)
     larger = np.stack([able[:, other].any(axis=1) for other in within], axis=1)
@@ -195,6 +200,6 @@ def _usable(rows: Floats, kinds: Flags) -> Flags:
 
 
 def warm_up() -> None:
-    """Compile, or load from disk, the kernel, so that no request pays for it."""
+    """Compile the kernel, or load it from disk, so that no request has to wait for it."""
     each = np.eye(2, dtype=np.bool_)
     solve(np.ones((1, 2)), np.ones(1), np.ones(2), workers=each[:1], pss=each[1:])

@@ -1,4 +1,4 @@
-"""The steps of the fluid problem's descent. Private: arrays only, modified in place."""
+"""Mirror descent for the fluid relaxation. Private: works on arrays only and modifies them in place."""
 
 import math
 from pathlib import Path
@@ -18,18 +18,19 @@ class Kinds(NamedTuple):
     """The kinds of machines of both roles, those of workers first, K in all."""
 
     workers: int
-    """How many are of workers."""
+    """Number of kinds of workers."""
     begin: Ints
-    """The first of each kind's resources in `takes`, K + 1."""
+    """Index in `takes` of the first resource of each kind, K + 1."""
     takes: Ints
-    """Resources, those of one kind after another."""
+    """Resources of all kinds, one kind after another."""
 
 
 @inner
 def _cheapest(
     needs: Floats, usable: NDArray[np.bool_], kinds: Kinds, first: int, end: int, prices: Floats
 ) -> tuple[int, float]:
-    """The kind from `first` to before `end` that costs a bid the least, the first of equals, and its cost."""
+    """Return the cheapest kind in [first, end) for a bid, the first of equals, and its cost; (-1, inf) if none is
+    usable."""
     best, least = -1, math.inf
     for k in range(first, end):
         if usable[k]:
@@ -53,10 +54,12 @@ def descend(
     stride: float,
     solved: Floats,
 ) -> None:
-    """Multiply each price by e^(step x (demand / capacity - 1)), again and again; `solved` is the later half's mean.
+    """Multiply each price by e^(step x (demand / capacity - 1)) in every round; `solved` gets the mean of the later
+    half.
 
-    `needs` is the share of its ceiling a bid pays for at a price of 1, `loads` the share of the capacity that it
-    takes, both N x R; `usable` is N x K; `prices`, R, are what is begun with, `least` is what they do not fall below.
+    `needs` is the share of its standalone value that a bid pays at a price of 1; `loads` is the share of the capacity
+    that it takes; both are N x R. `usable` is N x K. `prices` (R) are the initial prices; `least` are their lower
+    bounds.
     """
     bids, resources = needs.shape
     demand = np.empty(resources)

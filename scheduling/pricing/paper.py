@@ -1,4 +1,4 @@
-"""OASiS's printed price bounds (23)-(26), in the log domain: f(T - a) may be e^-1000."""
+"""Price bounds (23)-(26) of the OASiS paper, in the log domain because f(T - a) may be as small as e^-1000."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -16,9 +16,9 @@ from scheduling.model.utility import Sigmoid, Utility
 from scheduling.pricing.price_function import PriceFunction
 
 U_ARGS = ("slots", "duration", "printed")
-"""Where f is taken in (23) and (24): at the earliest completion, a slot later, or at `ceil(.) - a` as printed."""
+"""Argument of f in (23) and (24): the earliest completion, one slot later, or `ceil(.) - a` as in the paper."""
 L_ARGS = ("horizon", "floor")
-"""Where f is taken in (25), (26): at the end of the horizon, as printed, or there but at least `FLOOR` of its best."""
+"""Value of f in (25), (26): at the end of the horizon, as in the paper, or at least `FLOOR` times its best value."""
 FLOOR = 1e-6
 
 
@@ -30,13 +30,14 @@ class Bounds:
     log_high: tuple[float, ...]
 
     def misjudged(self, *, ratio: float = 1.0, power: float = 1.0) -> "Bounds":
-        """U / L taken to `power` and times `ratio`, at least 1: wrong estimates, as in the paper's Fig. 6; U stays."""
+        """Return bounds with U / L replaced by max(1, (U / L)^power x ratio), for wrong estimates (paper, Fig. 6); U
+        stays."""
         pairs = zip(self.log_low, self.log_high, strict=True)
         low = tuple(top - max(0.0, (top - bottom) * power + math.log(ratio)) for bottom, top in pairs)
         return Bounds(low, self.log_high)
 
     def price_function(self) -> PriceFunction:
-        """`L (U/L)^(g/c)` (eq. 22)."""
+        """Return the price function `L (U/L)^(g/c)` (eq. 22)."""
         growth = tuple(high - low for low, high in zip(self.log_low, self.log_high, strict=True))
         return PriceFunction(name="printed", log_scale=self.log_low, log_growth=growth, offset=(0,) * len(self.log_low))
 
@@ -51,31 +52,31 @@ def printed_bounds(
     u_arg: str = "slots",
     l_arg: str = "horizon",
 ) -> Bounds:
-    """Price bounds from bids: past ones or, as the paper assumes, all that will come.
+    """Compute price bounds from past bids or, as the paper assumes, from all future bids.
 
     Parameters
     ----------
     bids
-        With utilities of completion - arrival.
-    inventory
-        Workers and PSs share no resource.
+        Bids whose utilities are functions of completion - arrival.
+        inventory
+            A cluster whose workers and PSs share no resource.
     start, end
         The T = end - start slots of the system; f(T - a) is what completion at `end` is worth.
     units
-        What one unit of each resource counts in the sums over resources, R numbers. None: one part in all there is of
-        it, so that L does not depend on whether memory is counted in GB or MB.
+        Weight of one unit of each resource in the sums over resources, R numbers. None: 1 / total capacity, so that L
+        does not depend on whether memory is counted in GB or MB.
     u_arg, l_arg
         Readings of the paper, `U_ARGS` and `L_ARGS`.
 
     Raises
     ------
     InvalidField
-        If no bid can be done and is worth anything at the horizon.
+        If no bid can be done and has a positive value at the horizon.
 
     Notes
     -----
-    1/eta is the tight one, at most 1. Bids worth nothing at the horizon would make every price 0, so they are left
-    out of the minimum; a resource that nobody asks for has U = L.
+    1/eta is the tight one, at most 1. Bids with value 0 at the horizon would make every price 0, so the minimum ignores
+    them. A resource that no bid uses has U = L.
 
     References
     ----------
@@ -112,7 +113,7 @@ def pool_of(inventory: Inventory) -> tuple[bool, ...]:
 
 
 def _log_low(late: Floats, volume: Floats, everything: float) -> float:
-    """ln of (25) or (26): the least worth for a unit of volume, times 1 / (4 eta)."""
+    """ln of (25) or (26): the least value per unit of volume, times 1 / (4 eta)."""
     counts = np.isfinite(late) & (volume > 0)
     if not counts.any():
         raise InvalidField("prices", "cannot be derived: no job can be done and is worth anything at the horizon")
@@ -121,7 +122,7 @@ def _log_low(late: Floats, volume: Floats, everything: float) -> float:
 
 
 def _soonest(bid: Bid, step: Fraction, u_arg: str) -> int:
-    """Elapsed slots at which (23) takes f. Completion counts from the end of a slot, so n slots end at n."""
+    """Elapsed slots at which (23) evaluates f. Completion is the end of a slot, so n slots end at n."""
     slots = max(1, math.ceil(bid.epochs * bid.minibatches * step))
     return max(1, slots + {"slots": 0, "duration": 1, "printed": 1 - bid.arrival}[u_arg])
 
@@ -132,7 +133,7 @@ def _late(utility: Utility, elapsed: int, l_arg: str) -> float:
 
 
 def _log_worth(utility: Utility, elapsed: int) -> float:
-    """ln f(elapsed); -inf where it is worth nothing."""
+    """ln f(elapsed); -inf where the value is 0."""
     if isinstance(utility, Sigmoid) and utility.g1 > 0:
         return math.log(utility.g1) - float(np.logaddexp(0.0, utility.g2 * (elapsed - utility.g3)))
     worth = utility.at(elapsed)

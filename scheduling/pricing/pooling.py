@@ -1,8 +1,8 @@
-"""What past bids offered, pooled, so that no price follows from the offers of one owner alone.
+"""Pool the densities of past bids, so that no price reveals the offer of a single owner.
 
-Whoever sends all bids but one would otherwise read that one's offer from a quantile. So prices learn from pools: bids
-of `LEAST_OWNERS` owners that came after each other, as one geometric mean in which each owner counts the same. Who is
-in a pool depends on owners and on which resources bids can use, never on how much they offer.
+Without pools, an owner who sends all bids but one could read the offer of that bid from a quantile. So prices learn
+from pools: consecutive bids of `LEAST_OWNERS` owners, replaced by one geometric mean in which each owner has the same
+weight. A bid's pool depends on its owner and on the resources it can use, never on how much it offers.
 """
 
 import math
@@ -16,14 +16,16 @@ from scheduling.model.types import Floats, Ints
 from scheduling.model.validation import LARGEST_MONEY
 
 LEAST_OWNERS = 4
-"""Owners of the bids of a pool: whoever is one of them knows a mean of three others at most."""
+"""Number of owners in a pool: each of them can learn at most the mean of the three others."""
 LEAST_BLOCK = 32
-"""Bids in a block of pools, at least: in shorter ones many bids would be left over."""
+"""Least number of bids in a block of pools: in shorter blocks many bids would belong to no pool."""
 SMALLEST_OFFER = 1e-9
-"""Money per unit-slot below which a past bid teaches nothing: its logarithm would leave the doubles."""
+"""Money per unit-slot below which a past bid is ignored: its logarithm would leave the range of doubles."""
 STEP = 2.0**-30
-"""Logarithms of means, to base two, are multiples of it, which leaves nine digits: those behind them in a sum of
-floating-point numbers depend on every term. A power of two as factor of all money moves no rounding.
+"""Logarithms of means, to base two, are rounded to multiples of this, which keeps nine digits.
+
+The digits after these depend on the order and size of every term of a floating-point sum. Scaling all money by a power
+of two does not change the rounding.
 """
 
 
@@ -32,22 +34,23 @@ Pool = list[list[int]]
 
 
 def pools_of(supports: NDArray[np.bool_], owners: Ints, *, block: int) -> list[Pool]:
-    """Which bids are pooled, in the order in which pools are full; bids that are in none teach nothing.
+    """Assign bids to pools and return the full pools in the order in which they fill up; other bids are ignored.
 
     Parameters
     ----------
     supports
         Whether each bid can use each resource, N x R. Only bids with the same row share a pool.
     owners
-        A number for each bid's owner, N; `NOBODY`: of an owner of its own.
+        A number for each bid's owner, N; `NOBODY`: the bid counts as the only one of its owner.
     block
-        Bids in a block, of which the first row begins one. No pool is in two blocks: so a pool stays as it is when
+        Number of bids in a block; the first row begins a block. No pool spans two blocks, so a pool does not change
+        when
         earlier blocks are forgotten.
 
     Notes
     -----
-    A pool is full once it has a bid of each of `LEAST_OWNERS` owners. Bids of pools that are not full at the end of
-    their block stay in none. O(N).
+    A pool is full once it has a bid of each of `LEAST_OWNERS` owners. Bids whose pool is not full at the end of its
+    block belong to no pool. O(N).
     """
     full: list[Pool] = []
     filling: dict[tuple[int, bytes], dict[int, list[int]]] = {}
@@ -64,31 +67,31 @@ def pools_of(supports: NDArray[np.bool_], owners: Ints, *, block: int) -> list[P
 
 
 def pooled(densities: Floats, ceilings: Floats, owners: Ints, *, block: int) -> tuple[Floats, Floats]:
-    """One row for each pool, as if it was a bid.
+    """Return one row for each pool, as if the pool were a single bid.
 
     Parameters
     ----------
     densities
-        Of each bid for each resource, N x R, money per unit-slot; 0 where it cannot use it.
-    ceilings
-        N numbers, money; or none.
+        Density of each bid for each resource, N x R, money per unit-slot; 0 where the bid cannot use the resource.
+        ceilings
+            Standalone values, N numbers, money; empty if not known.
     owners, block
         As for `pools_of`.
 
     Returns
     -------
     densities
-        P x R. Logarithms of means of n spread less than what they are means of, by the square root of n; so each row
-        is moved away from the mean of all by that factor, and quantiles of rows are near those of bids.
+        P x R. The logarithm of a mean of n values varies less than the values, by a factor of the square root of n. So
+        each row is moved away from the overall mean by that factor; then quantiles of rows are close to those of bids.
     ceilings
-        Mean of each pool's, P numbers, money; 0 where none are known.
+        Mean standalone value of each pool, P numbers, money; 0 where no values are known.
     """
     return _pooled(densities.tobytes(), ceilings.tobytes(), owners.tobytes(), densities.shape[1], block)
 
 
 @lru_cache(maxsize=64)
 def _pooled(densities: bytes, ceilings: bytes, owners: bytes, resources: int, block: int) -> tuple[Floats, Floats]:
-    """Remember what was pooled: decisions between two refits ask for the same."""
+    """Pool and cache the result: decisions between two refits ask for the same pools."""
     rows, worth = np.frombuffer(densities).reshape(-1, resources), np.frombuffer(ceilings)
     usable = rows >= SMALLEST_OFFER
     pools = pools_of(usable, np.frombuffer(owners, dtype=np.int64), block=block)
@@ -112,5 +115,5 @@ def _rounded(logs: Floats) -> Floats:
 
 
 def _mean(rows: Floats, pool: Pool) -> Floats:
-    """Over owners, of the mean over each one's bids."""
+    """Return the mean over owners of the mean over each owner's bids."""
     return np.asarray(np.mean([rows[mine].mean(axis=0) for mine in pool], axis=0))

@@ -1,4 +1,4 @@
-"""Posted prices: exponential in how much of a resource is in use."""
+"""Posted prices that grow exponentially with the share of a resource in use."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.types import Floats, Ints, Json
 
 LARGEST_LOG = math.log(1e15)
-"""No posted price exceeds e to this power, so that no sum of prices can overflow."""
+"""Logarithm of the largest posted price, so that no sum of prices can overflow."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class PriceFunction:
                 raise InvalidField(f"prices[{r}]", f"expected an offset of 0, or 1 over a scale of 1, got {offset}")
 
     def of(self, used: Ints, capacity: Ints) -> Floats:
-        """Posted price of one unit for one slot.
+        """Compute the posted price of one unit for one slot.
 
         Parameters
         ----------
@@ -44,7 +44,7 @@ class PriceFunction:
         Returns
         -------
         Floats
-            Money, of the same shape. 0 where capacity is 0: nothing there can be charged, nor used.
+            Money, of the same shape. 0 where capacity is 0, because nothing can be used or charged there.
         """
         share = np.divide(
             used, capacity, out=np.zeros(np.broadcast_shapes(used.shape, capacity.shape)), where=capacity > 0
@@ -57,7 +57,7 @@ class PriceFunction:
         return np.where(capacity > 0, prices, 0.0)
 
     def to_json(self) -> Json:
-        """Name and parameters, for receipts."""
+        """Return the name and the parameters, for receipts."""
         return {
             "name": self.name,
             "log_scale": list(self.log_scale),
@@ -67,14 +67,14 @@ class PriceFunction:
 
 
 def printed_prices(etas: Sequence[float]) -> PriceFunction:
-    """`eta^(q/C) - 1` (DPS eq. 20). `etas` are R numbers of at least 1."""
+    """Return the price function `eta^(q/C) - 1` (DPS eq. 20). `etas` are R numbers of at least 1."""
     count = len(etas)
     growth = tuple(math.log(eta) for eta in etas)
     return PriceFunction(name="printed", log_scale=(0.0,) * count, log_growth=growth, offset=(1,) * count)
 
 
 def reserve_prices(low: Sequence[float], high: Sequence[float]) -> PriceFunction:
-    """`L (U/L)^(q/C)`: L when idle, U when full. R positive numbers each, L at most U."""
+    """Return the price function `L (U/L)^(q/C)`: L when idle, U when full. R positive numbers each, L at most U."""
     return PriceFunction(
         name="learned",
         log_scale=tuple(math.log(x) for x in low),

@@ -1,7 +1,8 @@
-"""Prices learned from past bids: what DPS and OASiS share.
+"""Prices learned from quantiles of past bids, used by DPS and OASiS.
 
-A reserve price keeps room for better bids; on an idle cluster it would only turn work away. So it rises with what is
-sold already. Workers and PSs are bought together, so each role has a share of its own.
+A reserve price keeps capacity for better bids; on an idle cluster it would only reject work. So the reserve price
+increases with the share of capacity that is already sold. A job buys workers and PSs together, so each role has its
+own factor.
 """
 
 import math
@@ -18,9 +19,9 @@ from scheduling.pricing.pooling import LEAST_BLOCK, pooled
 from scheduling.pricing.price_function import PriceFunction, reserve_prices
 
 LEVELS = 8
-"""Steps in which scarcity is seen."""
+"""Scarcity is rounded down to multiples of 1 / LEVELS."""
 IDLE_SHARE = 1e-6
-"""Share of the reserve quantile asked on an idle cluster: next to nothing, but never 0, so that full costs more."""
+"""Factor on the reserve quantile on an idle cluster: nearly 0, but positive, so that the price still rises with use."""
 
 
 class Learning(Protocol):
@@ -36,23 +37,23 @@ class Learning(Protocol):
 
     @property
     def worker_share(self) -> float:
-        """Times the reserve quantile asked for an idle worker once the near horizon is sold out."""
+        """Factor on the reserve quantile for an idle worker once the near horizon is sold out."""
 
     @property
     def ps_share(self) -> float:
-        """The same for an idle parameter server."""
+        """Factor on the reserve quantile for an idle parameter server once the near horizon is sold out."""
 
     @property
     def refit_every(self) -> int:
-        """Bids between two looks at the past."""
+        """Number of bids between two refits."""
 
     @property
     def prior_low(self) -> float:
-        """L until bids of `LEAST_OWNERS` owners were decided."""
+        """L until bids of `LEAST_OWNERS` owners have been decided."""
 
     @property
     def prior_high(self) -> float:
-        """U until then."""
+        """U until bids of `LEAST_OWNERS` owners have been decided."""
 
 
 def check_learning(learning: Learning) -> None:
@@ -66,14 +67,14 @@ def check_learning(learning: Learning) -> None:
 
 
 def past(learning: Learning, book: Book) -> Floats:
-    """Densities of the bids decided before the last refit, pooled: the same rows until the next one, P x R."""
+    """Return the pooled densities of the bids decided before the last refit, P x R; constant until the next refit."""
     return past_pools(learning, book, most=HISTORY - learning.refit_every)[0]
 
 
 def past_pools(learning: Learning, book: Book, *, most: int) -> tuple[Floats, Floats]:
-    """Densities P x R and ceilings P of the bids decided before the last refit, pooled (`scheduling.pricing.pooling`).
+    """Return pooled densities (P x R) and standalone values (P) of the bids decided before the last refit.
 
-    Of the last `most` bids at most; of them from the beginning of a block on.
+    At most the last `most` bids are used, starting at the beginning of a block. See `scheduling.pricing.pooling`.
     """
     forgotten = book.decided - len(book.history)
     known = book.decided - book.decided % learning.refit_every
@@ -89,14 +90,14 @@ def past_pools(learning: Learning, book: Book, *, most: int) -> tuple[Floats, Fl
 def learned_prices(
     learning: Learning, book: Book, *, scarcity: Floats, units: Sequence[float] | None = None
 ) -> PriceFunction:
-    """`L (U/L)^(q/C)` with L and U from quantiles of what past bids offered for each resource.
+    """Return the price function `L (U/L)^(q/C)` with L and U from quantiles of the densities of past bids.
 
     Parameters
     ----------
     scarcity
-        How much of its role's share of the reserve quantile is asked for each resource, R numbers in [0, 1].
+        Factor in [0, 1] on the reserve price of each resource, R numbers.
     units
-        Units of each resource for which the priors are the price, R numbers; None: one of each.
+        Number of units of each resource that cost `prior_low` or `prior_high` together, R numbers; None: one unit.
     """
     rows, for_workers = past(learning, book), _for_workers(book)
     wanted = (learning.reserve_quantile, learning.full_quantile)
@@ -116,7 +117,7 @@ def learned_prices(
 
 @lru_cache(maxsize=64)
 def _quantiles(rows: bytes, resources: int, wanted: tuple[float, float]) -> tuple[tuple[float, float] | None, ...]:
-    """Quantiles of what was offered for each resource: the same rows are asked for until the next refit."""
+    """Compute and cache the quantiles for each resource: the rows stay the same until the next refit."""
     found: list[tuple[float, float] | None] = []
     for offers in np.frombuffer(rows).reshape(-1, resources).T:
         offers = offers[offers > 0]
@@ -129,9 +130,10 @@ def _quantiles(rows: bytes, resources: int, wanted: tuple[float, float]) -> tupl
 
 
 def scarcity_of_roles(book: Book) -> Floats:
-    """Square of the share of all machines of a resource's role that is sold in the near horizon, R numbers.
+    """Return, for each resource, the square of the share of its role's capacity sold in the near horizon, R numbers.
 
-    For resources that are kinds of machines, of which a bid may choose one: all of a role are scarce together.
+    Use it where resources are kinds of machines and a bid may choose any of them: all kinds of a role become scarce
+    together.
     """
     sold, capacity = _near(book, 4)
     scarcity = np.zeros(len(sold))
@@ -142,21 +144,21 @@ def scarcity_of_roles(book: Book) -> Floats:
 
 
 def scarcity_of_resources(book: Book) -> Floats:
-    """Share of each resource that is sold in the near horizon, R numbers.
+    """Return the share of each resource that is sold in the near horizon, R numbers.
 
-    For physical resources, of which every machine takes several: only what runs short has a reserve price.
+    Use it for physical resources, where a machine takes several of them: only scarce resources get a reserve price.
     """
     sold, capacity = _near(book, 8)
     return np.array([_in_steps(int(used), int(most)) for used, most in zip(sold, capacity, strict=True)])
 
 
 def _near(book: Book, part: int) -> tuple[Ints, Ints]:
-    """Unit-slots of each resource that are sold and that there are in the first part of the horizon, R numbers each."""
+    """Return sold and total unit-slots of each resource in the first 1 / part of the horizon, R numbers each."""
     return book.ledger.sold(max(1, len(book.ledger.used) // part))
 
 
 def _in_steps(sold: int, capacity: int) -> float:
-    """Share in whole eighths: between them the prices' parameters, and what a kernel keeps warm, stand still."""
+    """Return the share rounded down to eighths, so that price parameters and kernel caches change less often."""
     return LEVELS * sold // max(1, capacity) / LEVELS
 
 
