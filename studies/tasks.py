@@ -1,4 +1,4 @@
-"""What Celery runs for questions asked offline. Tasks may come twice, late or never: each looks at the rows."""
+"""Celery tasks of offline studies. A task may run twice, late or never: each one reads the rows to find its work."""
 
 from celery import shared_task
 from celery.worker import state as worker_state
@@ -44,7 +44,7 @@ def compute_runs() -> int:
 
 @shared_task
 def compute_hindsights() -> bool:
-    """Tell one record again that waits for it, or whose worker died, and call for the next."""
+    """Compute one counterfactual that waits or whose worker died, and queue the task for the next one."""
     computed = False
     with retried("computing hindsights"):
         computed = hindsights.compute_next(_stopping)
@@ -54,7 +54,7 @@ def compute_hindsights() -> bool:
 
 
 def _stopping() -> bool:
-    """Whether this worker was told to stop; 0 counts as such, as it does for Celery."""
+    """Return whether this worker was asked to stop; 0 counts as yes, as it does in Celery."""
     return any(
         asked is not None and asked is not False for asked in (worker_state.should_stop, worker_state.should_terminate)
     )

@@ -1,1 +1,1 @@
-"""Rows of work that takes long: claimed, begun, watched and ended the same way, whatever is computed."""
+"""Background jobs: rows that workers claim, start, watch and end in the same way, for any kind of computation."""

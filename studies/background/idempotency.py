@@ -1,4 +1,4 @@
-"""Work that is asked for under a key: the same key and body again answer with the row that is there."""
+"""Idempotent creation of background jobs: the same key and body again return the stored row."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ Row = TypeVar("Row", bound=AskedOnce)
 
 @dataclass(frozen=True)
 class Once:
-    """What a request says of itself."""
+    """The idempotency key and the digest of a request."""
 
     key: str | None
     digest: str
-    """SHA-256 of what is asked, empty without a key."""
+    """SHA-256 of the request body; empty without a key."""
 
     @classmethod
     def of(cls, key: str | None, asked: Json) -> "Once":
-        """Of a key and all that is asked under it; raises InvalidField for a number JSON does not have."""
+        """Build it from a key and the request body; raises InvalidField for a number that JSON does not have."""
         if key is None:
             return cls(None, "")
         check_finite(asked, "")
@@ -39,21 +39,21 @@ NO_KEY: Final = Once(None, "")
 
 @dataclass(frozen=True)
 class Asked(Generic[Row]):
-    """A stored row; `created` is False when its key had brought it before."""
+    """A stored row; `created` is False if an earlier request with the same key created it."""
 
     row: Row
     created: bool
 
 
 def once(kind: type[Row], owner: User, request: Once, make: Callable[[], Row]) -> Asked[Row]:
-    """The row the key brought before, else the one made now; raises KeyReused for another body."""
+    """Return the row of an earlier request with this key, else create one; raises KeyReused for another body."""
     found = _known(kind, owner, request)
     if found is not None:
         return Asked(found, created=False)
     try:
         return Asked(make(), created=True)
     except IntegrityError:
-        # The same request came twice at once, and the other one was first.
+        # The same request was sent twice at once, and the other one was stored first.
         found = _known(kind, owner, request)
         if found is None:
             raise

@@ -1,4 +1,4 @@
-"""Kernels for work that a worker does itself: loaded once, compiled before in a process that can be ended."""
+"""Load kernels for work in the worker itself, after a separate process that can be killed has compiled them."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,30 +17,30 @@ _loaded: set[Group] = set()
 
 
 class Course(processes.Course):
-    """It is over when they are there."""
+    """Progress of the compilation; it is over when all kernels are compiled."""
 
     def keep(self, row: Json) -> None:
-        """A part that is compiled, or the last line."""
+        """Keep a line of the process: a compiled part, or the last line."""
         if "ready" in row:
             self.result = row
 
     def fields(self) -> Json:
-        """Nothing but the stage."""
+        """Return the stage as the only column to write."""
         return {}
 
 
 def load_kernels(attempt: Attempt[Row], groups: Sequence[Group], stopping: Stopping) -> None:
-    """Return when these kernels are loaded here, or this worker has to end; the row says so meanwhile.
+    """Return when these kernels are loaded here, or this worker has to stop; meanwhile the row shows the stage.
 
-    Compiling takes many seconds and cannot be left in the middle, so that a process of its own does it; what that kept
-    on disk is loaded here in a second.
+    Compilation takes many seconds and cannot be interrupted, so a separate process does it. Its files on disk are then
+    loaded here within a second.
 
     Raises
     ------
     Gone
         If the row is no longer this attempt's.
     NoAnswer
-        If it was cancelled, or they could not be compiled.
+        If the row was cancelled, or the kernels could not be compiled.
     """
     if _loaded.issuperset(groups):
         return

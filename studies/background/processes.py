@@ -1,8 +1,8 @@
-"""Work in a process of its own: told what to do, watched, its progress written, its end enforced.
+"""Run background work in a separate process: send orders, watch it, store its progress and enforce its end.
 
-A process reads orders from standard input, a line of JSON each; the end of that input asks it to end, with the best
-so far if it can. It writes a line of JSON for each thing to tell: `stage`, what it does before it can begin an order,
-and `ready`, when it has what it needs.
+A process reads orders from standard input, one line of JSON each. The end of that input asks it to stop, and to return
+the best result so far if it can. It writes one line of JSON for each report: `stage`, what it does before it can begin
+an order, and `ready`, when it has what it needs.
 """
 
 import json
@@ -25,29 +25,29 @@ from studies.background.rows import Stage
 from studies.background.states import Attempt, Row
 
 EVERY_S: Final = 0.2
-"""Between two looks at the row, and between two writes of progress."""
+"""Seconds between two reads of the row, and between two writes of progress."""
 BEAT_S: Final = 3.0
-"""Between two signs of life where nothing is new."""
+"""Seconds between two heartbeats without news."""
 
 Stopping = Callable[[], bool]
 
 
 class Gone(Exception):
-    """The row is no longer this attempt's: deleted, or computed by somebody else."""
+    """Raised when the row is no longer this attempt's: it was deleted, or another worker computes it."""
 
 
 class NoAnswer(Exception):
-    """The process ended, or had to be ended, without an answer; the message says so."""
+    """Raised when the process ended, or had to be killed, without an answer; the message says why."""
 
 
 @dataclass
 class Course(ABC):
-    """What was told of the work so far. Each kind of work says how its lines are kept."""
+    """All reports of the work so far. Each kind of work defines how its lines are kept."""
 
     is_new: bool = False
-    """Whether something is to be written; False once it is."""
+    """Whether there is something to write; False after it is written."""
     stage: Stage = Stage.BEGUN
-    """What it does before it can begin."""
+    """What the process does before it can begin."""
     ready_at: float | None = None
     """When the process was ready, by the monotonic clock."""
     result: Json | None = None
@@ -55,11 +55,11 @@ class Course(ABC):
 
     @property
     def over(self) -> bool:
-        """Whether nothing more is to come."""
+        """Whether no further line is expected."""
         return self.result is not None or self.error is not None
 
     def take(self, row: Json) -> None:
-        """One line of the process."""
+        """Process one line of output."""
         if "stage" in row:
             self.stage, self.is_new = Stage(row["stage"]), True
             return
@@ -69,11 +69,11 @@ class Course(ABC):
 
     @abstractmethod
     def keep(self, row: Json) -> None:
-        """What one line says of the work."""
+        """Keep the report of one line."""
 
     @abstractmethod
     def fields(self) -> Json:
-        """Columns of the row."""
+        """Return the columns to write to the row."""
 
 
 @dataclass(frozen=True)
@@ -81,25 +81,25 @@ class Limits:
     """Seconds that a process may take at most."""
 
     start: float
-    """Until it is ready."""
+    """Seconds until the process is ready."""
     work: float
-    """From then on."""
+    """Seconds from then on."""
     cancel: float
-    """Once it was cancelled."""
+    """Seconds after a cancellation."""
 
 
 @dataclass
 class Watch:
-    """How long a process has taken."""
+    """The running time of a process, checked against its limits."""
 
     limits: Limits
     stopping: Stopping
-    """Whether this worker has to end."""
+    """Whether this worker has to stop."""
     began: float = field(default_factory=monotonic)
     cancelled_at: float | None = None
 
     def enforce(self, moment: float, ready_at: float | None) -> None:
-        """Raise NoAnswer if it had all the time it may have; what has not begun has none to give back an answer."""
+        """Raise NoAnswer if a limit is exceeded. A process that has not begun has no best result to return."""
         if self.cancelled_at is not None and (ready_at is None or moment - self.cancelled_at > self.limits.cancel):
             raise NoAnswer("It was cancelled.")
         if ready_at is None and moment - self.began > self.limits.start:
@@ -109,7 +109,7 @@ class Watch:
 
 
 class Process:
-    """A process for orders, one after another. It has ended when the block is left."""
+    """A process that computes orders one after another. It has ended when the `with` block is left."""
 
     def __init__(self, command: Sequence[str]) -> None:
         never_in_transaction("A process")
@@ -122,23 +122,23 @@ class Process:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._child.kill()  # before its input is closed, which waits for an order that it has not read
+        self._child.kill()  # kill it before its input is closed: closing would wait until the order is read
         self.want()
         self._reader.join()
         self._child.wait()
         cast(IO[str], self._child.stdout).close()
 
     def order(self, order: Json) -> None:
-        """Say what to do next, without waiting until it is read: a process that begins takes a while to listen."""
+        """Send an order without waiting until it is read: a new process takes a while to read its input."""
         Thread(target=_write, args=(cast(IO[str], self._child.stdin), order), daemon=True).start()
 
     def want(self) -> None:
-        """Ask for the best so far, and no more orders."""
-        with suppress(OSError):  # it may just have ended
+        """Ask for the best result so far, and send no more orders."""
+        with suppress(OSError):  # the process may just have ended
             cast(IO[str], self._child.stdin).close()
 
     def line(self) -> Json | None:
-        """The next line within a moment; None without one. Raises NoAnswer if there will be no more."""
+        """Return the next line, or None after a short wait. Raises NoAnswer if there will be no more lines."""
         try:
             row = self._lines.get(timeout=EVERY_S)
         except Empty:
@@ -149,7 +149,7 @@ class Process:
 
 
 def compute(attempt: Attempt[Row], course: Course, process: Process, watch: Watch) -> None:
-    """Follow what was ordered until it is over, or the worker has to end.
+    """Follow an order until it is over, or the worker has to stop.
 
     Raises
     ------
@@ -186,13 +186,13 @@ def _is_cancelled(attempt: Attempt[Row]) -> bool:
 
 
 def _write(sink: IO[str], order: Json) -> None:
-    with suppress(OSError, ValueError):  # it died, and its lines end: that is told; or nobody wants it any more
+    with suppress(OSError, ValueError):  # it died, or its result is not needed
         sink.write(json.dumps(order) + "\n")
         sink.flush()
 
 
 def _read(source: IO[str], lines: "SimpleQueue[Json | None]") -> None:
-    with suppress(ValueError):  # half a line of a process that was ended
+    with suppress(ValueError):  # an incomplete line of a process that was killed
         for line in source:
             lines.put(json.loads(line))
     lines.put(None)

@@ -1,11 +1,11 @@
-"""Where a process writes what it tells."""
+"""The output stream of a process for its reports."""
 
 import os
 from typing import TextIO
 
 
 def own_output() -> TextIO:
-    """Standard output, from now on for the caller alone; what anything else writes there goes to standard error.
+    """Return standard output for the caller alone; all other output goes to standard error from now on.
 
     HiGHS prints a line there where it repairs a solution, whatever its options say, and a buffer of such lines may end
     anywhere: between two lines of JSON it would be taken for the end.

@@ -1,4 +1,4 @@
-"""What every row of work that a worker computes has in common."""
+"""Abstract models of background jobs."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from studies.background import stages
 
 
 class WorkState(models.TextChoices):
-    """Where work is on its way."""
+    """State of a background job."""
 
     WAITING = "waiting", "Waiting"
     RUNNING = "running", "Running"
@@ -19,7 +19,7 @@ class WorkState(models.TextChoices):
 
 
 class Stage(models.TextChoices):
-    """What running work does before it can begin; empty once it has."""
+    """What running work does before it can begin; empty after it has begun."""
 
     BEGUN = "", ""
     LOADING = stages.LOADING, "It loads kernels; where they must be compiled first, that takes a minute or two."
@@ -31,7 +31,7 @@ ENDED: Final = frozenset({WorkState.DONE, WorkState.FAILED, WorkState.CANCELLED}
 
 
 class Work(models.Model):
-    """Something that a worker computes. Only `studies/background/states.py` writes its state."""
+    """A background job that a worker computes. Only `studies/background/states.py` writes its state."""
 
     state = models.CharField(max_length=10, choices=WorkState, default=WorkState.WAITING)
     stage = models.CharField(max_length=20, choices=Stage, default=Stage.BEGUN, blank=True)
@@ -65,18 +65,18 @@ class Work(models.Model):
 
     @property
     def ended(self) -> bool:
-        """Whether nothing about it changes any more."""
+        """Whether the work has ended, so that it no longer changes."""
         return self.state in ENDED
 
     def took_s(self) -> float | None:
-        """Seconds from its start to its end; None without both."""
+        """Seconds from start to end; None if one of them is missing."""
         if self.started_at is None or self.ended_at is None:
             return None
         return (self.ended_at - self.started_at).total_seconds()
 
 
 class AskedOnce(models.Model):
-    """Something that its `owner` may ask for under a key: the same key again is the same row (`key_once`)."""
+    """Work that its `owner` may request with an idempotency key: the same key returns the same row (`key_once`)."""
 
     idempotency_key = models.CharField(max_length=140, null=True)
     body_digest = models.CharField(max_length=64, blank=True, help_text="SHA-256 of the body that brought the key.")
@@ -86,7 +86,7 @@ class AskedOnce(models.Model):
 
 
 def key_once(name: str) -> UniqueConstraint:
-    """No two rows of an owner have the same key."""
+    """Return the constraint that no two rows of an owner have the same key."""
     return UniqueConstraint(
         fields=["owner", "idempotency_key"],
         condition=Q(idempotency_key__isnull=False),

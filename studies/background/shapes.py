@@ -1,4 +1,4 @@
-"""The shapes that all work has in answers, as the OpenAPI document tells them."""
+"""OpenAPI schemas that all kinds of background work share."""
 
 from rest_framework import serializers
 
@@ -6,7 +6,7 @@ from studies.background.rows import Stage
 
 
 def stage_field() -> serializers.ChoiceField:
-    """What running work does before it can begin."""
+    """Return the field that says what running work does before it can begin."""
     return serializers.ChoiceField(
         [(stage.value, stage.label) for stage in Stage if stage.value],
         allow_blank=True,
@@ -15,7 +15,7 @@ def stage_field() -> serializers.ChoiceField:
 
 
 def place_field() -> serializers.IntegerField:
-    """Where waiting work stands."""
+    """Return the field for the place of waiting work in the queue."""
     return serializers.IntegerField(
         allow_null=True, help_text="Place in the queue, from 1, in which owners take turns; null: nothing of it waits."
     )

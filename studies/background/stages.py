@@ -1,4 +1,4 @@
-"""What a process of its own does before it can begin; without a database, as such processes have none."""
+"""Stages of a separate process before it can begin. This module needs no database, as such processes have none."""
 
 from typing import Final
 

@@ -2,9 +2,9 @@
 
     waiting -> running | cancelled      running -> done | failed | cancelled | waiting
 
-Running work goes back to waiting when its worker stops, or when an attempt ends with an error that nobody foresaw and
-others may follow. Whoever computes a row holds its number of attempts: what an
-earlier attempt would write no longer finds its row. While the database is busy, progress is left out and results wait.
+Running work returns to waiting when its worker stops, or when an attempt ends with an unexpected error and further
+attempts are allowed. The number of attempts identifies the worker that computes a row: writes of an earlier attempt no
+longer match the row. While the database is busy, progress is skipped and results wait.
 """
 
 import logging
@@ -24,10 +24,10 @@ from scheduling.model.types import Json
 from studies.background.rows import OPEN, Stage, Work, WorkState
 
 STALE_S: Final = 20.0
-"""Work whose worker was not heard of for so long is begun again."""
+"""Seconds without a heartbeat after which work is started again."""
 MOST_ATTEMPTS: Final = 3
 LONGEST_WRITE_S: Final = 60.0
-"""How long a result is offered to a busy database: it may have taken an hour to compute."""
+"""Seconds for which a write of a result is retried on a busy database: the result may have taken an hour."""
 WRITE_PAUSE_S: Final = 0.5
 
 log = logging.getLogger(__name__)
@@ -37,23 +37,23 @@ Row = TypeVar("Row", bound=Work)
 
 @dataclass(frozen=True)
 class Kind(Generic[Row]):
-    """One table of work."""
+    """One table of background work."""
 
     model: type[Row]
     word: str
-    """What messages call a row."""
+    """The word for a row in messages."""
     large: tuple[str, ...]
-    """Columns that a claim does not read."""
+    """Large columns that a claim does not read."""
     again: Callable[[], Json]
-    """What an earlier attempt may have written, empty."""
+    """Return empty values for the columns that an earlier attempt may have written."""
     at_once: Callable[[], int | None]
-    """How many rows may be computed at a time; None: as many as there are workers."""
+    """Return how many rows may be computed at the same time; None: as many as there are workers."""
     owner: str = "owner"
     """Field path from a row to its owner: owners take turns."""
 
     @property
     def rows(self) -> "QuerySet[Row]":
-        """All of them."""
+        """All rows of the table."""
         found: QuerySet[Row] = self.model._default_manager.all()
         return found
 
@@ -68,16 +68,16 @@ class Attempt(Generic[Row]):
 
     @property
     def row(self) -> "QuerySet[Row]":
-        """The row, while this attempt is the one that counts."""
+        """The row, as long as this attempt is the current one."""
         return self.kind.rows.filter(pk=self.pk, attempts=self.number, state=WorkState.RUNNING)
 
 
 def claim_next(kind: Kind[Row]) -> Attempt[Row] | None:
-    """Begin the next row that waits or whose worker is dead, of the owner whose turn it is.
+    """Claim the next row that waits or whose worker is dead; owners take turns.
 
-    None if there is none, or enough are being computed.
+    Returns None if there is no such row, or the largest allowed number is being computed.
     """
-    if not anything_to_do(kind):  # a look takes no lock
+    if not anything_to_do(kind):  # reading first takes no lock
         return None
     with transaction.atomic():
         moment, most = now(), kind.at_once()
@@ -92,7 +92,7 @@ def claim_next(kind: Kind[Row]) -> Attempt[Row] | None:
 
 
 def _begin_first(kind: Kind[Row], rows: "QuerySet[Row]", moment: datetime) -> Attempt[Row] | None:
-    """Begin the first of these that can be begun; those before it end, as they were cancelled or failed too often."""
+    """Claim the first of these rows that can start; end those before it, which were cancelled or failed too often."""
     for row in rows.select_for_update(skip_locked=True, of=("self",)).order_by("pk"):
         if row.cancel_asked:
             _write(row, WorkState.CANCELLED, ended_at=moment)
@@ -107,9 +107,9 @@ def _begin_first(kind: Kind[Row], rows: "QuerySet[Row]", moment: datetime) -> At
 
 
 def place_of(kind: Kind[Row], rows: "QuerySet[Row]") -> int | None:
-    """Place in the queue, from 1, of the first of these rows of one owner that waits; None if none of them does.
+    """Return the queue place, from 1, of the first waiting row among these rows of one owner; None if none waits.
 
-    Counted as if one worker began all that wait now, an owner's row in each round.
+    The count assumes that one worker starts all rows that wait now, one row of each owner in each round.
     """
     first = rows.filter(state=WorkState.WAITING).order_by("pk").values_list("pk", kind.owner).first()
     if first is None:
@@ -128,22 +128,22 @@ def place_of(kind: Kind[Row], rows: "QuerySet[Row]") -> int | None:
 
 
 def progress(attempt: Attempt[Row], **fields: Any) -> bool:
-    """Write what is known by now and that the worker lives; False if the attempt no longer counts.
+    """Write the progress and a heartbeat; False if the attempt is no longer the current one.
 
-    Nothing is written while the database is busy: the next progress says more.
+    Nothing is written while the database is busy: the next write contains this progress, too.
     """
     try:
         return attempt.row.update(beat_at=now(), **fields) == 1
     except DatabaseError as error:
         if not is_busy(error):
             raise
-        close_old_connections()  # a connection that was lost would fail for ever
+        close_old_connections()  # a lost connection would fail for ever
         log.warning("progress of %s %d was not written: %s", attempt.kind.word, attempt.pk, error)
         return True
 
 
 def finish(attempt: Attempt[Row], **fields: Any) -> bool:
-    """The result is there; that of a cancelled attempt is the best that was found until then."""
+    """Store the result; for a cancelled attempt it is the best result found before the cancellation."""
     return _written(lambda: _finish(attempt, fields))
 
 
@@ -156,7 +156,7 @@ def _finish(attempt: Attempt[Row], fields: Json) -> bool:
 
 
 def fail(attempt: Attempt[Row], error: str) -> bool:
-    """There will be no result, and why; of a cancelled attempt nothing else is said."""
+    """Store that there is no result, with the reason; a cancelled attempt is only marked as cancelled."""
     return _written(lambda: _fail(attempt, error))
 
 
@@ -168,12 +168,12 @@ def _fail(attempt: Attempt[Row], error: str) -> bool:
 
 
 def give_back(attempt: Attempt[Row]) -> None:
-    """The worker stops: another one begins again, however often that happens."""
+    """Release the row because the worker stops. Another worker starts it again, however often that happens."""
     _written(lambda: attempt.row.update(state=WorkState.WAITING, stage=Stage.BEGUN, started_at=None, beat_at=None))
 
 
 def interrupt(attempt: Attempt[Row], error: Exception) -> None:
-    """An attempt ended with an error that nobody foresaw: another one begins, and the last one fails with it."""
+    """Release the row after an unexpected error for another attempt; after the last attempt the row fails with it."""
     log.error("attempt %d of %s %d failed", attempt.number, attempt.kind.word, attempt.pk, exc_info=error)
     close_old_connections()
     if attempt.number < MOST_ATTEMPTS:
@@ -183,7 +183,7 @@ def interrupt(attempt: Attempt[Row], error: Exception) -> None:
 
 
 def cancel(kind: Kind[Row], pk: int) -> Row:
-    """End work that waits, or ask the worker of what runs to; raises WrongState if it has ended or is gone."""
+    """End waiting work, or ask the worker of running work to stop; raises WrongState if it has ended or was deleted."""
     with transaction.atomic():
         found = kind.rows.select_for_update().filter(pk=pk).first()
         if found is None:
@@ -199,9 +199,9 @@ def cancel(kind: Kind[Row], pk: int) -> Row:
 
 
 def cancel_open(kind: Kind[Row], rows: "QuerySet[Row]") -> int:
-    """End all of these that wait, and ask the workers of those that run to; how many that were."""
+    """End all waiting rows of these and ask the workers of the running ones to stop; returns the number of rows."""
     with transaction.atomic():
-        # Locked first: one that its worker gives back between the two updates would be in neither.
+        # Lock first: a row that its worker releases between the two updates would be in neither.
         list(rows.filter(state__in=OPEN).select_for_update().order_by("pk").values_list("pk"))
         waiting = rows.filter(state=WorkState.WAITING)
         ended = waiting.update(state=WorkState.CANCELLED, ended_at=now(), cancel_asked=True)
@@ -209,12 +209,12 @@ def cancel_open(kind: Kind[Row], rows: "QuerySet[Row]") -> int:
 
 
 def anything_to_do(kind: Kind[Row]) -> bool:
-    """Whether a row waits, or its worker is dead."""
+    """Return whether there is a row that waits or whose worker is dead."""
     return _to_do(kind, now()).exists()
 
 
 def _written(write: Callable[[], T]) -> T:
-    """Write it as soon as the database takes it; raises if that is not for a long time."""
+    """Repeat the write until the database accepts it; raises the error after `LONGEST_WRITE_S`."""
     until = monotonic() + LONGEST_WRITE_S
     while True:
         try:
@@ -232,7 +232,7 @@ def _to_do(kind: Kind[Row], moment: datetime) -> "QuerySet[Row]":
 
 
 def _owners_in_turn(kind: Kind[Row], moment: datetime) -> list[int]:
-    """Owners of rows to begin: who has fewest running comes first, of these who was served longest ago."""
+    """Order owners by the number of their running rows, fewest first; of equals the one served longest ago first."""
     asking = dict(_to_do(kind, moment).order_by().values_list(kind.owner).annotate(first=Min("pk")))
     served = kind.rows.filter(**{f"{kind.owner}__in": list(asking)}).order_by().values_list(kind.owner)
     keys = {

@@ -1,4 +1,4 @@
-"""Telling workers that work waits; without a broker the sweep finds it."""
+"""Wake workers when work waits; without a broker the sweep finds the work."""
 
 import logging
 from time import monotonic
@@ -11,14 +11,14 @@ from kombu.exceptions import OperationalError
 from cluster.database.waiting import never_in_transaction
 
 BROKER_REST_S: Final = 5.0
-"""After a failed wake-up none is tried for this long: the sweep finds what waits."""
+"""Seconds without further wake-ups after a failed one: the sweep finds the waiting work."""
 
 log = logging.getLogger(__name__)
 _resting_until = 0.0
 
 
 def wake(task: str, *, queue: str) -> None:
-    """Once the open transaction is committed, have a worker of the queue run the task, by name."""
+    """After the open transaction is committed, let a worker of this queue run the task of this name."""
     transaction.on_commit(lambda: _publish(task, queue), robust=True)
 
 

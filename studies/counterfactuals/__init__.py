@@ -1,1 +1,1 @@
-"""Records told again under another policy, in a worker: asked for, kept, listed and read."""
+"""Counterfactuals: a market's record decided by another policy, computed by a worker, stored, listed and read."""

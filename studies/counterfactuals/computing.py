@@ -1,7 +1,7 @@
-"""Telling records again that wait for it: event by event, looking between two of them whether to go on.
+"""Compute waiting counterfactuals event by event, and check between two events whether to continue.
 
-In the worker itself, not in a process of its own: an event takes milliseconds, so nothing has to be ended by force.
-Only kernels that must be compiled would hold it up: `studies/background/loading.py` sees to them.
+This runs in the worker itself, not in a separate process: an event takes milliseconds, so nothing has to be killed.
+Only the compilation of kernels would block the worker: `studies/background/loading.py` does that.
 """
 
 from time import monotonic
@@ -21,18 +21,18 @@ from studies.models import Hindsight
 
 
 class Stopped(Exception):
-    """The worker has to end."""
+    """Raised when the worker has to stop."""
 
 
 class _Watch:
-    """Writes progress and looks around, every now and then."""
+    """Write progress from time to time, and check for cancellation and shutdown."""
 
     def __init__(self, attempt: Attempt[Hindsight], stopping: Stopping) -> None:
         self._attempt, self._stopping = attempt, stopping
         self._looked = monotonic()
 
     def __call__(self, done: int, total: int) -> None:
-        """So many events of so many are told; raises Gone, NoAnswer or Stopped."""
+        """Report that `done` of `total` events are replayed; raises Gone, NoAnswer or Stopped."""
         if monotonic() - self._looked < EVERY_S:
             return
         self._looked = monotonic()
@@ -45,7 +45,7 @@ class _Watch:
 
 
 def compute_next(stopping: Stopping = lambda: False) -> bool:
-    """Tell the next one to its end; False if there was none. `stopping`: whether this worker has to end."""
+    """Compute the next waiting row; False if there was none. `stopping` says whether this worker has to stop."""
     attempt = states.claim_next(HINDSIGHTS)
     if attempt is None:
         return False
@@ -56,7 +56,7 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
         _compute(attempt, asked, stopping)
     except Gone:
         pass
-    except Exception as error:  # whatever it was, the row says so in the end
+    except Exception as error:  # after repeated attempts the row shows this error
         states.interrupt(attempt, error)
     return True
 

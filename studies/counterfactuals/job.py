@@ -1,4 +1,4 @@
-"""Hindsights as work: what of `studies/background/states.py` is theirs."""
+"""The state functions of `studies/background/states.py` for counterfactuals."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""What is told of hindsights: on pages, through REST and as files alike. Operators only: bids are everybody's."""
+"""Readings of counterfactuals for pages, REST and files. For operators only, as they contain the bids of all users."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ COLUMNS = ("admitted", "state", "start", "completion", "payment", "worth", "payo
 
 
 def visible(viewer: User, market: Market) -> "QuerySet[Hindsight]":
-    """A market's, for an operator; none for anyone else."""
+    """Return a market's counterfactuals for an operator; an empty set for anyone else."""
     found = Hindsight.objects.filter(market=market).select_related("owner", "market__cluster")
     return found if is_operator(viewer) else found.none()
 
 
 def place_of(hindsight: Hindsight) -> int | None:
-    """Its place in the queue, from 1; None unless it waits."""
+    """Return its place in the queue, from 1; None unless it waits."""
     return states.place_of(HINDSIGHTS, Hindsight.objects.filter(pk=hindsight.pk))
 
 
 def rows_of(hindsight: Hindsight, *, changed: bool = False) -> list[Row]:
-    """Each bid in both tellings, by number, or those that came out otherwise; none before it is done."""
+    """Return both results of each bid, or of changed bids only, by number; an empty list until the work is done."""
     if hindsight.result is None:
         return []
     rows = [Row.from_json(row) for row in hindsight.result["rows"]]
@@ -38,19 +38,19 @@ def rows_of(hindsight: Hindsight, *, changed: bool = False) -> list[Row]:
 
 @dataclass(frozen=True)
 class Shift:
-    """In which way bids came out otherwise: how many of each."""
+    """Numbers of bids whose result changed, by the kind of change."""
 
     admitted: int
-    """That were turned away on record."""
+    """Bids that were rejected on record and would be admitted."""
     turned_away: int
-    """That were admitted on record."""
+    """Bids that were admitted on record and would be rejected."""
     earlier: int
-    """Of jobs with a completion in both tellings."""
+    """Jobs that have a completion in both results and would be complete earlier."""
     later: int
 
 
 def shift_of(rows: Sequence[Row]) -> Shift:
-    """What the differences come to."""
+    """Count the differences."""
     both = [[side.completion for side in row.sides] for row in rows if all(side.admitted for side in row.sides)]
     moves = [b - a for a, b in both if a is not None and b is not None]
     return Shift(
@@ -62,7 +62,7 @@ def shift_of(rows: Sequence[Row]) -> Shift:
 
 
 def table(rows: list[Row]) -> Iterator[list[object]]:
-    """The rows as CSV: a header, then one for each bid; slots by number, money in the bids' own unit."""
+    """Return the rows as CSV: a header, then one row for each bid; slots by number, money in the unit of the bids."""
     names = [f"{side}_{name}" for side in SIDES for name in COLUMNS]
     yield ["sequence", "label", "owner", "arrival_slot", "changed", *names]
     for row in rows:
@@ -71,6 +71,6 @@ def table(rows: list[Row]) -> Iterator[list[object]]:
 
 
 def totals_of(hindsight: Hindsight) -> Json | None:
-    """Both tellings in total; None before it is done."""
-    # Results from before bids could be quarantined do not count them.
+    """Return the totals of both results; None until the work is done."""
+    # Older results have no count of quarantined bids.
     return None if hindsight.result is None else {side: {"quarantined": 0} | hindsight.result[side] for side in SIDES}

@@ -1,4 +1,4 @@
-"""Asking what a record would have been."""
+"""Create counterfactuals: check a request and store it for a worker."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -21,20 +21,20 @@ from studies.background.rows import OPEN
 from studies.models import Hindsight
 
 MOST_OPEN: Final = 20
-"""Hindsights of one owner that have not ended."""
+"""Largest number of counterfactuals of one owner that have not ended."""
 
 
 class TooManyWait(QuotaReached):
-    """The owner has as many under way as anybody may."""
+    """Raised when the owner already has the largest number of open counterfactuals."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """Under which policy, and from which bid on."""
+    """The policy to evaluate and the first bid that it decides."""
 
     policy: Policy
     since: int = 1
-    """Sequence number of the first bid that it decides."""
+    """Sequence number of the first bid that the policy decides."""
 
     @classmethod
     def from_json(cls, body: Json) -> "Question":
@@ -47,7 +47,7 @@ class Question:
 
 
 def policy_of(name: object, parameters: Json) -> Policy:
-    """The policy; raises InvalidField naming `policy`, or the parameter as `parameters.name`."""
+    """Build the policy; raises InvalidField naming `policy`, or the parameter as `parameters.name`."""
     if not isinstance(name, str):
         raise InvalidField("policy", f"expected a string, got {shown(name)}")
     try:
@@ -60,17 +60,17 @@ def policy_of(name: object, parameters: Json) -> Policy:
 
 
 def ask(owner: User, market: Market, question: Question, request: Once = NO_KEY) -> Hindsight:
-    """Keep it to be computed, of all that has happened by now.
+    """Store the question for a worker. It covers all events up to now.
 
     Raises
     ------
     TooManyWait
-        If the owner has too many under way.
+        If the owner has too many open counterfactuals.
     InvalidField
         Naming `policy`, if that cannot run on the servers that the market had from then on.
     """
     with transaction.atomic():
-        User.objects.select_for_update().get(pk=owner.pk)  # two at once count one after the other
+        User.objects.select_for_update().get(pk=owner.pk)  # two requests at once count one by one
         under_way = Hindsight.objects.filter(owner=owner, state__in=OPEN).count()
         if under_way >= MOST_OPEN:
             raise TooManyWait(f"{under_way} hindsights of yours wait or are computed; at most {MOST_OPEN} may.")
@@ -94,7 +94,7 @@ def ask(owner: User, market: Market, question: Question, request: Once = NO_KEY)
 
 
 def _check_servers(record: Record, question: Question) -> None:
-    """The policy must be able to run wherever it will have to; what jobs under way forbid is seen on the way."""
+    """Check the policy against every inventory of the period. Conflicts with running jobs are found in the replay."""
     policy, start = question.policy, record.decided_from(question.since)
     for layout in record.layouts_from(record.version + 1 if start is None else start):
         try:
@@ -106,5 +106,5 @@ def _check_servers(record: Record, question: Question) -> None:
 
 
 def wake() -> None:
-    """Once the open transaction is committed, tell a worker that one waits."""
+    """Wake a worker after the open transaction is committed."""
     waking.wake("studies.tasks.compute_hindsights", queue="plans")  # by name: the task calls this module

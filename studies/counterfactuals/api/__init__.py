@@ -1,1 +1,1 @@
-"""Hindsights and alternatives of bids through REST."""
+"""REST interface of counterfactuals and of alternative statements of bids."""

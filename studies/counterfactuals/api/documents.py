@@ -1,4 +1,4 @@
-"""Hindsights and alternatives as JSON."""
+"""Counterfactuals and alternative statements of bids as JSON."""
 
 from dataclasses import asdict
 
@@ -25,7 +25,7 @@ PLAIN = (
 
 
 def brief(hindsight: Hindsight) -> Json:
-    """A row of a list."""
+    """Return one row of a list."""
     times = {name: getattr(hindsight, name) for name in ("submitted_at", "started_at", "ended_at")}
     return {
         **{name: getattr(hindsight, name) for name in PLAIN},
@@ -36,11 +36,11 @@ def brief(hindsight: Hindsight) -> Json:
 
 
 def full(hindsight: Hindsight) -> Json:
-    """With its totals, and what the market says of its values."""
+    """Return the counterfactual with its totals and with the market's information about its values."""
     result = hindsight.result
     earlier = None if result is None else result["earlier_changed"]
     note = hindsight.market.cluster.note
-    # Results from before this was counted have none: then such a policy failed the whole.
+    # Older results do not have this count: then a policy error failed the whole computation.
     failed = None if result is None else result.get("failed_plans", 0)
     return {
         **brief(hindsight),
@@ -53,7 +53,7 @@ def full(hindsight: Hindsight) -> Json:
 
 
 def alternatives(found: Alternatives, *, slot_s: int) -> Json:
-    """What statements of one bid would have brought; times in seconds."""
+    """Return what other statements of one bid would have brought; times in seconds."""
     return {
         "policy": found.policy.name,
         "truthful": found.truthful,

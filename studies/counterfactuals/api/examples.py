@@ -1,4 +1,4 @@
-"""Requests to paste: each works as it stands."""
+"""Example requests. Each one is valid without changes."""
 
 from typing import Final
 
@@ -13,4 +13,4 @@ HINDSIGHTS: Final[dict[str, Json]] = {
         "since": 3,
     },
 }
-"""Bodies, by what they show."""
+"""Request bodies by their titles."""

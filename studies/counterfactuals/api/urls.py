@@ -1,4 +1,4 @@
-"""Paths of hindsights and alternatives, under /api/v1."""
+"""URL paths of counterfactuals and alternatives, under /api/v1."""
 
 from django.urls import URLPattern, path
 

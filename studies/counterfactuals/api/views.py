@@ -1,4 +1,4 @@
-"""Operations on hindsights, for operators; and alternatives of a bid, for its owner and operators."""
+"""REST operations on counterfactuals, for operators, and on alternatives of a bid, for its owner and operators."""
 
 import csv
 from io import StringIO
@@ -59,19 +59,19 @@ CONFLICTS: Final = (*READ, 409)
 
 
 class HindsightPages(BidPages):
-    """Newest first."""
+    """Pages of counterfactuals, newest first."""
 
     ordering = "-id"
 
 
 class Hindsights(ApiView):
-    """Hindsights of a market."""
+    """List and create the counterfactuals of a market."""
 
     @describe(
         "List hindsights", {200: HindsightPage}, READ, parameters=[CLUSTER, *PAGES], operation_id="hindsights_list"
     )
     def get(self, request: Request, cluster: str) -> Response:
-        """For operators: what the market's record would have been, newest first."""
+        """List the counterfactuals of the market, newest first. For operators only."""
         known_parameters(request, "cursor", "page_size")
         market, pages = _market(request, cluster), HindsightPages()
         found = readings.visible(user_of(request), market).defer("result")
@@ -88,9 +88,10 @@ class Hindsights(ApiView):
         operation_id="hindsights_ask",
     )
     def post(self, request: Request, cluster: str) -> Response:
-        """For operators: the record so far under another policy; 202 with its place, a worker tells it.
+        """Decide the market's record so far again with another policy. For operators only.
 
-        200 if it has ended and the key came before.
+        Answers 202 with the place in the queue; a worker computes the result. Answers 200 if the same key was sent
+        before and the computation has ended.
         """
         known_parameters(request)
         body: Any = request.data
@@ -105,13 +106,13 @@ class Hindsights(ApiView):
 
 
 class OneHindsight(ApiView):
-    """One hindsight."""
+    """Read or delete one counterfactual."""
 
     @describe(
         "Read a hindsight", {200: HindsightOut}, READ, parameters=[CLUSTER, HINDSIGHT], operation_id="hindsights_read"
     )
     def get(self, request: Request, cluster: str, hindsight: int) -> Response:
-        """Its state and progress, and both tellings in total once it is done."""
+        """Return its state and progress, and both sets of totals once it is done."""
         known_parameters(request)
         return Response(documents.full(_found(request, cluster, hindsight)))
 
@@ -119,14 +120,14 @@ class OneHindsight(ApiView):
         "Delete a hindsight", {204: None}, READ, parameters=[CLUSTER, HINDSIGHT], operation_id="hindsights_delete"
     )
     def delete(self, request: Request, cluster: str, hindsight: int) -> Response:
-        """A running one is ended."""
+        """Delete a counterfactual; a running one is cancelled first."""
         known_parameters(request)
         _found(request, cluster, hindsight).delete()
         return Response(status=204)
 
 
 class Cancel(ApiView):
-    """End a hindsight."""
+    """Cancel a counterfactual."""
 
     @describe(
         "Cancel a hindsight",
@@ -137,7 +138,7 @@ class Cancel(ApiView):
         operation_id="hindsights_cancel",
     )
     def post(self, request: Request, cluster: str, hindsight: int) -> Response:
-        """A running one ends within seconds; 409 if it has ended."""
+        """Cancel it. A running one ends within seconds; 409 if it has already ended."""
         known_parameters(request)
         data: Any = request.data
         check_object("", dict(data), required=[])
@@ -148,7 +149,7 @@ class Cancel(ApiView):
 
 
 class Bids(ApiView):
-    """Each bid in both tellings."""
+    """List each bid as recorded and as it would have been."""
 
     @describe(
         "Read bids of a hindsight",
@@ -158,7 +159,7 @@ class Bids(ApiView):
         operation_id="hindsights_bids",
     )
     def get(self, request: Request, cluster: str, hindsight: int) -> Response:
-        """What became of each bid and what would have, by number; empty before it is done."""
+        """Return the recorded and the counterfactual result of each bid, by number; empty until the work is done."""
         known_parameters(request, "changed", "after")
         found, changed, after = _found(request, cluster, hindsight), _changed(request), _after(request)
         rows = [row for row in readings.rows_of(found, changed=changed) if row.sequence > after]
@@ -172,7 +173,7 @@ class Bids(ApiView):
 
 
 class Table(ApiView):
-    """The same as a table."""
+    """Return the results of all bids as a table."""
 
     renderer_classes = (CsvRenderer, JSONRenderer)
 
@@ -184,7 +185,7 @@ class Table(ApiView):
         operation_id="hindsights_csv",
     )
     def get(self, request: Request, cluster: str, hindsight: int) -> HttpResponse:
-        """A row for each bid, as CSV; 404 before it is done."""
+        """Return one row for each bid, as CSV; 404 until the work is done."""
         known_parameters(request, "changed")
         found = _found(request, cluster, hindsight)
         if found.result is None:
@@ -198,7 +199,7 @@ class Table(ApiView):
 
 
 class BidAlternatives(ApiView):
-    """One bid with other statements."""
+    """Compare one bid with other statements of the same bid."""
 
     @describe(
         "Read alternatives of a bid",
@@ -208,9 +209,9 @@ class BidAlternatives(ApiView):
         operation_id="bids_alternatives",
     )
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
-        """What stating another value or time would have brought, on the book the bid was decided against.
+        """Return what another value or time would have brought, on the book that the bid was decided against.
 
-        409 while it waits, and where the way to that moment is too long.
+        Answers 409 while the bid waits, and where too many events must be replayed to restore that book.
         """
         known_parameters(request)
         market = market_named(cluster)
