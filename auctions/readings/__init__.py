@@ -1,1 +1,1 @@
-"""What may be read of a market: prices, jobs, charts' rows, certificates, publications."""
+"""Readings of a market: prices, jobs, rows of charts, certificates and publications."""

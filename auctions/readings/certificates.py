@@ -1,13 +1,14 @@
-"""A proved upper bound on welfare, kept fresh beside the market: weak duality at the prices that were posted.
+"""A proved upper bound on welfare, renewed in the background: weak duality at the posted prices.
 
-For any prices p >= 0, no scheduler can have had more from the bids decided so far than
+For any prices p >= 0, no scheduler can have had more welfare from the bids decided so far than
 
     sum over bids of max(0, best payoff at p, ignoring what others hold)  +  sum of p x capacity,
 
-where a bid may use the slots its own decision could: from the slot it was decided in to the horizon then. p is
-what was kept of past slots (0 where nothing was) and what is posted now for future ones. A term may always be
-replaced by the bid's value on an empty cluster at no price, which its receipt holds (`ceiling`): that is done
-when time runs out and for bids decided under an earlier inventory. The sum of all ceilings alone is a bound too.
+where a bid may use the slots that its own decision could use: from the slot of the decision to the end of the horizon
+then. p is the stored price for a past slot (0 where none is stored) and the present posted price for a future slot. A
+term may always be replaced by the bid's value on an empty cluster at price 0, which its receipt contains (`ceiling`).
+This is done when time runs out, and for bids decided under an earlier inventory. The sum of all ceilings alone is also
+a bound.
 """
 
 from dataclasses import dataclass
@@ -32,34 +33,34 @@ from scheduling.model.types import Floats
 from scheduling.policies.base import Objective, Policy
 
 BUDGET_S = 0.5
-"""Processor time one renewal may take for the terms; bids beyond it count with their ceilings."""
+"""Processor time that one renewal may use for the terms, seconds; the bids after that count with their ceilings."""
 
 
 REST: Final = 19
-"""A sweep waits so many times as long as the last renewal took: certificates use a twentieth of a core a market."""
+"""A sweep waits this many times as long as the last renewal took: certificates use 1/20 of a core for each market."""
 
 
 @dataclass(frozen=True)
 class _Sight:
-    """What one renewal looks at: all as of one version of the market."""
+    """The input of one renewal, read from one version of the market."""
 
     market: Market
     moment: MarketTime
     layout: InventorySnapshot
     policy: Policy
     decisions: list[DecisionRecord]
-    """Those whose terms may still change, in order."""
+    """Decisions whose terms may still change, in order."""
     welfare: float
-    """Of all that was decided."""
+    """Welfare of all decided bids."""
     past: dict[int, Floats]
-    """What was kept of slots that are gone, S x R each."""
+    """Stored prices of past slots, S x R each."""
     future: Floats
     """Prices posted from the moment's first slot to the end of the horizon, T x S x R."""
     worth_of_past: float
-    """Sum of price x capacity over slots that are gone and in no certificate yet; the capacity is what it was then."""
+    """Sum of price x capacity over past slots that are in no certificate yet, with the capacity of that time."""
 
     def prices(self, start: int, end: int) -> Floats:
-        """Prices of slots [start, end), T x S x R; 0 where nothing was kept or is posted."""
+        """Return prices of slots [start, end), T x S x R; 0 where no price is stored or posted."""
         window = np.zeros((end - start, *self.future.shape[1:]))
         for t in range(start, min(end, self.moment.now)):
             window[t - start] = self.past.get(t, 0.0)
@@ -70,29 +71,29 @@ class _Sight:
 
     @property
     def gone(self) -> int:
-        """Slots before this one have begun, are processed, and can no longer be traded."""
+        """Slots before this one have begun and been processed, and can no longer be traded."""
         return min(self.moment.now, self.market.slot + 1)
 
 
 @dataclass(frozen=True)
 class _Terms:
-    """The bids' terms, in order; `loose` marks those for which the ceiling stood in."""
+    """The bids' terms, in order; `loose` marks the bids for which the ceiling was used."""
 
     values: list[float]
     loose: list[bool]
 
 
 def keep_fresh(market_id: int) -> None:
-    """Renew the market's certificate, unless that took long the last time and it is too early for another."""
+    """Renew the market's certificate, unless the last renewal took long and was too recent."""
     last = Certificate.objects.filter(market=market_id).values_list("computed_at", "took_ms").first()
     if last is None or now() >= last[0] + timedelta(milliseconds=(1 + REST) * last[1]):
         renew(market_id)
 
 
 def renew(market_id: int, *, budget_s: float = BUDGET_S) -> Certificate | None:
-    """Compute the market's certificate again if anything happened since; no lock is taken.
+    """Compute the market's certificate again if there were events since; no lock is taken.
 
-    None before the first decision, and where the policy in force has another objective than welfare.
+    Return None before the first decision, or if the policy in force has an objective other than welfare.
     """
     began = perf_counter()
     with one_version():
@@ -120,13 +121,13 @@ def renew(market_id: int, *, budget_s: float = BUDGET_S) -> Certificate | None:
     try:
         with transaction.atomic():
             row.save()
-    except IntegrityError:  # another worker's first certificate of this market came between
+    except IntegrityError:  # meanwhile another worker stored this market's first certificate
         return Certificate.objects.get(market=market)
     return row
 
 
 def _look(seen: Snapshot, row: Certificate) -> _Sight | None:
-    """What a renewal looks at; None where the policy in force has another objective than welfare."""
+    """Read the input of a renewal; None if the policy in force has an objective other than welfare."""
     market, moment, book = seen.market, seen.moment, seen.book
     if book.policy.objective is not Objective.WELFARE:
         return None
@@ -142,7 +143,7 @@ def _look(seen: Snapshot, row: Certificate) -> _Sight | None:
         policy=book.policy,
         decisions=decisions,
         welfare=float(kept.aggregate(total=Sum("bid__value"))["total"] or 0.0),
-        # Slots that began but are not processed yet have no row, now; at price 0 until they have.
+        # Slots that began but are not processed yet have no row; their price is 0 until they have one.
         past=kept_prices(market, book.layout, start=start, end=gone),
         future=book.prices(),
         worth_of_past=_worth_of_past(market, book.layout, since=row.settled_through, end=gone),
@@ -183,18 +184,18 @@ def _terms(sight: _Sight, *, deadline: float) -> _Terms:
 
 
 def _capacity_term(row: Certificate, sight: _Sight) -> float:
-    """Sum of price x capacity over all slots from the first recorded one to the end of the horizon.
+    """Return the sum of price x capacity over all slots from the first recorded one to the end of the horizon.
 
-    Sums of processed slots are kept in the row.
+    The sum over processed slots is stored in the row.
     """
     row.settled_capacity += sight.worth_of_past
-    # A clock that was set back does not bring back a slot that is in the sum already.
+    # If the clock was set back, a slot that is already in the sum is not added again.
     row.settled_through = max(sight.gone, row.settled_through or sight.gone)
     return row.settled_capacity + float((sight.future * sight.layout.inventory.capacity).sum())
 
 
 def _settle(row: Certificate, sight: _Sight, terms: _Terms) -> None:
-    """Keep, as sums, the terms of the leading bids whose whole window lies in processed slots."""
+    """Add the terms of the first bids to the row's sums, as long as their whole windows lie in processed slots."""
     for decision, term, loose in zip(sight.decisions, terms.values, terms.loose, strict=True):
         if decision.slot + sight.layout.horizon > sight.gone:
             return

@@ -1,6 +1,6 @@
-"""Competitive quotients of a market that queues: what its latest complete jobs took, over what nobody can be below.
+"""Competitive ratios of a market that queues: total time of its latest complete jobs, divided by a lower bound.
 
-Linear programs take seconds, so a worker computes them now and then, and pages read what it found.
+The linear programs take seconds, so a worker solves them from time to time, and pages read the stored result.
 """
 
 from collections.abc import Sequence
@@ -25,16 +25,19 @@ from scheduling.preemptive.workers import TICKS
 MOST_JOBS: Final = 40
 MOST_UNKNOWNS: Final = 60_000
 LONGEST_S: Final = 20.0
-"""For each linear program."""
+"""Time limit of each linear program, seconds."""
 STEPS: Final = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0)
-"""Lengths of a step of the linear programs, slots: the first that is small enough. A longer one proves less."""
+"""Step lengths of the linear programs, slots; the first that gives a small enough program is used.
+
+A longer step gives a weaker bound.
+"""
 SPEEDS: Final = (Fraction(1), Fraction(6, 5), Fraction(3, 2))
 AS_IT_RAN: Final = "as it ran"
 
 
 @dataclass(frozen=True)
 class Row:
-    """One run of the jobs: totals in slots over the bounds at speed 1."""
+    """One run of the jobs: totals in slots, and their ratios to the bounds at speed 1."""
 
     run: str
     fractional: float
@@ -47,23 +50,23 @@ class Row:
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found, or why nothing was."""
+    """The result, or why there is none."""
 
     jobs: int
-    """The latest complete ones that were looked at."""
+    """Number of latest complete jobs that were examined."""
     complete: int
-    """All that are complete since servers changed."""
+    """Number of all jobs completed since servers last changed."""
     step: float
-    """Of the linear programs, slots; 0 if there is nothing."""
+    """Step length of the linear programs, slots; 0 if there is no result."""
     fractional_bound: float
     jct_bound: float
     rows: tuple[Row, ...]
     why: str = ""
-    """Why there are no rows, in words."""
+    """Message that says why there are no rows."""
 
     @classmethod
     def nothing(cls, why: str, *, jobs: int = 0, complete: int = 0) -> "Findings":
-        """No rows, and why."""
+        """Return a result without rows, with the reason."""
         return cls(jobs, complete, 0.0, 0.0, 0.0, (), why)
 
     @classmethod
@@ -73,7 +76,7 @@ class Findings:
 
 
 def found(market: Market) -> Findings:
-    """What is known of a market."""
+    """Return the latest result of a market."""
     row = Quotients.objects.filter(market=market).first()
     if row is None:
         return Findings.nothing("No job is complete yet, or they have not been looked at: that is done every minute.")
@@ -81,7 +84,7 @@ def found(market: Market) -> Findings:
 
 
 def renew(market_id: int) -> Quotients | None:
-    """Compute a market's quotients again if jobs were completed since; None where its policy does not queue."""
+    """Compute a market's competitive ratios again if jobs were completed since; None if its policy does not queue."""
     began = perf_counter()
     with one_version():
         seen = snapshot(Market.objects.get(pk=market_id))
@@ -134,7 +137,7 @@ def _measured(
 
 
 def _bound(cores: Sequence[CoreBid], layout: InventorySnapshot) -> tuple[Least, float]:
-    """The bounds, and the length of step at which they could be had."""
+    """Return the bounds, and the step length that gave a small enough program, slots."""
     for step in STEPS[:-1]:
         try:
             return least(cores, layout.inventory, step=step, most=MOST_UNKNOWNS, seconds=LONGEST_S), step
@@ -144,7 +147,7 @@ def _bound(cores: Sequence[CoreBid], layout: InventorySnapshot) -> tuple[Least, 
 
 
 def _as_it_ran(bids: Sequence[Bid]) -> tuple[float, float]:
-    """What the jobs took: to the mean of their work, and to their ends, summed, slots."""
+    """Return the jobs' times from arrival to the mean of their work and to completion, each summed over jobs, slots."""
     arrival = {bid.pk: bid.arrival_slot * TICKS for bid in bids}
     chunks = {bid.pk: int(bid.offer["chunks"]) for bid in bids}
     segments = Segment.objects.filter(queued__bid__in=list(arrival))

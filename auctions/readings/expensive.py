@@ -1,4 +1,4 @@
-"""Computations of seconds that a request waits for: few at a time, so that the process answers other requests."""
+"""Limit how many computations of several seconds run at once, so that the process can answer other requests."""
 
 from collections import Counter
 from collections.abc import Hashable, Iterator
@@ -12,14 +12,14 @@ LONGEST_WAIT_S: Final = 5.0
 
 
 class Busy(NotReady):
-    """Too many such computations run; the request may come again a few seconds later."""
+    """Too many such computations run; the client may retry a few seconds later."""
 
 
 class Turns:
-    """One kind of computation in this process: how many run at once, and how many requests of one caller take part."""
+    """One type of computation in this process: limits on how many run at once, in total and for one caller."""
 
     def __init__(self, at_once: int, *, of_one: int, waiting: int) -> None:
-        """`at_once` run, `of_one` of them for the same caller, of whom at most `waiting` more requests wait."""
+        """Let `at_once` computations run, `of_one` for the same caller; at most `waiting` requests of a caller wait."""
         self.at_once = at_once
         self.of_one = of_one
         self.waiting = waiting
@@ -29,12 +29,12 @@ class Turns:
 
     @contextmanager
     def turn(self, caller: Hashable) -> Iterator[None]:
-        """Compute in the block; no transaction may be open.
+        """Run a computation in the block; no transaction may be open.
 
         Raises
         ------
         Busy
-            If no turn comes in time; at once if enough requests of this caller wait already.
+            If the limit is still reached after the longest wait; at once if enough requests of this caller wait.
         """
         self._begin(caller)
         try:
@@ -68,6 +68,6 @@ def _take_one(counts: Counter[Hashable], caller: Hashable) -> None:
 
 
 COMPUTATIONS: Final = Turns(2, of_one=1, waiting=2)
-"""Of readings; the caller is a user."""
+"""Limits for readings; the caller is a user."""
 PASSWORDS: Final = Turns(2, of_one=1, waiting=4)
-"""Checks of a password, a third of a processor second each; the caller is an address."""
+"""Limits for password checks, which take a third of a processor second each; the caller is an address."""

@@ -1,4 +1,4 @@
-"""What is held on servers, as bars: with names of the jobs a viewer may see, and together of all others."""
+"""What is held on servers, as bars: one bar per holding of a job that the viewer may see, sums for all other jobs."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -31,9 +31,9 @@ _COLUMNS: Final = (
 
 @one_version()
 def bars(market: Market, *, start: int, end: int, viewer: User | None) -> tuple[Bar, ...]:
-    """What is held in slots [start, end), by server: a bar for each holding of a job that the viewer may see.
+    """Return what is held in slots [start, end), by server: a bar for each holding of a job that the viewer may see.
 
-    Of other people's jobs, how many machines they hold together: which of these belong to one job is not said.
+    For other people's jobs, a bar only gives the number of machines that they hold together.
     """
     sees_all = viewer is not None and is_operator(viewer)
     viewer_id = None if viewer is None else viewer.pk
@@ -57,19 +57,19 @@ class _Place:
     """Machines of one type on one server."""
 
     order: tuple[int, int, int]
-    """Position and key of the server, key of the type."""
+    """Position and key of the server, and key of the type."""
     server: str
     machine_type: str
     role: MachineRole
 
     def bar(self, count: int, start: float, end: float) -> Bar:
-        """Held by others."""
+        """Return a bar of machines that other people's jobs hold."""
         return Bar(None, "", False, self.server, self.machine_type, self.role, count, start, end, None)
 
 
 @dataclass(frozen=True)
 class _Holding:
-    """One row of what one job holds."""
+    """Machines that one job holds."""
 
     place: _Place
     sequence: int
@@ -81,14 +81,14 @@ class _Holding:
     end: float
 
     def bar(self, viewer_id: int | None) -> Bar:
-        """With the name of the job."""
+        """Return a bar with the job's number and label."""
         place, mine = self.place, self.owner_id == viewer_id
         where = (place.server, place.machine_type, place.role)
         return Bar(self.sequence, self.label, mine, *where, self.count, self.start, self.end, BidState(self.state))
 
 
 def _levels(steps: list[tuple[float, int]]) -> Iterator[tuple[int, float, float]]:
-    """Sums of counts that begin and end, as long as they stay the same: count, start and end of each."""
+    """Yield count, start and end of each interval in which the sum of the counts stays the same and is not 0."""
     change: Counter[float] = Counter()
     for at, count in steps:
         change[at] += count
@@ -100,8 +100,8 @@ def _levels(steps: list[tuple[float, int]]) -> Iterator[tuple[int, float, float]
 
 
 def _held(market: Market, *, start: int, end: int) -> list[_Holding]:
-    """Machines booked in slots [start, end)."""
-    # Columns, not objects: a busy cluster has thousands of rows, and pages ask after every decision.
+    """Return machines booked in slots [start, end)."""
+    # Columns, not objects: a busy cluster has thousands of rows, and pages reload them after every decision.
     rows = Commitment.objects.filter(bid__market=market, start__lt=end, end__gt=F("start")).filter(end__gt=start)
     ordered = rows.order_by("server__position", "server_id", "start", "machine_type_id", "pk")
     places: dict[tuple[int, int], _Place] = {}
@@ -119,7 +119,7 @@ def _held(market: Market, *, start: int, end: int) -> list[_Holding]:
 
 
 def _queued(market: Market, *, start: int, end: int) -> list[_Holding]:
-    """What workers take from queues in slots [start, end), and parameter servers beside them."""
+    """Return what workers process from queues in slots [start, end), and the jobs' parameter servers."""
     workers = queue_readings.stretches(market, start=start, end=end)
     if not workers:
         return []

@@ -1,6 +1,6 @@
-"""What can be read off a market, for REST and pages: frozen dataclasses of numbers and arrays. Nothing is changed.
+"""Readings of a market for REST and pages, as frozen dataclasses of numbers and arrays; nothing is changed.
 
-Slot windows [start, end) are cut to what is known: the first recorded slot to the end of the horizon.
+Slot windows [start, end) are cut to the known slots: from the first recorded slot to the end of the horizon.
 """
 
 from collections.abc import Mapping
@@ -55,9 +55,9 @@ __all__ = [
 
 @one_version()
 def summary(market: Market, *, published: tuple[int, Mapping[str, Any]] | None = None) -> Summary:
-    """The market at a glance, with its figures as they stand.
+    """Return the summary of the market, with its present figures.
 
-    `published`: a slot, and the figures as they were then. They are shown instead, and no bound is.
+    `published` is a slot, and the figures of that time. If given, these figures are returned instead, without a bound.
     """
     seen = snapshot(market)
     market, moment, book = seen.market, seen.moment, seen.book
@@ -75,7 +75,7 @@ def summary(market: Market, *, published: tuple[int, Mapping[str, Any]] | None =
         is_open=market.is_open,
         policy=policy.name,
         policy_number=policy.number,
-        # A server that was just lost is in use in the slot under way.
+        # A server that was just lost is still in use in the slot under way.
         utilisation=_mean_share(used, np.maximum(used, capacity)),
         price=float((prices * capacity).sum() / capacity.sum()) if capacity.any() else 0.0,
         bound=bound(market) if published is None else None,
@@ -87,7 +87,7 @@ def summary(market: Market, *, published: tuple[int, Mapping[str, Any]] | None =
 
 @one_version()
 def flow(market: Market) -> Flow:
-    """Time from arrival to completion of every completed job, and its mean so far."""
+    """Return the time from arrival to completion of every completed job, and the mean so far."""
     rows = Bid.objects.filter(market=market, state=BidState.COMPLETED).order_by("completion_slot", "sequence")
     columns = list(rows.values_list("sequence", "arrival_slot", "completion_slot", "value"))
     slot = np.array([row[2] for row in columns], dtype=np.int64)
@@ -106,9 +106,9 @@ def flow(market: Market) -> Flow:
 
 @one_version()
 def machines(bid: Bid) -> Machines:
-    """How many workers and parameter servers a job holds in each slot from its first to its last.
+    """Return the numbers of workers and parameter servers that a job holds in each slot from its first to its last.
 
-    Of a queued job: how many workers are at work on it in some part of the slot.
+    For a queued job: the number of workers that work on it in some part of the slot.
     """
     queued = queue_readings.stretches_of(bid)
     if queued:
@@ -129,7 +129,7 @@ def machines(bid: Bid) -> Machines:
 
 @one_version()
 def bound(market: Market) -> BoundReading | None:
-    """The latest certificate; None before the first, and where the policy in force has another objective."""
+    """Return the latest certificate; None before the first, or if the policy's objective is not welfare."""
     chosen = PolicyVersion.objects.filter(market=market).latest("number")
     if POLICIES[chosen.name].objective is not Objective.WELFARE:
         return None
@@ -153,7 +153,7 @@ def bound(market: Market) -> BoundReading | None:
 
 @one_version()
 def prices(market: Market, *, start: int, end: int) -> Prices:
-    """Posted prices of slots [start, end)."""
+    """Return the posted prices of slots [start, end)."""
     seen = snapshot(market)
     market, moment, book = seen.market, seen.moment, seen.book
     inventory = book.layout.inventory
@@ -179,7 +179,7 @@ def prices(market: Market, *, start: int, end: int) -> Prices:
 
 
 def closed_slots(market: Market, layout: InventorySnapshot, *, start: int, end: int) -> Bools:
-    """Which server takes no new work in which of the slots [start, end), T x S, as operators said."""
+    """Return whether each server takes no new work in each of the slots [start, end), T x S, because of an outage."""
     closed = np.zeros((end - start, len(layout.server_ids)), dtype=np.bool_)
     column = {key: i for i, key in enumerate(layout.server_ids)}
     rows = Outage.objects.filter(server__cluster=market.cluster)
@@ -190,7 +190,7 @@ def closed_slots(market: Market, layout: InventorySnapshot, *, start: int, end: 
 
 
 def past_prices(market: Market, layout: InventorySnapshot, *, start: int, end: int) -> tuple[Floats, Bools]:
-    """Prices kept of slots [start, end) in a layout's positions, T x S x R, and which slots have any."""
+    """Return stored prices of slots [start, end), T x S x R, in the positions of `layout`, and which slots have any."""
     price = np.zeros((end - start, *layout.inventory.capacity.shape))
     known = np.zeros(end - start, dtype=np.bool_)
     for slot, array in kept_prices(market, layout, start=start, end=end).items():
@@ -199,7 +199,7 @@ def past_prices(market: Market, layout: InventorySnapshot, *, start: int, end: i
 
 
 def kept_prices(market: Market, layout: InventorySnapshot, *, start: int, end: int) -> dict[int, Floats]:
-    """Prices kept of slots within [start, end) in a layout's positions, S x R each."""
+    """Return stored prices of slots within [start, end), by slot, S x R each, in the positions of `layout`."""
     rows = SlotPrice.objects.filter(market=market, slot__gte=start, slot__lt=end)
     kept = list(rows.values_list("slot", "inventory_version", "prices"))
     older = layouts(market, {version for _, version, _ in kept} - {market.inventory_version})
@@ -215,7 +215,7 @@ def kept_prices(market: Market, layout: InventorySnapshot, *, start: int, end: i
 
 @one_version()
 def utilisation(market: Market, *, start: int, end: int) -> Utilisation:
-    """Units held in slots [start, end), past and promised."""
+    """Return units held in slots [start, end), past and planned."""
     seen = snapshot(market)
     market, moment, layout = seen.market, seen.moment, seen.book.layout
     start, end = _window(market, start, min(end, moment.now + layout.horizon))
@@ -232,7 +232,7 @@ def utilisation(market: Market, *, start: int, end: int) -> Utilisation:
 
 @one_version()
 def welfare(market: Market) -> Welfare:
-    """Cumulative welfare, revenue and zero-price bound, in order of decision."""
+    """Return cumulative welfare, revenue and zero-price bound, in order of decision."""
     rows = DecisionRecord.objects.filter(bid__market=market).order_by("version")
     columns = list(
         rows.values_list(

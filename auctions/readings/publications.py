@@ -1,12 +1,14 @@
-"""What bidders read of everybody's money: sums over bids of several owners, published when a slot begins.
+"""Money figures that bidders may read: sums over bids of several owners, published when a slot begins.
 
-A sum that moves with every decision tells what each bid is worth: it is the difference of two readings. So bidders read
-figures that stand still between publications. A publication is made at the beginning of a slot, once the bids that were
-admitted since the last one, and still count, are of LEAST_OWNERS owners. Whoever owns one of them, and subtracts it,
-is left with a sum over the bids of LEAST_OWNERS - 1 others, none of which was in any sum before. Only one published
-figure depends on values (welfare): with two, such as a mean weighted by value, equations could have one solution.
+A sum that changes with every decision reveals the value of each bid, as the difference of two readings. So bidders read
+figures that do not change between publications. A publication is made at the beginning of a slot, once the bids
+admitted since the last publication that still count belong to at least LEAST_OWNERS owners. An owner who subtracts
+their own bids is left with a sum over the bids of at least LEAST_OWNERS - 1 other owners, and none of these bids was in
+an earlier sum. Only one published figure (welfare) depends on values. With a second one, such as a mean weighted by
+value, the equations could have a unique solution.
 
-Operators read everything as it stands; so does whoever owns all bids of a market, as there is nobody else's to seal.
+Operators read the present figures. So does a user who owns all bids of a market, because there are no others to
+protect.
 """
 
 from functools import cache
@@ -23,14 +25,14 @@ from auctions.state.snapshot import one_version
 from cluster.operators import is_operator
 
 LEAST_OWNERS: Final = 4
-"""Owners whose admitted bids are new in a publication."""
+"""Least number of owners whose admitted bids are new in a publication."""
 
 SEALED: Final = frozenset({"weighted_flow"})
-"""Figures that are not published: with them beside welfare, values could be computed."""
+"""Figures that are not published: together with welfare, they would allow to compute values."""
 
 
 def publish(market: Market) -> Publication | None:
-    """When a slot has begun, publish the figures if enough owners' bids are new in them; under the market's lock."""
+    """Publish the figures after a slot has begun, if bids of enough owners are new; call it under the market's lock."""
     last = Publication.objects.filter(market=market).order_by("-version").values_list("version", flat=True).first()
     if _new_owners(market, since=last or 0) < LEAST_OWNERS:
         return None
@@ -40,23 +42,23 @@ def publish(market: Market) -> Publication | None:
 
 
 def _rounded(figure: float | None) -> float | None:
-    """Nine digits: what is behind them in a sum depends on each of its terms."""
+    """Round to nine digits, because the further digits of a sum depend on each of its terms."""
     return float(f"{figure:.9g}") if isinstance(figure, float) else figure
 
 
 def _new_owners(market: Market, *, since: int) -> int:
-    """Owners of bids that were admitted after version `since` and whose values count."""
+    """Return the number of owners of bids that were admitted after version `since` and whose values count."""
     admitted = Event.objects.filter(market=market, version__gt=since, kind=EventKind.ADMITTED)
     return admitted.filter(bid__state__in=sorted(VALUE_KEPT)).values("bid__owner").distinct().count()
 
 
 def sees_all(market: Market, viewer: User) -> bool:
-    """Whether the viewer reads figures as they stand: an operator, or the owner of all bids of the market."""
+    """Return whether the viewer may read present figures: an operator, or the owner of all bids of the market."""
     return is_operator(viewer) or not Bid.objects.filter(market=market).exclude(owner=viewer).exists()
 
 
 def _latest(market: Market) -> tuple[int, dict[str, Any]]:
-    """The slot and the figures of the last publication; before the first, those of the empty market that opened."""
+    """Return slot and figures of the last publication; before the first, those of the market when it opened, empty."""
     last = Publication.objects.filter(market=market).order_by("-version").first()
     nothing = _of_no_bids()
     if last is not None:
@@ -72,13 +74,13 @@ def _of_no_bids() -> dict[str, Any]:
 
 @one_version()
 def summary(market: Market, viewer: User) -> Summary:
-    """The market at a glance, as the viewer may read it."""
+    """Return the summary of the market that the viewer may read."""
     return readings.summary(market, published=None if sees_all(market, viewer) else _latest(market))
 
 
 @one_version()
 def welfare(market: Market, viewer: User) -> Welfare:
-    """Welfare and revenue after each decision, or after each publication, as the viewer may read them."""
+    """Return welfare and revenue after each decision or, if the viewer may not read these, after each publication."""
     if sees_all(market, viewer):
         return readings.welfare(market)
     rows = list(Publication.objects.filter(market=market))
@@ -97,7 +99,7 @@ def welfare(market: Market, viewer: User) -> Welfare:
 
 @one_version()
 def flow(market: Market, viewer: User) -> Flow:
-    """Time from arrival to completion: of all jobs, or of the viewer's own with the published means."""
+    """Return times from arrival to completion: of all jobs, or of the viewer's own jobs with the published means."""
     found = readings.flow(market)
     if sees_all(market, viewer):
         return found

@@ -1,4 +1,4 @@
-"""What workers took from queues and will take as forecast, for charts and REST."""
+"""What workers processed from queues, and will process as forecast, for charts and REST."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -21,38 +21,38 @@ from scheduling.preemptive.workers import TICKS
 
 @dataclass(frozen=True)
 class Stretch:
-    """A worker busy with chunks of one bid from `start` to `end`, slots; of the future as forecast."""
+    """A worker is busy with chunks of one bid from `start` to `end`, slots; future times are forecasts."""
 
     sequence: int
     server_id: int
     machine_type_id: int
     worker: int
-    """-1: in the cloud, a worker for each chunk."""
+    """Number of the worker; -1 in the cloud, which has a worker for each chunk."""
     count: int
     start: float
     end: float
 
     @property
     def slots(self) -> range:
-        """Slots in some part of which it is busy."""
+        """Slots in which it is busy at least part of the time."""
         return range(floor(self.start), ceil(self.end))
 
 
 @dataclass(frozen=True)
 class Displacement:
-    """A worker left a chunk in the middle for a better one."""
+    """A preemption: a worker interrupted a chunk for one of higher priority."""
 
     at: float
-    """Slots."""
+    """Time, slots."""
     by: int | None
-    """Of the bid it was left for; None where that is someone else's."""
+    """Sequence number of the preempting bid; None if the viewer may not see it."""
     server: str
     worker: int
 
 
 @one_version()
 def stretches(market: Market, *, start: int, end: int) -> tuple[Stretch, ...]:
-    """What workers do for any bid in slots [start, end), sorted by bid and place; empty where nobody queues."""
+    """Return what workers do for all bids in slots [start, end), sorted by bid and worker; empty without queues."""
     if not QueuedChunks.objects.filter(bid__market=market).exists():
         return ()
     past = Segment.objects.filter(queued__bid__market=market, start__lt=end * TICKS, end__gt=start * TICKS)
@@ -68,7 +68,7 @@ def stretches(market: Market, *, start: int, end: int) -> tuple[Stretch, ...]:
 
 @one_version()
 def stretches_of(bid: Bid) -> tuple[Stretch, ...]:
-    """What workers did and will do for one bid."""
+    """Return what workers did and will do for one bid."""
     if bid.start_slot is None or not bid.queued.exists():
         return ()
     end = bid.completion_slot if bid.completion_slot is not None else bid.market.now + 1
@@ -76,7 +76,7 @@ def stretches_of(bid: Bid) -> tuple[Stretch, ...]:
 
 
 def busy(layout: InventorySnapshot, found: Iterable[Stretch], *, start: int, end: int) -> Ints:
-    """Units in use by workers in some part of each slot of [start, end), T x S x R."""
+    """Return units that workers use in some part of each slot of [start, end), T x S x R."""
     servers = {key: i for i, key in enumerate(layout.server_ids)}
     types = {key: i for i, key in enumerate(layout.worker_ids)}
     known = (
@@ -88,9 +88,10 @@ def busy(layout: InventorySnapshot, found: Iterable[Stretch], *, start: int, end
 
 
 def pss_busy(market: Market, layout: InventorySnapshot, *, start: int, end: int) -> Ints:
-    """Units in use by parameter servers of the edge in slots [start, end) that have passed, T x S x R.
+    """Return units used by parameter servers of the edge in past slots of [start, end), T x S x R.
 
-    At the busiest instant of each slot: which of a server's was a job's is not kept. The cloud always has one more.
+    The number is that of the busiest instant of each slot, because it is not stored which parameter server of a server
+    a job had. The cloud is not counted: it always has another parameter server.
     """
     used = np.zeros((end - start, *layout.inventory.capacity.shape), dtype=np.int64)
     rows = Tenure.objects.filter(bid__market=market, start__lt=end * TICKS, end__gt=start * TICKS)
@@ -105,7 +106,10 @@ def pss_busy(market: Market, layout: InventorySnapshot, *, start: int, end: int)
 
 
 def _peaks(changes: Iterable[tuple[int, int]], *, start: int, end: int) -> Ints:
-    """The most in use at once in each slot of [start, end); `changes` of how many from which tick on, in order."""
+    """Return the largest number in use at once in each slot of [start, end).
+
+    `changes` are pairs of tick and change of the number in use, in order of time.
+    """
     peaks = np.zeros(end - start, dtype=np.int64)
     number, since = 0, start * TICKS
     for at, change in changes:
@@ -117,7 +121,7 @@ def _peaks(changes: Iterable[tuple[int, int]], *, start: int, end: int) -> Ints:
 
 
 def workers_by_slot(found: Sequence[Stretch]) -> tuple[int, Ints]:
-    """First slot, and how many workers are busy in some part of each slot from then on."""
+    """Return the first slot, and the number of workers that are busy in some part of each slot from then on."""
     if not found:
         return 0, np.zeros(0, dtype=np.int64)
     first, last = min(s.slots.start for s in found), max(s.slots.stop for s in found)
@@ -129,7 +133,7 @@ def workers_by_slot(found: Sequence[Stretch]) -> tuple[int, Ints]:
 
 
 def tenures(market: Market, *, start: int, end: int) -> tuple[Stretch, ...]:
-    """Parameter servers that queued jobs had in slots [start, end); those of the cloud on its first server."""
+    """Return parameter servers that queued jobs had in slots [start, end); the cloud's are on its first server."""
     rows = Tenure.objects.filter(bid__market=market, start__lt=end * TICKS, end__gt=start * TICKS)
     cloud = Server.objects.filter(cluster=market.cluster_id, kind=ServerKind.CLOUD).order_by("position").first()
     columns = rows.values_list("bid__sequence", "server_id", "machine_type_id", "start", "end")
@@ -141,7 +145,7 @@ def tenures(market: Market, *, start: int, end: int) -> tuple[Stretch, ...]:
 
 
 def displacements(bid: Bid, viewer: User) -> tuple[Displacement, ...]:
-    """When workers left chunks of the bid in the middle for others', in order of time; only operators see whose."""
+    """Return the preemptions of a bid's chunks, in order of time; only operators see other users' preempting bids."""
     rows = Preemption.objects.filter(queued__bid=bid).order_by("at", "pk")
     sees_all = is_operator(viewer)
     columns = ("at", "by__bid__sequence", "by__bid__owner_id", "queued__server__name", "queued__worker")

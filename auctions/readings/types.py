@@ -1,4 +1,4 @@
-"""What readings of a market look like: frozen dataclasses of numbers and arrays."""
+"""Types of a market's readings: frozen dataclasses of numbers and arrays."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,7 +16,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class BoundReading:
-    """The certified upper bound on welfare, named by kind."""
+    """The certified upper bound on welfare, with its kind."""
 
     kind: BoundKind
     value: float
@@ -33,8 +33,10 @@ class BoundReading:
 
 @dataclass(frozen=True)
 class Summary:
-    """A market at a glance. Counts obey: submitted = admitted + rejected + waiting + withdrawn
-    + quarantined, and admitted = planned + running + completed + cancelled + failed; welfare = bidder_payoff + revenue.
+    """Summary of a market.
+
+    These equations hold: submitted = admitted + rejected + waiting + withdrawn + quarantined;
+    admitted = planned + running + completed + cancelled + failed; welfare = bidder_payoff + revenue.
     """
 
     version: int
@@ -55,7 +57,7 @@ class Summary:
     waiting: int
     withdrawn: int
     quarantined: int
-    """Bids on which the policy failed; an operator decides what becomes of them."""
+    """Bids on which the policy failed; an operator decides what to do with them."""
     planned: int
     running: int
     completed: int
@@ -65,14 +67,14 @@ class Summary:
     revenue: float
     bidder_payoff: float
     admitted_share: float | None
-    """Of the decided bids; None while there are none."""
+    """Share of the decided bids; None while there are none."""
     utilisation: float
     """Mean over resources of the share in use in the last slot that began."""
     price: float
     """Mean posted price of a unit in slot `now`, over all units for sale."""
     bound: BoundReading | None
     objective: Objective
-    """What the policy in force tries to make as good as it can be."""
+    """What the policy in force optimises."""
     in_line: int
     """Planned jobs without a start yet."""
     mean_wait: float | None
@@ -82,30 +84,30 @@ class Summary:
     weighted_flow: float | None
     """The same, weighted by the jobs' values."""
     published: int | None = None
-    """Slot in whose beginning the counts, sums of money and times were taken; None: they are as of now."""
+    """Slot at whose beginning the counts, sums of money and times were published; None if they are present figures."""
 
 
 @dataclass(frozen=True)
 class Flow:
-    """Time from arrival to completion: of J completed jobs, in order of completion, and its mean at K times."""
+    """Times from arrival to completion of J completed jobs, in order of completion, and their mean at K times."""
 
     sequence: Ints
-    """J."""
+    """Sequence numbers of the jobs, J."""
     slot: Ints
     """Slot of completion, J."""
     flow: Ints
     """Slots from arrival to completion, J."""
     mean_slot: Ints
-    """Slots of which the means are, K."""
+    """Slots at which the means are taken, K."""
     mean: Floats
     """Mean over all jobs so far, slots, K."""
     weighted_mean: Floats | None
-    """The same, weighted by the jobs' values, K; None where it is not published."""
+    """The same, weighted by the jobs' values, K; None if it is not published."""
 
 
 @dataclass(frozen=True)
 class Machines:
-    """How many machines a job holds, past and promised, in slots [start, start + T)."""
+    """Numbers of machines that a job holds, past and planned, in slots [start, start + T)."""
 
     start: int
     workers: Ints
@@ -114,18 +116,18 @@ class Machines:
 
 @dataclass(frozen=True)
 class Prices:
-    """Posted prices of slots [start, start + T): as they stood when a past slot began, as they are for the future."""
+    """Posted prices of slots [start, start + T): of a past slot when it began, of a future slot at present."""
 
     start: int
     now: int
     servers: tuple[str, ...]
     resources: tuple[str, ...]
     price: Floats
-    """T x S x R, money per unit and slot; 0 where not known."""
+    """T x S x R, money per unit and slot; 0 if not known."""
     known: Bools
-    """T: False for a past slot of which no prices were kept."""
+    """T: False for a past slot without stored prices."""
     closed: Bools
-    """T x S: whether the server takes no new work in the slot, as it is drained or lost: nothing is for sale there."""
+    """T x S: whether the server is drained or lost in the slot, so that it takes no new work and sells nothing."""
 
 
 @dataclass(frozen=True)
@@ -139,13 +141,13 @@ class Utilisation:
     used: Ints
     """T x S x R, units."""
     capacity: Ints
-    """S x R, units, as it is now; of a server out of service, what it has."""
+    """S x R, units, at present; a server out of service counts with its full capacity."""
     closed: Bools
     """T x S: whether the server takes no new work in the slot."""
 
     @property
     def share(self) -> Floats:
-        """Share in use of all servers' units of each resource, T x R; 0 where there are none."""
+        """Share of all servers' units in use, by resource, T x R; 0 where there are no units."""
         total = self.capacity.sum(axis=0)
         shares: Floats = self.used.sum(axis=1) / np.where(total > 0, total, 1)
         return shares
@@ -158,7 +160,7 @@ class Welfare:
     decided: Ints
     """Bids decided so far, J."""
     slot: Ints
-    """First slot that could still be traded at the decision; of a publication, the slot that began, J."""
+    """First slot that could still be traded at the decision; for a publication, the slot that began, J."""
     seconds: Floats
     """Cluster time of the decision or publication, seconds after the epoch, J."""
     welfare: Floats
@@ -166,21 +168,21 @@ class Welfare:
     revenue: Floats
     """Sum of payments so far, J."""
     sequence: Ints | None
-    """Sequence number of each decided bid, J; None of publications, each of which is a sum over several bids."""
+    """Sequence number of each decided bid, J; None for publications, each of which is a sum over several bids."""
     zero_price_bound: Floats | None
-    """Zero-price bound on the welfare of the bids decided so far, J; None where it is not published."""
+    """Zero-price bound on the welfare of the bids decided so far, J; None if it is not published."""
     bound: BoundReading | None
 
 
 @dataclass(frozen=True)
 class Bar:
-    """Machines of one type on one server held in slots [start, end), whole slots unless from a queue.
+    """Machines of one type on one server, held in slots [start, end) by one job, or by all jobs of others together.
 
-    Held for one job, or for all jobs of others together.
+    Start and end are whole slots, except for queued jobs.
     """
 
     sequence: int | None
-    """None of other people's jobs: which of their machines belong together is not said."""
+    """None for other people's jobs: it is not shown which of their machines belong to one job."""
     label: str
     mine: bool
     server: str
@@ -190,4 +192,4 @@ class Bar:
     start: float
     end: float
     state: BidState | None
-    """Of the job; None of other people's."""
+    """State of the job; None for other people's jobs."""

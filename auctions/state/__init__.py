@@ -1,1 +1,1 @@
-"""A market at one moment: the live book, rebuilt from rows or followed by events, and rows as they are stored."""
+"""The state of a market at one moment: the live book, rebuilt from rows or updated by events, and its stored rows."""

@@ -1,8 +1,8 @@
-"""The book a decision is made against: rebuilt from rows, or carried over in this process's memory.
+"""The book that decisions are made against: rebuilt from rows, or kept in this process's memory.
 
-A book in memory is only used when its ledger version is the one that was read, under the market's lock or in a
-snapshot. What other processes decided since is caught up event by event; anything else rebuilds. Decisions have a book
-of their own, which moves; readers share books that never move, one for each version and slot.
+A book in memory is only used if its ledger version equals the one that was read, under the market's lock or in a
+snapshot. Decisions of other processes are applied to it event by event; after other changes the book is rebuilt.
+Decisions have their own book, which changes. Readers share books that never change, one for each version and slot.
 """
 
 from collections import deque
@@ -35,28 +35,29 @@ from scheduling.registry import POLICIES, make_policy
 
 CATCH_UP_EVENTS = 32
 JOBS_PER_EVENT = 4
-"""More events than `CATCH_UP_EVENTS`, and than one for so many jobs of the book, are not caught up: to read all jobs
-again is then as quick (0.7 ms an event, 0.2 ms a job).
+"""At most `CATCH_UP_EVENTS` events are caught up, or one for every `JOBS_PER_EVENT` jobs of the book if that is more.
+
+Beyond that, reading all jobs again is as fast (0.7 ms for an event, 0.2 ms for a job).
 """
 CAUGHT_UP = frozenset({EventKind.ADMITTED, EventKind.REJECTED, EventKind.SLOT})
-"""What is caught up; anything else that moves the ledger rebuilds the book."""
+"""Event kinds that are caught up; after any other event that changes the ledger, the book is rebuilt."""
 
 SHARED_BOOKS = 4
-"""So many are kept of each market: readers of the version before may not be done yet."""
+"""Number of shared books kept for each market: readers of an earlier version may not have finished."""
 
 CATCH_UP_SLOTS = 64
-"""After a long stop, prices are kept of this many of the latest slots within the horizon; the others have no row.
+"""After a long stop, prices are stored for this many of the latest slots within the horizon; the others have no row.
 
-A slot without a row is unknown in charts and counts at price 0 in bounds, which is sound.
+A slot without a row is unknown in charts and has price 0 in bounds, which keeps the bounds valid.
 """
 
 
 @dataclass
 class LiveBook:
-    """A book that moves: what has been promised, learned and chosen up to one version of a market."""
+    """A book that changes: commitments, recent decisions and the policy, up to one version of a market."""
 
     version: int
-    """The ledger version it stands at."""
+    """The ledger version of its contents."""
     market_id: int
     layout: InventorySnapshot
     policy: Policy
@@ -65,26 +66,26 @@ class LiveBook:
 
     @property
     def ledger(self) -> Ledger:
-        """What jobs hold from now on."""
+        """The ledger of what jobs hold from now on."""
         return self.running.ledger
 
     def advance(self, now: int) -> None:
-        """Let slots pass; the horizon starts at `now`."""
+        """Advance to slot `now`, where the horizon then starts."""
         self.running.advance(now)
 
     def view(self) -> Book:
-        """What the policy may look at."""
+        """Return the part of the book that the policy may read."""
         return self.running.view()
 
     def apply_decision(self, bid: CoreBid, decision: Decision, *, owner: int) -> None:
-        """Make the moves a decision asks for, reserve what it granted, and learn from the bid it was about.
+        """Apply the moves of a decision, reserve what it granted, and add the bid to the history used by prices.
 
-        `owner` is the key of the user who sent it.
+        `owner` is the key of the user who sent the bid.
         """
         self.running.apply_decision(bid, decision, bound=self.policy.binding, owner=owner)
 
     def relaid(self, layout: InventorySnapshot, offers: Mapping[str, Json]) -> "LiveBook":
-        """The book under another inventory; `offers` by the bid's id. Raises if what jobs hold does not fit it."""
+        """Return the book under another inventory; `offers` by the bid's id. Raises if what jobs hold does not fit."""
         jobs = [
             replace(
                 job,
@@ -108,14 +109,14 @@ class LiveBook:
         return replace(self, layout=layout, running=running)
 
     def end(self, job_id: str) -> None:
-        """Free what a job holds from now on; one that is over by now holds nothing."""
+        """Free what a job holds from now on; nothing happens if the job is over."""
         if job_id in self.running.jobs:
             self.running.end(job_id)
 
     def used(self) -> Ints:
-        """Units in use from now on, T x S x R: held, or by workers that take chunks from queues, as forecast.
+        """Return units in use from now on, T x S x R: held units, and units of busy workers of queues as forecast.
 
-        What workers do in a slot that has begun no longer changes, so of its first slot this is a fact.
+        What workers do in a slot that has begun no longer changes, so the numbers of the first slot are final.
         """
         held, queues, inventory = self.ledger.held, self.running.queues, self.layout.inventory
         if queues is None:
@@ -126,9 +127,9 @@ class LiveBook:
         return held + units_in_use(busy, inventory.worker_demand, servers=servers, start=start, end=end)
 
     def prices(self) -> Floats:
-        """Posted price of one unit of each resource for one slot, from now on, T x S x R, money.
+        """Return the posted price of one unit of each resource for one slot, from now on, T x S x R, money.
 
-        A closed server, which sells nothing, is priced as if it was open: by what is held there.
+        A closed server sells nothing. Its prices are computed as if it was open, from what is held there.
         """
         view = self.view()
         prices = self.policy.prices(view)
@@ -138,12 +139,12 @@ class LiveBook:
         return np.where(self.ledger.is_closed()[:, :, np.newaxis], opened, prices)
 
     def slots_to_keep(self, *, last: int) -> range:
-        """The slots whose prices and use are kept when slots up to `last` begin."""
+        """Return the slots whose prices and use are stored when slots up to `last` begin."""
         start, end = self.ledger.start, min(last + 1, self.ledger.end)
         return range(max(start, end - CATCH_UP_SLOTS), end)
 
     def copy(self) -> "LiveBook":
-        """An independent book with the same contents."""
+        """Return an independent book with the same contents."""
         return LiveBook(
             version=self.version,
             market_id=self.market_id,
@@ -155,9 +156,9 @@ class LiveBook:
 
 
 class SharedBook:
-    """A book at one version and slot, shared by all who read it: it never moves.
+    """A book at one version and slot that never changes, shared by all readers.
 
-    What follows from it is computed once, by one reader at a time: kernels keep arrays beside the ledger.
+    Results are computed once, by one reader at a time, because kernels cache arrays on the ledger.
     """
 
     def __init__(self, book: LiveBook) -> None:
@@ -170,11 +171,11 @@ class SharedBook:
         self.policy = book.policy
         self.policy_id = book.policy_id
         self.view = book.view()
-        """What the policy may look at; to be read, never moved."""
+        """The part of the book that the policy may read; it must not be changed."""
 
     @property
     def now(self) -> int:
-        """Its first slot."""
+        """The first slot of the book."""
         return self.view.now
 
     @property
@@ -183,7 +184,7 @@ class SharedBook:
         return self.view.ledger.end
 
     def prices(self) -> Floats:
-        """Posted price of one unit of each resource for one slot, T x S x R, money, read-only."""
+        """Return the posted price of one unit of each resource for one slot, T x S x R, money, read-only."""
         with self._computing:
             if self._prices is None:
                 self._prices = self._book.prices()
@@ -191,7 +192,7 @@ class SharedBook:
             return self._prices
 
     def runs(self) -> Runs:
-        """What workers took from queues that no row has, and will take as forecast."""
+        """Return what workers took from queues and is not in rows yet, and what they will take as forecast."""
         with self._computing:
             if self._runs is None:
                 ran, queues = list(self._book.running.ran), self.view.queues
@@ -201,27 +202,27 @@ class SharedBook:
             return self._runs
 
     def copy(self) -> LiveBook:
-        """An independent book with the same contents, which may move."""
+        """Return an independent book with the same contents, which may be changed."""
         with self._computing:
             return self._book.copy()
 
 
 _books: dict[UUID, LiveBook] = {}
-"""Those that decisions move, by the market's token."""
+"""Books that decisions change, by the market's token."""
 _shelves: dict[UUID, "_Shelf"] = {}
-"""Those that readers share."""
+"""Books that readers share, by the market's token."""
 _guard = Lock()
 
 
 def forget() -> None:
-    """Empty this process's memory: the next book is rebuilt from rows."""
+    """Discard all books of this process: the next book is rebuilt from rows."""
     with _guard:
         _books.clear()
         _shelves.clear()
 
 
 def take(market: Market, *, now: int) -> LiveBook:
-    """The book of a market whose lock is held, at slot `now`; it is the caller's until `keep` gives it back."""
+    """Return the book of a market whose lock is held, at slot `now`; the caller owns it until `keep` stores it."""
     with _guard:
         book = _books.pop(market.token, None)
     if book is not None and book.ledger.start <= now and _catch_up(book, market):
@@ -231,13 +232,13 @@ def take(market: Market, *, now: int) -> LiveBook:
 
 
 def keep(market: Market, book: LiveBook) -> None:
-    """Remember a book whose every change has been committed."""
+    """Store a book in memory; all its changes must have been committed."""
     with _guard:
         _books[market.token] = book
 
 
 def peek(market: Market, *, now: int) -> LiveBook:
-    """A book of one's own at slot `now`, for the holder of the market's lock who only looks."""
+    """Return a copy of the book at slot `now`, for a holder of the market's lock who only reads."""
     book = _own_copy(market)
     if book is not None and book.ledger.start <= now:
         book.advance(now)
@@ -246,9 +247,9 @@ def peek(market: Market, *, now: int) -> LiveBook:
 
 
 def shared(market: Market, *, now: int) -> SharedBook:
-    """The book of a market's version at slot `now`, for readers, within the snapshot that the market's row is of.
+    """Return the book of a market's version at slot `now`, for readers, in the snapshot that read the market's row.
 
-    It is made once for all readers of this process: by the first of them, from the nearest book that is known.
+    It is made once for all readers of this process: the first reader makes it from the nearest known book.
     """
     with _guard:
         shelf = _shelves.setdefault(market.token, _Shelf())
@@ -256,19 +257,19 @@ def shared(market: Market, *, now: int) -> SharedBook:
 
 
 class _Shelf:
-    """The latest books of one market that readers of this process share."""
+    """The latest books of one market, shared by the readers of this process."""
 
     def __init__(self) -> None:
         self._making = Lock()
         self._books: dict[tuple[int, int], SharedBook] = {}
-        """By ledger version and slot; a new dictionary whenever one is added, so that looking takes no lock."""
+        """By ledger version and slot. Adding a book makes a new dictionary, so that reading needs no lock."""
 
     def find(self, market: Market, now: int) -> SharedBook | None:
-        """The book of this version and slot, if somebody made it."""
+        """Return the book of this version and slot, if it has been made."""
         return self._books.get((market.ledger_version, now))
 
     def make(self, market: Market, now: int) -> SharedBook:
-        """Make the book of this version and slot; whoever needs one of this market meanwhile waits for it."""
+        """Make the book of this version and slot; meanwhile other readers who need a new book of this market wait."""
         with self._making:
             found = self.find(market, now)
             if found is None:
@@ -278,7 +279,7 @@ class _Shelf:
             return found
 
     def _nearest(self, market: Market, now: int) -> LiveBook | None:
-        """A copy of a book that decisions or readers use, brought to this version and slot."""
+        """Return a copy of a known book, advanced to this version and slot; None if no known book can be used."""
         book = _own_copy(market)
         if book is not None and book.ledger.start <= now:
             book.advance(now)
@@ -294,14 +295,14 @@ class _Shelf:
 
 
 def _own_copy(market: Market) -> LiveBook | None:
-    """A copy of the book that decisions of this process move, if it stands at the market's version."""
+    """Return a copy of the book that this process's decisions change, if it has the market's ledger version."""
     with _guard:
         book = _books.get(market.token)
         return book.copy() if book is not None and book.version == market.ledger_version else None
 
 
 def rebuild(market: Market, *, now: int) -> LiveBook:
-    """The book as the rows have it, in a handful of queries."""
+    """Rebuild the book from rows, in a few queries."""
     opening = Event.objects.get(market=market, version=market.inventory_version)
     layout = InventorySnapshot.from_json(opening.payload)
     chosen = PolicyVersion.objects.filter(market=market).latest("number")
@@ -331,16 +332,16 @@ def rebuild(market: Market, *, now: int) -> LiveBook:
 
 
 def core_in_force(bid: Bid, market: Market, layout: InventorySnapshot) -> CoreBid:
-    """The bid in the positions of the inventory in force."""
+    """Return the bid in the positions of the inventory in force."""
     if bid.inventory_version == market.inventory_version:
         return CoreBid.from_json(bid.core)
     return core_bid(bid.offer, layout, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
 
 
 def _jobs(market: Market, layout: InventorySnapshot, *, now: int) -> dict[int, Job]:
-    """Jobs that rows do not say are over, by the bid's key, in order of admission."""
+    """Return jobs that are not over or still hold machines, by the bid's key, in order of admission."""
     going = Q(state__in=(BidState.PLANNED, BidState.RUNNING))
-    # A schedule with an inclusive window holds a slot more than the job needs.
+    # A schedule with an inclusive window holds one slot more than the job needs.
     holding = Q(state=BidState.COMPLETED, commitments__end__gt=now)
     bids = list(Bid.objects.filter(going | holding, market=market).distinct().select_related("decision__policy"))
     rows = Commitment.objects.filter(bid__in=[bid.pk for bid in bids])
@@ -360,14 +361,14 @@ def _jobs(market: Market, layout: InventorySnapshot, *, now: int) -> dict[int, J
 
 
 def _positions(old: Sequence[int], new: Sequence[int]) -> list[int | None]:
-    """Where each old row is now; None if it is gone."""
+    """Return the new position of each old row; None if the row is gone."""
     return [new.index(key) if key in new else None for key in old]
 
 
 def realigned(
     history: Iterable[tuple[float, ...]], *, old: InventorySnapshot, new: InventorySnapshot
 ) -> deque[tuple[float, ...]]:
-    """Densities with the resources in another layout's order; 0 for one that did not exist then."""
+    """Return densities with the resources in the order of snapshot `new`; 0 for a resource that did not exist then."""
     rows = np.array(list(history), dtype=np.float64).reshape(-1, len(old.resource_ids))
     moved = align(rows, old=old.resource_ids, new=new.resource_ids, axis=1)
     return deque((tuple(row) for row in moved.tolist()), maxlen=HISTORY)
@@ -376,8 +377,10 @@ def realigned(
 def recorded_history(
     decisions: "QuerySet[DecisionRecord]", layout: InventorySnapshot, *, market_id: int, in_force: int
 ) -> tuple[deque[tuple[float, ...]], deque[tuple[int, float, int]]]:
-    """What the last of these receipts teach: densities, in the order of the layout of version `in_force`; slots,
-    ceilings and owners.
+    """Return what prices learn from the last of these receipts.
+
+    First densities, with resources in the order of `layout`, whose version is `in_force`; then slots, ceilings and
+    owners.
     """
     rows = list(decisions.order_by("-version").values_list("receipt", "inventory_version", "bid__owner_id")[:HISTORY])
     others = {version for _, version, _ in rows} - {in_force}
@@ -394,7 +397,7 @@ def recorded_history(
 
 
 def _catch_up(book: LiveBook, market: Market) -> bool:
-    """Take in what other processes decided since; False when the book has to be rebuilt."""
+    """Apply what other processes decided since; return False if the book has to be rebuilt."""
     if book.version >= market.ledger_version:
         return book.version == market.ledger_version
     missed = Event.objects.filter(market=market, version__gt=book.version, kind__in=MOVES_THE_LEDGER)
@@ -406,13 +409,13 @@ def _catch_up(book: LiveBook, market: Market) -> bool:
         moves = [Move.from_json(move) for move in event.payload.get("moves", ())]
         now = event.payload["now"] if event.kind == EventKind.SLOT else event.slot
         if now < book.ledger.start:
-            return False  # it was advanced to a slot before which something still happened
+            return False  # the book was already advanced beyond the slot of this event
         book.advance(now)
         if event.bid is None:
             book.running.apply(moves)
         else:
             decision = replace(Decision.from_json(parse(event.bid.decision.receipt)), moves=tuple(moves))
             book.apply_decision(core_in_force(event.bid, market, book.layout), decision, owner=event.bid.owner_id)
-    book.running.ran.clear()  # the other process kept it
+    book.running.ran.clear()  # the other process has written it
     book.version = market.ledger_version
     return True

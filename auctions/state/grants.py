@@ -1,4 +1,4 @@
-"""What events granted: the machines, start and completion of every admitted bid, as receipts and moves say."""
+"""What events granted: machines, start and completion of every admitted bid, from receipts and moves."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -12,26 +12,26 @@ from scheduling.registry import POLICIES
 
 @dataclass
 class Grant:
-    """One admitted bid."""
+    """What one admitted bid was granted."""
 
     bid: Bid
     completion: int | None = None
     held: list[Holding] = field(default_factory=list)
     layout_version: int = 0
-    """Version of the inventory that the last of `held` was granted under."""
+    """Version of the inventory under which the last of `held` was granted."""
     queued_from: int | None = None
-    """Start as forecast, of a job in queues."""
+    """Forecast start of a job in queues."""
     changes: list[tuple[int, int, int | None, int | None]] = field(default_factory=list)
-    """Version, slot, start and completion of each step of a plan that is no promise."""
+    """Version, slot, start and completion of each step of a plan that is not a promise."""
 
     @property
     def window(self) -> Window:
-        """First slot and completion; None where nothing is planned."""
+        """First slot and completion; None if nothing is planned."""
         return min((h.start for h in self.held), default=self.queued_from), self.completion
 
 
 class Grants:
-    """Where the events so far have led; nothing is taken from commitments or from the bids' own windows."""
+    """The grants after the events so far; commitments and the windows in the bids' rows are not read."""
 
     def __init__(self, market: Market) -> None:
         bids = Bid.objects.filter(market=market).select_related("decision__policy")
@@ -43,7 +43,7 @@ class Grants:
         """By the bid's key."""
 
     def step(self, event: Event) -> list[int]:
-        """Take one event; the keys of the bids whose machines changed."""
+        """Apply one event; return the keys of the bids whose machines changed."""
         if event.kind in (EventKind.OPENED, EventKind.INVENTORY):
             self._layout, self._layout_version = InventorySnapshot.from_json(event.payload), event.version
         if event.kind == EventKind.ADMITTED and event.bid_id is not None:
@@ -84,7 +84,7 @@ class Grants:
 
 
 def grants_of(market: Market, events: Iterable[Event] | None = None) -> dict[int, Grant]:
-    """What all events of a market granted, by the bid's key."""
+    """Return what all events of a market granted, by the bid's key."""
     grants = Grants(market)
     for event in Event.objects.filter(market=market).order_by("version") if events is None else events:
         grants.step(event)

@@ -1,7 +1,7 @@
-"""Which row of chunks in queues a stretch of work belongs to, where a worker has several rows of one job.
+"""Find the row of queued chunks that a segment of work belongs to, if a worker has several rows of one job.
 
-Chunks that are sent again, because their worker is gone, may come to a worker that has chunks of the same job. A
-worker processes those of a job in the order in which they joined, so that the earliest row is filled first.
+Chunks whose worker is gone are sent again. They may come to a worker that already has chunks of the same job. A worker
+processes the chunks of a job in the order in which they joined, so the earliest row is filled first.
 """
 
 from collections import defaultdict
@@ -20,7 +20,7 @@ WORKED = Sum((F("segments__end") - F("segments__start")) * F("segments__count"))
 Place = tuple[str, int, int, int]
 """Bid (by its id), server, worker type (by position) and worker."""
 Share = tuple[int, int, int, int]
-"""Key of a row, how many side by side, tick it begins and ends."""
+"""Key of a row, number of chunks processed in parallel, first tick and end."""
 
 
 @dataclass
@@ -28,17 +28,17 @@ class _Row:
     key: int
     count: int
     left: int
-    """Ticks of work, those of all its chunks together."""
+    """Ticks of work that remain, for all its chunks together."""
     ended: int | None
-    """Tick up to which it was worked at, None if it was not."""
+    """Tick at which the last work on it ended; None if it was never worked on."""
     begun: set[int] = field(default_factory=set)
-    """Ticks at which work on it began, of those that are being written,"""
+    """Ticks at which work on it began, in the segments being written."""
     stopped: set[int] = field(default_factory=set)
-    """and at which it stopped."""
+    """Ticks at which work on it stopped."""
 
 
 class OpenRows:
-    """Rows of these jobs (by their bids' ids) that have not left their queues."""
+    """Rows of these jobs (by their bids' ids) that are still in their queues."""
 
     def __init__(self, names: Iterable[str], layout: InventorySnapshot, market_id: int) -> None:
         servers = {key: i for i, key in enumerate(layout.server_ids)}
@@ -53,7 +53,7 @@ class OpenRows:
             self._rows[place].append(_Row(key, count, count * each - (worked or 0), ended))
 
     def shares(self, segment: Segment) -> Iterator[Share]:
-        """A stretch of work, in order of time of all, cut where one row is complete and the next begins."""
+        """Split a segment where one row is complete and the next begins; segments must be given in order of time."""
         rows = self._rows[segment.job, segment.server, segment.type, segment.index]
         if segment.index == CLOUD:
             row = _batch(rows, segment)
@@ -69,14 +69,14 @@ class OpenRows:
             raise RuntimeError(f"job {segment.job} was worked at longer than its rows have chunks: {segment}")
 
     def ending(self, job: str, lost: Preemption) -> int:
-        """The row of a job whose work was interrupted there and then."""
+        """Return the row of a job whose work was interrupted at that worker and tick."""
         rows = self._rows[job, lost.server, lost.type, lost.index]
         return next(
             (row.key for row in reversed(rows) if lost.at == row.ended or lost.at in row.stopped), _next(rows).key
         )
 
     def beginning(self, job: str, lost: Preemption) -> int:
-        """The row of a job whose work began there and then, or begins after what is being written."""
+        """Return the row of a job whose work began at that worker and tick, or begins after what is being written."""
         rows = self._rows[job, lost.server, lost.type, lost.index]
         return next((row.key for row in rows if lost.at in row.begun), _next(rows).key)
 
@@ -90,12 +90,12 @@ class OpenRows:
 
 
 def _next(rows: list[_Row]) -> _Row:
-    """The first row that is not complete, else the last."""
+    """Return the first incomplete row, or the last row if all are complete."""
     return next((row for row in rows if row.left > 0), rows[-1])
 
 
 def _batch(rows: list[_Row], segment: Segment) -> _Row:
-    """The row of chunks that a cloud processes side by side: the one that goes on, or the next that begins."""
+    """Return the row of chunks that the cloud processes in parallel: the row that continues, or the next to begin."""
     work = segment.count * (segment.end - segment.start)
     able = [row for row in rows if row.count == segment.count and row.left >= work]
     if not able:

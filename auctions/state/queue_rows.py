@@ -1,6 +1,6 @@
-"""What joined workers' queues and what workers took from them: written to rows, and the queues read back from rows.
+"""Write to rows which chunks joined workers' queues and what workers processed, and restore the queues from rows.
 
-Segments are cut at the slot up to which slots have passed, so that nothing written is ever rewritten.
+Segments are cut at the present slot, so that a written segment is never changed.
 """
 
 from collections import defaultdict
@@ -27,16 +27,16 @@ GOING = (BidState.PLANNED, BidState.RUNNING)
 
 @dataclass(frozen=True)
 class Runs:
-    """What workers took from queues, by keys of rows: the same however often it was cut where slots passed."""
+    """What workers processed from queues, by keys of rows. It does not depend on where segments were cut."""
 
     segments: tuple[tuple[int, int, int, int, int, int, int], ...] = ()
-    """Bid (sequence), server, machine type, worker, tick it began and ended, and how many side by side; sorted."""
+    """Bid (sequence), server, machine type, worker, first tick, end, and number of chunks in parallel; sorted."""
     preemptions: tuple[tuple[int, int, int, int, int, int], ...] = ()
-    """Tick, bid (sequence) that was left, bid it was left for, server, machine type, worker; sorted."""
+    """Tick, preempted bid (sequence), preempting bid, server, machine type, worker; sorted."""
 
 
 def joined(segments: Iterable[tuple[int, int, int, int, int, int, int]]) -> tuple[Any, ...]:
-    """Segments sorted, each joined with the next where one goes on as the other."""
+    """Return segments sorted; a segment that continues another one is merged with it."""
     whole: list[tuple[int, int, int, int, int, int, int]] = []
     for row in sorted(segments):
         before = whole[-1] if whole else None
@@ -48,7 +48,7 @@ def joined(segments: Iterable[tuple[int, int, int, int, int, int, int]]) -> tupl
 
 
 def taken(ran: Iterable[Ran], layout: InventorySnapshot) -> Runs:
-    """What was taken from queues under a layout."""
+    """Return what workers processed from queues, with the row keys of a snapshot."""
     segments = (
         (int(s.job), layout.server_ids[s.server], layout.worker_ids[s.type], s.index, s.start, s.end, s.count)
         for some in ran
@@ -63,7 +63,7 @@ def taken(ran: Iterable[Ran], layout: InventorySnapshot) -> Runs:
 
 
 def together(parts: Sequence[Runs]) -> Runs:
-    """All of them as one."""
+    """Merge all parts."""
     return Runs(
         joined(row for part in parts for row in part.segments),
         tuple(sorted(row for part in parts for row in part.preemptions)),
@@ -71,7 +71,7 @@ def together(parts: Sequence[Runs]) -> Runs:
 
 
 def recorded(market_id: int) -> Runs:
-    """What rows say was taken from queues."""
+    """Return what workers processed from queues, according to the rows."""
     segments = Segment.objects.filter(queued__bid__market_id=market_id)
     where = ("queued__server_id", "queued__machine_type_id", "queued__worker")
     rows = segments.values_list("queued__bid__sequence", *where, "start", "end", "count")
@@ -81,7 +81,7 @@ def recorded(market_id: int) -> Runs:
 
 
 def keep(running: RunningBook, layout: InventorySnapshot, market_id: int) -> None:
-    """Write what workers took from queues since the last time."""
+    """Write what workers processed from queues since the last call."""
     ran, running.ran = running.ran, []
     names = {segment.job for some in ran for segment in some.segments}
     names |= {name for some in ran for lost in some.preemptions for name in (lost.job, lost.by)}
@@ -101,7 +101,7 @@ def keep(running: RunningBook, layout: InventorySnapshot, market_id: int) -> Non
 
 
 def join(bid: Bid, chunks: Sequence[Chunks], queues: Queues, layout: InventorySnapshot) -> None:
-    """Write that chunks of a bid joined queues now."""
+    """Write that chunks of a bid join queues now."""
     name = str(bid.sequence)
     task, whole = queues.task_of(name), int(bid.offer["chunks"])
     QueuedChunks.objects.bulk_create(
@@ -123,12 +123,12 @@ def join(bid: Bid, chunks: Sequence[Chunks], queues: Queues, layout: InventorySn
 
 
 def take_out(bids: Iterable[Bid], *, now: int) -> None:
-    """Write that what is not complete of these bids left its queues now."""
+    """Write that the incomplete chunks of these bids leave their queues now."""
     _close(QueuedChunks.objects.filter(bid__in=[bid.pk for bid in bids]), now=now)
 
 
 def lose(queues: Queues, layout: InventorySnapshot, market_id: int, *, now: int) -> None:
-    """Write that chunks left the queues of workers that a new layout no longer has."""
+    """Write that chunks leave the queues of workers that a new snapshot no longer has."""
     rows = QueuedChunks.objects.filter(bid__market_id=market_id, bid__state__in=GOING)
     servers = {key: i for i, key in enumerate(layout.server_ids)}
     types = {key: i for i, key in enumerate(layout.worker_ids)}
@@ -144,15 +144,15 @@ def _close(found: QuerySet[QueuedChunks], *, now: int) -> None:
     rows: list[Any] = list(found.filter(until=None).annotate(worked=WORKED))
     for row in rows:
         done = min(row.count, (row.worked or 0) // row.each)
-        # Side by side in the cloud they are complete all at once.
+        # Chunks that run in parallel in the cloud are all complete at the same time.
         row.until, row.done = now, done if row.worker != CLOUD or done == row.count else 0
     update_rows(rows, ["until", "done"])
 
 
 def restored(cores: Mapping[int, CoreBid], layout: InventorySnapshot, market_id: int) -> Queues | None:
-    """The queues as rows have them, at the slot up to which rows were written; None if no job is in any.
+    """Restore the queues from rows, at the slot up to which rows were written; None if no job is in a queue.
 
-    `cores` are the bids of jobs that are not over, by key, in positions of the layout.
+    `cores` holds the bids of jobs that are not over, by key, in positions of `layout`.
     """
     found = QueuedChunks.objects.filter(bid__in=list(cores)).annotate(worked=WORKED, ended=Max("segments__end"))
     rows = list(found.annotate(began=Min("segments__start")).order_by("pk"))
@@ -176,7 +176,7 @@ def restored(cores: Mapping[int, CoreBid], layout: InventorySnapshot, market_id:
 def _job(
     core: CoreBid, rows: Sequence[Any], layout: InventorySnapshot, latest: Mapping[tuple[int, int, int], int]
 ) -> Restored:
-    """One job; `latest` is when each worker last did anything."""
+    """Restore one job; `latest` is the tick at which each worker's last segment ended."""
     servers = {key: i for i, key in enumerate(layout.server_ids)}
     types = {key: i for i, key in enumerate(layout.worker_ids)}
     parts = tuple(
@@ -205,6 +205,9 @@ def _job(
 
 
 def _stored(rows: Sequence[QueuedChunks], servers: Mapping[int, int]) -> tuple[tuple[int, int], ...]:
-    """Servers by position, and how many of a job's chunks each stores: of those taken out again the complete ones."""
+    """Return pairs of server position and number of a job's chunks that it stores.
+
+    Of chunks that left a queue, only the complete ones are counted.
+    """
     kept = ((row.server_id, row.count if row.until is None else row.done or 0) for row in rows)
     return tuple((servers[key], count) for key, count in kept if count and key in servers)

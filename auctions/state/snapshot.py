@@ -1,7 +1,7 @@
-"""One version of a market: its rows, the moment and the book, which all readings of a page or an answer share.
+"""One version of a market: its rows, the time and the book, shared by all readings of a page or a response.
 
-A reading that looks at the clock, then at rows, and then at rows again would mix versions: slots pass and bids are
-decided in between.
+Without a snapshot, a reading that reads the clock and then rows several times would mix versions, because slots pass
+and bids are decided in between.
 """
 
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ from cluster.read_transaction import read_transaction
 
 
 class Snapshot:
-    """A market as it stands at one version, and the moment at which it is read.
+    """A market at one version, and the time at which it is read.
 
-    The moment may be later than what rows know of: slots begin before a worker processes them. The book is that of the
-    rows, advanced to the moment.
+    The time may be later than the last processed slot: slots begin before a worker processes them. The book is that of
+    the rows, advanced to this time.
     """
 
     def __init__(self, market: Market) -> None:
@@ -29,7 +29,7 @@ class Snapshot:
 
     @property
     def book(self) -> SharedBook:
-        """The book at the moment; shared with other readers."""
+        """The book at the time of reading; shared with other readers."""
         if self._book is None:
             self._book = books.shared(self.market, now=self.moment.now)
         return self._book
@@ -40,9 +40,9 @@ _snapshots: ContextVar[dict[int, Snapshot] | None] = ContextVar("snapshots", def
 
 @contextmanager
 def one_version() -> Iterator[None]:
-    """Everything that is read in the block is of one instant; blocks within it are part of it. Nothing can be written.
+    """Read everything in the block from one version of the database; nothing can be written. Inner blocks join.
 
-    Also a decorator, of a reading or of a view that combines several.
+    It can also decorate a reading, or a view that combines several readings.
     """
     if _snapshots.get() is not None:
         yield
@@ -56,7 +56,7 @@ def one_version() -> Iterator[None]:
 
 
 def market_named(name: str) -> Market | None:
-    """The market of the cluster of that name; in `one_version()`, the row of its snapshot. None if there is none."""
+    """Return the market of the cluster of that name, None if there is none; in `one_version()`, its snapshot's row."""
     found = Market.objects.select_related("cluster").filter(cluster__name=name).first()
     known = _snapshots.get()
     if found is None or known is None:
@@ -67,7 +67,7 @@ def market_named(name: str) -> Market | None:
 
 
 def snapshot(market: Market) -> Snapshot:
-    """The market in the version that this block reads; its clock is read once."""
+    """Return the market in the version that this block reads; its clock is read once."""
     known = _snapshots.get()
     if known is None:
         raise RuntimeError("a snapshot of a market is taken within `one_version()`")

@@ -1,4 +1,4 @@
-"""What servers store of jobs' data, where the policy looks at it: what an operator may not take away, and the audit."""
+"""Data of jobs that servers store, under a policy that limits storage: a check for operators, and an audit check."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -18,14 +18,15 @@ T = TypeVar("T")
 
 
 def limits_storage(policy: Policy) -> bool:
-    """Whether chunks only go where there is storage for them."""
+    """Return whether the policy only sends chunks to servers with enough free storage."""
     return isinstance(policy, Preemptive) and policy.storage == LIMITED
 
 
 def storage_problems(market: Market, new: InventorySnapshot, *, now: int) -> list[str]:
-    """Servers whose storage a change would make smaller than what they store for jobs, in words.
+    """Return a message for each server whose storage a change would make smaller than what it stores for jobs.
 
-    What came while the policy ignored storage may stay, so a server that stores too much already stops no other change.
+    Data sent while the policy ignored storage may stay, so a server that stores too much already prevents no other
+    change.
     """
     book = books.peek(market, now=now)
     if book.running.queues is None or not limits_storage(book.policy):
@@ -48,7 +49,7 @@ def _less(limit: int, before: int | None) -> bool:
 
 @dataclass(frozen=True)
 class _Change:
-    """From a slot on a server stores so many bytes more, or fewer; what goes is deleted before anything comes."""
+    """A server stores `size` more bytes from a slot on (fewer if negative). Data is deleted before new data comes."""
 
     slot: int
     comes: bool
@@ -57,7 +58,7 @@ class _Change:
 
 
 def storage_kept(market: Market) -> list[str]:
-    """Under a policy that limits storage, no chunk was sent to a server that then held more than it can store."""
+    """Check that, under a policy that limits storage, no chunk was sent to a server that then held more than it can."""
     rules = _Rules(market)
     problems = []
     for server, changes in _changes(market).items():
@@ -75,7 +76,7 @@ def storage_kept(market: Market) -> list[str]:
 
 
 def _changes(market: Market) -> dict[int, list[_Change]]:
-    """What came to and went from each server, by its key and in order."""
+    """Return the changes of what each server stores, by its key and in order."""
     found: dict[int, list[_Change]] = defaultdict(list)
     rows = QueuedChunks.objects.filter(bid__market=market).select_related("bid")
     for row in rows:
@@ -93,7 +94,7 @@ def _changes(market: Market) -> dict[int, list[_Change]]:
 
 
 class _Rules:
-    """Which storage was in force when; where anything else was in the same slot nothing is said."""
+    """Storage limits over time. In a slot with several limits the largest one holds, or none if one was unlimited."""
 
     def __init__(self, market: Market) -> None:
         kinds = (EventKind.OPENED, EventKind.INVENTORY, EventKind.POLICY)
@@ -103,7 +104,7 @@ class _Rules:
         self._layouts = [(slot, _limits(payload)) for slot, kind, payload in rows if kind != EventKind.POLICY]
 
     def limit(self, server: int, slot: int) -> int | None:
-        """The most a server could store in a slot; None if nothing limited it all the time."""
+        """Return the most that a server could store in a slot, bytes; None if it was not limited all the time."""
         if not all(_in_force(self._limited, slot)):
             return None
         limits = [layout.get(server) for layout in _in_force(self._layouts, slot)]
@@ -112,7 +113,7 @@ class _Rules:
 
 
 def _in_force(rows: Sequence[tuple[int, T]], slot: int) -> Iterator[T]:
-    """What was in force when a slot came, and what took its place in that slot."""
+    """Yield the value in force when a slot began, and the values that replaced it in that slot."""
     before = [value for since, value in rows if since < slot]
     yield from before[-1:]
     yield from (value for since, value in rows if since == slot)
