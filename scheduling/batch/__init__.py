@@ -1,1 +1,1 @@
-"""Jobs planned together where nobody pays: which of them run, in which order, and on which machines."""
+"""Batch planning without payments: which jobs run, in which order, and on which machines."""

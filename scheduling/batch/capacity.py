@@ -1,8 +1,8 @@
-"""How many machines fit where while a batch is planned, and from when on too few do. Private: modified in place.
+"""Tables of how many machines fit on each server and in each window while a batch is planned. Private: in place.
 
-What is free only shrinks while a batch is planned, so what was once found not to fit never fits again: the tables of
-bounds stay valid however old they are, and are made again only where an answer depends on it. Letters as in
-rigid_tables.
+Free capacity only decreases while a batch is planned, so what did not fit once never fits later. Old tables of bounds
+therefore stay valid; they are recomputed only where an answer depends on them. Letters are those of
+`scheduling.best_response.rigid.tables`.
 """
 
 from typing import NamedTuple
@@ -15,9 +15,9 @@ from scheduling.best_response.rigid.compiled import Counts, copy
 from scheduling.model.types import Ints
 
 FAR = 1 << 30
-"""A slot beyond all horizons."""
+"""A slot after every horizon."""
 TABLED = 256
-"""More workers or PSs than this are bounded by what holds for this many."""
+"""Largest count in the tables; larger counts use the bounds for this count."""
 FIRST_BUILT = 16
 
 
@@ -28,27 +28,28 @@ class Rooms(NamedTuple):
     free: Ints
     """T x S x R."""
     room: Counts
-    """Machines that fit in a slot, M x T x S, clipped; only the first slots are there."""
+    """Machines that fit in a slot, M x T x S, clipped; computed for the first slots only."""
     sums: Counts
-    """From slot t on, the first slot up to which fewer than n fit all servers together, M x (N + 1) x T."""
+    """For windows that start in slot t: the first slot at which fewer than n fit all servers together, M x (N + 1) x
+    T."""
     tops: Counts
-    """The same for the server with most room, M x (N + 1) x T."""
+    """The same for the server with the most room, M x (N + 1) x T."""
     total: Ints
     """Sum of `room` over servers, M x T."""
     seen: Ints
-    """Step at which `sums` and `tops` were made, M x T."""
+    """Step at which `sums` and `tops` were computed, M x T."""
     until: Ints
-    """The last end of a window that was looked at then, M x T."""
+    """End of the longest window that was covered then, M x T."""
     touched: Ints
-    """Step at which a slot from t on changed last, T."""
+    """Last step at which a slot from t on changed, T."""
     clock: Ints
-    """The step, and the number of slots there are in `room`."""
+    """The current step, and the number of slots computed in `room`."""
     window: Counts
-    """Scratch, S."""
+    """Scratch array, S."""
 
 
 def make_rooms(kinds: Kinds, free: Ints, *, most: int) -> Rooms:
-    """What is free, T x S x R, for jobs of at most so many workers; the array is kept and modified."""
+    """Create tables for free capacity T x S x R and jobs of at most `most` workers; the array is kept and modified."""
     machines, (slots, servers, _) = len(kinds.demand), free.shape
     tabled = min(most, TABLED) + 1
     sums, tops = np.full((2, machines, tabled, slots), FAR, np.int32)
@@ -70,7 +71,7 @@ def make_rooms(kinds: Kinds, free: Ints, *, most: int) -> Rooms:
 
 @kernel
 def give_back(free: Ints, demand: Ints, held: Ints) -> None:
-    """Free what is held: rows of (start, end, machine type, server, count)."""
+    """Release held machines: rows of (start, end, machine type, server, count)."""
     for i in range(len(held)):
         start, end, m, s, count = held[i]
         for t in range(start, end):
@@ -80,7 +81,7 @@ def give_back(free: Ints, demand: Ints, held: Ints) -> None:
 
 @inner
 def build_until(rooms: Rooms, end: int) -> None:
-    """Have `room` for the slots before `end`; twice as many each time, so that a near answer needs few."""
+    """Compute `room` for the slots before `end`; the number of slots doubles each time, so early answers stay cheap."""
     built = rooms.clock[1]
     if end <= built:
         return
@@ -140,7 +141,7 @@ def touch(rooms: Rooms, end: int) -> None:
 
 @inner
 def fits_all(rooms: Rooms, m: int, n: int, start: int, end: int) -> bool:
-    """May n machines fit all servers together in slots [start, end)? Never false where they do."""
+    """Return False only if n machines cannot fit all servers together in slots [start, end)."""
     row = min(n, rooms.sums.shape[1] - 1)
     if rooms.sums[m, row, start] < end:
         return False
@@ -157,7 +158,7 @@ def fits_all(rooms: Rooms, m: int, n: int, start: int, end: int) -> bool:
 
 @inner
 def fits_one(rooms: Rooms, m: int, n: int, start: int, end: int) -> bool:
-    """The same for one server."""
+    """Return False only if n machines cannot fit one server in slots [start, end)."""
     row = min(n, rooms.tops.shape[1] - 1)
     if rooms.tops[m, row, start] < end:
         return False
@@ -173,11 +174,11 @@ def _is_old(rooms: Rooms, m: int, start: int, end: int) -> bool:
 
 @inner
 def look(rooms: Rooms, m: int, start: int, end: int) -> None:
-    """Make `sums` and `tops` of one machine type again for windows that start in slot `start` and end by `end`."""
+    """Recompute `sums` and `tops` of one machine type for windows that start in slot `start` and end by `end`."""
     window = rooms.window
     copy(rooms.room[m, start], window)
     n_sum = n_top = rooms.sums.shape[1] - 1
-    # Further than asked, so that a job's longer options seldom look again.
+    # Cover longer windows too, so that longer options of the same job seldom recompute.
     until = min(rooms.clock[1], end + (end - start))
     for t in range(start, until):
         total, top = narrow(window, rooms.room[m, t])
@@ -196,7 +197,7 @@ def look(rooms: Rooms, m: int, start: int, end: int) -> None:
 
 @inner
 def narrow(window: Counts, room: Counts) -> tuple[int, int]:
-    """Keep the lesser of each server's rooms; returns their sum and the greatest."""
+    """Keep the smaller count of each server in `window`; return the sum and the maximum."""
     total, top = 0, np.int32(0)
     for s in range(len(window)):
         least = min(window[s], room[s])
@@ -208,7 +209,7 @@ def narrow(window: Counts, room: Counts) -> tuple[int, int]:
 
 @inner
 def load(rooms: Rooms, m: int, start: int, end: int, usable: Ints, out: Counts) -> int:
-    """How many machines fit each server throughout [start, end), into `out` (S); returns their sum."""
+    """Write to `out` (S) how many machines fit each server throughout [start, end); return their sum."""
     copy(rooms.room[m, start], out)
     for s in range(len(out)):
         if usable[s] > start:

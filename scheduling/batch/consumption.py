@@ -1,4 +1,4 @@
-"""What a job consumes at least, and the price of consuming: order and prices of weighted completion."""
+"""Least consumption of a job and the price of consumption, used by the weighted-completion policy."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -13,32 +13,32 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.types import Floats, Ints, Json
 
 SLACK = 1e-9
-"""A duration this close above a whole number of slots is that number: an order needs no more digits."""
+"""Durations at most this far above a whole number of slots are rounded down; an order needs no more digits."""
 
 
 @dataclass(frozen=True)
 class Consumption:
-    """The least a job consumes: on one server, with the most favourable types and number of workers."""
+    """Least consumption of a job: on one server, with the most favourable types and number of workers."""
 
     volume: float
-    """Slots x share of all the cluster has, summed over resources; 0 if no machine fits anywhere."""
+    """Slots x share of the total capacity, summed over resources; 0 if no machine fits anywhere."""
     units: tuple[float, ...]
     """Unit-slots of each resource, R numbers."""
 
     def density(self, weight: float) -> float:
-        """Weight for each unit of volume; 0 where nothing fits."""
+        """Weight per unit of volume; 0 where nothing fits."""
         return weight / self.volume if self.volume > 0 else 0.0
 
     def densities(self, weight: float) -> tuple[float, ...]:
-        """Weight for each unit-slot of each resource, R numbers; 0 where it uses none."""
+        """Weight per unit-slot of each resource, R numbers; 0 where the job does not use the resource."""
         return tuple(weight / units if units > 0 else 0.0 for units in self.units)
 
 
 def least_consumption(bid: Bid, inventory: Inventory) -> Consumption:
-    """Machines x slots of the cheapest way to do a job, counted in shares of the whole cluster.
+    """Compute the least machines x slots that a job needs, as shares of the whole cluster.
 
-    In shares, so that the order of jobs does not depend on whether memory is counted in GB or in MB. It is a lower
-    bound: that many workers need not fit one server.
+    With shares, the order of jobs does not depend on whether memory is counted in GB or in MB. The result is a lower
+    bound: the workers may not fit one server.
 
     Notes
     -----
@@ -65,7 +65,7 @@ def least_consumption(bid: Bid, inventory: Inventory) -> Consumption:
 
 
 def consumptions(bids: Iterable[Bid], ledger: Ledger) -> dict[str, Consumption]:
-    """The least consumption of each bid, by id; the ledger remembers those asked for last."""
+    """Return the least consumption of each bid, by id; the ledger caches the results of the last call."""
     kept = ledger.derived.get("consumption")
     known: dict[str, tuple[Bid, Inventory, Consumption]] = kept if isinstance(kept, dict) else {}
     asked = {}
@@ -88,7 +88,7 @@ class ConsumptionPrice:
 
     @property
     def free(self) -> bool:
-        """Whether nothing costs anything."""
+        """Whether every price is 0."""
         return self.lambda_ == 1.0
 
     def of(self, used: Ints, capacity: Ints) -> Floats:
@@ -105,9 +105,9 @@ class ConsumptionPrice:
 def consumption_price(
     lambda_: float, weights: Iterable[tuple[float, Consumption]], inventory: Inventory
 ) -> ConsumptionPrice:
-    """The price (11) in units in which the least weight per unit of consumption is 1, as the paper assumes.
+    """Return the price (11), in units in which the least weight per unit of consumption is 1, as the paper assumes.
 
-    Consumption is counted in shares of the cluster, so a unit of a resource is one part in all there is of it.
+    Consumption is measured in shares of the cluster, so one unit of a resource counts as 1 / total capacity.
     """
     least = min((c.density(weight) for weight, c in weights if weight > 0 and c.volume > 0), default=1.0)
     return ConsumptionPrice(
@@ -116,7 +116,7 @@ def consumption_price(
 
 
 def _hosted(demands: Ints, times: tuple[Fraction, ...], rooms: tuple[int, ...]) -> Iterator[tuple[Ints, float, int]]:
-    """Demand, step time and number of machines that fit, of each type that fits anywhere."""
+    """Yield demand, step time and number of machines that fit, for each type that fits anywhere."""
     for demand, time, room in zip(demands, times, rooms, strict=True):
         if room > 0:
             yield demand, float(time), room

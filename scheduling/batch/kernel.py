@@ -1,8 +1,8 @@
-"""Compiled batch planner: job after job, each complete as early as can be. Private: arrays only.
+"""Compiled batch planner: places jobs one by one, each with the earliest completion. Private: arrays only.
 
-Where nothing has a price, the best response with a deadline is the earliest completion; equal ones fall to the least
-(start, workers, worker type, PS type, host), as in the rigid search. Candidates are visited in that very order, so the
-first that fits is the answer. Slots count from the ledger's start.
+At price 0 the best response with a deadline is the earliest completion. Ties are broken by the least (start, workers,
+worker type, PS type, host), as in the rigid search. Candidates are visited in this order, so the first one that fits
+is the answer. Slots count from the ledger's start.
 """
 
 from typing import NamedTuple
@@ -17,21 +17,21 @@ from scheduling.model.types import Ints
 
 
 class Batch(NamedTuple):
-    """The jobs, in the order in which they choose: J jobs with G groups of options in all."""
+    """The jobs in the order in which they are placed: J jobs with G groups of options in total."""
 
     options: Options
     begin: Ints
-    """Where the groups of each job begin, J + 1."""
+    """Index of the first group of each job, J + 1."""
     usable: Ints
     """First slot in which each job can use each server, J x S."""
     earliest: Ints
-    """No start before this slot, J."""
+    """Earliest start of each job, J."""
     complete: Ints
-    """Completion of each group at the first start not yet found wanting, G."""
+    """Completion of each group at its first start that is not yet ruled out, G."""
 
 
 class Plan(NamedTuple):
-    """What was found, a row for each job; worker type -1 where nothing fits."""
+    """The plan found, one row for each job; worker type -1 where nothing fits."""
 
     worker: Ints
     ps: Ints
@@ -45,7 +45,7 @@ class Plan(NamedTuple):
 
 @kernel
 def plan(rooms: Rooms, batch: Batch, windows: Ints, out: Plan) -> None:
-    """Place the jobs in window after window, V rows of (first slot, latest completion)."""
+    """Place the jobs in each window in turn, V rows of (first slot, latest completion)."""
     soonest = np.zeros(len(batch.earliest), np.int64)
     left = len(soonest)
     for v in range(len(windows)):
@@ -59,7 +59,7 @@ def plan(rooms: Rooms, batch: Batch, windows: Ints, out: Plan) -> None:
 
 @inner
 def _place(rooms: Rooms, batch: Batch, j: int, start: int, end: int, out: Plan) -> int:
-    """Place one job within a window; else returns a slot before which it cannot be complete in later windows."""
+    """Place one job within a window and return its completion; else return a lower bound on it for later windows."""
     complete, duration, apart = batch.complete, batch.options.duration, batch.options.apart
     low, high = batch.begin[j], batch.begin[j + 1]
     earliest = max(start, batch.earliest[j])
@@ -68,12 +68,12 @@ def _place(rooms: Rooms, batch: Batch, j: int, start: int, end: int, out: Plan) 
         complete[i] = max(complete[i], earliest + duration[i])
         now = min(now, complete[i])
     while now <= end:
-        build_until(rooms, int(now))  # as a number like any other: the constant would be compiled once more
+        build_until(rooms, int(now))  # converted to int: the constant FAR would cause a second compilation
         later = FAR
         for i in range(low, high):
             if complete[i] == now:
                 m, n, d = batch.options.worker[i], batch.options.number[i], duration[i]
-                # Handing over whole tuples of arrays costs more than this look at one.
+                # Passing whole tuples of arrays to a function costs more than this check of one array.
                 bounds = (rooms.sums if apart[i] else rooms.tops)[m, min(n, rooms.sums.shape[1] - 1)]
                 complete[i] = _next(bounds, now - d, d)
                 if complete[i] == now:
@@ -88,7 +88,7 @@ def _place(rooms: Rooms, batch: Batch, j: int, start: int, end: int, out: Plan) 
 
 @inner
 def _next(bounds: Counts, start: int, duration: int) -> int:
-    """Completion at the first start, from this one on, for which the workers of a group may fit."""
+    """Return the completion at the first start, from `start` on, for which the workers of a group may fit."""
     for a in range(start, len(bounds) - duration + 1):
         if bounds[a] >= a + duration:
             return int(a + duration)
@@ -97,7 +97,7 @@ def _next(bounds: Counts, start: int, duration: int) -> int:
 
 @inner
 def _try(rooms: Rooms, batch: Batch, j: int, i: int, start: int, out: Plan) -> bool:
-    """Does a group fit at one start? If so, its first way is written to the plan."""
+    """Return whether a group fits at one start; if so, write its first option that fits to the plan."""
     options = batch.options
     m, n, end = options.worker[i], options.number[i], start + options.duration[i]
     loaded, total = False, 0
@@ -109,7 +109,7 @@ def _try(rooms: Rooms, batch: Batch, j: int, i: int, start: int, out: Plan) -> b
             loaded = True
         if total < n:
             break
-        # Now that the workers fit, what is known of the PSs is worth making again.
+        # The workers fit, so a fresh bound for the PSs is worth computing.
         if options.ps[f] >= 0 and not fits_one(
             rooms, rooms.kinds.pss.shape[0] + options.ps[f], options.least[f], start, end
         ):
@@ -131,7 +131,7 @@ def _try(rooms: Rooms, batch: Batch, j: int, i: int, start: int, out: Plan) -> b
 
 @inner
 def _may_fit(rooms: Rooms, options: Options, f: int, m: int, n: int, start: int, end: int) -> bool:
-    """Do the workers fit, and the PSs by what is known of them, as if they were alone?"""
+    """Return whether workers and PSs may each fit alone; the PSs are checked against the existing bounds."""
     if options.ps[f] >= 0:
         ps = rooms.kinds.pss.shape[0] + options.ps[f]
         if rooms.tops[ps, min(options.least[f], rooms.tops.shape[1] - 1), start] < end:
@@ -145,9 +145,9 @@ def _may_fit(rooms: Rooms, options: Options, f: int, m: int, n: int, start: int,
 def _host(
     rooms: Rooms, batch: Batch, j: int, f: int, m: int, n: int, start: int, end: int, room: Counts
 ) -> tuple[int, int, int]:
-    """The first host of one way, the fewest workers beside its PSs, and the PSs; host -1 if there is none.
+    """Return the first host of one option, the fewest workers on the host, and the number of PSs; host -1 if none.
 
-    `room` says how many workers fit each server throughout. A spread ring has no host: a number beyond all servers.
+    `room` is how many workers fit each server throughout. A spread ring has no host: the number of servers is returned.
     """
     p, servers = batch.options.ps[f], len(room)
     if batch.options.spread[f] == 0:
@@ -174,7 +174,7 @@ def _host(
 
 @inner
 def _pss_throughout(rooms: Rooms, p: int, h: int, start: int, end: int, least: int) -> int:
-    """How many PSs fit a server throughout, 0 if fewer than `least`."""
+    """Return how many PSs fit a server throughout; 0 if fewer than `least`."""
     m, most = rooms.kinds.pss.shape[0] + p, FAR
     for t in range(start, end):
         most = min(most, rooms.room[m, t, h])
@@ -185,7 +185,7 @@ def _pss_throughout(rooms: Rooms, p: int, h: int, start: int, end: int, least: i
 
 @inner
 def _fits(rooms: Rooms, h: int, m: int, near: int, p: int, pss: int, start: int, end: int) -> bool:
-    """Do `near` workers and `pss` PSs fit one server throughout, resource by resource?"""
+    """Return whether `near` workers and `pss` PSs fit one server throughout, for every resource."""
     demand = rooms.kinds.demand
     ps = rooms.kinds.pss.shape[0] + max(p, 0)
     for t in range(start, end):
@@ -200,7 +200,7 @@ def _fits(rooms: Rooms, h: int, m: int, near: int, p: int, pss: int, start: int,
 
 @inner
 def _share_out(counts: Counts, n: int, host: int, near: int) -> None:
-    """Turn rooms into workers on each server: `near` on the host, the others on the first servers that have room."""
+    """Replace the counts by workers on each server: `near` on the host, the others on the first servers with room."""
     left = n - near
     for s in range(len(counts)):
         if s == host:
@@ -212,7 +212,7 @@ def _share_out(counts: Counts, n: int, host: int, near: int) -> None:
 
 @inner
 def _commit(rooms: Rooms, j: int, out: Plan) -> None:
-    """Hold what was found for a job."""
+    """Reserve the machines that were found for a job."""
     start, end = out.start[j], out.end[j]
     for s in range(out.counts.shape[1]):
         hosting = out.pss[j] if s == out.host[j] and out.ps[j] >= 0 else 0

@@ -23,26 +23,26 @@ def pack(
     *,
     freed: Sequence[Placement] = (),
 ) -> dict[str, Schedule]:
-    """Run A_maxweight in window after window, each with the jobs that the windows before left over (A_dual).
+    """Run A_maxweight in each window in turn, with the jobs that earlier windows did not place (A_dual).
 
     Parameters
     ----------
     bids
-        In the order in which they may choose.
+        Bids in the order in which they are placed.
     ledger
-        What others hold. It is not moved.
-    prices
-        A job is placed only if its weight is more than its cost at these; at no price each is complete as early as
-        it can be.
-    windows
-        No window begins before an earlier one.
-    freed
-        What is in the ledger but counts as free.
+        Reservations of other jobs. It is not changed.
+        prices
+            A job is placed only if its weight exceeds its cost at these prices; at price 0 each job gets its earliest
+            completion.
+        windows
+            First slots of windows never decrease.
+        freed
+            Placements in the ledger that count as free.
 
     Returns
     -------
     dict
-        Schedules by the bid's id, of those that were placed.
+        Schedules of the placed bids, by bid id.
     """
     if prices.free:
         return plan_batch(bids, ledger, windows, freed=freed) if bids else {}
@@ -63,9 +63,9 @@ def pack(
 
 
 def _least_cost(bid: Bid, market: RigidKernel, *, first: int, end: int) -> Schedule | None:
-    """The job's schedule of least cost, if its weight is more (A_mincost).
+    """Return the job's schedule of least cost if its weight exceeds the cost (A_mincost).
 
-    Two questions that are quick to answer come first: does it fit what is idle, at no cost, and does it fit at all?
+    Two cheap checks come first: whether the job fits on idle resources at no cost, and whether it fits at all.
     """
     idle = plan_idle(bid, market.ledger, first=first, end=end)
     if idle is not None or not plan_batch([bid], market.ledger, [(first, end)]):
@@ -75,5 +75,5 @@ def _least_cost(bid: Bid, market: RigidKernel, *, first: int, end: int) -> Sched
 
 
 def _due(bid: Bid, end: int) -> Bid:
-    """The bid as A_mincost sees it: its weight if it is complete by slot `end`, else nothing."""
+    """Return the bid as A_mincost uses it: its weight if it is complete by slot `end`, else 0."""
     return replace(bid, utility=Step(bid.utility.value, max(0, end - bid.arrival)))

@@ -1,6 +1,6 @@
-"""The ways in which one job could run on the empty cluster: what the batch planner chooses from. Private: arrays only.
+"""Options of one job on the empty cluster, from which the batch planner chooses. Private: arrays only.
 
-Letters as in rigid_tables.
+Letters are those of `scheduling.best_response.rigid.tables`.
 """
 
 from typing import NamedTuple
@@ -13,18 +13,18 @@ from scheduling.model.types import Ints
 
 
 class Kinds(NamedTuple):
-    """Machine types and what servers hold when empty."""
+    """Machine types, and what fits the empty servers."""
 
     demand: Ints
     """M x R."""
     capacity: Ints
     """S x R."""
     pss: Counts
-    """PSs that n remote workers need, W x P x (N + 1)."""
+    """Number of PSs that n remote workers need, W x P x (N + 1)."""
     rooms: Ints
     """Machines that fit each empty server, M x S."""
     beside: Ints
-    """The most workers that fit an empty server beside one PS, W x P; 0 if none."""
+    """Largest number of workers that fit an empty server together with one PS, W x P; 0 if none."""
 
 
 @kernel
@@ -42,10 +42,11 @@ def count_rooms(demand: Ints, capacity: Ints, rooms: Ints, beside: Ints) -> None
 
 
 class Options(NamedTuple):
-    """Groups of (duration, workers, worker type), longest first, then fewest; each with its ways, in order.
+    """Groups of (duration, workers, worker type), longest duration first, then fewest workers; each with its options.
 
-    A way is a PS type (-1 in a ring), together or spread. Only the fewest workers for each duration are here, and only
-    what fits the empty cluster.
+    An option is a PS type (-1 in a ring), on one server or spread. Only the fewest workers for each duration are
+    listed,
+    and only options that fit the empty cluster.
     """
 
     duration: Ints
@@ -55,26 +56,27 @@ class Options(NamedTuple):
     worker: Ints
     """Worker type, G."""
     apart: Flags
-    """Is any of the group's ways spread? G."""
+    """Whether any option of the group is spread, G."""
     first: Ints
-    """Where the ways of each group begin, G + 1."""
+    """Index of the first option of each group, G + 1."""
     ps: Ints
-    """F ways in all."""
+    """PS type of each option, F options in total."""
     spread: Ints
-    """0 or 1, F."""
+    """1 if the option is spread over servers, else 0, F."""
     least: Ints
-    """The fewest PSs a host must have room for, F."""
+    """Least number of PSs that a host must have room for, F."""
 
 
 def list_options(kinds: Kinds, lengths: Counts, longest: int, ring: bool) -> Options:
-    """List the options of a job that needs `lengths` slots, 2 x W x P x (N + 1); `longest`, T + 1, is hopeless."""
-    # Sorted here: numba would compile a sort of its own, for a second.
+    """List the options of a job that needs `lengths` slots, 2 x W x P x (N + 1); `longest` (T + 1) is too long."""
+    # Sort outside the kernel: numba needs about a second to compile its own sort.
     return _grouped(np.sort(_keys(kinds, lengths, longest, ring)), kinds, lengths, longest, ring)
 
 
 @kernel
 def _keys(kinds: Kinds, lengths: Counts, longest: int, ring: bool) -> Ints:
-    """(duration, workers, worker type, PS type, spread) of each option as one number in the order of options."""
+    """Encode (duration, workers, worker type, PS type, spread) of each option as one number that sorts in option
+    order."""
     _, workers, pss, width = lengths.shape
     keys, size = np.empty(2 * workers * pss * min(width, longest), np.int64), 0
     for w in range(workers):
@@ -137,7 +139,7 @@ def _grouped(keys: Ints, kinds: Kinds, lengths: Counts, longest: int, ring: bool
 
 @inner
 def fit(free: Ints, demand: Ints) -> int:
-    """How many machines of a demand fit what is free."""
+    """Return how many machines of this demand fit the free units."""
     most = 1 << 24
     for r in range(len(demand)):
         if demand[r] > 0:
@@ -147,7 +149,7 @@ def fit(free: Ints, demand: Ints) -> int:
 
 @inner
 def _fits_spread(kinds: Kinds, rooms: Ints, w: int, p: int, n: int) -> bool:
-    """Do n workers fit the empty cluster, around PSs on one host?"""
+    """Return whether n workers fit the empty cluster together with their PSs on one host."""
     total = 0
     for s in range(len(rooms)):
         total += min(rooms[s], n)

@@ -1,4 +1,4 @@
-"""A_maxweight where nothing has a price: whole batches of jobs, each complete as early as can be, in one go."""
+"""A_maxweight at price 0: plans whole batches of jobs in one call, each job with its earliest completion."""
 
 import threading
 from collections.abc import Iterable, Sequence
@@ -19,36 +19,37 @@ from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.model.types import Ints
 
 REMEMBERED = 4096
-"""Jobs whose options are kept at most."""
+"""Largest number of jobs whose options are cached."""
 
 
 def plan_batch(
     bids: Sequence[Bid], ledger: Ledger, windows: Iterable[tuple[int, int]], *, freed: Iterable[Placement] = ()
 ) -> dict[str, Schedule]:
-    """Place jobs one by one, in window after window, each as early as it can be complete.
+    """Place jobs one by one in each window in turn, each with its earliest completion.
 
     Parameters
     ----------
     bids
-        In the order in which they choose; their utilities do not matter.
-    ledger
-        What others hold. It is not moved.
-    windows
-        First slot and latest completion of each round; a round takes the jobs that those before left over.
-    freed
-        What is in the ledger but counts as free: what these jobs held so far.
+        Bids in the order in which they are placed; their utilities are not used.
+        ledger
+            Reservations of other jobs. It is not changed.
+        windows
+            First slot and latest completion of each round; a round places the jobs that earlier rounds did not place.
+        freed
+            Placements in the ledger that count as free: what these jobs held so far.
 
     Returns
     -------
     dict
-        Schedules by the bid's id, of those that were placed.
+        Schedules of the placed bids, by bid id.
 
     Notes
     -----
-    The same as committing, one by one, the `rigid.best_response` to no prices and a utility that is positive until the
-    window ends, zero afterwards: earliest completion, then start, then the fewest workers, then the first worker type,
-    PS type and host. Where a job fits is looked up in tables that only tighten while a batch is planned; one that
-    does not fit even the empty cluster costs nothing.
+    The result is the same as committing, one by one, the `rigid.best_response` at price 0 with a utility that is
+    positive
+    until the window ends and zero afterwards: earliest completion, then start, then the fewest workers, then the first
+    worker type, PS type and host. Tables bound where a job may fit; these bounds only tighten while a batch is planned.
+    A job that does not fit even the empty cluster costs no time.
 
     References
     ----------
@@ -60,23 +61,23 @@ def plan_batch(
 
 
 def plan_idle(bid: Bid, ledger: Ledger, *, first: int, end: int) -> Schedule | None:
-    """How a job would be complete as early as can be on resources of servers that are not used at all, if it could.
+    """Return the schedule of earliest completion that uses only idle resources of servers; None if there is none.
 
-    Where just what is in use has a price, nothing costs less.
+    If only resources in use have a price, no schedule costs less.
     """
     free = np.where(ledger.used == 0, ledger.inventory.capacity, 0)
     return _plan([bid], ledger, [(first, end)], free).get(bid.id)
 
 
 def plan_alone(bid: Bid, ledger: Ledger) -> Schedule | None:
-    """How a job would be complete as early as can be if nobody else held anything; None if it never could."""
+    """Return the schedule of earliest completion on the empty cluster; None if the job does not fit."""
     slots = ledger.end - ledger.start
     free = np.repeat(ledger.inventory.capacity[None], slots, axis=0)
     return _plan([bid], ledger, [(ledger.start, ledger.end)], free).get(bid.id)
 
 
 def _plan(bids: Sequence[Bid], ledger: Ledger, windows: Iterable[tuple[int, int]], free: Ints) -> dict[str, Schedule]:
-    """Plan on what is free, T x S x R, which is modified."""
+    """Plan on free capacity T x S x R, which is modified."""
     if not bids:
         return {}
     cluster = _cluster_of(ledger)
@@ -94,31 +95,31 @@ def _plan(bids: Sequence[Bid], ledger: Ledger, windows: Iterable[tuple[int, int]
 
 
 def warm_up() -> None:
-    """Compile, or load from disk, every kernel, so that no request pays for it."""
+    """Compile every kernel, or load it from disk, so that no request has to wait for it."""
     ledger, bid = smallest_problem()
     plan_batch([bid, replace(bid, id="ring", architecture=Architecture.RING)], ledger, [(0, ledger.end)])
 
 
 @dataclass
 class _Cluster:
-    """What is kept about a ledger's servers, and about the jobs planned on them last."""
+    """Cached data about a ledger's servers and about the jobs planned on them recently."""
 
     inventory: Inventory
     slots: int
     kinds: Kinds
     total: int
-    """The most workers of one type there can be."""
+    """Largest number of workers of one type that fit the cluster."""
     known: dict[str, tuple[Bid, Options]] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
-    """One at a time lists options: quotes are answered side by side."""
+    """Guards `known`: quotes are answered in several threads."""
 
     def options(self, bid: Bid) -> Options:
-        """How a job could run on the empty cluster."""
+        """Return the options of a job on the empty cluster."""
         with self.lock:
             old = self.known.pop(bid.id, None)
             if old is None or (old[0] is not bid and old[0] != bid):
                 old = bid, self._list(bid)
-            # The jobs asked for last come last.
+            # The most recently used jobs come last.
             self.known[bid.id] = old
             while len(self.known) > REMEMBERED:
                 del self.known[next(iter(self.known))]
@@ -148,7 +149,7 @@ def _cluster_of(ledger: Ledger) -> _Cluster:
 
 
 def _rows(freed: Iterable[Placement], ledger: Ledger, workers: int) -> Ints:
-    """Start, end, machine type, server and count of what lies in the horizon."""
+    """Return start, end, machine type, server and count of the placements in the horizon."""
     rows = [
         (max(p.start, ledger.start), p.end, p.type if p.role is Role.WORKER else workers + p.type, p.server, p.count)
         for p in freed
@@ -165,7 +166,7 @@ def _batch(bids: Sequence[Bid], options: Sequence[Options], start: int) -> Batch
     arrival = np.array([bid.arrival - start for bid in bids], np.int64)
     usable += arrival[:, None]
     return Batch(
-        # Most batches are of one job, whose options are only read.
+        # Most batches have one job, whose options are only read.
         options=options[0] if len(options) == 1 else _joined(options),
         begin=begin,
         usable=usable,
@@ -175,7 +176,7 @@ def _batch(bids: Sequence[Bid], options: Sequence[Options], start: int) -> Batch
 
 
 def _joined(options: Sequence[Options]) -> Options:
-    """The options of several jobs, one after the other."""
+    """Concatenate the options of several jobs."""
     ways = np.cumsum([0, *(len(o.ps) for o in options)])
     first = np.concatenate([*(o.first[:-1] + way for o, way in zip(options, ways, strict=False)), ways[-1:]])
     joined = Options(*(np.concatenate(part) for part in zip(*options, strict=True)))

@@ -1,1 +1,1 @@
-"""The kernels: for one bid, the schedule of greatest payoff at given prices."""
+"""Best-response kernels: find the schedule of greatest payoff for one bid at given prices."""

@@ -1,4 +1,4 @@
-"""Upper bounds on what any scheduler could have earned in hindsight, proved by weak duality."""
+"""Upper bounds on the welfare of any scheduler, even one that knows all bids in advance, by weak duality."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -20,7 +20,7 @@ class BoundKind(StrEnum):
     """How a bound was proved."""
 
     ZERO_PRICE = "zero_price"
-    """Every bid alone on the empty cluster."""
+    """Sum of the standalone values: every bid alone on the empty cluster."""
     POSTED_PRICE = "posted_price"
     """Weak duality at given prices."""
 
@@ -36,25 +36,26 @@ class Bound:
 
 
 class Terms(Protocol):
-    """The empty cluster at fixed prices: what each bid would earn there."""
+    """Payoffs of bids on the empty cluster at fixed prices."""
 
     def term(self, bid: Bid, *, first: int | None = None, end: int | None = None) -> float:
-        """max(0, best payoff), money, of schedules that start in slot `first` or later and are complete by `end`."""
+        """Return max(0, best payoff), money, over schedules that start in slot `first` or later and are complete by
+        `end`."""
 
 
 class AtPrices:
-    """The empty cluster at prices that stay as they are: what any number of bids would earn there, one index for all.
+    """Payoffs of any number of bids on the empty cluster at fixed prices, with one shared index.
 
-    `best` answers the schedule of greatest payoff that starts in a given slot or later, if its payoff is above 0.
+    `best` returns the schedule of greatest payoff that starts in a given slot or later, if its payoff is above 0.
     """
 
     def __init__(self, best: Callable[[Bid, int | None], Response | None]) -> None:
         self._best = best
 
     def term(self, bid: Bid, *, first: int | None = None, end: int | None = None) -> float:
-        """max(0, best payoff at the prices, ignoring what others occupy), money: one bid's term of the dual bound.
+        """Return max(0, best payoff at the prices on the empty cluster), money: one bid's term of the dual bound.
 
-        Only schedules that start in slot `first` or later and are complete by slot `end` are looked at.
+        Only schedules that start in slot `first` or later and are complete by slot `end` count.
         """
         if end is not None:
             bid = replace(bid, utility=Ending(bid.utility, end - bid.arrival))
@@ -63,15 +64,15 @@ class AtPrices:
 
 
 def rigid_terms(inventory: Inventory, prices: Floats, *, start: int, tail: int = 0) -> AtPrices:
-    """The terms of bids whose machines stay the same.
+    """Return the terms of bids whose machines stay the same.
 
     `prices` is T x S x R, money per unit and slot, none negative, for the slots from `start` on; `tail` slots are held
-    beyond completion.
+    after completion.
     """
     used, index = np.zeros(prices.shape, dtype=np.int64), rigid.RigidIndex(inventory, len(prices))
 
     def best(bid: Bid, first: int | None) -> Response | None:
-        # Neither the empty ledger nor the prices ever change, so they are version 1 for good.
+        # The empty ledger and the prices never change, so the version stays 1.
         return rigid.best_response(
             bid,
             inventory,
@@ -88,7 +89,7 @@ def rigid_terms(inventory: Inventory, prices: Floats, *, start: int, tail: int =
 
 
 def elastic_terms(inventory: Inventory, prices: Floats, *, start: int) -> AtPrices:
-    """The terms of bids whose machines may change every slot; `prices` as for `rigid_terms`."""
+    """Return the terms of bids whose machines may change every slot; `prices` as for `rigid_terms`."""
     used, index = np.zeros(prices.shape, dtype=np.int64), elastic.ElasticIndex(inventory, len(prices))
 
     def best(bid: Bid, first: int | None) -> Response | None:
@@ -100,27 +101,27 @@ def elastic_terms(inventory: Inventory, prices: Floats, *, start: int) -> AtPric
 
 
 def zero_price_bound(ceilings: Iterable[float]) -> Bound:
-    """Everyone at their ceiling at once: the dual bound at price 0, from the ceilings in the receipts."""
+    """Return the sum of standalone values in the receipts: the dual bound at price 0."""
     terms = tuple(ceilings)
     return Bound(BoundKind.ZERO_PRICE, value=float(sum(terms)), bid_terms=terms, capacity_term=0.0)
 
 
 def dual_bound(bids: Iterable[Bid], inventory: Inventory, *, prices: Floats, terms: Terms) -> Bound:
-    """The bound that prices prove: what each bid would earn at them on the empty cluster, plus all capacity sold.
+    """Compute the dual bound at given prices: each bid's payoff on the empty cluster, plus the price of all capacity.
 
     For any prices p >= 0, welfare of any feasible set of schedules is at most
-    `sum_j max(0, max_l value_j(l) - p x l) + sum p x capacity`, whatever the set: each bid earns at most its best
-    payoff, and together they buy at most what there is.
+    `sum_j max(0, max_l value_j(l) - p x l) + sum p x capacity`, because each bid earns at most its best
+    payoff, and together they buy at most the capacity.
 
     Parameters
     ----------
     bids
         Every bid submitted, admitted or not.
     prices
-        T x S x R, money per unit and slot, none negative. What was in use before the first bid may be left in: the
-        bound only grows.
+        T x S x R, money per unit and slot, none negative. Prices may include use before the
+        first bid: the bound only increases.
     terms
-        What each bid would earn at these prices: a policy's `at_prices`.
+        Payoffs of bids at these prices, from a policy's `at_prices`.
 
     Notes
     -----

@@ -1,4 +1,4 @@
-"""What every kernel is asked, and what it answers."""
+"""The interface of best-response kernels."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,15 +9,15 @@ from scheduling.model.types import Floats, Ints
 
 
 class PriceOf(Protocol):
-    """Prices as a function of what is used: only servers that changed are priced again."""
+    """Prices as a function of use, so that only servers that changed need new prices."""
 
     def of(self, used: Ints, capacity: Ints) -> Floats:
-        """Price of one unit for one slot, the shape of `used`."""
+        """Return the price of one unit for one slot, with the shape of `used`."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """A schedule with what it is worth and what it costs at the posted prices, money."""
+    """A schedule with its value and its cost at the posted prices, money."""
 
     schedule: Schedule
     value: float
@@ -30,13 +30,14 @@ class Response:
 
 
 class Kernel(Protocol):
-    """Best responses against one ledger at its posted prices."""
+    """Best responses on one ledger at its posted prices."""
 
     def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Response | None:
-        """The schedule of greatest payoff, if that is more than `above`, that starts in slot `first_start` or later."""
+        """Return the schedule of greatest payoff that starts in slot `first_start` or later; None if not above
+        `above`."""
 
     def min_cost_per_value(self, bid: Bid) -> Response | None:
-        """The schedule of least cost for its worth, among those worth anything."""
+        """Return the schedule of least cost per unit of value, among those of positive value."""
 
     def latest(self, bid: Bid) -> Response | None:
-        """The schedule of positive payoff that starts last."""
+        """Return the schedule of positive payoff that starts last."""

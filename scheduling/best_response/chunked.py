@@ -1,7 +1,8 @@
-"""OASiS's printed recursion: in every slot a job trains a whole number of data chunks (Algorithm 2).
+"""The recursion of the OASiS paper: in every slot a job trains a whole number of data chunks (Algorithm 2).
 
-Kept for comparison. It answers a narrower question than the elastic kernel: a slot's workers are rounded up to whole
-chunks, so jobs that fit are turned away or overpay, and a job whose chunk needs more than N worker-slots never runs.
+It is kept for comparison. It is more restrictive than the elastic kernel: the workers of a slot are rounded up to
+whole chunks, so some jobs that fit are rejected or pay too much, and a job whose chunk needs more than N worker-slots
+never runs.
 """
 
 import math
@@ -23,12 +24,12 @@ from scheduling.model.types import Floats, Ints
 
 @dataclass(frozen=True)
 class ChunkKernel:
-    """Best responses of the printed recursion against one ledger at its posted prices.
+    """Best responses of the paper's recursion on one ledger at its posted prices.
 
     Notes
     -----
-    O(T N E N) additions for each pair of types, against the paper's O(T (E N)^2): of the chunks that n workers can
-    train only the most matter. DP_COST(a - 1, 0) is 0, otherwise infinite, which the paper leaves out.
+    O(T N E N) additions for each pair of types, against the paper's O(T (E N)^2): for n workers only the largest
+    number of chunks matters. DP_COST(a - 1, 0) is 0 and all others are infinite; the paper does not state this.
 
     References
     ----------
@@ -39,23 +40,23 @@ class ChunkKernel:
     prices: PriceOf
 
     def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Response | None:
-        """The schedule of greatest payoff, if that is more than `above`; of equal ones the earliest complete."""
+        """Return the schedule of greatest payoff if it exceeds `above`; ties go to the earliest completion."""
         answers = [self._answer(bid, table, table.payoffs(bid)) for table in self._tables(bid, first_start)]
         found = [answer for answer in answers if answer is not None and answer.payoff > above]
         return max(found, key=lambda answer: (answer.payoff, -answer.schedule.completion), default=None)
 
     def min_cost_per_value(self, bid: Bid) -> Response | None:
-        """The schedule of least cost per unit of value, among those worth anything."""
+        """Return the schedule of least cost per unit of value, among those of positive value."""
         answers = [self._answer(bid, table, -table.ratios(bid)) for table in self._tables(bid, None)]
         found = [answer for answer in answers if answer is not None and answer.value > 0]
         return min(found, key=lambda answer: (answer.cost / answer.value, answer.schedule.completion), default=None)
 
     def latest(self, bid: Bid, *, above: float = 0.0) -> Response | None:
-        """A schedule of payoff above `above` that starts as late as any such schedule."""
+        """Return a schedule of payoff above `above` with the latest start."""
         response = self.best(bid, above=above)
         low, high = self.ledger.start, self.ledger.end
         while response is not None and high - max(low, response.schedule.start) > 1:
-            # Whoever can start no earlier than a slot can start no earlier than the one before.
+            # Search by bisection: if a start at or after a slot is possible, so is one at or after an earlier slot.
             low = max(low, response.schedule.start)
             middle = (low + high) // 2
             later = self.best(bid, above=above, first_start=middle)
@@ -76,7 +77,7 @@ class ChunkKernel:
             yield _fill(bid, way, workers, pss, ledger.start + first)
 
     def _answer(self, bid: Bid, table: "_Table", merit: Floats) -> Response | None:
-        """The schedule complete by the slot of greatest merit, the first of equal ones."""
+        """Return the schedule complete by the slot of greatest merit; ties go to the first slot."""
         if not len(merit) or merit.max() == -np.inf:
             return None
         last = int(np.argmax(merit))
@@ -87,7 +88,7 @@ class ChunkKernel:
 
 @dataclass(frozen=True)
 class _Cheapest:
-    """Where machines of one type fit in each slot, cheapest first, ties to the first server."""
+    """Servers where machines of one type fit in each slot, cheapest first, ties to the first server."""
 
     order: Ints
     """Servers, T x S."""
@@ -106,12 +107,12 @@ class _Cheapest:
         return cls(order, np.take_along_axis(room, order, axis=1), np.take_along_axis(unit, order, axis=1))
 
     def costs(self, t: int, most: int) -> Floats:
-        """Cost of 0, 1, 2, ... machines in slot t, as many as fit and no more than `most`."""
+        """Return the cost of 0, 1, 2, ... machines in slot t, up to what fits and at most `most`."""
         units = np.repeat(self.unit[t], np.minimum(self.room[t], most))[:most]
         return np.concatenate([[0.0], units.cumsum()])
 
     def counts(self, t: int, machines: int) -> Iterator[tuple[int, int]]:
-        """Servers and how many of the cheapest machines each has in slot t."""
+        """Yield servers and the number of the cheapest machines on each in slot t."""
         for server, room in zip(self.order[t].tolist(), self.room[t].tolist(), strict=True):
             here = min(machines, room)
             if here:
@@ -121,7 +122,7 @@ class _Cheapest:
 
 @dataclass(frozen=True)
 class _Table:
-    """DP_COST of all slots: what training all chunks by each slot costs, and how to."""
+    """DP_COST of all slots: the least cost of training all chunks by each slot, and the choices."""
 
     way: TypePair
     workers: _Cheapest
@@ -129,18 +130,18 @@ class _Table:
     first: int
     """The slot of the first row."""
     gains: Ints
-    """Whole chunks that 0, 1, 2, ... workers train in a slot."""
+    """Number of whole chunks that 0, 1, 2, ... workers train in a slot."""
     cost: Floats
     """Least cost of training all chunks by the end of each slot, inf if impossible."""
     chosen: Counts
-    """Workers in each slot where so many chunks are to be trained by its end, T x (E N + 1)."""
+    """Number of workers in each slot, by the number of chunks trained by its end, T x (E N + 1)."""
 
     def payoffs(self, bid: Bid) -> Floats:
-        """Worth less cost when complete by each slot; -inf if impossible."""
+        """Return value - cost when complete by each slot; -inf if impossible."""
         return self._worth(bid) - self.cost
 
     def ratios(self, bid: Bid) -> Floats:
-        """Cost for one of worth, inf where it is worth nothing or impossible."""
+        """Return cost per unit of value; inf where the value is 0 or the completion impossible."""
         worth = self._worth(bid)
         ratios: Floats = np.divide(self.cost, worth, out=np.full(len(worth), np.inf), where=worth > 0)
         return ratios
@@ -151,7 +152,7 @@ class _Table:
         return worth
 
     def schedule(self, last: int) -> Schedule:
-        """The cheapest way to have all chunks trained by the end of slot number `last`."""
+        """Return the cheapest schedule that trains all chunks by the end of slot number `last`."""
         left, held = self.chosen.shape[1] - 1, Counter[tuple[int, Role, int, int]]()
         for t in range(last, -1, -1):
             n = int(self.chosen[t, left])
@@ -171,7 +172,7 @@ def _fill(bid: Bid, way: TypePair, workers: _Cheapest, pss: _Cheapest, first: in
     pace = way.step * bid.minibatches
     gains = np.array([min(chunks, math.floor(n / pace)) if pace else min(n, 1) * chunks for n in range(most + 1)])
     served = np.array([way.pss(n) for n in range(most + 1)])
-    # One worker more for no chunk more is never worth it.
+    # One more worker without one more chunk never pays off.
     useful = [n for n in range(1, most + 1) if gains[n] > gains[n - 1]]
     done = np.full(chunks + 1, np.inf)
     done[0] = 0.0

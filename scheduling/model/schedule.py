@@ -16,7 +16,7 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, order=True)
 class Placement:
-    """`count` machines of one type on one server, held in slots `[start, end)`; types and servers by index."""
+    """`count` machines of one type on one server, held in slots `[start, end)`; types and servers are indices."""
 
     start: int
     end: int
@@ -40,9 +40,9 @@ class Placement:
 
 @dataclass(frozen=True, order=True)
 class Chunks:
-    """`count` data chunks of one job in the queue of one worker, which jobs share; server, type, worker by index.
+    """`count` data chunks of one job in the queue of one shared worker; server, type and worker are indices.
 
-    On a cloud server every chunk has a worker of its own, and `index` is `CLOUD`.
+    On a cloud server every chunk has its own worker, and `index` is `CLOUD`.
     """
 
     server: int
@@ -60,8 +60,8 @@ class Schedule:
     """All placements of one job, in sorted order; it starts in slot `start` and is complete at `completion`.
 
     A rigid schedule holds the same machines all the time; an elastic one has placements with windows of their own.
-    A queued one has `chunks` in the queues of workers instead: its start and completion are forecasts, in slots
-    rounded down and up.
+    A queued one has `chunks` in the queues of workers instead: its start and completion are forecasts, rounded down and
+    up to whole slots.
     """
 
     start: int

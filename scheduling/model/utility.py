@@ -1,4 +1,4 @@
-"""What finishing a job is worth, as a function of the slots between its arrival and its completion."""
+"""Utilities: the value of a job as a function of the slots between its arrival and its completion."""
 
 import math
 from copy import copy
@@ -37,7 +37,7 @@ class Utility(Protocol):
 
 @dataclass(frozen=True)
 class _Form:
-    """What all forms share: each is an amplitude field, `money`, times a shape."""
+    """Base class of all forms: an amplitude field (the first of `money`) times a shape."""
 
     form: ClassVar[str]
     money: ClassVar[tuple[str, ...]]
@@ -76,7 +76,7 @@ class _Form:
 
 @dataclass(frozen=True)
 class Constant(_Form):
-    """`v`, whenever it completes."""
+    """`v` at every completion time."""
 
     form = "constant"
     money = ("v",)
@@ -113,14 +113,14 @@ class Sigmoid(_Form):
 
 
 NOTHING_LEFT = 746.0
-"""exp of minus this or more is 0 in a double."""
+"""exp(-x) is 0 in a double for x of at least this."""
 
 
 @lru_cache(maxsize=64)
 def _sigmoid_powers(g2: float, g3: float, slots: int) -> tuple[NDArray[np.bool_], Floats]:
-    """Which slots are not after g3, and exp(-|g2 (d - g3)|) of each: a bid's curve is asked for several times.
+    """Compute and cache which slots are not after g3, and exp(-|g2 (d - g3)|) for each slot.
 
-    By `math.exp`, as another library's may differ in the last bit.
+    `math.exp` is used because the exp of another library may differ in the last bit.
     """
     x = g2 * (np.arange(slots) - g3)
     powers, near = np.zeros(slots), np.abs(x) < NOTHING_LEFT
@@ -132,7 +132,7 @@ def _sigmoid_powers(g2: float, g3: float, slots: int) -> tuple[NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Step(_Form):
-    """`v` if complete within `deadline` slots of arrival, else nothing."""
+    """`v` if complete within `deadline` slots of arrival, else 0."""
 
     form = "step"
     money = ("v",)
@@ -186,7 +186,7 @@ class Inverse(_Form):
 
 @dataclass(frozen=True)
 class Table(_Form):
-    """`values[min(d, last)]`: any non-increasing shape, slot by slot. The amplitude is its first value."""
+    """`values[min(d, last)]`: any non-increasing shape, given slot by slot. The amplitude is the first value."""
 
     form = "table"
     money = ("values",)
@@ -222,7 +222,7 @@ class Table(_Form):
 
 @dataclass(frozen=True)
 class PiecewiseLinear(_Form):
-    """`value` times a fraction drawn through `points` (elapsed slots, fraction), flat beyond the first and the last.
+    """`value` times a fraction interpolated between `points` (elapsed slots, fraction), constant before and after them.
 
     Elapsed slots rise strictly; fractions lie in [0, 1] and never rise.
     """
@@ -286,8 +286,8 @@ def utility_from_json(document: Json, where: str = "utility") -> Utility:
     Raises
     ------
     InvalidField
-        Naming `where.<field>` when a field is missing, unknown, of the wrong type or out of range, and when the
-        worth would rise with time.
+        If a field is missing, unknown, of the wrong type or out of range, or if the value would increase with time; it
+        names `where.<field>`.
     """
     if not isinstance(document, dict):
         raise InvalidField(where, f"expected an object, got {shown(document)}")

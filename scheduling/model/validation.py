@@ -1,4 +1,4 @@
-"""Checks of single fields, so that every refusal names the field, what was expected and what came."""
+"""Checks of single fields; every error names the field, the expected value and the given value."""
 
 import json
 import math
@@ -11,13 +11,13 @@ from scheduling.model.types import Json
 
 LARGEST_INTEGER = 10**9
 LARGEST_EXACT = 2**53
-"""Up to this every whole number is a double."""
+"""Every whole number up to this is exactly representable as a double."""
 LARGEST_MONEY = 1e12
-"""Above this a cent is below the resolution of a double, and no counter-offer could be kept."""
+"""Above this a cent is below the resolution of a double, so counter-offers would not be exact."""
 
 
 def shown(value: object) -> str:
-    """A value as an error message shows it: short, one line, null and booleans as JSON has them."""
+    """Format a value for an error message: short, on one line, null and booleans as in JSON."""
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     text = repr(str(value) if isinstance(value, (Decimal, Fraction)) else value)
@@ -25,14 +25,14 @@ def shown(value: object) -> str:
 
 
 def plain(number: float) -> str:
-    """A limit as a person writes it: "1,000,000,000" rather than "1e+09", "0.001"."""
+    """Format a limit for people: "1,000,000,000" rather than "1e+09", "0.001"."""
     if number == int(number) and abs(number) <= LARGEST_EXACT:
         return f"{int(number):,}"
     return f"{number:g}"
 
 
 def check_object(field: str, value: object, *, required: Iterable[str], optional: Iterable[str] = ()) -> Json:
-    """A document with every required key and no key that is not known."""
+    """Check a document: every required key is there, and no unknown key."""
     if not isinstance(value, dict):
         raise InvalidField(field, f"expected an object, got {shown(value)}")
     required = list(required)
@@ -48,7 +48,7 @@ def check_object(field: str, value: object, *, required: Iterable[str], optional
 
 
 def check_list(field: str, value: object, *, length: int | None = None) -> list[object]:
-    """A list, of `length` entries where that is given."""
+    """Check a list, with `length` entries if that is given."""
     if not isinstance(value, (list, tuple)):
         raise InvalidField(field, f"expected a list, got {shown(value)}")
     if length is not None and len(value) != length:
@@ -57,7 +57,7 @@ def check_list(field: str, value: object, *, length: int | None = None) -> list[
 
 
 def check_integer(field: str, value: object, *, low: int = 0, high: int = LARGEST_INTEGER) -> int:
-    """A whole number in `[low, high]`; a boolean is not a number."""
+    """Check a whole number in `[low, high]`; a boolean is not a number."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InvalidField(field, f"expected a whole number, got {shown(value)}")
     if not low <= value <= high:
@@ -71,7 +71,7 @@ def _out_of_range(field: str, value: object, low: float, high: float, *, above: 
 
 
 def check_fraction(field: str, value: object, *, low: int = 0, high: int = LARGEST_INTEGER) -> Fraction:
-    """An exact rational in `[low, high]`: an integer, a decimal, or a string such as "7/3", in ASCII digits."""
+    """Check an exact rational in `[low, high]`: an integer, a decimal, or a string such as "7/3", in ASCII digits."""
     exact: Fraction
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction, str)):
         raise InvalidField(field, f"expected a number, got {shown(value)}")
@@ -95,7 +95,7 @@ def _exponent(text: str) -> int:
 
 
 def check_number(field: str, value: object, *, low: float = 0.0, high: float = LARGEST_MONEY) -> float:
-    """A finite double in `[low, high]`; a boolean is not a number."""
+    """Check a finite double in `[low, high]`; a boolean is not a number."""
     if isinstance(value, str):
         value = check_fraction(field, value, low=-LARGEST_INTEGER)
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction)):

@@ -1,1 +1,1 @@
-"""Policies: each decides bids as they arrive, and plans as slots pass."""
+"""Policies: each policy decides bids as they arrive and updates plans as slots pass."""

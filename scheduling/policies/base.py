@@ -1,4 +1,4 @@
-"""What every policy is: parameters that check themselves, and pure functions from the book to decisions."""
+"""The policy interface: validated parameters, and pure functions from the book to decisions."""
 
 from enum import StrEnum
 from typing import Protocol
@@ -16,60 +16,64 @@ from scheduling.model.types import Floats, Json
 
 
 class Objective(StrEnum):
-    """What a policy tries to make as good as it can be."""
+    """What a policy optimises."""
 
     WELFARE = "welfare"
-    """Sum of the values of what completes: an auction, bids state a utility and pay posted prices."""
+    """Maximise the sum of values of completed jobs: an auction where bids state a utility and pay posted prices."""
     WEIGHTED_COMPLETION = "weighted_completion"
-    """Sum of weight x completion time, least: bids state a weight and nobody pays."""
+    """Minimise the sum of weight x completion time: bids state a weight and nobody pays."""
     COMPLETION = "completion"
-    """Mean time from arrival to completion, least: weights are shown and not used, and nobody pays."""
+    """Minimise the mean time from arrival to completion: weights are shown but not used, and nobody pays."""
 
 
 class Policy(Protocol):
-    """A frozen dataclass of validated parameters; same inputs, same bytes out."""
+    """A frozen dataclass of validated parameters; equal inputs give byte-identical outputs."""
 
     name: str
-    """As in the registry."""
+    """Name in the registry."""
     title: str
-    """For people."""
+    """Title shown to people."""
     objective: Objective
     architectures: frozenset[Architecture]
-    """How the jobs it can run exchange gradients."""
+    """Architectures of the jobs that the policy can run."""
     binding: bool
-    """True if what it grants is a promise: a schedule never moves. False if a job that has not started may move."""
+    """True if a granted schedule is a promise and never moves. False if a job that has not started may move."""
     queues: bool
-    """True if chunks wait in workers' queues, which jobs share; False if machines are booked for slots."""
+    """True if chunks wait in the queues of shared workers; False if machines are reserved for slots."""
     pause: int
-    """Slots at the beginning of every new constellation of a job's machines in which nothing is done."""
+    """Slots without work whenever the set of a job's machines changes."""
 
     def decide(self, bid: Bid, book: Book) -> Decision:
-        """Decide one bid against the book; nothing is changed."""
+        """Decide one bid against the book; the book is not changed."""
 
     def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
-        """What jobs hold from now on, for those where that changes; a binding policy moves none."""
+        """Return moves for the jobs whose plan changes; a binding policy returns none."""
 
     def keep_promise(self, job: Job, book: Book) -> Schedule | None:
-        """How the rest of a job whose machines are gone is complete by the slot it was promised, at no more cost.
+        """Return a schedule for the rest of a job that lost its machines, complete by the promised slot, at no extra
+        cost.
 
-        The job holds nothing in the book from now on. None if the promise cannot be kept, or nothing is promised here.
+        The job holds nothing in the book from now on. Return None if the promise cannot be kept or if the policy makes
+        no
+        promises.
         """
 
     def prices(self, book: Book) -> Floats:
         """Posted price of one unit of each resource for one slot, T x S x R, money."""
 
     def check(self, inventory: Inventory) -> None:
-        """Raise InvalidField, naming what is wrong, if the policy cannot run on these servers and types."""
+        """Check that the policy can run on these servers and types; raise InvalidField if it cannot."""
 
     def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> Terms | None:
-        """The terms of the dual bound at prices T x S x R from `start` on; None if its objective is not welfare."""
+        """Return the terms of the dual bound at prices T x S x R from `start` on; None if the objective is not
+        welfare."""
 
     def to_json(self) -> Json:
         """Every parameter by name, plain JSON values."""
 
 
 class PolicyBase:
-    """What policies have in common unless they say otherwise: nothing is promised, moved or priced."""
+    """Default implementation: the policy makes no promises, moves no job and has no prices."""
 
     architectures = frozenset({Architecture.PS})
     binding = False
@@ -80,22 +84,22 @@ class PolicyBase:
         check_parameters(self)
 
     def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
-        """What jobs hold stays as it is."""
+        """Return no moves: plans stay the same."""
         return ()
 
     def keep_promise(self, job: Job, book: Book) -> Schedule | None:
-        """Nothing is promised here."""
+        """Return None: the policy makes no promises."""
         return None
 
     def prices(self, book: Book) -> Floats:
-        """Nothing has a price, T x S x R zeros."""
+        """Return T x S x R zeros: nothing has a price."""
         return np.zeros(book.ledger.used.shape)
 
     def check(self, inventory: Inventory) -> None:
-        """Any servers and types will do."""
+        """Accept any servers and types."""
 
     def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> Terms | None:
-        """No dual bound: the objective is not welfare."""
+        """Return None: there is no dual bound because the objective is not welfare."""
         return None
 
     def to_json(self) -> Json:
@@ -104,5 +108,5 @@ class PolicyBase:
 
 
 def value_with(bid: Bid, schedule: Schedule | None) -> float:
-    """What the bid's owner gets from a schedule, money or weight; its full value while it waits without a start."""
+    """Return the bid's value under a schedule, money or weight; the full value while the job waits without a start."""
     return bid.utility.value if schedule is None else bid.utility.at(schedule.completion - bid.arrival)

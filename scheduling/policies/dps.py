@@ -28,8 +28,9 @@ from scheduling.pricing.quantile import check_learning, learned_prices, past, sc
 class Dps(PostedPricePolicy):
     """Posted prices, exponential in utilisation, and the rigid best response (DPS, Algorithm 1).
 
-    docs/algorithms-dps.md says what deviates from the paper and why; docs/learned-prices.md how the defaults of the
-    learned prices were chosen.
+    docs/algorithms-dps.md lists the deviations from the paper and their reasons; docs/learned-prices.md explains how
+    the
+    defaults of the learned prices were chosen.
     """
 
     price: str = parameter(
@@ -98,7 +99,7 @@ class Dps(PostedPricePolicy):
 
     @property
     def tail(self) -> int:
-        """Slots held beyond completion."""
+        """Slots held after completion."""
         return 1 if self.window == "inclusive" else 0
 
     @property
@@ -107,28 +108,28 @@ class Dps(PostedPricePolicy):
         return 1 if self.start == "strict" else 0
 
     def kernel(self, ledger: Ledger, prices: PriceOf) -> Kernel:
-        """Machines that stay the same from start to completion."""
+        """Return the kernel for machines that stay the same from start to completion."""
         return RigidKernel(ledger, prices, self.tail)
 
     def check(self, inventory: Inventory) -> None:
-        """Any servers will do; printed etas need one for each machine type, and for each type a resource of its own."""
+        """Accept any servers; given etas need one number for each machine type, and each type its own resource."""
         if self.eta_worker:
             _etas_by_resource(self.eta_worker, self.eta_ps, inventory)
 
     def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> AtPrices:
-        """The terms of the dual bound at these prices."""
+        """Return the terms of the dual bound at these prices."""
         return rigid_terms(inventory, prices, start=start, tail=self.tail)
 
     def density(self, bid: Bid, inventory: Inventory, *, horizon: int) -> tuple[float, ...]:
-        """Value the bid offers per unit-slot of each resource, R numbers."""
+        """Return the value per unit-slot of each resource that the bid offers, R numbers."""
         return density(self.waiting(bid), inventory, horizon=horizon, tail=self.tail)
 
     def waiting(self, bid: Bid) -> Bid:
-        """The bid with its delays as this policy's `start` convention counts them."""
+        """Return the bid with delays adjusted to this policy's `start` convention."""
         return replace(bid, delay=tuple(delay + self.wait for delay in bid.delay)) if self.wait else bid
 
     def price_function(self, book: Book) -> PriceFunction:
-        """The price function in force: from given etas, or from bids decided before the last refit."""
+        """Return the current price function, from given etas or from bids decided before the last refit."""
         inventory = book.inventory
         if self.price == "fluid":
             return fluid_prices(self, book, room=room_to_put_off(book))
@@ -142,7 +143,7 @@ class Dps(PostedPricePolicy):
     def printed_etas(
         self, bids: Iterable[Bid], inventory: Inventory, *, end: int
     ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Eta of each worker type and each PS type from a history of bids: 1 + the greatest value per unit-slot.
+        """Compute eta of each worker type and each PS type from past bids: 1 + the greatest value per unit-slot.
 
         `end` is the slot by which those bids had to be complete.
         """
@@ -157,7 +158,7 @@ class Dps(PostedPricePolicy):
 
 
 def _etas_by_resource(eta_worker: tuple[float, ...], eta_ps: tuple[float, ...], inventory: Inventory) -> list[float]:
-    """The printed etas by resource: DPS gives every machine type a resource of its own."""
+    """Return the given etas by resource: in DPS every machine type has its own resource."""
     etas: dict[int, float] = {}
     both = (("eta_worker", eta_worker, inventory.workers), ("eta_ps", eta_ps, inventory.pss))
     for name, given, machines in both:

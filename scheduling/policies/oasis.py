@@ -30,7 +30,7 @@ SMALLEST_LOG = -1e6
 class Oasis(PostedPricePolicy):
     """Posted prices, exponential in utilisation, and the elastic best response (OASiS, Algorithm 1).
 
-    docs/algorithms-oasis.md says what deviates from the paper and why, and how the defaults were chosen.
+    docs/algorithms-oasis.md lists the deviations from the paper and their reasons, and how the defaults were chosen.
     """
 
     price: str = parameter(
@@ -104,24 +104,25 @@ class Oasis(PostedPricePolicy):
 
     @property
     def exact(self) -> bool:
-        """Whether what is granted is the best there is: not in whole chunks."""
+        """Whether the granted schedule is optimal; it is not when training in whole chunks."""
         return self.model == "worker"
 
     def kernel(self, ledger: Ledger, prices: PriceOf) -> Kernel:
-        """Machines that may change in number every slot."""
+        """Return the kernel for machines whose number may change every slot."""
         return ElasticKernel(ledger, prices) if self.model == "worker" else ChunkKernel(ledger, prices)
 
     def density(self, bid: Bid, inventory: Inventory, *, horizon: int) -> tuple[float, ...]:
-        """Value the bid offers per unit-slot of each resource, R numbers."""
+        """Return the value per unit-slot of each resource that the bid offers, R numbers."""
         return elastic_density(bid, inventory, horizon=horizon)
 
     def check(self, inventory: Inventory) -> None:
-        """Workers and PSs live on servers of their own (Section III-A); given bounds need one for each resource."""
+        """Check that workers and PSs are on separate servers (Section III-A) and that there is a bound for each
+        resource."""
         both = (inventory.worker_demand.max(axis=0, initial=0) > 0) & (inventory.ps_demand.max(axis=0, initial=0) > 0)
         if both.any():
             shared = inventory.resources[int(np.flatnonzero(both)[0])]
             raise InvalidField("resources", f"OASiS keeps workers and PSs apart, but both ask for {shared}")
-        # Beside a PS a worker would need no network, which this model does not know: it would promise too little.
+        # A worker on the server of its PS needs no network. This model ignores that case and would promise too little.
         both = _hosts(inventory, inventory.worker_demand) & _hosts(inventory, inventory.ps_demand)
         if both.any():
             shared = inventory.servers[int(np.flatnonzero(both)[0])]
@@ -130,11 +131,11 @@ class Oasis(PostedPricePolicy):
             raise InvalidField("log_low", f"expected {len(inventory.resources)} numbers, got {len(self.log_low)}")
 
     def at_prices(self, inventory: Inventory, prices: Floats, *, start: int) -> AtPrices:
-        """The terms of the dual bound at these prices; whole chunks earn no more than worker-slots."""
+        """Return the terms of the dual bound at these prices; whole chunks never earn more than worker-slots."""
         return elastic_terms(inventory, prices, start=start)
 
     def price_function(self, book: Book) -> PriceFunction:
-        """The price function in force: from given bounds, or from bids decided before the last refit."""
+        """Return the current price function, from given bounds or from bids decided before the last refit."""
         if self.price == "fluid":
             return fluid_prices(self, book)
         if self.price == "learned":
@@ -146,10 +147,11 @@ class Oasis(PostedPricePolicy):
         return self._from_past(book).price_function()
 
     def _from_past(self, book: Book) -> Bounds:
-        """(23)-(26) as far as receipts tell: they hold what a bid offers for a unit-slot, not its whole utility.
+        """Estimate (23)-(26) from receipts, which contain a bid's value per unit-slot but not its whole utility.
 
-        So U is the most that was offered for a unit-slot, and L a quarter of the least that one bid offered for the
-        same share of every resource it asked for; eta is 1.
+        U is the largest offer for a unit-slot. L is a quarter of the smallest offer of one bid for an equal share of
+        every
+        resource that it uses. eta is 1.
         """
         inventory, rows = book.inventory, past(self, book)
         total = inventory.capacity.sum(axis=0)

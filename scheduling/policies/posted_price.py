@@ -1,8 +1,8 @@
-"""Posted prices x best response: the one mechanism behind every pricing policy.
+"""Posted prices and best responses: the mechanism of every pricing policy.
 
-A ledger holds what is promised, a price function turns it into prices, a kernel finds the bid's schedule of greatest
-payoff, and the bid is admitted iff that payoff is above 0 (DPS, Algorithm 1; OASiS, Algorithm 1). Which kernel
-answers is the policy's choice; admission, receipts and counter-offers are the same for all.
+The ledger contains the reservations, and a price function computes prices from it. A kernel finds the bid's schedule
+of greatest payoff. The bid is admitted iff that payoff is above 0 (DPS, Algorithm 1; OASiS, Algorithm 1). Each policy
+chooses its kernel; admission, receipts and counter-offers are the same for all policies.
 """
 
 import math
@@ -30,34 +30,35 @@ CENT = 0.01
 SMALLEST_MONEY = 1e-6
 """An amplitude below this cannot be scaled up to a counter-offer without leaving the range of doubles."""
 ROUNDS = 20
-"""Cents tried before giving up: more than one or two means that rounding, not the price, decides."""
+"""Largest number of cents to try: if more than one or two are needed, rounding decides and not the price."""
 
 
 @dataclass(frozen=True)
 class Posted:
-    """A ledger, its prices, and the kernels that answer against them."""
+    """A ledger, its prices, and the kernels that compute best responses to them."""
 
     ledger: Ledger
     prices: PriceFunction
     kernel: Kernel
     empty: Kernel
-    """Answers for the empty cluster at no price."""
+    """Kernel for the empty cluster at price 0."""
 
     def cost(self, schedule: Schedule) -> float:
-        """Posted price x allocation over all placements, money.
+        """Compute the sum of posted price x allocation over all placements, money.
 
-        Always computed from the placements themselves, never taken from a kernel's bounds or running sums: the
-        same schedule against the same ledger costs the same to the last bit.
+        The cost is computed from the placements, never from a kernel's bounds or running sums. So the same schedule on
+        the
+        same ledger has the same cost to the last bit.
         """
         return math.fsum(self._cells(schedule)[1])
 
     def costs(self, schedule: Schedule) -> tuple[float, ...]:
-        """The same of each slot from its start on, money."""
+        """Compute the cost of each slot from the schedule's start, money."""
         slots, costs = self._cells(schedule)
         return tuple(np.bincount(slots + self.ledger.start - schedule.start, weights=costs).tolist())
 
     def _cells(self, schedule: Schedule) -> tuple[Ints, Floats]:
-        """Slot (of the ledger's, from 0) and cost of each placement in each of its slots."""
+        """Return the slot (counted from the ledger's start) and the cost of each placement in each of its slots."""
         inventory, rows = self.ledger.inventory, schedule.placements
         if not rows:
             return np.zeros(0, dtype=np.int64), np.zeros(0)
@@ -71,17 +72,17 @@ class Posted:
 
 
 def worth(bid: Bid, schedule: Schedule) -> float:
-    """What the bid's owner gets from completion as scheduled, money."""
+    """Return the bid's value at the completion of the schedule, money."""
     return bid.utility.at(schedule.completion - bid.arrival)
 
 
 def with_value(bid: Bid, value: float) -> Bid:
-    """The same bid with its amplitude at `value`."""
+    """Return the same bid with amplitude `value`."""
     return replace(bid, utility=bid.utility.scaled(value / bid.utility.value))
 
 
 def profitable(bid: Bid, posted: Posted, *, first_start: int | None = None) -> Schedule | None:
-    """The bid's best schedule, if its payoff is above 0."""
+    """Return the bid's best schedule if its payoff is above 0, else None."""
     answer = posted.kernel.best(bid, first_start=first_start)
     return None if answer is None or not _pays(bid, posted, answer.schedule) else answer.schedule
 
@@ -91,7 +92,7 @@ def _pays(bid: Bid, posted: Posted, schedule: Schedule) -> bool:
 
 
 def decide(bid: Bid, posted: Posted, *, density: tuple[float, ...]) -> Decision:
-    """Admit the bid at its best schedule, or reject it with the least that would have been admitted."""
+    """Admit the bid with its best schedule, or reject it with the least value that would be admitted."""
     on_empty = posted.empty.best(bid)
     ceiling = 0.0 if on_empty is None else on_empty.value
     schedule = profitable(bid, posted) if on_empty is not None else None
@@ -119,14 +120,14 @@ def decide(bid: Bid, posted: Posted, *, density: tuple[float, ...]) -> Decision:
 
 @dataclass(frozen=True)
 class Grant:
-    """What a bid is admitted with."""
+    """Schedule and payment of an admitted bid."""
 
     schedule: Schedule
     payment: float
 
 
 def grant(bid: Bid, posted: Posted) -> Grant | None:
-    """The schedule and the payment of `decide`, without what only a receipt says; None if it rejects the bid."""
+    """Return the schedule and the payment of `decide`, without the rest of the receipt; None if the bid is rejected."""
     schedule = profitable(bid, posted)
     if schedule is None or posted.empty.best(bid) is None:
         return None
@@ -134,9 +135,9 @@ def grant(bid: Bid, posted: Posted) -> Grant | None:
 
 
 class PostedPricePolicy(PolicyBase):
-    """An auction at posted prices: each bid gets its best response, and is admitted iff its payoff is above 0.
+    """An auction at posted prices: each bid gets its best response and is admitted iff its payoff is above 0.
 
-    A policy says which kernel finds best responses, which rule makes prices, and what a bid offers for a unit-slot.
+    A subclass chooses the kernel of best responses, the price rule, and how to compute a bid's value per unit-slot.
     """
 
     objective = Objective.WELFARE
@@ -144,37 +145,39 @@ class PostedPricePolicy(PolicyBase):
 
     @property
     def exact(self) -> bool:
-        """Whether what it grants is the best there is for the bid at its prices."""
+        """Whether the granted schedule is optimal for the bid at the posted prices."""
         return True
 
     def kernel(self, ledger: Ledger, prices: PriceOf) -> Kernel:
-        """Best responses against a ledger at these prices."""
+        """Return the kernel of best responses on a ledger at these prices."""
         raise NotImplementedError
 
     def price_function(self, book: Book) -> PriceFunction:
-        """The price function in force: given, or from bids that were decided earlier."""
+        """Return the current price function, given or from bids that were decided earlier."""
         raise NotImplementedError
 
     def density(self, bid: Bid, inventory: Inventory, *, horizon: int) -> tuple[float, ...]:
-        """Value the bid offers per unit-slot of each resource, R numbers; `horizon` slots can be used."""
+        """Return the value per unit-slot of each resource that the bid offers, R numbers; `horizon` slots can be
+        used."""
         raise NotImplementedError
 
     def waiting(self, bid: Bid) -> Bid:
-        """The bid with its delays as the policy's convention counts them."""
+        """Return the bid with delays adjusted to the policy's convention."""
         return bid
 
     def decide(self, bid: Bid, book: Book) -> Decision:
-        """Admit the bid at its best schedule, or reject it (Algorithm 1 of DPS and of OASiS); nothing is changed."""
+        """Admit the bid with its best schedule, or reject it (Algorithm 1 of DPS and of OASiS); the book is not
+        changed."""
         offered = self.density(bid, book.inventory, horizon=book.ledger.end - bid.arrival)
         return decide(self.waiting(bid), self.posted(book), density=offered)
 
     def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
-        """What each bid would be admitted with on this book, as `decide` says; None if it would be rejected."""
+        """Return a function from a bid to its grant on this book, as `decide` finds it; None if the bid is rejected."""
         posted = self.posted(book)
         return lambda bid: grant(self.waiting(bid), posted)
 
     def posted(self, book: Book) -> Posted:
-        """What a bid is decided against: the ledger at the prices in force, and the empty cluster at none."""
+        """Return what a bid is decided against: the ledger at current prices, and the empty cluster at price 0."""
         prices = self.price_function(book)
         return Posted(
             ledger=book.ledger,
@@ -184,30 +187,30 @@ class PostedPricePolicy(PolicyBase):
         )
 
     def prices(self, book: Book) -> Floats:
-        """Posted price of one unit of each resource for one slot, T x S x R, money."""
+        """Return the posted price of one unit of each resource for one slot, T x S x R, money."""
         return self.price_function(book).of(book.ledger.used, book.inventory.capacity)
 
     def keep_promise(self, job: Job, book: Book) -> Schedule | None:
-        """The rest of the job, on what is free, at no price."""
+        """Schedule the rest of the job on free capacity at price 0."""
         rest = self.waiting(rest_of(job.bid, job.held, now=book.now))
         return kept_promise(job, rest, self.kernel(book.ledger, _free(book)))
 
 
 def _free(book: Book) -> PriceFunction:
-    """No price at all."""
+    """Return the price function that is 0 everywhere."""
     return printed_prices([1.0] * len(book.inventory.resources))
 
 
 def kept_promise(job: Job, rest: Bid, kernel: Kernel) -> Schedule | None:
-    """How a job whose machines are gone is complete by the slot it was promised; None if it cannot be.
+    """Return a schedule that completes a job without machines by its promised slot; None if there is none.
 
     Parameters
     ----------
     rest
-        The job with what is left to do (`work.rest_of`).
+        The job with the remaining work (`progress.rest_of`).
     kernel
-        Best responses at no price, against the ledger without what the job held: its owner pays nothing more. Of
-        schedules that keep the promise it finds the one that is complete first.
+        Best responses at price 0, on the ledger without what the job held: its owner pays nothing more. Among the
+        schedules that keep the promise, it finds the one with the earliest completion.
     """
     if job.completion is None:
         return None
@@ -261,7 +264,7 @@ def _explain(bid: Bid, reason: Reason, *, end: int, counter: CounterOffer | None
 
 
 def counter_offer(bid: Bid, posted: Posted, cheapest: Schedule) -> CounterOffer | None:
-    """The least amplitude that would be admitted, and the last start still admitted at it; None if no amplitude would.
+    """Compute the least amplitude that is admitted, and the last start at it; None if no amplitude is admitted.
 
     Notes
     -----
@@ -284,13 +287,13 @@ def counter_offer(bid: Bid, posted: Posted, cheapest: Schedule) -> CounterOffer 
         if schedule is not None:
             last = _latest(offer, posted, schedule)
             return CounterOffer(least_value=least, latest_start=last.start, completion=last.completion)
-        # Rounding, or a worth so near 0 that one cent more is lost in it.
+        # Rounding, or a value so near 0 that one more cent has no effect.
         least = round(least + CENT, 2)
     return None
 
 
 def _latest(offer: Bid, posted: Posted, schedule: Schedule) -> Schedule:
-    """The schedule of positive payoff that starts last; `schedule` is one of positive payoff."""
+    """Return the schedule of positive payoff that starts last; `schedule` is any one of positive payoff."""
     answer = posted.kernel.latest(offer)
     if answer is not None and answer.schedule.start > schedule.start and _pays(offer, posted, answer.schedule):
         schedule = answer.schedule

@@ -21,20 +21,20 @@ from scheduling.preemptive.storage import fits
 from scheduling.preemptive.workers import LATEST, Task
 
 FURTHEST = LATEST // 2
-"""No job may need more of one worker, ticks: some could never be counted beside others."""
+"""Largest time that a job may need on one worker, ticks; more would overflow together with other jobs."""
 _NO_WORKER = "No server has a worker and a parameter server of types that could process one of its chunks in {} slots."
 _NO_STORAGE = "Even empty, the servers whose workers could process its chunks have no storage for all of them."
 Forecasts = dict[str, Schedule]
-"""Start and completion in slots, rounded down and up, and the chunks that join queues now; by the bid's id."""
+"""Forecasts by bid id: start rounded down, completion rounded up, and the chunks that join queues now."""
 
 
 @dataclass(frozen=True)
 class Preemptive(PolicyBase):
-    """A_online: each chunk goes once to a worker where it ends soon and delays others little (eq. 5).
+    """A_online: each chunk is sent once, to a worker where it ends soon and delays others little (eq. 5).
 
-    Execution is exact in continuous time; what workers do between events is known, so every completion is a forecast
-    that holds until the next arrival, end or change of servers. docs/algorithms-preemptive.md says what deviates from
-    the paper and why.
+    Execution is exact in continuous time. The work between events is deterministic, so every completion is a forecast
+    that holds until the next arrival, end or change of servers. docs/algorithms-preemptive.md lists the deviations from
+    the paper and their reasons.
     """
 
     cloud: str = parameter(
@@ -64,7 +64,8 @@ class Preemptive(PolicyBase):
     queues = True
 
     def decide(self, bid: Bid, book: Book) -> Decision:
-        """Send the job's chunks to queues, or into line while no parameter server is free; never reject for a price."""
+        """Send the job's chunks to queues, or let it wait in line while no parameter server is free; never reject for
+        a price."""
         queues = _queues(book)
         if not self._can_run(bid, queues, book):
             return _impossible(bid, book, why=_NO_WORKER.format(book.ledger.end - book.now))
@@ -85,7 +86,7 @@ class Preemptive(PolicyBase):
         )
 
     def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
-        """Dispatch what waits, with its old rank, and say whose forecast changed."""
+        """Dispatch waiting chunks, with the ranks their jobs had, and return the jobs whose forecast changed."""
         queues = _queues(book)
         waiting = [job.bid for job in book.jobs if not job.held and queues.waiting(job.bid)]
         if not waiting and cause is Cause.SLOT:
@@ -93,10 +94,12 @@ class Preemptive(PolicyBase):
         return _moves(book.jobs, self._dispatch(waiting, queues))
 
     def prices(self, book: Book) -> Floats:
-        """Congestion of each server's workers, T x S x R: what a slot's delay of all chunks waiting there costs.
+        """Return the congestion of each server's workers, T x S x R: the cost of delaying all waiting chunks by one
+        slot.
 
-        The dual variable beta of the paper: the sum of 1 / D over chunks that are not complete, mean of the workers
-        of the type that demands the resource, jobs (not money) a slot.
+        This is the dual variable beta of the paper: the sum of 1 / D over incomplete chunks, averaged over the workers
+        of
+        the type that demands the resource, in jobs (not money) per slot.
         """
         ledger = book.ledger
         prices = np.zeros(ledger.used.shape)
@@ -108,7 +111,7 @@ class Preemptive(PolicyBase):
         return prices
 
     def check(self, inventory: Inventory) -> None:
-        """Every resource is demanded by one machine type only: workers are counted one by one."""
+        """Check that only one machine type demands each resource, because workers are counted one by one."""
         demands = np.vstack([inventory.worker_demand, inventory.ps_demand])
         shared = np.flatnonzero((demands > 0).sum(axis=0) > 1)
         if len(shared):
@@ -118,7 +121,7 @@ class Preemptive(PolicyBase):
             )
 
     def _can_run(self, bid: Bid, queues: Queues, book: Book) -> bool:
-        """Whether some worker that the rule allows could process one of its chunks within the horizon."""
+        """Whether a worker that the rule allows could process one of the job's chunks within the horizon."""
         task = queues.task(bid, self._handicap(bid, queues))
         if task is None or task.each > (book.ledger.end - book.now) * queues.ticks or bid.chunks * task.each > FURTHEST:
             return False
@@ -126,7 +129,7 @@ class Preemptive(PolicyBase):
         return any(not book.inventory.cloud[s] or self._fits_cloud(bid, queues, s, task) for s in hosts)
 
     def _can_be_stored(self, bid: Bid, queues: Queues) -> bool:
-        """Whether all of its chunks could be stored if nobody else's were."""
+        """Whether all chunks of the job could be stored if no other chunks were stored."""
         task = queues.task(bid, self._handicap(bid, queues))
         if task is None or self.storage == "ignored":
             return True
@@ -153,7 +156,7 @@ class Preemptive(PolicyBase):
         return self.cloud != "edge" and bool(queues.crew.count[server, task.worker] >= bid.chunks)
 
     def _dispatch(self, bids: Iterable[Bid], queues: Queues) -> Forecasts:
-        """Push the waiting chunks of jobs, in order of rank, and forecast all jobs none of whose chunks wait."""
+        """Push the waiting chunks of jobs to queues, in order of rank, and forecast all jobs without waiting chunks."""
         placed: dict[str, Dispatch] = {}
         for bid in sorted(bids, key=lambda bid: queues.rank(bid, self._handicap(bid, queues))):
             handicap = self._handicap(bid, queues)
@@ -164,7 +167,7 @@ class Preemptive(PolicyBase):
             count = queues.waiting(bid)
             found = dispatch(bid, queues, rule=self.cloud, count=count, room=room, handicap=handicap)
             if found is None:
-                queues.take(bid.id)  # all or nothing: what could not end would hold up others
+                queues.take(bid.id)  # all or nothing: a job that cannot complete would delay others
             else:
                 found.send(bid, queues)
                 placed[bid.id] = found
@@ -172,12 +175,13 @@ class Preemptive(PolicyBase):
         return {name: _schedule(window, placed.get(name), queues) for name, window in windows.items()}
 
     def _handicap(self, bid: Bid, queues: Queues) -> int:
-        """Rank added for coming late: D p0 + ageing x arrival orders two jobs as D p0 - ageing x time waited does."""
+        """Return the rank added for late arrival: D p0 + ageing x arrival gives the same order as D p0 - ageing x
+        waiting time."""
         return min(LATEST, int(self.ageing * bid.arrival * queues.ticks))
 
 
 def reforecast(book: Book) -> tuple[Move, ...]:
-    """Whose forecast is another one than known, with nothing dispatched: what comes of queues without any policy."""
+    """Return moves for jobs whose forecast changed, without dispatching: the result of the queues alone."""
     if book.queues is None:
         return ()
     queues = _queues(book)
@@ -185,7 +189,7 @@ def reforecast(book: Book) -> tuple[Move, ...]:
 
 
 def _queues(book: Book) -> Queues:
-    """The book's queues, to be changed."""
+    """Return a copy of the book's queues that may be changed."""
     return Queues(book.inventory, now=book.now) if book.queues is None else book.queues.copy()
 
 
@@ -197,7 +201,8 @@ def _schedule(window: Window, sent: Dispatch | None, queues: Queues) -> Schedule
 
 
 def _moves(jobs: Iterable[Job], forecasts: Forecasts) -> tuple[Move, ...]:
-    """Who goes back in line; then who is dispatched or forecast again, in the order in which they joined queues."""
+    """Return moves: first jobs that go back in line, then jobs dispatched or with a new forecast, in queue-joining
+    order."""
     known = {job.bid.id: job for job in jobs if not job.held}
     back = [name for name, job in known.items() if job.completion is not None and name not in forecasts]
     moved = [name for name in forecasts if name in known and _differs(known[name], forecasts[name])]

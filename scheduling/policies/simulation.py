@@ -1,4 +1,4 @@
-"""The one loop: bids arrive, slots pass, and a policy decides and plans, as in a live market."""
+"""The simulation loop: bids arrive, slots pass, and a policy decides and plans, as in a live market."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,15 +13,15 @@ from scheduling.policies.base import Policy
 
 @dataclass
 class Simulation:
-    """A policy at work on one ledger."""
+    """A simulation of one policy on one ledger."""
 
     policy: Policy
     book: RunningBook
     decisions: list[Decision] = field(default_factory=list)
     done: dict[str, Job] = field(default_factory=dict)
-    """Complete jobs, by id, in order of completion."""
+    """Completed jobs, by id, in order of completion."""
     moves: list[tuple[int, Move]] = field(default_factory=list)
-    """What was moved, and in which slot it was decided."""
+    """Moves, each with the slot in which it was decided."""
 
     def arrive(self, bid: Bid) -> Decision:
         """Decide a bid now."""
@@ -32,9 +32,9 @@ class Simulation:
         return decision
 
     def advance(self, now: int) -> None:
-        """Let slots pass one by one up to `now`; the policy looks at its plan in each."""
+        """Advance slot by slot to `now`; the policy updates its plan in each slot."""
         while self.book.now < now:
-            # Where nothing can be planned again, nothing happens between.
+            # If nothing can be planned again, the slots between can be skipped.
             step = now if self.policy.binding or not self.book.jobs else self.book.now + 1
             ended = self.book.advance(step)
             self.done |= {job.bid.id: job for job in sorted(ended, key=_completion)}
@@ -42,7 +42,7 @@ class Simulation:
                 self._plan(Cause.ENDED if ended else Cause.SLOT)
 
     def cancel(self, job_id: str) -> Job:
-        """Take a job out before it is complete."""
+        """Cancel a job before it is complete."""
         job = self.book.end(job_id)
         self._plan(Cause.ENDED)
         return job
@@ -57,23 +57,23 @@ class Simulation:
 
 
 def simulate(policy: Policy, bids: Sequence[Bid], ledger: Ledger, *, until: int) -> Simulation:
-    """Run bids, in order of arrival, through a policy, and let slots pass until all is complete.
+    """Run a policy on bids, in order of arrival, and let slots pass until all jobs are complete.
 
     Parameters
     ----------
     policy
-        Decides each bid in its slot of arrival, after what that slot's beginning brought.
-    bids
-        In order of arrival, none before the ledger's start.
-    ledger
-        What is in use before the first; it moves. Its horizon rolls with the slots.
+        The policy; it decides each bid in its slot of arrival, after the events at the beginning of that slot.
+        bids
+            Bids in order of arrival, none before the ledger's start.
+        ledger
+            Reservations before the first bid; it is modified. Its horizon moves with the slots.
     until
         The slot at which the run stops even if jobs are left in the book.
 
     Returns
     -------
     Simulation
-        Every decision, every complete job with all it held, and what is left in the book:
+        Every decision, every completed job with all its placements, and the jobs left in the book:
         submitted = rejected + complete + left.
     """
     run = Simulation(policy, RunningBook(ledger))

@@ -30,7 +30,7 @@ Known = Mapping[str, Consumption]
 class WeightedCompletion(PolicyBase):
     """A_maxweight over jobs in order of density, replanned at every event or in batches at the ends of intervals.
 
-    docs/algorithms-weighted-completion.md says what deviates from the paper and why.
+    docs/algorithms-weighted-completion.md lists the deviations from the paper and their reasons.
     """
 
     mode: str = parameter(
@@ -76,13 +76,14 @@ class WeightedCompletion(PolicyBase):
             self._check_jain()
 
     def _check_jain(self) -> None:
-        """Planned again at every event, jobs that are put as late as they can be would never start."""
+        """Check that jain is used in interval mode: with replanning at every event, its latest starts would never
+        come."""
         for name, wanted in (("mode", "interval"), ("order", "density"), ("lambda_", 1.0)):
             if getattr(self, name) != wanted:
                 raise InvalidField(name, f"expected {wanted} with selection jain, got {getattr(self, name)}")
 
     def decide(self, bid: Bid, book: Book) -> Decision:
-        """Take a job in, with a plan where there can be one; reject it only if it could never run."""
+        """Admit a job, with a plan if there is one; reject it only if it could never run."""
         known = consumptions([*(job.bid for job in book.jobs), bid], book.ledger)
         new, others = Job(bid, held=(), completion=None), _open(book)
         jobs = [*others, new]
@@ -106,9 +107,9 @@ class WeightedCompletion(PolicyBase):
         )
 
     def ranks(self, bid: Bid, factors: Sequence[float], book: Book) -> list[tuple[int, bool]] | None:
-        """The bid's place in line with its weight times each factor, and whether it has a weight.
+        """Return the bid's rank in line for its weight times each factor, and whether that weight is positive.
 
-        The same rank leads to the same plan. None where weights also have to exceed a price.
+        Equal ranks lead to equal plans. None where weights also have to exceed a price.
         """
         if self.mode != "rolling" or self.lambda_ != 1.0:
             return None
@@ -121,7 +122,7 @@ class WeightedCompletion(PolicyBase):
         return found
 
     def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
-        """Plan again: all jobs that have not started where something ended or changed, else those without a plan."""
+        """Plan again: all jobs that have not started if something ended or changed, else only jobs without a plan."""
         jobs = _open(book)
         if self.mode == "interval" or cause is Cause.SLOT:
             jobs = [job for job in jobs if job.completion is None]
@@ -134,7 +135,7 @@ class WeightedCompletion(PolicyBase):
         return _moves(jobs, self._pack(jobs, book, known, self._price(book.jobs, known, book.inventory)))
 
     def prices(self, book: Book) -> Floats:
-        """The price (11) of one unit of each resource for one slot, T x S x R, weight; 0 at lambda 1."""
+        """Return the price (11) of one unit of each resource for one slot, T x S x R, weight; 0 at lambda 1."""
         known = consumptions((job.bid for job in book.jobs), book.ledger)
         return self._price(book.jobs, known, book.inventory).of(book.ledger.used, book.inventory.capacity)
 
@@ -142,7 +143,7 @@ class WeightedCompletion(PolicyBase):
         return consumption_price(self.lambda_, ((job.bid.utility.value, known[job.bid.id]) for job in jobs), inventory)
 
     def _pack(self, jobs: Sequence[Job], book: Book, known: Known, prices: ConsumptionPrice) -> dict[str, Schedule]:
-        """Place jobs around all that the others hold; those that have no room are left out."""
+        """Place jobs in the capacity that other jobs leave free; jobs that do not fit are left out."""
         bids = [_rest(job, book.now) for job in in_order(jobs, known, self.order)]
         freed = [p for job in jobs for p in job.held]
         placed = self._select(bids, book.ledger, prices, self._windows(book), freed)
@@ -167,7 +168,7 @@ class WeightedCompletion(PolicyBase):
         return pack(bids, ledger, prices, windows, freed=freed)
 
     def _windows(self, book: Book) -> Iterator[tuple[int, int]]:
-        """First slot and latest completion of each call of A_maxweight."""
+        """Yield first slot and latest completion of each call of A_maxweight."""
         now, end = book.now, book.ledger.end
         if self.mode == "rolling":
             return doubling(now, end)
@@ -200,7 +201,7 @@ class WeightedCompletion(PolicyBase):
 
 
 def in_order(jobs: Iterable[Job], known: Known, order: str) -> list[Job]:
-    """Whose turn it is first, by density, weight, size or arrival; equals in order of arrival, then as they came."""
+    """Sort jobs by density, weight, size or arrival; equal jobs by arrival, then in the given order."""
 
     def rank(job: Job) -> tuple[float, int]:
         weight, least = job.bid.utility.value, known[job.bid.id]
@@ -211,7 +212,8 @@ def in_order(jobs: Iterable[Job], known: Known, order: str) -> list[Job]:
 
 
 def doubling(now: int, end: int) -> Iterator[tuple[int, int]]:
-    """Horizons of 2, 4, 8, ... slots from `now`, the last one the whole; of h slots h - 1 can be used, as in A_dual."""
+    """Yield horizons of 2, 4, 8, ... slots from `now`, and last the whole one; h - 1 of h slots are usable, as in
+    A_dual."""
     reach = 2
     while now + reach - 1 < end:
         yield now, now + reach - 1
@@ -220,17 +222,17 @@ def doubling(now: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _open(book: Book) -> list[Job]:
-    """The jobs a plan may touch: those that have not started, and those another policy left paused."""
+    """Return the jobs that may be planned: those that have not started, and those that another policy left paused."""
     return [job for job in book.jobs if not job.bound and (job.completion is None or not job.started(book.now))]
 
 
 def _runs(job: Job, new: Schedule | None, now: int) -> bool:
-    """Whether it has started, or starts now under a new plan."""
+    """Whether the job has started, or starts now under a new plan."""
     return job.started(now) or (new is not None and new.start == now)
 
 
 def _rest(job: Job, now: int) -> Bid:
-    """What is left to do of a job: all of it, but for one that was paused."""
+    """Return the remaining work of a job: all of it unless the job was paused."""
     if not job.started(now):
         return job.bid
     left = ceil(job.bid.work - work_done(job.bid, job.held, until=now))
@@ -239,7 +241,7 @@ def _rest(job: Job, now: int) -> Bid:
 
 
 def _moves(jobs: Iterable[Job], plan: Mapping[str, Schedule]) -> tuple[Move, ...]:
-    """What changes for jobs that have not started, or are paused, under a new plan."""
+    """Return the moves of jobs that have not started, or are paused, under a new plan."""
     rows = ((job, plan.get(job.bid.id)) for job in jobs)
     return tuple(Move(job.bid.id, new) for job, new in rows if not _same(job, new))
 
@@ -251,7 +253,7 @@ def _same(job: Job, new: Schedule | None) -> bool:
 
 
 def _on_empty(bid: Bid, book: Book) -> Schedule | None:
-    """How it would run soonest if nobody else was there."""
+    """Return the schedule of earliest completion on the empty cluster."""
     return plan_alone(bid, book.ledger)
 
 
