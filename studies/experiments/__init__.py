@@ -1,1 +1,1 @@
-"""Policies x workloads x seeds: each run a row that some worker computes, known by what it takes to run it again."""
+"""Experiments: policies x workloads x seeds. Each run is a row that a worker computes and that can be repeated."""

@@ -1,4 +1,4 @@
-"""What no policy can exceed on a workload: one bound for all of them, the same bytes each time."""
+"""Upper bound on the welfare of every policy on a workload, with the same bytes each time."""
 
 from typing import Final
 
@@ -8,19 +8,19 @@ from studies.workloads.simulation.replay import Progress
 from studies.workloads.workload import Workload
 
 ENOUGH_S: Final = 1e9
-"""Steps are counted, not timed: a bound that depends on how fast a machine is would not be the same twice."""
+"""Time limit in seconds that is never reached: steps are counted, so that the speed of a machine changes nothing."""
 FEWEST, MOST = 50, 500
-"""Steps of the descent."""
+"""Least and largest number of subgradient steps."""
 WORK: Final = 2e9
-"""Jobs x slots x steps: some 10 CPU-seconds."""
+"""Largest product of jobs, slots and steps: about 10 CPU-seconds."""
 MOST_SLOTS: Final = 100_000
-"""Looked at one by one. Jobs that come after a gap of years must not fill the memory; any end gives a bound."""
+"""Largest number of slots counted one by one, so that a gap of years does not fill the memory; any end is valid."""
 
 
 def bound_of(workload: Workload, progress: Progress) -> Json:
-    """An upper bound on welfare that holds for every schedule of every policy: `kind`, `covers`, `value`, `steps`.
+    """Return an upper bound on the welfare of every schedule of every policy: `kind`, `covers`, `value`, `steps`.
 
-    `progress` is told how far the descent is, in jobs.
+    `progress` is called with the progress of the computation, counted in jobs.
     """
     bids = workload.jobs.bids
     if not bids:

@@ -1,8 +1,8 @@
-"""`python -m studies.experiments.child`: runs in a process of their own, one after another.
+"""`python -m studies.experiments.child`: compute runs in a separate process, one after another.
 
-Standard input has an order on each line, as JSON; its end ends the process at once, whatever it is doing. Standard
-output has lines of JSON for each order: `stage` before it draws a workload, `ready` when that is drawn, `decided` now
-and then, and at the end `outcome` or `error`.
+Standard input has one order on each line, as JSON; the end of the input ends the process at once. Standard output has
+lines of JSON for each order: `stage` before a workload is drawn, `ready` when it is drawn, `decided` from time to
+time, and at the end `outcome` or `error`.
 """
 
 import hashlib
@@ -33,20 +33,20 @@ from studies.workloads.traces.source import TraceSource
 from studies.workloads.workload import Workload, run
 
 EVERY_S: Final = 0.5
-"""Between two words of progress."""
+"""Seconds between two reports of progress."""
 NICENESS: Final = 10
-"""Decisions of live markets on the same machine come first."""
+"""Niceness of the process: decisions of live markets on the same machine come first."""
 Tell = Callable[[Json], None]
 
 
 class Workloads:
-    """The workload that was asked for last is kept: the policies of an experiment are run on the same one."""
+    """Cache of the last workload, because the policies of an experiment run on the same one."""
 
     def __init__(self) -> None:
         self._key, self._drawn = "", None
 
     def drawn(self, order: Json, tell: Tell) -> Workload:
-        """The workload of an order; tells before it is drawn."""
+        """Return the workload of an order; reports the stage before drawing it."""
         key = canonical([order["workload"], order["seed"]])
         if self._drawn is None or key != self._key:
             tell({"stage": DRAWING})
@@ -62,13 +62,13 @@ def _draw(order: Json) -> Workload:
         return read_generator(spec["source"], "workload").draw(seed)
     trace = read_text(order["text"], sha256=spec["sha256"])
     source, throughputs = TraceSource.from_json(spec["source"]), order["throughputs"]
-    if throughputs is not None and "step_times" not in spec["source"]:  # what came with the trace
+    if throughputs is not None and "step_times" not in spec["source"]:  # stored with the trace
         source = replace(source, step_times=StepTimes(throughputs))
     return source.draw(trace, seed)
 
 
 def _load_kernels(order: Json, tell: Tell) -> None:
-    """Load the kernels that an order needs, before anything is measured; tells before that takes a while."""
+    """Load the kernels of an order before anything is measured; reports the stage before a slow load."""
     asked = order["policy"]
     needed = kernels.needed_by(make_policy(**asked)) if asked is not None else (kernels.BOUNDS,)
     new = [group for group in needed if not kernels.is_warm(group)]
@@ -79,7 +79,7 @@ def _load_kernels(order: Json, tell: Tell) -> None:
 
 
 def answer(order: Json, workloads: Workloads, tell: Tell) -> None:
-    """Do what was ordered and tell of it."""
+    """Compute an order and report the outcome."""
     try:
         _load_kernels(order, tell)
         workload = workloads.drawn(order, tell)
@@ -115,7 +115,7 @@ def answer(order: Json, workloads: Workloads, tell: Tell) -> None:
 
 
 def _result(order: Json, workload: Workload, progress: Callable[[int, int], None]) -> tuple[Json, Json]:
-    """What is the same each time, and how long it took."""
+    """Return the reproducible outcome and its timing."""
     if order["policy"] is None:
         began = process_time()
         bound = bound_of(workload, progress)
@@ -134,7 +134,7 @@ def main(source: TextIO, sink: TextIO) -> None:
     def listen() -> None:
         for line in source:
             orders.put(json.loads(line))
-        os._exit(0)  # nobody is left to be told, or nobody wants to be
+        os._exit(0)  # the reader has ended or has closed the output
 
     def tell(row: Json) -> None:
         sink.write(json.dumps(row, allow_nan=False) + "\n")

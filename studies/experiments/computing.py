@@ -1,4 +1,4 @@
-"""Computing runs that wait, one after another in one process, which draws each workload once."""
+"""Compute waiting runs one after another in one process, which draws each workload once."""
 
 import sys
 from collections.abc import Callable
@@ -17,20 +17,20 @@ from studies.models import Run, Trace
 
 COMMAND: Final = (sys.executable, "-m", "studies.experiments.child")
 LIMITS: Final = Limits(start=300.0, work=3600.0, cancel=0.0)
-"""A start loads kernels, a minute where they must be compiled; half a run is worth nothing, so it is ended at once."""
+"""Limits in seconds: loading kernels takes a minute if they must be compiled; a cancelled run ends at once."""
 LONGEST_S: Final = 60.0
-"""After that the worker looks at what else waits for it before it begins another run."""
+"""Seconds after which the worker checks for other tasks before it begins another run."""
 RESULT: Final = ("outcome", "outcome_sha256", "workload_sha256", "timing", "commit", "sources")
 
 
 @dataclass
 class Course(processes.Course):
-    """What was told of a run so far."""
+    """All reports of a run so far."""
 
     known: Json = field(default_factory=dict)
 
     def keep(self, row: Json) -> None:
-        """How far it is, or its outcome."""
+        """Keep a report of progress, or the outcome."""
         if "outcome" in row:
             self.result = {name: row[name] for name in RESULT}
         self.error = row.get("error")
@@ -38,14 +38,14 @@ class Course(processes.Course):
         self.is_new = True
 
     def fields(self) -> Json:
-        """Columns of the row."""
+        """Return the columns to write to the row."""
         return self.known
 
 
 def compute_some(stopping: Stopping = lambda: False, *, begun: Callable[[], None] = lambda: None) -> int:
-    """Compute runs to their ends until none waits or a while is over; how many.
+    """Compute runs until none waits or `LONGEST_S` is over; returns the number of runs.
 
-    `stopping`: whether this worker has to end. `begun` is called when the first run is this worker's.
+    `stopping` says whether this worker has to stop. `begun` is called when the worker has claimed its first run.
     """
     count, until = 0, monotonic() + LONGEST_S
     with ExitStack() as kept:
@@ -66,7 +66,7 @@ def compute_some(stopping: Stopping = lambda: False, *, begun: Callable[[], None
 
 
 def _compute_one(attempt: Attempt[Run], process: Process, stopping: Stopping, stage: Stage) -> bool:
-    """Whether the process, which is at this stage, can take another order."""
+    """Compute one run; returns whether the process can take another order."""
     course = Course(is_new=True, stage=stage)
     try:
         process.order(order_of(attempt))
@@ -76,7 +76,7 @@ def _compute_one(attempt: Attempt[Run], process: Process, stopping: Stopping, st
     except NoAnswer as error:
         states.fail(attempt, str(error))
         return False
-    except Exception as error:  # whatever it was, the row says so in the end
+    except Exception as error:  # after repeated attempts the row shows this error
         states.interrupt(attempt, error)
         return False
     conclude(attempt, course)
@@ -84,7 +84,7 @@ def _compute_one(attempt: Attempt[Run], process: Process, stopping: Stopping, st
 
 
 def conclude(attempt: Attempt[Run], course: Course) -> None:
-    """Write what came of it; who has no answer gives the run back."""
+    """Store the result; a run without an answer is released for another worker."""
     if course.result is not None:
         states.finish(attempt, **course.fields(), **course.result)
     elif course.error is not None:
@@ -94,7 +94,7 @@ def conclude(attempt: Attempt[Run], course: Course) -> None:
 
 
 def order_of(attempt: Attempt[Run]) -> Json:
-    """What the process is told to compute."""
+    """Build the order for the process."""
     run = attempt.row.select_related("experiment").first()
     if run is None:
         raise Gone
@@ -107,7 +107,7 @@ def order_of(attempt: Attempt[Run]) -> Json:
     }
     if "trace" in workload:
         found = Trace.objects.values("text", "throughputs").filter(pk=workload["trace"]).first()
-        if found is None:  # the experiment was deleted since, and then its trace
+        if found is None:  # the experiment was deleted since, and then its trace, too
             raise Gone
         order |= found
     return order

@@ -15,14 +15,14 @@ CONFIDENCE: Final = 0.95
 
 @dataclass(frozen=True)
 class Ran:
-    """What is known of a run that is done."""
+    """The data of a completed run that metrics read."""
 
     facts: Json
-    """Of its workload."""
+    """Facts about its workload."""
     outcome: Json
     timing: Json
     bound: float | None
-    """On welfare, of its workload and seed; None where it was not computed."""
+    """Upper bound on welfare for its workload and seed; None if it was not computed."""
 
 
 @dataclass(frozen=True)
@@ -31,43 +31,43 @@ class Metric:
 
     title: str
     unit: str
-    """Empty for a plain number or share."""
+    """Unit of the figure; empty for a plain number or a share."""
     read: Callable[[Ran], float | None]
     better: str = ""
-    """`more` or `less`; empty where neither is."""
+    """`more` or `less`; empty if neither is better."""
     synthetic: bool = False
-    """Whether it rests on values or targets, which are drawn from the seed."""
+    """Whether it depends on values or targets, which are drawn from the seed."""
     of_tenants: bool = False
-    """Whether it rests on whose jobs they are, which may be drawn, too."""
+    """Whether it depends on the tenants of jobs, which may be drawn, too."""
     exact: bool = True
-    """Whether the same run gives the same figure."""
+    """Whether repeating the run gives the same figure."""
     share: bool = False
     """Whether it is a share of one."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Mean over seeds with its t interval."""
+    """A mean over seeds with its t interval."""
 
     n: int
-    """Seeds for which there is a figure."""
+    """Number of seeds that have a figure."""
     mean: float
     half: float | None
     """Half of the interval's width; None for a single seed."""
 
     @property
     def low(self) -> float | None:
-        """Lower end."""
+        """Lower end of the interval."""
         return None if self.half is None else self.mean - self.half
 
     @property
     def high(self) -> float | None:
-        """Upper end."""
+        """Upper end of the interval."""
         return None if self.half is None else self.mean + self.half
 
 
 def interval(numbers: Sequence[float]) -> Interval | None:
-    """Mean and two-sided 95 % t interval of independent figures; None of none."""
+    """Return the mean and the two-sided 95 % t interval of independent figures; None if there are no figures."""
     n = len(numbers)
     if n == 0:
         return None
@@ -95,12 +95,12 @@ def _decision(name: str) -> Callable[[Ran], float | None]:
 
 
 def _ratio(ran: Ran) -> float | None:
-    """Welfare over the bound that no policy can exceed."""
+    """Return welfare divided by its upper bound."""
     return ran.outcome["welfare"] / ran.bound if ran.bound else None
 
 
 def _utilisation(ran: Ran) -> float | None:
-    """Mean over the resources that workers take."""
+    """Return the mean utilisation of the resources that workers take."""
     shares = ran.outcome["utilisation"]
     taken = [shares[name] for name in ran.facts["worker_resources"] if name in shares]
     return float(np.mean(taken)) if taken else None
@@ -130,7 +130,7 @@ METRICS: Final[Mapping[str, Metric]] = {
     "timeliness": Metric("Completion - target, mean", "h", _hours("timeliness_s"), "less", synthetic=True),
     "on_time": Metric("On time", "", _of("on_time"), "more", synthetic=True, share=True),
     "fairness": Metric("Fairness across tenants (Jain)", "", _of("fairness"), "more", of_tenants=True),
-    # Outcomes of earlier versions do not say it.
+    # Outcomes of earlier versions do not have this key.
     "starved": Metric(
         "Tenants without a job done", "", lambda ran: ran.outcome.get("starved"), "less", of_tenants=True
     ),
@@ -141,4 +141,4 @@ METRICS: Final[Mapping[str, Metric]] = {
         "Jobs decided per CPU-second", "", lambda ran: ran.timing["jobs_per_cpu_s"], "more", exact=False
     ),
 }  # fmt: skip
-"""In the order of tables. Another one is a line here."""
+"""All metrics in the order of tables. To add one, add a line here."""

@@ -1,4 +1,4 @@
-"""What is told of experiments and traces: on pages, through REST and as CSV alike."""
+"""Readings of experiments and traces for pages, REST and CSV."""
 
 import hashlib
 import json
@@ -20,20 +20,20 @@ from studies.models import Experiment, Run, Trace
 
 
 def visible_traces(viewer: User) -> "QuerySet[Trace]":
-    """An operator's traces are all, anyone else's their own; without their texts and throughputs."""
+    """Return all traces for an operator, else the user's own; their texts and throughputs are not loaded."""
     traces = Trace.objects.select_related("owner").defer("text", "throughputs")
     return traces if is_operator(viewer) else traces.filter(owner=viewer.pk)
 
 
 def visible_experiments(viewer: User) -> "QuerySet[Experiment]":
-    """An operator's experiments are all, anyone else's their own."""
+    """Return all experiments for an operator, else the user's own."""
     experiments = Experiment.objects.select_related("owner", "again_of")
     return experiments if is_operator(viewer) else experiments.filter(owner=viewer.pk)
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far an experiment is."""
+    """Progress of an experiment."""
 
     waiting: int
     running: int
@@ -41,23 +41,23 @@ class Progress:
     failed: int
     cancelled: int
     share: float
-    """Runs that ended and what is decided in those that run, of all; 1 at the end."""
+    """Share of the work that is done: ended runs, and the decided part of running ones; 1 at the end."""
     stage: Stage
-    """What those that run do before they can begin; empty once one of them has."""
+    """What running runs do before they can begin; empty after one of them has begun."""
 
     @property
     def runs(self) -> int:
-        """In all."""
+        """Total number of runs."""
         return self.waiting + self.running + self.ended
 
     @property
     def ended(self) -> int:
-        """Runs about which nothing changes any more."""
+        """Number of runs that have ended."""
         return self.done + self.failed + self.cancelled
 
     @property
     def state(self) -> WorkState:
-        """That of the experiment: waiting or running until all have ended, then the worst of them."""
+        """State of the experiment: waiting or running until all runs have ended, then the worst state of a run."""
         if self.ended < self.runs:
             return WorkState.RUNNING if self.running or self.ended else WorkState.WAITING
         if self.failed:
@@ -66,7 +66,7 @@ class Progress:
 
 
 def progress_of(experiment: Experiment) -> Progress:
-    """As of now."""
+    """Return the current progress of an experiment."""
     runs = experiment.runs
     counts = {state.value: 0 for state in WorkState}
     counts |= dict(runs.order_by().values_list("state").annotate(Count("pk")))
@@ -79,7 +79,7 @@ def progress_of(experiment: Experiment) -> Progress:
 
 
 def place_of(experiment: Experiment) -> int | None:
-    """Place in the queue, from 1, of the first of its runs that waits; None if none does."""
+    """Return the queue place, from 1, of its first waiting run; None if no run waits."""
     return states.place_of(RUNS, experiment.runs.all())
 
 
@@ -88,7 +88,7 @@ def _common(stages: list[Stage]) -> Stage:
 
 
 def tag_of(experiment: Experiment) -> tuple[object, ...]:
-    """What everything told of an experiment depends on."""
+    """Return a tag that changes whenever a reading of the experiment changes."""
     runs = experiment.runs.order_by()
     moved = runs.aggregate(
         ended=Max("ended_at"), begun=Max("started_at"), decided=Sum("decided"), tries=Sum("attempts")
@@ -99,15 +99,15 @@ def tag_of(experiment: Experiment) -> tuple[object, ...]:
 
 @dataclass(frozen=True)
 class Cell:
-    """A run with what came of it."""
+    """A run with its outcome."""
 
     run: Run
     document: Json | None
-    """Its outcome, without lines and tenants one by one; None while there is none."""
+    """Its outcome, without the lists of lines and tenants; None if there is no outcome yet."""
 
     @property
     def identity(self) -> str:
-        """Hash of what it takes to run it again: sources, workload, policy with parameters, seed."""
+        """Hash of all inputs of the run: sources, workload, policy with parameters, seed."""
         return "" if self.document is None else _identity(self.run, self.document)
 
 
@@ -118,55 +118,55 @@ def _identity(run: Run, document: Json) -> str:
 
 @dataclass(frozen=True)
 class Row:
-    """A policy on a workload, over all seeds."""
+    """The results of a policy on a workload, over all seeds."""
 
     workload: int
     policy: int
     label: str
-    """Name of the policy, with the parameters that tell it from another of the same name."""
+    """Name of the policy, with the parameters that distinguish it from another one of the same name."""
     done: int
-    """Runs that are."""
+    """Number of completed runs."""
     values: dict[str, Interval | None]
 
 
 @dataclass(frozen=True)
 class Bound:
-    """What no policy can exceed on a workload: means over seeds."""
+    """Upper bound on welfare on a workload: means over seeds."""
 
     workload: int
     kinds: tuple[str, ...]
     value: Interval
     gap: float | None
-    """By how much of the welfare of a seed's best policy here the bound is above it, at most; None before any is."""
+    """Largest gap over the seeds: (bound - welfare) / welfare of the best policy; None if there is no figure yet."""
     cpu_s: float
-    """Of all seeds together."""
+    """CPU-seconds of all seeds together."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """An experiment's runs, and what they come to."""
+    """The runs of an experiment and their summaries."""
 
     experiment: Experiment
     cells: tuple[Cell, ...]
 
     @property
     def workloads(self) -> list[str]:
-        """Titles."""
+        """Titles of the workloads."""
         return [row["title"] for row in self.experiment.matrix["workloads"]]
 
     @cached_property
     def policies(self) -> list[str]:
-        """Labels, no two alike."""
+        """Labels of the policies, all different."""
         return policy_labels(self.experiment.matrix["policies"])
 
     @cached_property
     def bounds(self) -> dict[tuple[int, int], Cell]:
-        """Those that are computed, by workload and seed."""
+        """The computed bounds by workload and seed."""
         found = (cell for cell in self.cells if cell.run.policy is None and cell.document is not None)
         return {(cell.run.workload, cell.run.seed): cell for cell in found}
 
     def ran(self, cell: Cell) -> Ran | None:
-        """What metrics read of a run; None while it is not done, or of a bound."""
+        """Return the data of a run for metrics; None if it is not completed or computes a bound."""
         document, timing = cell.document, cell.run.timing
         if document is None or timing is None or cell.run.policy is None:
             return None
@@ -176,7 +176,7 @@ class Results:
 
     @cached_property
     def rows(self) -> list[Row]:
-        """Every policy on every workload."""
+        """Return a row for every policy on every workload."""
         by: dict[tuple[int, int], list[Ran]] = {}
         for cell in self.cells:
             ran = self.ran(cell)
@@ -190,7 +190,7 @@ class Results:
 
     @cached_property
     def bound_rows(self) -> list[Bound]:
-        """The bound of every workload that has one."""
+        """Return the bound of every workload that has one."""
         found = []
         for workload in range(len(self.workloads)):
             cells = [cell for (w, _), cell in self.bounds.items() if w == workload]
@@ -212,14 +212,14 @@ class Results:
         return max((bound / welfare - 1 for bound, welfare in best.values() if welfare > 0), default=None)
 
     def is_synthetic(self, metric: str, workload: int) -> bool:
-        """Whether a figure of a workload rests on what was drawn."""
+        """Return whether a metric on a workload depends on drawn data."""
         if not METRICS[metric].of_tenants:
             return METRICS[metric].synthetic
         return "shares" in self.experiment.matrix["workloads"][workload]["source"]
 
     @property
     def notes(self) -> list[str]:
-        """What is synthetic, lines that are no jobs; each said once."""
+        """Return notes on synthetic data and on lines that are no jobs; each note once."""
         said: dict[str, None] = {}
         for cell in self.cells:
             if cell.document is not None:
@@ -232,10 +232,10 @@ class Results:
 
     @property
     def warnings(self) -> list[str]:
-        """Where plans do not reach as far ahead as jobs need: each workload's once, of the seed where it is worst."""
+        """Return warnings about horizons that are too short for the jobs: one for each workload, of its worst seed."""
         worst: dict[int, Json] = {}
         for cell in self.cells:
-            # Outcomes of earlier versions do not say it.
+            # Outcomes of earlier versions do not have this key.
             reach = {} if cell.document is None else cell.document["workload"].get("reach", {})
             if reach.get("warning") and reach["beyond"] > worst.get(cell.run.workload, {"beyond": -1})["beyond"]:
                 worst[cell.run.workload] = reach
@@ -243,22 +243,22 @@ class Results:
 
 
 def results_of(experiment: Experiment) -> Results:
-    """All runs in order."""
+    """Return the results of all runs in order."""
     texts = experiment.runs.exclude(outcome="").values_list("pk", "outcome", named=True)
-    # A few at a time: 400 outcomes that list every malformed line are 75 MB, and ten times that once they are read.
+    # Read a few at a time: 400 outcomes with all malformed lines are 75 MB, and ten times as much once parsed.
     told = {row.pk: _brief(json.loads(row.outcome)) for row in in_pages(texts, by="pk", size=10)}
     runs = experiment.runs.order_by("number").defer("outcome")
     return Results(experiment, tuple(Cell(run, told.get(run.pk)) for run in runs))
 
 
 def outcome_of(run: Run) -> Json | None:
-    """All of a run's outcome; None while there is none."""
+    """Return the whole outcome of a run; None if there is none yet."""
     text = Run.objects.values_list("outcome", flat=True).filter(pk=run.pk).first()
     return json.loads(text) if text else None
 
 
 def _brief(document: Json) -> Json:
-    """What tables and metrics read of an outcome."""
+    """Return the part of an outcome that tables and metrics read."""
     left = {key: value for key, value in document["workload"].items() if key not in ("malformed", "refused")}
     if "outcome" not in document:
         return {**document, "workload": left}
@@ -267,7 +267,7 @@ def _brief(document: Json) -> Json:
 
 
 def policy_labels(policies: list[Json]) -> list[str]:
-    """A label for each: its name, and where a name comes more than once the parameters that differ."""
+    """Return a label for each policy: its name, and the parameters that differ if the name occurs more than once."""
     names = [row["name"] for row in policies]
     labels = []
     for row in policies:
@@ -289,21 +289,21 @@ def _values(rows: list[Ran]) -> dict[str, Interval | None]:
 
 @dataclass(frozen=True)
 class Comparison:
-    """An experiment beside the one it repeats."""
+    """Comparison of an experiment with the one it repeats."""
 
     other: Experiment
     same: int
-    """Runs whose outcome has the same bytes."""
+    """Number of runs whose outcome has the same bytes."""
     differ: tuple[int, ...]
-    """Numbers of those whose outcome does not."""
+    """Numbers of the runs whose outcome differs."""
     open: int
-    """Runs that are not done in both."""
+    """Number of runs that are not completed in both experiments."""
     same_sources: bool
-    """Whether the code was the same."""
+    """Whether both used the same source code."""
 
 
 def comparison_of(experiment: Experiment) -> Comparison | None:
-    """With what it repeats; None where it repeats nothing."""
+    """Compare an experiment with the one it repeats; None if it repeats none."""
     other = experiment.again_of
     if other is None:
         return None

@@ -1,4 +1,4 @@
-"""What an experiment is asked for with: workloads, policies with parameters, seeds; all of it checked here."""
+"""Request for an experiment: workloads, policies with parameters, and seeds. All of it is checked here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,13 +27,13 @@ LARGEST_SEED: Final = 10**9
 
 @dataclass(frozen=True)
 class Wish:
-    """A matrix of runs."""
+    """A checked request for a matrix of runs."""
 
     label: str
     workloads: tuple[Json, ...]
-    """As experiments keep them: `title`, `source`, and of a trace its number and hash."""
+    """Workloads as experiments store them: `title`, `source`, and for a trace its number and hash."""
     policies: tuple[Json, ...]
-    """`name` and all `parameters`."""
+    """Policies, each with its `name` and all `parameters`."""
     seeds: tuple[int, ...]
     bound: bool
     """Whether the upper bound on welfare is computed for each workload and seed."""
@@ -41,7 +41,7 @@ class Wish:
 
     @property
     def document(self) -> Json:
-        """What is kept of it."""
+        """Return the document that is stored."""
         return {
             "workloads": list(self.workloads),
             "policies": list(self.policies),
@@ -51,12 +51,12 @@ class Wish:
 
     @property
     def runs(self) -> int:
-        """How many there will be."""
+        """Number of runs."""
         return len(self.workloads) * len(self.seeds) * (len(self.policies) + self.bound)
 
     @classmethod
     def from_json(cls, document: object, traces: "TraceFinder") -> "Wish":
-        """The wish of a request's body; raises InvalidField naming what is wrong."""
+        """Read the body of a request; raises InvalidField naming the wrong field."""
         row = check_object("", document, required=["workloads", "policies"], optional=["label", "seeds", "bound"])
         found: list[Trace] = []
         workloads = tuple(
@@ -86,13 +86,13 @@ class Wish:
 
 
 class TraceFinder:
-    """The traces that somebody may use."""
+    """Finds the traces that a user may use."""
 
     def __init__(self, visible: "QuerySet[Trace]") -> None:
         self._visible = visible
 
     def __call__(self, where: str, number: object, *kinds: str) -> Trace:
-        """The trace of this number, which holds one of these; raises InvalidField."""
+        """Return the trace of this number, which must hold one of these kinds; raises InvalidField."""
         pk = check_integer(where, number, low=1, high=2**63 - 1)
         trace = self._visible.filter(pk=pk).defer("text").first()
         if trace is None:
@@ -103,7 +103,7 @@ class TraceFinder:
 
 
 def check_label(value: object) -> str:
-    """A name of one's own, which can be stored; raises InvalidField."""
+    """Check a label chosen by the user; raises InvalidField."""
     if not isinstance(value, str) or len(value) > LONGEST_LABEL or "\0" in value:
         raise InvalidField("label", f"expected a string of at most {LONGEST_LABEL} characters, got {shown(value)}")
     return value
@@ -148,12 +148,12 @@ def _workload(where: str, document: object, traces: TraceFinder, found: list[Tra
 
 
 def _check_policies(where: str, workload: Json, policies: Sequence[Json]) -> None:
-    """Every policy must be able to run on the servers of every workload, and its jobs."""
+    """Check that every policy can run on the servers and with the jobs of this workload."""
     if "trace" in workload:
         source = TraceSource.from_json(workload["source"])
         inventory, kinds = source.servers(), {source.architecture}
     else:
-        # One job says what they all are: drawing thousands here would keep the request for minutes.
+        # All jobs have the same architecture, so one is enough: drawing thousands would take minutes.
         drawn = read_generator(workload["source"], where).with_jobs(1).draw(1)
         inventory, kinds = drawn.inventory, {bid.architecture for bid in drawn.jobs.bids}
     for i, row in enumerate(policies):
@@ -168,5 +168,5 @@ def _check_policies(where: str, workload: Json, policies: Sequence[Json]) -> Non
 
 
 def known_policies() -> list[str]:
-    """Names to choose from."""
+    """Return the names of all policies."""
     return list(POLICIES)

@@ -1,4 +1,4 @@
-"""Asking for experiments, again for what one was, ending and deleting them."""
+"""Create, rerun, cancel and delete experiments."""
 
 from typing import Final
 
@@ -16,27 +16,27 @@ from studies.experiments.runs import QUEUE, RUNS, TASK
 from studies.models import Experiment, Run, Trace
 
 MOST_OPEN: Final = 1000
-"""Runs of one owner that have not ended."""
+"""Largest number of runs of one owner that have not ended."""
 
 
 class TooManyRuns(QuotaReached):
-    """The owner has as many runs under way as anybody may."""
+    """Raised when the owner would have too many open runs."""
 
 
 def ask(owner: User, wish: Wish, request: Once = NO_KEY) -> Experiment:
-    """Keep an experiment whose runs are to be computed.
+    """Store an experiment whose runs wait for a worker.
 
     Raises
     ------
     TooManyRuns
         If the owner has too many under way.
     InvalidField
-        If a trace was deleted since the wish was checked.
+        If a trace was deleted after the request was checked.
     """
     wanted = {trace.pk for trace in wish.traces}
     with transaction.atomic():
-        User.objects.select_for_update().get(pk=owner.pk)  # two at once count one after the other
-        # In order, as two that lock the same rows must; deleting a trace locks it, too.
+        User.objects.select_for_update().get(pk=owner.pk)  # two requests at once count one by one
+        # Lock in order, so that two requests cannot deadlock; deleting a trace locks it, too.
         there = set(Trace.objects.select_for_update().filter(pk__in=wanted).order_by("pk").values_list("pk", flat=True))
         if there != wanted:
             raise InvalidField("workloads", f"trace {min(wanted - there)} was deleted")
@@ -54,7 +54,7 @@ def ask(owner: User, wish: Wish, request: Once = NO_KEY) -> Experiment:
 
 
 def ask_again(owner: User, experiment: Experiment) -> Experiment:
-    """The same runs once more, to be compared.
+    """Create the same runs again, to compare their outcomes.
 
     Raises
     ------
@@ -65,7 +65,7 @@ def ask_again(owner: User, experiment: Experiment) -> Experiment:
     """
     with transaction.atomic():
         User.objects.select_for_update().get(pk=owner.pk)
-        # What is compared with must be there when this is committed. A trace stays while an experiment reads it.
+        # The original must exist at the commit. A trace stays while an experiment reads it.
         numbers = [experiment.pk, *([] if experiment.again_of_id is None else [experiment.again_of_id])]
         there = {row.pk: row for row in Experiment.objects.select_for_update().filter(pk__in=numbers).order_by("pk")}
         if experiment.pk not in there:
@@ -83,9 +83,9 @@ def ask_again(owner: User, experiment: Experiment) -> Experiment:
 
 
 def delete(experiment: Experiment) -> None:
-    """Delete it with its runs; those that are computed are ended. One that repeats it stays, and is compared no more.
+    """Delete it with its runs; running ones are cancelled. An experiment that repeats it stays without a comparison.
 
-    Under its lock, which whoever asks for it again takes, too: no repetition comes between what is looked up and gone.
+    This takes the lock of the experiment, as `ask_again` does: no rerun can start between the check and the deletion.
     """
     with transaction.atomic():
         found = Experiment.objects.select_for_update().filter(pk=experiment.pk).first()
@@ -94,9 +94,9 @@ def delete(experiment: Experiment) -> None:
 
 
 def cancel(experiment: Experiment) -> int:
-    """End the runs that wait and ask the workers of those that run to; raises WrongState if there are none.
+    """End waiting runs and ask the workers of running ones to stop; raises WrongState if there are none.
 
-    Under the lock that `delete` takes: both lock many runs, and in another order each would wait for the other.
+    This takes the same lock as `delete`: both lock many runs, and different orders could cause a deadlock.
     """
     with transaction.atomic():
         list(Experiment.objects.select_for_update().filter(pk=experiment.pk).values_list("pk"))
@@ -107,7 +107,7 @@ def cancel(experiment: Experiment) -> int:
 
 
 def _add_runs(experiment: Experiment) -> None:
-    """A row for each cell, all policies of a seed before the next seed; and somebody to compute them."""
+    """Create one row for each cell, all policies of a seed before the next seed, and wake a worker."""
     owner, matrix = experiment.owner_id, experiment.matrix
     policies = [*([None] if matrix["bound"] else []), *range(len(matrix["policies"]))]
     cells = [

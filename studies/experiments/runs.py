@@ -1,4 +1,4 @@
-"""Runs as work: what of `studies/background/states.py` is theirs."""
+"""The state functions of `studies/background/states.py` for runs."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""An experiment's results and runs as tables, for CSV."""
+"""Results and runs of an experiment as tables, for CSV."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from studies.experiments.readings import Results
 
 
 def result_rows(results: Results) -> Iterator[list[object]]:
-    """Means over seeds as CSV: a header, then a row for each workload, policy and metric."""
+    """Return means over seeds as CSV: a header, then a row for each workload, policy and metric."""
     yield ["workload", "policy", "metric", "unit", "n", "mean", "low_95", "high_95", "synthetic"]
     for row in results.rows:
         for name, metric in METRICS.items():
@@ -29,7 +29,7 @@ def result_rows(results: Results) -> Iterator[list[object]]:
 
 
 def run_rows(results: Results) -> Iterator[list[object]]:
-    """Every run as CSV with all metrics: a header, then a row for each, which says what of it is synthetic."""
+    """Return every run as CSV with all metrics: a header, then a row for each, which says what in it is synthetic."""
     yield [
         *("run", "workload", "policy", "seed", "state", *METRICS, "bound", "bound_kind", "cpu_s"),
         *("workload_sha256", "outcome_sha256", "sources", "commit", "error", "note"),

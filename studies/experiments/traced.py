@@ -1,4 +1,4 @@
-"""A workload of a trace as a request says it: whose jobs, on which servers, and what was measured beside it."""
+"""Workload of a trace as a request describes it: the jobs, the servers, and further measured data."""
 
 from collections.abc import Mapping
 from typing import Any, Final, Protocol
@@ -28,16 +28,16 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 class Finder(Protocol):
-    """Finds traces for whoever asks."""
+    """Finds traces for a user."""
 
     def __call__(self, where: str, number: object, *kinds: str) -> Trace:
-        """The trace of this number, which holds one of these; raises InvalidField."""
+        """Return the trace of this number, which must hold one of these kinds; raises InvalidField."""
 
 
 def traced_workload(where: str, document: object, traces: Finder) -> tuple[Json, list[Trace]]:
-    """The workload as experiments keep it, and all traces it was read from; raises InvalidField naming what is wrong.
+    """Return the workload as experiments store it, and all its traces; raises InvalidField naming the wrong field.
 
-    Servers, step times and quotas are kept as they are now: of the traces only the jobs are read again by its runs.
+    Servers, step times and quotas are stored as they are now; runs read only the jobs from the trace again.
     """
     row = check_object(where, document, required=["trace"], optional=[*OF_SOURCE, "cluster", "batch", *FILES])
     row = {name: value for name, value in row.items() if value is not None}
@@ -60,7 +60,7 @@ def traced_workload(where: str, document: object, traces: Finder) -> tuple[Json,
 
 
 def _source(row: Json, files: Mapping[str, Trace]) -> TraceSource:
-    """How its lines are read, and on which servers."""
+    """Build the source: how lines are read, and on which servers jobs run."""
     options: dict[str, Any] = {name: row[name] for name in OF_SOURCE if name in row}
     if "step_times" in files:
         options["step_times"] = _step_times(files["step_times"], row.get("batch"))
@@ -90,7 +90,7 @@ def _records(trace: Trace) -> tuple[Any, ...]:
 
 
 def _check_step_times(trace: Trace, source: TraceSource, *, given: bool) -> None:
-    """How long a job takes must be known, and the GPU that it is known for."""
+    """Check that step times are known, also for the reference GPU."""
     beside = source.step_times
     if beside == StepTimes() and trace.throughputs is not None:
         beside = StepTimes(trace.throughputs)
@@ -118,7 +118,7 @@ def _on_cluster(cluster: Cluster, options: Json) -> TraceSource:
 
 
 def _name(trace: Trace) -> str:
-    """What it is called, and that some of it was left out."""
+    """Return the title, which says if a part of the trace is left out."""
     lines = trace.malformed_lines
     return f"{trace} ({lines:,} {'line' if lines == 1 else 'lines'} malformed)" if lines else str(trace)
 

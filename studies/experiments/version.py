@@ -1,4 +1,4 @@
-"""Which code a run was made with: the commit where there is one, and in any case a hash of the sources."""
+"""Version of the code of a run: the commit if there is one, and always a hash of the sources."""
 
 import hashlib
 import os
@@ -9,22 +9,22 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 ROOMS: Final = ("scheduling", "studies/replays", "studies/traces", "studies/workloads", "cluster/traces")
-"""What can change an outcome."""
+"""Packages that can change an outcome."""
 
 
 @dataclass(frozen=True)
 class Version:
-    """Of the code that runs."""
+    """Version of the running code."""
 
     commit: str
-    """Hex; empty where neither a repository nor SHADOWPRICE_COMMIT says."""
+    """Commit, hex; empty if neither a repository nor SHADOWPRICE_COMMIT names one."""
     sources: str
     """SHA-256 of the sources that can change an outcome, hex."""
 
 
 @lru_cache(maxsize=1)
 def version() -> Version:
-    """Read once in each process."""
+    """Return the version; it is read once in each process."""
     total = hashlib.sha256()
     for room in ROOMS:
         for path in sorted((ROOT / room).rglob("*.py")):
@@ -33,7 +33,7 @@ def version() -> Version:
 
 
 def _head(git: Path) -> str:
-    """The commit that is checked out; empty if it cannot be told."""
+    """Return the commit that is checked out; empty if it is unknown."""
     try:
         head = (git / "HEAD").read_text().strip()
         if not head.startswith("ref: "):

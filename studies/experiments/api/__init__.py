@@ -1,1 +1,1 @@
-"""Traces and experiments through REST."""
+"""REST interface of traces and experiments."""

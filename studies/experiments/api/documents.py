@@ -8,7 +8,7 @@ from studies.models import Experiment, Trace
 
 
 def trace_row(trace: Trace) -> Json:
-    """A row of a list."""
+    """Return one row of a list."""
     names = ("id", "label", "source", "format", "kind", "sha256", "records", "malformed_lines")
     return {
         **{name: getattr(trace, name) for name in names},
@@ -18,12 +18,12 @@ def trace_row(trace: Trace) -> Json:
 
 
 def trace_full(trace: Trace) -> Json:
-    """With what is wrong in it, and for which GPUs its step times are known."""
+    """Return a trace with its malformed lines and the GPUs for which its step times are known."""
     return {**trace_row(trace), "malformed": trace.malformed, "gpu_types": sorted(trace.throughputs or ())}
 
 
 def brief(experiment: Experiment) -> Json:
-    """A row of a list."""
+    """Return one row of a list."""
     progress = readings.progress_of(experiment)
     names = ("waiting", "running", "done", "failed", "cancelled", "share")
     return {
@@ -39,7 +39,7 @@ def brief(experiment: Experiment) -> Json:
 
 
 def full(experiment: Experiment) -> Json:
-    """With all that it was asked for with."""
+    """Return an experiment with its whole request."""
     compared = readings.comparison_of(experiment)
     names = ("same", "differ", "open", "same_sources")
     return {
@@ -51,7 +51,7 @@ def full(experiment: Experiment) -> Json:
 
 
 def run_row(results: Results, cell: Cell) -> Json:
-    """A row of a list."""
+    """Return one row of a list."""
     run = cell.run
     names = (
         "state",
@@ -76,12 +76,12 @@ def run_row(results: Results, cell: Cell) -> Json:
 
 
 def run_full(results: Results, cell: Cell) -> Json:
-    """With its outcome."""
+    """Return a run with its outcome."""
     return {**run_row(results, cell), "outcome": readings.outcome_of(cell.run), "timing": cell.run.timing}
 
 
 def results_document(results: Results) -> Json:
-    """Means over seeds with intervals, and bounds."""
+    """Return means over seeds with their intervals, and bounds."""
     names = ("title", "unit", "better", "exact")
     return {
         "experiment": results.experiment.pk,
@@ -115,7 +115,7 @@ def results_document(results: Results) -> Json:
 
 
 def _drawn(results: Results, metric: str) -> bool:
-    """Whether it rests on what was drawn, of any workload."""
+    """Return whether the metric depends on drawn data in any workload."""
     return any(results.is_synthetic(metric, number) for number in range(len(results.workloads)))
 
 

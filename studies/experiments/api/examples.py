@@ -1,4 +1,4 @@
-"""Requests to paste: each works as it stands."""
+"""Example requests. Each one is valid without changes."""
 
 from typing import Final
 
@@ -34,4 +34,4 @@ EXPERIMENTS: Final[dict[str, Json]] = {
         "bound": False,
     },
 }
-"""Bodies, by what they show."""
+"""Request bodies by their titles."""

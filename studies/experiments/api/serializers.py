@@ -1,6 +1,6 @@
-"""The shapes of requests and answers about traces and experiments, as the OpenAPI document tells them."""
+"""OpenAPI schemas of requests and answers about traces and experiments."""
 
-# ruff: noqa: D101 (each is named for what it describes, and its fields carry their texts)
+# ruff: noqa: D101 (the name of a class says what it describes, and its fields have help texts)
 from typing import Any, Final
 
 from drf_spectacular.utils import extend_schema_field
@@ -85,7 +85,7 @@ class TracePage(Document):
 
 @extend_schema_field({"type": "object", "additionalProperties": True})
 class FreeIn(serializers.JSONField):
-    """Keys that depend on a name beside it."""
+    """An object whose keys depend on the name in another field."""
 
 
 class WorkloadIn(Document):

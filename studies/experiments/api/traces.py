@@ -1,4 +1,4 @@
-"""Operations on traces: upload, list, read, delete."""
+"""REST operations on traces: upload, list, read and delete."""
 
 from typing import Any, Final
 
@@ -42,20 +42,20 @@ LOCATION: Final = answered("Location", "Address of the trace.", [200, 201])
 
 
 class NewestFirst(BidPages):
-    """Newest first."""
+    """Pages of traces, newest first."""
 
     ordering = "-id"
 
 
 class Traces(ApiView):
-    """Public traces: jobs, and what goes with them."""
+    """List and upload public traces: jobs, and files that describe machines, step times or quotas."""
 
     parser_classes = (InstanceParser, CsvParser)
     body_limit_bytes = settings.PLAN_BODY_LIMIT_BYTES
 
     @describe("List traces", {200: TracePage}, READ, parameters=PAGES, operation_id="traces_list")
     def get(self, request: Request) -> Response:
-        """Your traces, or all of them for an operator, newest first."""
+        """List your traces, or all traces for an operator, newest first."""
         known_parameters(request, "cursor", "page_size")
         pages = NewestFirst()
         page = pages.paginate_queryset(readings.visible_traces(user_of(request)), request, view=self) or []
@@ -75,7 +75,7 @@ class Traces(ApiView):
         operation_id="traces_upload",
     )
     def post(self, request: Request) -> Response:
-        """As its publisher ships it, whatever its delimiter; 200 if you have it already."""
+        """Upload a trace as its publisher distributes it, with any delimiter; 200 if you have it already."""
         body: Any = request.data
         if request.content_type.partition(";")[0].strip() == CsvParser.media_type:
             known_parameters(request, "label", "source")
@@ -89,24 +89,24 @@ class Traces(ApiView):
 
 
 class OneTrace(ApiView):
-    """One trace."""
+    """Read or delete one trace."""
 
     @describe("Read a trace", {200: TraceOut}, READ, parameters=[TRACE], operation_id="traces_read")
     def get(self, request: Request, trace: int) -> Response:
-        """What it is, and its malformed lines."""
+        """Return its description and its malformed lines."""
         known_parameters(request)
         return Response(documents.trace_full(_found(request, trace)))
 
     @describe("Delete a trace", {204: None}, (*READ, 409), parameters=[TRACE], operation_id="traces_delete")
     def delete(self, request: Request, trace: int) -> Response:
-        """409 while an experiment reads it."""
+        """Delete the trace; 409 while an experiment reads it."""
         known_parameters(request)
         delete(_found(request, trace))
         return Response(status=204)
 
 
 def _checked(body: Json) -> dict[str, str]:
-    """What is kept of a body; raises InvalidField."""
+    """Check the body and return what is stored; raises InvalidField."""
     check_object("", body, required=["text"], optional=["label", "source", "throughputs"])
     source = body.get("source", "")
     if not isinstance(source, str) or len(source) > LONGEST_SOURCE:

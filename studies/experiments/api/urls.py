@@ -1,4 +1,4 @@
-"""Paths of traces and experiments, under /api/v1."""
+"""URL paths of traces and experiments, under /api/v1."""
 
 from django.urls import URLPattern, path
 

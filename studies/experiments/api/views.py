@@ -1,4 +1,4 @@
-"""Operations on experiments: ask, list, follow, cancel, repeat, delete, read what came of them."""
+"""REST operations on experiments: create, list, read, cancel, repeat, delete, and read results."""
 
 import csv
 from collections.abc import Iterable
@@ -50,14 +50,14 @@ LOCATION: Final = answered("Location", "Address of the experiment.", [200, 202])
 
 
 class Experiments(ApiView):
-    """Policies x workloads x seeds."""
+    """List and create experiments: policies x workloads x seeds."""
 
     @describe("List experiments", {200: ExperimentPage}, READ, parameters=PAGES, operation_id="experiments_list")
     def get(self, request: Request) -> Response:
-        """Your experiments, or all of them for an operator, newest first."""
+        """List your experiments, or all experiments for an operator, newest first."""
         known_parameters(request, "cursor", "page_size")
         pages = NewestFirst()
-        # Servers of a machine list are a megabyte of the matrix, and no row of the list says them.
+        # The servers of a machine list take a megabyte in the matrix, and rows of the list do not show them.
         found = readings.visible_experiments(user_of(request)).defer("matrix", "again_of__matrix")
         page = pages.paginate_queryset(found, request, view=self) or []
         results = [documents.brief(experiment) for experiment in page]
@@ -73,9 +73,9 @@ class Experiments(ApiView):
         operation_id="experiments_ask",
     )
     def post(self, request: Request) -> Response:
-        """202; workers compute its runs. One policy, one workload and one seed are a single replay.
+        """Create an experiment. One policy, one workload and one seed are a single replay.
 
-        200 if all of them have ended and the key came before.
+        Answers 202; workers compute the runs. Answers 200 if the same key was sent before and all runs have ended.
         """
         known_parameters(request)
         body: Any = request.data
@@ -94,26 +94,26 @@ class Experiments(ApiView):
 
 
 class OneExperiment(ApiView):
-    """One experiment."""
+    """Read or delete one experiment."""
 
     @describe(
         "Read an experiment", {200: ExperimentOut}, READ, parameters=[EXPERIMENT], operation_id="experiments_read"
     )
     def get(self, request: Request, experiment: int) -> Response:
-        """What it was asked for with, its state and how far it is."""
+        """Return its request, its state and its progress."""
         known_parameters(request)
         return Response(documents.full(_found(request, experiment)))
 
     @describe("Delete an experiment", {204: None}, READ, parameters=[EXPERIMENT], operation_id="experiments_delete")
     def delete(self, request: Request, experiment: int) -> Response:
-        """With its runs; those that are computed are ended."""
+        """Delete the experiment with its runs; running ones are cancelled first."""
         known_parameters(request)
         asking.delete(_found(request, experiment))
         return Response(status=204)
 
 
 class Cancel(ApiView):
-    """End an experiment."""
+    """Cancel an experiment."""
 
     @describe(
         "Cancel an experiment",
@@ -124,7 +124,7 @@ class Cancel(ApiView):
         operation_id="experiments_cancel",
     )
     def post(self, request: Request, experiment: int) -> Response:
-        """Runs that are done stay; 409 if all have ended."""
+        """Cancel the runs that have not ended; completed runs stay. 409 if all have ended."""
         _nothing_said(request)
         found = _found(request, experiment)
         asking.cancel(found)
@@ -143,38 +143,38 @@ class Again(ApiView):
         operation_id="experiments_again",
     )
     def post(self, request: Request, experiment: int) -> Response:
-        """202 with a new experiment; its `comparison` says which runs gave the same bytes."""
+        """Run the experiment again: 202 with a new one, whose `comparison` says which runs gave the same bytes."""
         _nothing_said(request)
         return _accepted(asking.ask_again(user_of(request), _found(request, experiment)))
 
 
 class ResultsView(ApiView):
-    """What an experiment came to."""
+    """Read the results of an experiment."""
 
     @describe("Read results", {200: ResultsOut}, READ, parameters=[EXPERIMENT], operation_id="experiments_results")
     def get(self, request: Request, experiment: int) -> Response:
-        """Means over seeds with 95 % t intervals, of the runs that are done by now; and the bounds."""
+        """Return means over seeds with 95 % t intervals, from the runs completed so far, and the bounds."""
         known_parameters(request)
         return Response(documents.results_document(readings.results_of(_found(request, experiment))))
 
 
 class Runs(ApiView):
-    """The runs of an experiment."""
+    """List the runs of an experiment."""
 
     @describe("List runs", {200: RunsOut}, READ, parameters=[EXPERIMENT], operation_id="experiments_runs")
     def get(self, request: Request, experiment: int) -> Response:
-        """All of them, in order, without their outcomes."""
+        """List all runs in order, without their outcomes."""
         known_parameters(request)
         results = readings.results_of(_found(request, experiment))
         return Response({"runs": [documents.run_row(results, cell) for cell in results.cells]})
 
 
 class OneRun(ApiView):
-    """One run."""
+    """Read one run."""
 
     @describe("Read a run", {200: RunOut}, READ, parameters=[EXPERIMENT, RUN], operation_id="experiments_run")
     def get(self, request: Request, experiment: int, run: int) -> Response:
-        """With its whole outcome once it is done."""
+        """Return the run, with its whole outcome once it is done."""
         known_parameters(request)
         results = readings.results_of(_found(request, experiment))
         cell = next((cell for cell in results.cells if cell.run.number == run), None)
@@ -184,7 +184,7 @@ class OneRun(ApiView):
 
 
 class ResultsCsv(ApiView):
-    """Results as a table."""
+    """Read results as a table."""
 
     renderer_classes = (CsvRenderer, JSONRenderer)
 
@@ -196,14 +196,14 @@ class ResultsCsv(ApiView):
         operation_id="experiments_results_csv",
     )
     def get(self, request: Request, experiment: int) -> HttpResponse:
-        """A row for each workload, policy and metric, as CSV."""
+        """Return one row for each workload, policy and metric, as CSV."""
         known_parameters(request)
         found = _found(request, experiment)
         return _csv(tables.result_rows(readings.results_of(found)), f"experiment-{found.pk}-results.csv")
 
 
 class RunsCsv(ApiView):
-    """Runs as a table."""
+    """Read runs as a table."""
 
     renderer_classes = (CsvRenderer, JSONRenderer)
 
@@ -215,7 +215,7 @@ class RunsCsv(ApiView):
         operation_id="experiments_runs_csv",
     )
     def get(self, request: Request, experiment: int) -> HttpResponse:
-        """A row for each run with all its figures and hashes, as CSV."""
+        """Return one row for each run with all its figures and hashes, as CSV."""
         known_parameters(request)
         found = _found(request, experiment)
         return _csv(tables.run_rows(readings.results_of(found)), f"experiment-{found.pk}-runs.csv")
