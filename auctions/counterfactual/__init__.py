@@ -1,1 +1,1 @@
-"""What a market's record would have become under another policy, and a bid by stating another worth."""
+"""Counterfactuals: a market's record under another policy, and a bid that states another value."""

@@ -1,4 +1,4 @@
-"""One decided bid, and what stating something else would have brought at that very moment."""
+"""What a decided bid would have got by stating another value or time at the moment of its decision."""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -19,38 +19,38 @@ from scheduling.policies.base import Policy
 from scheduling.policies.posted_price import PostedPricePolicy
 
 LONGEST_S: Final = 8.0
-"""For the way to the bid's moment, where rows alone do not say how the market stood."""
+"""Time limit, seconds, for the replay up to the decision, if rows alone do not give the market's state then."""
 KEPT: Final = 64
-"""Tables that are kept, those that were used last: 40 kB each. The charts of a page and its table ask for the same."""
+"""Number of results kept, the last used ones, of 40 kB each: a page's charts and its table request the same one."""
 
 
 class TooLong(AuctionError):
-    """The record would take too long to be told up to there."""
+    """Replaying the record up to the decision takes too long."""
 
 
 @dataclass(frozen=True)
 class Alternatives:
-    """What one bid would have got by stating another worth, or another time, on the book it was decided against."""
+    """What one bid would have got by stating another value, or another time, on the book it was decided against."""
 
     policy: Policy
-    """That decided it."""
+    """The policy that decided it."""
     slot: int
-    """In which it was decided."""
+    """The slot of the decision."""
     amplitude: float
-    """In truth: money, or its weight."""
+    """The true value, which is that of the bid, money; or its weight."""
     time: float | None
-    """In truth, slots after arrival (`scheduling.analysis.truthfulness.time_of`); None where its worth states none."""
+    """The true time, slots after arrival (`scheduling.analysis.truthfulness.time_of`); None if the utility has none."""
     by_value: tuple[Misreport, ...]
     by_time: tuple[Misreport, ...]
 
     @property
     def truthful(self) -> bool:
-        """Whether the policy promises that nothing brings more than the truth."""
+        """Whether the policy guarantees that no other statement gives more than the true one."""
         return isinstance(self.policy, PostedPricePolicy) and self.policy.exact
 
 
 def deadline(seconds: float) -> Callable[[], None]:
-    """Called again and again, it raises TooLong once so many seconds have passed."""
+    """Return a function to be called repeatedly; it raises TooLong once this many seconds have passed."""
     end = monotonic() + seconds
 
     def look() -> None:
@@ -61,17 +61,17 @@ def deadline(seconds: float) -> Callable[[], None]:
 
 
 def alternatives(bid: Bid, *, caller: int, tell: Callable[[], None] | None = None) -> Alternatives:
-    """Ask the policy of that time again, on the book as it was before it decided the bid.
+    """Ask the policy of that time again, on the book as it was before the decision.
 
-    `caller` is the key of the user who asks: one user has one such computation at a time. It never changes: asked for
-    again soon, it is not computed again.
+    `caller` is the key of the requesting user, who has at most one such computation at a time. The result never
+    changes, so recent results are kept and not computed again.
 
     Raises
     ------
     WrongState
         If the bid was not decided.
     TooLong
-        If the way there is too long.
+        If the replay up to the decision takes too long.
     NotReady
         While the server still compiles the algorithms, or is busy with other long computations.
     """

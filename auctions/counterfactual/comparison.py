@@ -1,4 +1,4 @@
-"""Recorded against told under another policy: job by job, and in total."""
+"""Compare a market's record with its replay under another policy: job by job, and in total."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +16,7 @@ from scheduling.model.types import Json
 from scheduling.policies.base import Policy
 
 Progress = Callable[[int, int], None]
-"""Events told by now, and of how many; it may raise to stop."""
+"""Called with the number of events replayed so far and their total number; it may raise to stop."""
 
 GROUPS: Final = {
     BidState.COMPLETED: "done",
@@ -32,16 +32,16 @@ GROUPS: Final = {
 
 
 class NotConserved(SchedulingError):
-    """Bids were lost or counted twice: the telling is wrong, and no figure of it means anything."""
+    """Bids were lost or counted twice: the replay is wrong, and none of its figures is valid."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """What became of one bid, in one telling. Slots by number, money in the bid's own unit."""
+    """The outcome of one bid in one replay. Slots are numbers, money is in the bid's own unit."""
 
     state: BidState
     admitted: bool | None
-    """None: not decided."""
+    """None if not decided."""
     start: int | None
     completion: int | None
     payment: float
@@ -50,11 +50,11 @@ class Side:
     reason: str
     explanation: str
     refund: float = 0.0
-    """Paid back when it failed."""
+    """Refund of a failed job."""
 
     @classmethod
     def of(cls, outcome: Outcome, core: CoreBid, *, slot: int) -> "Side":
-        """As of a slot."""
+        """Return an outcome once slot `slot` has begun."""
         worth = outcome.worth(core.utility, arrival=core.arrival)
         return cls(
             state=outcome.state(slot),
@@ -71,34 +71,34 @@ class Side:
 
     @property
     def granted(self) -> tuple[object, ...]:
-        """What a difference is seen by."""
+        """The fields that are compared."""
         return self.admitted, self.start, self.completion, self.payment, self.state
 
 
 @dataclass(frozen=True)
 class Row:
-    """One bid, in both tellings."""
+    """One bid, in the record and in the counterfactual replay."""
 
     sequence: int
     label: str
     owner: str
     arrival: int
-    """Slot."""
+    """Slot of arrival."""
     recorded: Side
     other: Side
 
     @property
     def changed(self) -> bool:
-        """Whether it was admitted or not, its start, completion, payment or state would have been another."""
+        """Whether admission, start, completion, payment or state differ."""
         return self.recorded.granted != self.other.granted
 
     @property
     def sides(self) -> tuple[Side, Side]:
-        """Recorded, and the other."""
+        """The recorded side, and the other one."""
         return self.recorded, self.other
 
     def to_json(self) -> Json:
-        """Plain values; `from_json` reads them back."""
+        """Return plain values, which `from_json` reads."""
         return {**asdict(self), "changed": self.changed}
 
     @classmethod
@@ -113,17 +113,18 @@ SIDES: Final = ("recorded", "other")
 
 @dataclass(frozen=True)
 class Totals:
-    """All bids of one telling. submitted = done + rejected + running + waiting + ended + withdrawn + quarantined
-    + undecided.
+    """Totals over all bids of one replay.
+
+    submitted = done + rejected + running + waiting + ended + withdrawn + quarantined + undecided.
     """
 
     submitted: int
     done: int
     rejected: int
     running: int
-    """Began, and not complete."""
+    """Started, but not complete."""
     waiting: int
-    """Admitted, and did not begin."""
+    """Admitted, but not started."""
     ended: int
     """Cancelled, or failed."""
     withdrawn: int
@@ -131,18 +132,18 @@ class Totals:
     """The policy failed on them."""
     undecided: int
     welfare: float
-    """Worth of what is complete or still to be, money."""
+    """Value of jobs that are complete or will be completed, money."""
     revenue: float
-    """Payments, also of jobs that were cancelled or failed later, less what was paid back."""
+    """Payments, also of jobs that were cancelled or failed later, less refunds."""
     payoff: float
     """Welfare - revenue."""
     admitted: int
     acceptance: float | None
-    """Admitted over decided; None where nothing was decided."""
+    """Share of admitted bids among the decided ones; None if no bid was decided."""
     jct_slots: float | None
-    """Mean of completion - arrival, of what is complete or planned to be; None where nothing is."""
+    """Mean of completion - arrival over jobs that are complete or have a planned completion; None if there are none."""
     common_jct_slots: float | None
-    """The same of jobs that have a completion in both tellings."""
+    """The same, over jobs that have a completion in both replays."""
 
     def __post_init__(self) -> None:
         parts = [getattr(self, name) for name in sorted(set(GROUPS.values()))]
@@ -152,10 +153,10 @@ class Totals:
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a market's record would have been under another policy, and what it is."""
+    """A market's record, and the counterfactual under another policy."""
 
     version: int
-    """Of the market, up to which was told."""
+    """The market's version up to which events were replayed."""
     slot: int
     """The last slot that had begun."""
     since: int
@@ -167,22 +168,22 @@ class Comparison:
     earlier_changed: int
     """Jobs decided before `since` that would have had another start, completion or end."""
     failed_plans: int = 0
-    """How many times the other policy failed to plan: jobs then kept what they held."""
+    """The number of times that the other policy failed to plan; jobs then kept what they held."""
     whole: bool = True
-    """False if time was up before the record was: then it was told up to `version` only."""
+    """False if time ran out: then only the events up to `version` were replayed."""
 
     @property
     def decided(self) -> int:
-        """Decisions on record among the rows."""
+        """Number of recorded decisions among the rows."""
         return sum(row.recorded.admitted is not None for row in self.rows)
 
     @property
     def changed(self) -> int:
-        """How many of them would have come out otherwise."""
+        """Number of rows that would have been different."""
         return sum(row.changed for row in self.rows)
 
     def to_json(self) -> Json:
-        """Plain values."""
+        """Return plain values."""
         return {
             "version": self.version,
             "slot": self.slot,
@@ -199,22 +200,22 @@ class Comparison:
 
 
 class Enough(Exception):
-    """Raised by whom progress is told of: what was told by then is to be compared."""
+    """Raised by a progress function to stop the replay: the events replayed so far are compared."""
 
 
 def nobody(done: int, total: int) -> None:
-    """Tell nobody of progress."""
+    """Do not report progress."""
 
 
 def compare(record: Record, policy: Policy, *, since: int = 1, tell: Progress = nobody) -> Comparison:
-    """Tell a record again with bids from number `since` on decided by another policy.
+    """Replay a record with bids from number `since` on decided by another policy, and compare both.
 
     Raises
     ------
     scheduling.model.errors.InvalidField
         If the market could not have changed to that policy then, or the policy cannot run on its servers.
     Enough
-        If `tell` raises that before anything was told under the other policy.
+        If `tell` raises it before any event was replayed under the other policy.
     """
     start = record.decided_from(since)
     since = since if start is None else max(since, 1)
@@ -250,7 +251,7 @@ def compare(record: Record, policy: Policy, *, since: int = 1, tell: Progress = 
 def _tell_both(
     record: Record, policy: Policy, start: int, tellings: tuple[ReplayedMarket, ReplayedMarket], tell: Progress
 ) -> int:
-    """Tell events from version `start` on, as they were and under the policy; the version of the last one told."""
+    """Replay events from version `start` on, as recorded and under the policy; return the last replayed version."""
     told, other = tellings
     other.switch(policy)
     total, version = record.rows(since=start).count(), start - 1
@@ -267,7 +268,7 @@ def _tell_both(
 
 
 def _before(record: Record, start: int | None, *, tell: Callable[[], None]) -> ReplayedMarket:
-    """A telling that stands before this event; at the end where nothing was decided."""
+    """Return the state just before this event, or the state at the end if no bid was decided."""
     return record.before(record.version + 1 if start is None else start, tell=tell)
 
 

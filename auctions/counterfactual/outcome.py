@@ -1,4 +1,4 @@
-"""What became of one bid in one telling of a market's record."""
+"""The outcome of one bid in one replay of a market's record."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -10,39 +10,39 @@ from scheduling.model.decision import Decision
 from scheduling.model.utility import Utility
 
 NEVER: Final = 2**40
-"""Slots after arrival: what a job is worth whenever it may be complete."""
+"""A number of slots after arrival that stands for a completion at an unknown late time."""
 
 
 @dataclass
 class Outcome:
-    """Where a bid is, slots by number. It changes as events are told."""
+    """The present state of one bid, updated as events are replayed. Slots are numbers."""
 
     admitted: bool | None = None
-    """None: not decided."""
+    """None if not decided."""
     payment: float = 0.0
     start: int | None = None
     completion: int | None = None
-    """As planned when the telling ends, or as it was."""
+    """Actual completion, or the planned one when the replay ends."""
     ended: BidState | None = None
     """Withdrawn, quarantined, cancelled or failed."""
     ended_slot: int | None = None
     reason: str = ""
-    """Of a rejection: one word as in receipts, or `refused` where it could not have been submitted."""
+    """Reason of a rejection: one word as in receipts, or `refused` if the bid could not have been submitted."""
     explanation: str = ""
     receipt_value: float = 0.0
-    """Worth as the decision said."""
+    """Value in the decision's receipt."""
     refund: float = 0.0
-    """Paid back when it failed, money."""
+    """Refund of a failed job, money."""
     costs: tuple[float, ...] = ()
-    """Posted cost of each slot of the schedule that was granted; empty where nobody pays, or not known."""
+    """Posted cost of each slot of the granted schedule; empty if jobs do not pay, or if not known."""
     granted: tuple[int, int] | None = None
-    """First slot and completion of that."""
+    """First slot and completion of the granted schedule."""
     kept_from: int | None = None
-    """Slot from which on other machines keep the promise."""
+    """Slot from which on the promise is kept with other machines."""
 
     @classmethod
     def of(cls, decision: Decision) -> "Outcome":
-        """As decided; where it starts is told by its job."""
+        """Return the outcome of a decision; start and completion are taken from the job by `plan`."""
         return cls(
             admitted=decision.admitted,
             payment=decision.payment,
@@ -54,30 +54,30 @@ class Outcome:
         )
 
     def plan(self, job: Job) -> None:
-        """Take over start and completion as planned by now."""
+        """Set start and completion to those of the job's present plan."""
         self.start, self.completion = job.start, job.completion
 
     def end(self, state: BidState, slot: int) -> None:
-        """Withdrawn, quarantined, cancelled or failed in this slot."""
+        """Record that it was withdrawn, quarantined, cancelled or failed in this slot."""
         self.ended, self.ended_slot = state, slot
 
     def pay_back(self, how: Refund, slot: int) -> None:
-        """What a job that fails in this slot is paid back, as `auctions.domain.refunds` says."""
+        """Set the refund of a job that fails in this slot, by the rules of `auctions.domain.refunds`."""
         if how is Refund.UNDELIVERED and self.granted is not None:
             start, completion = self.granted
             cut = slot if self.kept_from is None else min(slot, self.kept_from)
-            # Where no costs were kept all slots count the same.
+            # If no costs were stored, all slots count the same.
             costs = [*self.costs] or [self.payment / (completion - start)] * (completion - start)
             self.refund = undelivered(costs, paid=self.payment, start=start, cut=cut)
         else:
             self.refund = self.payment if how is Refund.FULL else 0.0
 
     def resubmit(self) -> None:
-        """A quarantined bid is back in the queue."""
+        """Record that a quarantined bid is back in the decision queue."""
         self.ended, self.ended_slot = None, None
 
     def state(self, slot: int) -> BidState:
-        """Once slot `slot` has begun, by the rules of `auctions.domain.transitions`."""
+        """Return the state once slot `slot` has begun, by the rules of `auctions.domain.transitions`."""
         if self.ended is not None:
             return self.ended
         if self.admitted is None:
@@ -89,9 +89,9 @@ class Outcome:
         return BidState.RUNNING if self.start is not None and self.start <= slot else BidState.PLANNED
 
     def worth(self, utility: Utility, *, arrival: int) -> float:
-        """What its owner said completion then is worth, money; 0 unless it is complete or still to be.
+        """Return the stated value of its completion, money; 0 unless the job is complete or will be completed.
 
-        While nothing is planned for an admitted job, what it is worth however late.
+        For an admitted job without a planned completion, this is the value of a very late completion.
         """
         if not self.admitted or self.ended is not None:
             return 0.0

@@ -1,4 +1,4 @@
-"""Before a policy is changed: how many of the latest decisions it would have changed."""
+"""Preview of a policy change: how many of the latest decisions the policy would have changed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,29 +16,29 @@ from scheduling.policies.base import Policy
 DECISIONS: Final = 200
 SECONDS: Final = 4.0
 PATIENCE_S: Final = 4.0
-"""For kernels of another policy, which take a second where they were compiled before."""
+"""Seconds to wait for the kernels of another policy; loading compiled ones takes one second."""
 
 
 @dataclass(frozen=True)
 class Preview:
-    """What can be said in a few seconds."""
+    """The result that can be computed in a few seconds."""
 
     asked: int
-    """Decisions that were to be made again."""
+    """Number of decisions that were to be replayed."""
     comparison: Comparison | None
-    """None where it could not be said."""
+    """None if it could not be computed."""
     problem: str = ""
-    """Why, then."""
+    """Why there is no comparison."""
 
     @property
     def words(self) -> str:
-        """In one sentence."""
+        """The result in one sentence."""
         found = self.comparison
         if found is None:
             return self.problem
         words = f"This would have changed {found.changed} of the last {found.decided} decisions."
         if not found.whole:
-            # Told in order: what time did not suffice for are the latest of them.
+            # Events are replayed in order, so the decisions that are missing are the latest ones.
             words = (
                 f"This would have changed {found.changed} of {found.decided} decisions, the earliest of the last"
                 f" {self.asked}: time was up before the others were made again."
@@ -47,14 +47,14 @@ class Preview:
 
 
 def _failures(found: Comparison) -> str:
-    """On how many bids and plans the policy failed, in words; empty if on none."""
+    """Return a sentence that says on how many bids and plans the policy failed; empty if on none."""
     counts = ((found.other.quarantined - found.recorded.quarantined, "bids"), (found.failed_plans, "plans"))
     words = " and ".join(f"{count} {what}" for count, what in counts if count > 0)
     return f" The policy would have failed on {words}." if words else ""
 
 
 def preview(market: Market, policy: Policy, *, decisions: int = DECISIONS, seconds: float = SECONDS) -> Preview:
-    """Make the last decisions again under another policy, from the state before them; never raises for its sake."""
+    """Replay the last decisions under another policy, from the state before them; return its errors as a problem."""
     try:
         warming.check(policy, patience_s=PATIENCE_S)
     except NotReady as error:

@@ -1,4 +1,4 @@
-"""A market's record up to one version, and a telling of it that stands before any decision."""
+"""A market's record up to one version, and its replayed state before any decision."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -35,16 +35,16 @@ COLUMNS: Final = (
 )
 
 Tell = Callable[[], None]
-"""Called at every event; it may raise to stop."""
+"""Called at every replayed event; it may raise to stop."""
 
 
 def quiet() -> None:
-    """Tell nobody, and never stop."""
+    """Do nothing, and never stop."""
 
 
 @dataclass(frozen=True)
 class Record:
-    """What is known of a market at one version: it never changes any more."""
+    """The record of a market up to one version; it never changes."""
 
     market_id: int
     version: int
@@ -55,26 +55,26 @@ class Record:
 
     @classmethod
     def of(cls, market: Market) -> "Record":
-        """All that has happened so far."""
+        """Return the record up to the present version."""
         row = Market.objects.values_list("pk", "version", "slot", "submitted").get(pk=market.pk)
         return cls(*row)
 
     def events(self, *, since: int = 0) -> Iterator[Event]:
-        """From version `since` on, in order; whoever takes them may write between any two."""
+        """Yield events from version `since` on, in order; the caller may write between any two."""
         return in_pages(self.rows(since=since), by="version")
 
     def rows(self, *, since: int = 0) -> "QuerySet[Event]":
-        """The query behind them."""
+        """Return the query of `events`."""
         found = Event.objects.filter(market_id=self.market_id, version__gte=since, version__lte=self.version)
         return found.order_by("version")
 
     def decided_from(self, sequence: int) -> int | None:
-        """Version of the first decision on a bid of that number or later; None if there is none."""
+        """Return the version of the first decision on a bid of that number or later; None if there is none."""
         found = DecisionRecord.objects.filter(bid__market_id=self.market_id, bid__sequence__gte=sequence)
         return found.filter(version__lte=self.version).order_by("version").values_list("version", flat=True).first()
 
     def first_of_last(self, decisions: int) -> int | None:
-        """Sequence number of the first of the last so many decisions; None if nothing was decided."""
+        """Return the sequence number of the first of the last `decisions` decisions; None if nothing was decided."""
         found = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lte=self.version)
         last = list(found.order_by("-version").values_list("bid__sequence", "version")[:decisions])
         if not last:
@@ -84,19 +84,19 @@ class Record:
         return max(sequence, self._sequence_at(version))
 
     def decisions_from(self, sequence: int) -> int:
-        """How many bids of that number or later were decided."""
+        """Return the number of decided bids of that number or later."""
         found = DecisionRecord.objects.filter(bid__market_id=self.market_id, bid__sequence__gte=sequence)
         return found.filter(version__lte=self.version).count()
 
     def layouts_from(self, version: int) -> Iterator[InventorySnapshot]:
-        """The servers there were before this event, and all those that came after it."""
+        """Return the snapshot in force before this event, and all later ones."""
         laid = self.rows().filter(kind__in=(EventKind.OPENED, EventKind.INVENTORY))
         last = laid.filter(version__lt=version).aggregate(last=Max("version"))["last"]
         found = laid if last is None else laid.filter(version__gte=last)
         return (InventorySnapshot.from_json(event.payload) for event in in_pages(found, by="version", size=50))
 
     def before(self, version: int, *, tell: Tell = quiet) -> ReplayedMarket:
-        """A telling that has taken every event before this one, and can take the others."""
+        """Return the state after every event before this one, which can replay the other events."""
         if self._only_promises(version):
             return self._standing(version, later=True)
         bids = Bid.objects.filter(market_id=self.market_id, sequence__lte=self.submitted).only(*COLUMNS)
@@ -110,9 +110,9 @@ class Record:
         return telling
 
     def book_before(self, version: int, *, tell: Tell = quiet) -> ReplayedMarket:
-        """A telling that stands before this event, whose book is known, and of its bids only those under way.
+        """Return the state before this event: its book, and only those bids that are under way.
 
-        Where promises move, it begins at the nearest waypoint.
+        If jobs may have been moved, the replay begins at the nearest waypoint.
         """
         if self._only_promises(version):
             return self._standing(version, later=False)
@@ -129,7 +129,7 @@ class Record:
         return telling
 
     def _going_on(self, telling: ReplayedMarket, told: "QuerySet[Event]") -> ReplayedMarket:
-        """A fork that knows the bids that these events are about; those under way, too, if servers change."""
+        """Return a fork with the bids of these events, and with the bids under way if servers change."""
         known = Q(pk__in=told.filter(bid__isnull=False).values("bid_id"))
         if told.filter(kind=EventKind.INVENTORY).exists():
             known |= Q(sequence__in=[int(name) for name in telling.under_way])
@@ -138,20 +138,20 @@ class Record:
         return telling.going_on({bid.pk: bid for bid in bids}, dict(receipts.values_list("bid_id", "receipt")))
 
     def _only_promises(self, version: int) -> bool:
-        """Whether nothing that was granted before this version could move, so that rows say where it stood."""
+        """Return whether no granted schedule could move before this version, so that rows give the state then."""
         chosen = self.rows().filter(kind=EventKind.POLICY, version__lt=version)
         names = [payload["name"] for payload in chosen.values_list("payload", flat=True)]
         laid = self.rows().filter(kind=EventKind.INVENTORY, version__lt=version, payload__has_key="moves")
         return bool(names) and all(POLICIES[name].binding for name in names) and not laid.exists()
 
     def _sequence_at(self, version: int) -> int:
-        """The first number after those of all bids that were decided before this version."""
+        """Return the first number after those of all bids that were decided before this version."""
         found = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
         last: int | None = found.aggregate(last=Max("bid__sequence"))["last"]
         return (last or 0) + 1
 
     def _going(self, version: int, *, now: int) -> dict[int, tuple[int, int]]:
-        """Jobs under way then, by key in order of admission: versions of their decision and its inventory."""
+        """Return jobs under way then, by key in order of admission: versions of their decision and its inventory."""
         gone = self.rows().filter(kind__in=ENDS, version__lt=version).values("bid_id")
         found = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
         # An inclusive window holds a slot more than the job needs.
@@ -160,16 +160,16 @@ class Record:
         return {pk: (decided, layout) for pk, decided, layout in rows}
 
     def _now(self, version: int) -> int:
-        """The first slot that could be traded after the events before this one."""
+        """Return the first slot that could be traded after the events before this one."""
         earlier = self.rows().filter(version__lt=version).exclude(kind__in=sorted(QUEUE_EVENTS))
         last, slots = earlier.last(), earlier.filter(kind=EventKind.SLOT).last()
         moved = 0 if last is None or last.kind == EventKind.SLOT else last.slot
         return moved if slots is None else max(moved, _traded(slots))
 
     def _standing(self, version: int, *, later: bool) -> ReplayedMarket:
-        """A telling that stands before this event, from rows: only where nothing that was granted could move.
+        """Return the state before this event, from rows; only valid if no granted schedule could move.
 
-        `later`: it can take the others, so it knows the bids that they are about.
+        With `later`, it can replay the other events, so it also has their bids.
         """
         now = self._now(version)
         going = self._going(version, now=now)
@@ -191,7 +191,7 @@ class Record:
         return telling
 
     def _stand(self, telling: ReplayedMarket, version: int, *, now: int, going: Mapping[int, tuple[int, int]]) -> None:
-        """Let a telling that knows the jobs under way stand before this event."""
+        """Set a replay that has the jobs under way to the state before this event."""
         earlier = self.rows().filter(version__lt=version)
         laid = earlier.filter(kind__in=(EventKind.OPENED, EventKind.INVENTORY))
         layouts = {event.version: InventorySnapshot.from_json(event.payload) for event in laid}
@@ -227,7 +227,7 @@ class Record:
 
 
 def _telling(bids: "QuerySet[Bid]", receipts: "QuerySet[DecisionRecord]", *, costs: bool = True) -> ReplayedMarket:
-    """One that knows these bids and receipts, and the costs of each slot, before the first event."""
+    """Return the state before the first event, with these bids and receipts, and the costs of each slot."""
     known = {bid.pk: bid for bid in bids}
     texts = dict(receipts.values_list("bid_id", "receipt"))
     rows = receipts.exclude(costs=None).values_list("bid_id", "costs") if costs else ()
@@ -235,12 +235,12 @@ def _telling(bids: "QuerySet[Bid]", receipts: "QuerySet[DecisionRecord]", *, cos
 
 
 def _traded(event: Event) -> int:
-    """The first slot that could still be traded once slots had passed."""
+    """Return the first slot that could still be traded after this `slot` event."""
     return int(event.payload.get("now", event.slot + 1))
 
 
 def _job(bid: Bid, receipt: str, granted: InventorySnapshot, layout: InventorySnapshot, *, same: bool) -> Job:
-    """A promise in the positions of a layout."""
+    """Return the job of a promise, in the positions of `layout`."""
     schedule = Decision.from_json(parse(receipt)).schedule
     if schedule is None:
         raise ValueError(f"bid {bid.sequence} was promised nothing")

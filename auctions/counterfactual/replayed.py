@@ -1,8 +1,8 @@
-"""A market's record told again: as it was, or from some event on as it would have been under another policy.
+"""Replay a market's record: as it was (factual), or under another policy from some event on (counterfactual).
 
-Told as it was, nothing is asked: receipts and recorded moves are taken at their word. Under another policy the same
-bids are decided in the same slots, the same servers come and go, and the same slots pass; what is assumed beyond
-that is said in docs/hindsight.md.
+In factual mode no policy is evaluated: recorded receipts and moves are applied. Under another policy, the same bids are
+decided in the same slots, the same servers come and go, and the same slots pass. docs/hindsight.md states the further
+assumptions.
 """
 
 import logging
@@ -37,11 +37,11 @@ class ReplayedMarket(Replaying):
     Parameters
     ----------
     bids
-        By key; with `core` in the positions of the inventory it was decided under.
+        By key; `core` is in the positions of the inventory under which the bid was decided.
     receipts
-        By the bid's key: canonical text.
+        Canonical text, by the bid's key.
     costs
-        By the bid's key: posted cost of each slot of the schedule that was granted, where it is known.
+        Posted cost of each slot of the granted schedule, where known, by the bid's key.
     """
 
     def __init__(
@@ -51,32 +51,32 @@ class ReplayedMarket(Replaying):
         self._receipts = receipts
         self._costs = costs or {}
         self.other: Policy | None = None
-        """Asked instead of the record; None: told as it was."""
+        """The policy that decides and plans instead of the record; None in factual mode."""
         self.outcomes: dict[str, Outcome] = {str(bid.sequence): Outcome() for bid in bids.values()}
         """By the bid's id."""
         self.slot: int | None = None
-        """The last slot that began; None before any did."""
+        """The last slot that began; None before the first."""
         self._since = 0
         """The first slot that could be traded when slots last passed."""
         self._going: set[str] = set()
-        """Admitted, and neither complete nor ended when slots last passed."""
+        """Ids of admitted bids that were neither complete nor ended when slots last passed."""
         self.failed_plans = 0
-        """How many times the other policy failed to plan."""
+        """The number of times that the other policy failed to plan."""
         self._plan_failed = False
-        """Whether it failed when it last planned."""
+        """Whether it failed the last time it planned."""
 
     @property
     def book(self) -> LiveBook:
-        """As it stands; raises ValueError before the market opened."""
+        """The present book; raises ValueError before the market opened."""
         return self.at(0)
 
     @property
     def under_way(self) -> tuple[str, ...]:
-        """Jobs of its book, by the bid's id; none before the market opened."""
+        """Bid ids of the jobs in its book; empty before the market opened."""
         return () if self._book is None else tuple(self._book.running.jobs)
 
     def resume(self, book: LiveBook, *, slot: int | None, since: int) -> None:
-        """Stand where this book stands: after slot `slot` began, when `since` was the first that could be traded."""
+        """Set the state to this book: after slot `slot` began, when `since` was the first slot that could be traded."""
         self._book, self.slot, self._since = book, slot, since
         for name, job in book.running.jobs.items():
             outcome = self.outcomes.setdefault(name, Outcome())
@@ -85,17 +85,17 @@ class ReplayedMarket(Replaying):
             self._going.add(name)
 
     def receipt_of(self, bid_id: int) -> str:
-        """Canonical text, by the bid's key."""
+        """Return the receipt of a bid, by its key, as canonical text."""
         return self._receipts[bid_id]
 
     def fork(self) -> "ReplayedMarket":
-        """Another telling that goes on from here on its own."""
+        """Return an independent copy that can continue from here."""
         other = self._with(self.bids, self._receipts, self._costs)
         other.outcomes = {name: Outcome(**vars(outcome)) for name, outcome in self.outcomes.items()}
         return other
 
     def going_on(self, bids: Mapping[int, Bid], receipts: Mapping[int, str]) -> "ReplayedMarket":
-        """A fork that knows these bids and receipts, and otherwise only jobs that are under way."""
+        """Return a fork with these bids and receipts, and otherwise only with the jobs that are under way."""
         other = self._with(bids, receipts, {})
         under_way = self._going | (set() if self._book is None else self._book.running.jobs.keys())
         known = {name: Outcome(**vars(self.outcomes[name])) for name in under_way if name in self.outcomes}
@@ -113,7 +113,7 @@ class ReplayedMarket(Replaying):
         return other
 
     def switch(self, policy: Policy) -> None:
-        """Ask this policy from here on. If it is not the one in force, it looks at the plan, as when it is chosen.
+        """Let this policy decide from here on. If it differs from the one in force, it plans again, as after a change.
 
         Raises
         ------
@@ -129,7 +129,7 @@ class ReplayedMarket(Replaying):
         self._note(book, self._asked(book, Cause.CHANGED).moves)
 
     def apply(self, event: Event) -> Step | None:
-        """Take one step and see what it makes of the jobs it moves."""
+        """Apply one event and update the outcomes of the jobs that it changes."""
         match event.kind:
             case EventKind.POLICY if self.other is not None:
                 return None
@@ -142,19 +142,19 @@ class ReplayedMarket(Replaying):
         return super().apply(event)
 
     def planned(self, book: LiveBook, cause: Cause, event: Event) -> Planned:
-        """What the other policy answers, or what the event recorded."""
+        """Return the other policy's plan, or the recorded moves."""
         if self.other is not None:
             planned = self._asked(book, cause)
         else:
             recorded = (Move.from_json(move) for move in event.payload.get("moves", ()))
-            # Promises that are kept with other machines were moved already.
+            # Moves that keep promises on other machines were applied already.
             planned = Planned(tuple(move for move in recorded if not book.running.jobs[move.job].bound))
             book.running.apply(planned.moves)
         self._note(book, planned.moves)
         return planned
 
     def _asked(self, book: LiveBook, cause: Cause) -> Planned:
-        """What the other policy answers; where it fails, jobs keep what they hold, and that is counted."""
+        """Return the other policy's plan; if it fails, jobs keep what they hold, and the failure is counted."""
         planned = plans.plan(book, cause)
         self._plan_failed = planned.failed is not None
         if planned.failed is not None:
@@ -163,7 +163,7 @@ class ReplayedMarket(Replaying):
         return planned
 
     def decided(self, book: LiveBook, core: CoreBid, event: Event) -> Decision:
-        """What the other policy answers, or what the receipt says."""
+        """Return the other policy's decision, or the decision of the receipt."""
         if self.other is not None:
             return super().decided(book, core, event)
         receipt = parse(self._receipts[cast(int, event.bid_id)])
@@ -172,9 +172,9 @@ class ReplayedMarket(Replaying):
         return replace(decision, moves=moves, costs=self._costs.get(cast(int, event.bid_id), ()))
 
     def settled(self, event: Event, bid: Bid) -> Step:
-        """A bid is decided.
+        """Decide a bid.
 
-        One on which the other policy fails is quarantined and teaches nothing.
+        A bid on which the other policy fails is quarantined, and prices do not learn from it.
         """
         book, core, name = self.at(event.slot), CoreBid.from_json(bid.core), str(bid.sequence)
         try:
@@ -196,7 +196,7 @@ class ReplayedMarket(Replaying):
         return self._step(event, decision.moves)
 
     def ended(self, book: LiveBook, bid: Bid, event: Event) -> tuple[Move, ...]:
-        """A job is taken out if it is still under way here, too; whom an inventory took out was told with it."""
+        """Remove a job if it is still under way in this replay, too, and not removed by an inventory already."""
         name = str(bid.sequence)
         outcome = self.outcomes[name]
         if self.other is None:
@@ -205,14 +205,14 @@ class ReplayedMarket(Replaying):
             return ()
         outcome.end(BidState(event.kind), event.slot)
         if event.kind == EventKind.FAILED and self.other is not None:
-            # Events recorded before jobs were paid back say nothing.
+            # Events recorded before refunds were introduced do not state one.
             outcome.pay_back(Refund(event.payload.get("how", Refund.NONE)), event.slot)
         self._going.discard(name)
         book.end(name)
         return self.planned(book, Cause.ENDED, event).moves
 
     def passed(self, book: LiveBook, event: Event) -> tuple[Move, ...]:
-        """Slots have passed: whether a job ended among them is seen from the jobs of this telling."""
+        """Plan after slots have passed; the jobs of this replay show whether a job ended in these slots."""
         since, now = self._since, event.payload.get("now", event.slot + 1)
         completions = [self.outcomes[name].completion for name in self._going]
         ended = any(c is not None and since < c <= now for c in completions)
@@ -222,7 +222,7 @@ class ReplayedMarket(Replaying):
         return self.planned(book, cause, event).moves
 
     def laid(self, book: LiveBook, event: Event) -> plans.Relaid:
-        """The book under another inventory; jobs that hold what is gone and have no other place have failed."""
+        """Return the book under another inventory; jobs whose machines are gone fail if there is no other place."""
         layout = InventorySnapshot.from_json(event.payload)
         if self.other is not None:
             self.other.check(layout.inventory)
@@ -236,21 +236,21 @@ class ReplayedMarket(Replaying):
         return relaid
 
     def kept(self, book: LiveBook, job: Job, event: Event) -> Schedule | None:
-        """What the other policy answers, or what the event recorded."""
+        """Return how the other policy keeps the promise, or the recorded schedule."""
         if self.other is not None:
             return plans.keep_promise(book, job)
         moves = (Move.from_json(move) for move in event.payload.get("moves", ()))
         return next((move.schedule for move in moves if move.job == job.bid.id), None)
 
     def _step(self, event: Event, moves: tuple[Move, ...], failed: tuple[str, ...] = ()) -> Step:
-        """Nobody compares what moves with what is on record: it is not written out."""
+        """Return the step without its moves, because they are not compared with the record."""
         return Step(event.version, EventKind(event.kind), moves="", recorded_moves="")
 
     def _outcome(self, bid_id: int) -> Outcome:
         return self.outcomes[str(self.bids[bid_id].sequence)]
 
     def _fail(self, name: str, slot: int) -> None:
-        """A promise was broken: what was not delivered is paid back."""
+        """Record that a promise was broken and what was not delivered is paid back."""
         self.outcomes[name].end(BidState.FAILED, slot)
         self.outcomes[name].pay_back(Refund.UNDELIVERED, slot)
         self._going.discard(name)
@@ -264,10 +264,10 @@ class ReplayedMarket(Replaying):
 
 
 def without_room(book: LiveBook, layout: InventorySnapshot) -> list[str]:
-    """Jobs that hold what another layout no longer has, those admitted first being given room first."""
+    """Return jobs whose machines another snapshot no longer has; jobs admitted earlier keep their machines first."""
     now, gone = book.running.now, []
     ledger = layout.ledger(start=now)
-    moved = plans.hit(book, layout)  # these are looked after when the layout changes
+    moved = plans.hit(book, layout)  # these are handled when the inventory changes
     for name, job in book.running.jobs.items():
         if name in moved or not _stays(job, now=now, binding=book.policy.binding):
             continue
@@ -284,5 +284,5 @@ def without_room(book: LiveBook, layout: InventorySnapshot) -> list[str]:
 
 
 def _stays(job: Job, *, now: int, binding: bool) -> bool:
-    """Whether a job keeps what it holds under a new inventory (`plans.rebased` puts the others back in line)."""
+    """Return whether a job keeps what it holds under a new inventory (`plans.rebased` plans the others again)."""
     return binding or job.bound or job.started(now)

@@ -1,1 +1,1 @@
-"""What a market's record says: replay of its events, and the audit."""
+"""Replay of a market's events, and the audit."""

@@ -1,4 +1,4 @@
-"""What DESIGN.md says is always true, asked of a live database: each check returns the rows that break it."""
+"""Check the invariants of DESIGN.md on a live database: each check returns the rows that break it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -46,20 +46,20 @@ CHECKS: dict[str, Check] = {
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found in one market."""
+    """The result of one check in one market."""
 
     check: str
     rows: tuple[str, ...]
-    """Rows that break it, in words; empty if all is well."""
+    """Messages about the rows that break it; empty if there are none."""
 
     @property
     def passed(self) -> bool:
-        """True if nothing breaks it."""
+        """Whether no row breaks it."""
         return not self.rows
 
 
 def audit_market(market: Market) -> tuple[Finding, ...]:
-    """Run every check. Best on a market nothing writes to: rows are read check by check."""
+    """Run every check. Nothing should write to the market meanwhile, because each check reads rows on its own."""
     market.refresh_from_db()
     return tuple(Finding(check=name, rows=_rows(check, market)) for name, check in CHECKS.items())
 

@@ -1,4 +1,4 @@
-"""Checks of how things came to be: what was sent, what each event did, what slots began with, and the certificate."""
+"""Checks of a market's history: submitted bids, effects of events, stored prices of slots, and the certificate."""
 
 from collections.abc import Iterator
 from math import ceil
@@ -33,7 +33,7 @@ GOING = (BidState.PLANNED, BidState.RUNNING)
 
 
 def bids_as_sent(market: Market) -> list[str]:
-    """What was decided on is what was sent: body, offer, core, label and arrival of each bid agree."""
+    """Check that each bid was decided as it was sent: its body, offer, core, label and arrival agree."""
     bids = Bid.objects.filter(market=market).order_by("sequence")
     known = layouts(market, set(bids.order_by().values_list("inventory_version", flat=True)))
     decided = dict(DecisionRecord.objects.filter(bid__market=market).values_list("bid_id", "inventory_version"))
@@ -63,7 +63,7 @@ def _core(bid: Bid, layout: InventorySnapshot) -> CoreBid:
 
 
 def states_follow_events(market: Market) -> list[str]:
-    """Taking every event in order leads to the state each bid is in, the market's slot, and its first free slot."""
+    """Check that all events, in order, lead to the state of each bid, the market's slot and its first free slot."""
     events = list(Event.objects.filter(market=market).order_by("version"))
     course = _Course(market, events)
     problems = [problem for event in events for problem in course.step(event)]
@@ -80,7 +80,7 @@ def states_follow_events(market: Market) -> list[str]:
 
 
 class _Course:
-    """Where the events so far have led."""
+    """The state of the market after the events so far."""
 
     def __init__(self, market: Market, events: list[Event]) -> None:
         self.bids = {bid.pk: bid for bid in Bid.objects.filter(market=market).select_related("decision")}
@@ -92,7 +92,7 @@ class _Course:
         self.ledger_version = 0
 
     def step(self, event: Event) -> Iterator[str]:
-        """Take one event; what is wrong with it."""
+        """Apply one event; yield what is wrong with it."""
         where = f"event version {event.version} ({event.kind})"
         before = {pk: grant.window for pk, grant in self.grants.all.items()} if event.kind == EventKind.SLOT else {}
         moved = self.grants.step(event)
@@ -164,7 +164,7 @@ class _Course:
 
 
 def slots_as_they_began(market: Market) -> list[str]:
-    """Prices and use kept of each slot are those a replay finds when it began."""
+    """Check that stored prices and use of each slot are those that a replay finds when the slot began."""
     expected = kept_by_replay(market)
     rows = {row.slot: row for row in SlotPrice.objects.filter(market=market).order_by("slot")}
     problems = [f"slot {slot} is missing" for slot in sorted(expected.keys() - rows.keys())]
@@ -177,7 +177,7 @@ def slots_as_they_began(market: Market) -> list[str]:
 
 
 def certificate_adds_up(market: Market) -> list[str]:
-    """The certificate names the smaller bound, covers the decisions of its version, and its sums are those of rows."""
+    """Check that the certificate states the smaller bound and covers all decisions, and its sums match the rows."""
     row = Certificate.objects.filter(market=market).first()
     if row is None:
         return []

@@ -1,4 +1,4 @@
-"""Checks of servers that were taken out of service, and of what failed jobs were paid back."""
+"""Checks of servers that were taken out of service, and of refunds of failed jobs."""
 
 from django.db.models import F, Q
 
@@ -19,13 +19,13 @@ from scheduling.preemptive.workers import TICKS
 
 
 def refunds_match(market: Market) -> list[str]:
-    """A failed job was paid back what its event says, which is what its slots cost or what the operator chose."""
+    """Check that the refund of each failed job is that of its event: the cost of its slots or the operator's choice."""
     events = Event.objects.filter(market=market, kind=EventKind.FAILED)
     said = dict(events.values_list("bid_id", "payload"))
     problems = []
     for bid in Bid.objects.filter(market=market).order_by("sequence"):
         payload = said.get(bid.pk, {})
-        # Events recorded before jobs were paid back say nothing.
+        # Events recorded before refunds were introduced do not state one.
         refund, how = payload.get("refund", 0.0), Refund(payload.get("how", Refund.NONE))
         if bid.refund != refund or not 0 <= bid.refund <= (bid.payment or 0.0):
             problems.append(
@@ -39,7 +39,7 @@ def refunds_match(market: Market) -> list[str]:
 
 
 def _wrongly_kept(market: Market) -> list[str]:
-    """Promises whose slot of new machines is not that of the first event that gave them some."""
+    """Return promises whose `kept_from` is not the slot of the first event that gave them other machines."""
     first: dict[str, int] = {}
     for event in Event.objects.filter(market=market, kind=EventKind.INVENTORY).order_by("version"):
         for move in event.payload.get("moves", ()):
@@ -54,7 +54,7 @@ def _wrongly_kept(market: Market) -> list[str]:
 
 
 def costs_match(market: Market) -> list[str]:
-    """What each slot of a schedule cost adds up to what was paid."""
+    """Check that the costs of a schedule's slots add up to the payment."""
     rows = DecisionRecord.objects.filter(bid__market=market).exclude(costs=None).select_related("bid")
     problems = []
     for row in rows.order_by("version"):
@@ -65,7 +65,7 @@ def costs_match(market: Market) -> list[str]:
 
 
 def nobody_is_out_of_service(market: Market) -> list[str]:
-    """Nobody holds a server, or works there, from the slot in which it was lost until it returned."""
+    """Check that no job holds a server, and no worker is busy there, from the slot it was lost until it returned."""
     problems = []
     for row in Outage.objects.filter(server__cluster=market.cluster).select_related("server"):
         name, until = row.server.name, Q() if row.ended_slot is None else Q(start__lt=row.ended_slot)
@@ -86,7 +86,7 @@ def nobody_is_out_of_service(market: Market) -> list[str]:
 
 
 def _unsaid(market: Market) -> list[str]:
-    """Servers out of service of which the last event says something else."""
+    """Return servers whose outage differs from the state in the last event about them."""
     said: dict[str, str] = {}
     for event in Event.objects.filter(market=market, kind=EventKind.INVENTORY).order_by("version"):
         if "service" in event.payload:

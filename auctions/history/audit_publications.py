@@ -1,4 +1,4 @@
-"""Checks of what was published to bidders, against the events it was made of."""
+"""Checks of the figures published to bidders, against the events."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ TOLERANCE = 1e-7
 
 @dataclass
 class _Sums:
-    """What events up to one version come to."""
+    """Counts and sums of the events up to one version."""
 
     admitted: int = 0
     rejected: int = 0
@@ -41,7 +41,7 @@ class _Sums:
 
 
 def figures_match(market: Market) -> list[str]:
-    """Counts and money of each publication are what its events come to, and bids of enough owners are new in it."""
+    """Check that counts and money of each publication match its events, and bids of enough owners are new in it."""
     return list(_problems(market))
 
 

@@ -1,4 +1,4 @@
-"""Checks of queues: what workers did is what a replay finds, one thing at a time, after upload, and all of it."""
+"""Checks of queues: segments match a replay, do not overlap on a worker, start after upload, complete all chunks."""
 
 from collections import defaultdict
 from itertools import pairwise
@@ -28,7 +28,7 @@ from scheduling.preemptive.workers import TICKS, machines
 
 
 def segments_match(market: Market) -> list[str]:
-    """Segments and preemptions kept are those that a replay finds."""
+    """Check that the stored segments and preemptions are those that a replay finds."""
     kept, found = recorded(market.pk), runs_by_replay(market)
     problems = [f"bid {row[0]} did not run as kept: {row[3:]}" for row in sorted({*kept.segments} - {*found.segments})]
     problems += [
@@ -40,7 +40,7 @@ def segments_match(market: Market) -> list[str]:
 
 
 def one_thing_at_a_time(market: Market) -> list[str]:
-    """No worker of the edge has two segments at once."""
+    """Check that no worker of the edge has two segments at the same time."""
     rows = Segment.objects.filter(queued__bid__market=market).exclude(queued__worker=CLOUD)
     places: dict[tuple[int, int, int], list[tuple[int, int]]] = defaultdict(list)
     columns = ("queued__server_id", "queued__machine_type_id", "queued__worker", "start", "end")
@@ -55,7 +55,7 @@ def one_thing_at_a_time(market: Market) -> list[str]:
 
 
 def no_ps_is_shared(market: Market) -> list[str]:
-    """No two jobs have the same parameter server at once, and every job has one all the time that it runs."""
+    """Check that no two jobs share a parameter server, and that every job has one while it runs and only then."""
     most: dict[tuple[int, int], int] = defaultdict(int)
     for event in Event.objects.filter(market=market, kind__in=(EventKind.OPENED, EventKind.INVENTORY)):
         layout = InventorySnapshot.from_json(event.payload)
@@ -75,7 +75,7 @@ def no_ps_is_shared(market: Market) -> list[str]:
 
 
 def chunks_complete(market: Market) -> list[str]:
-    """Every complete job had each of its chunks processed whole, after they were sent, and ended as it was told."""
+    """Check that each chunk of every complete job was processed wholly, after it was sent, and its end is right."""
     worked = Sum((F("segments__end") - F("segments__start")) * F("segments__count"))
     done: dict[int, int] = defaultdict(int)
     problems = []

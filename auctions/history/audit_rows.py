@@ -26,16 +26,16 @@ TOLERANCE = 1e-6
 """Relative error allowed between sums of money that were added in different orders."""
 
 FAILURES = ("plan_failed", "unkept", "unpriced")
-"""What events say of plans, promises and prices on which the policy failed."""
+"""Keys by which events record that the policy failed on a plan, a promise or prices."""
 
 PLANNING = (EventKind.SLOT, EventKind.CANCELLED, EventKind.FAILED, EventKind.INVENTORY, EventKind.POLICY)
-"""Events at which the policy looks at the plan; not where a job failed by an inventory (`by`)."""
+"""Events at which the policy plans again; not for a job that failed because of an inventory (key `by`)."""
 
 DECIDED = ADMITTED | {BidState.REJECTED}
 
 
 def events_contiguous(market: Market) -> list[str]:
-    """Versions 1, 2, ... to the market's, and its ledger and inventory versions are the last events of their kinds."""
+    """Check that versions are 1, 2, ..., and that the market's versions are those of the last events of their kinds."""
     rows = list(Event.objects.filter(market=market).order_by("version").values_list("version", "kind"))
     problems = [
         f"event version {found} stands where {expected} should"
@@ -55,7 +55,7 @@ def events_contiguous(market: Market) -> list[str]:
 
 
 def sequence_without_gaps(market: Market) -> list[str]:
-    """Sequence numbers are 1, 2, ... to the last given out, submitted in that order; the first that waits is next."""
+    """Check that sequence numbers are 1, 2, ..., submitted in that order, and the first waiting bid is next."""
     numbers = list(Bid.objects.filter(market=market).order_by("sequence").values_list("sequence", flat=True))
     problems = [f"bid {n} is missing" for n in sorted(set(range(1, market.submitted + 1)) - set(numbers))]
     problems += [f"bid {n} was never given out" for n in numbers if n > market.submitted]
@@ -85,22 +85,25 @@ class _Waiting:
         self._gone: Counter[int] = Counter()
 
     def add(self, number: int) -> None:
-        """It waits, again perhaps."""
+        """Add a bid that waits, perhaps again."""
         heappush(self._heap, number)
 
     def remove(self, number: int) -> None:
-        """It waits no more."""
+        """Remove a bid that no longer waits."""
         self._gone[number] += 1
 
     def first(self) -> int | None:
-        """The smallest; None if none waits."""
+        """Return the smallest number; None if no bid waits."""
         while self._heap and self._gone[self._heap[0]]:
             self._gone[heappop(self._heap)] -= 1
         return self._heap[0] if self._heap else None
 
 
 def bids_accounted_for(market: Market) -> list[str]:
-    """Submitted = admitted + rejected + waiting + withdrawn + quarantined, in states and in events alike."""
+    """Check that bids' states and events have equal counts.
+
+    Submitted = admitted + rejected + waiting + withdrawn + quarantined.
+    """
     states = dict(Bid.objects.filter(market=market).order_by().values_list("state").annotate(n=Count("pk")))
     kinds = dict(Event.objects.filter(market=market).order_by().values_list("kind").annotate(n=Count("pk")))
     expected = {
@@ -118,7 +121,7 @@ def bids_accounted_for(market: Market) -> list[str]:
 
 
 def _quarantined(market: Market) -> int:
-    """Bids that events quarantined, and neither put back in the queue nor withdrew since."""
+    """Return the number of bids that are quarantined by their events: neither retried nor withdrawn since."""
     events = Event.objects.filter(market=market)
     times = Count("pk", filter=Q(kind=EventKind.QUARANTINED)) - Count("pk", filter=Q(kind=EventKind.RETRIED))
     aside = events.order_by().values("bid").annotate(times=times).filter(bid__isnull=False, times__gt=0)
@@ -127,9 +130,9 @@ def _quarantined(market: Market) -> int:
 
 
 def policy_errors_kept(market: Market) -> list[str]:
-    """Every quarantined bid and every plan, price or promise that failed has its error, and there are no others.
+    """Check that there is one error for every quarantine and every failed plan, price or promise, and no other error.
 
-    Each error names the policy in force, and the market says whether the last plan failed.
+    Each error must name the policy in force, and `market.planning_failed` must match the last plan.
     """
     events = Event.objects.filter(market=market).order_by("version")
     failures = events.filter(Q(kind=EventKind.QUARANTINED) | Q(payload__has_any_keys=FAILURES))
@@ -156,18 +159,18 @@ def policy_errors_kept(market: Market) -> list[str]:
 
 
 def _chosen(market: Market) -> list[tuple[int, int]]:
-    """Version and policy number of each event that chose a policy, in order."""
+    """Return version and policy number of each event that chose a policy, in order."""
     events = Event.objects.filter(market=market, kind=EventKind.POLICY).order_by("version")
     return [(version, payload["number"]) for version, payload in events.values_list("version", "payload")]
 
 
 def _in_force(chosen: list[tuple[int, int]], version: int) -> int:
-    """Number of the policy in force just before an event."""
+    """Return the number of the policy in force just before an event."""
     return max((number for since, number in chosen if since < version), default=0)
 
 
 def one_receipt_each(market: Market) -> list[str]:
-    """A decided bid has exactly one receipt and one deciding event of the same version; others have none."""
+    """Check that a decided bid has one receipt and one deciding event of the same version, and other bids have none."""
     events = Event.objects.filter(market=market, kind__in=(EventKind.ADMITTED, EventKind.REJECTED))
     versions = dict(events.values_list("bid_id", "version"))
     counted = Counter(events.values_list("bid_id", flat=True))
@@ -183,7 +186,7 @@ def one_receipt_each(market: Market) -> list[str]:
 
 
 def receipts_match_rows(market: Market) -> list[str]:
-    """State, value, payment, slot and ceiling of each decided bid are those of its receipt."""
+    """Check that state, value, payment, slot and ceiling of each decided bid are those of its receipt."""
     problems = []
     for row in _records(market):
         decision, bid = Decision.from_json(parse(row.receipt)), row.bid
@@ -204,7 +207,7 @@ def receipts_match_rows(market: Market) -> list[str]:
 
 
 def policies_match_events(market: Market) -> list[str]:
-    """Each policy version has the event that chose it, and each decision names the version then in force."""
+    """Check that each policy version matches the event that chose it, and each decision names the version in force."""
     versions = {p.number: p for p in PolicyVersion.objects.filter(market=market)}
     events = list(Event.objects.filter(market=market, kind=EventKind.POLICY).order_by("version"))
     problems = []
@@ -226,7 +229,7 @@ def policies_match_events(market: Market) -> list[str]:
 
 
 def states_match_slot(market: Market) -> list[str]:
-    """Planned jobs start later, running ones have started and are not complete, completed ones are."""
+    """Check that planned jobs start later, running jobs have started and not ended, and completed jobs have ended."""
     bids, slot = Bid.objects.filter(market=market), market.slot
     wrong = bids.filter(
         Q(state=BidState.PLANNED, start_slot__lte=slot)
@@ -241,7 +244,7 @@ def states_match_slot(market: Market) -> list[str]:
 
 
 def payments_rational(market: Market) -> list[str]:
-    """0 <= payment <= value."""
+    """Check that 0 <= payment <= value."""
     bids = Bid.objects.filter(market=market, payment__isnull=False).order_by("sequence")
     return [
         f"bid {sequence} pays {payment} for {value}"
@@ -251,7 +254,7 @@ def payments_rational(market: Market) -> list[str]:
 
 
 def charges_match(market: Market) -> list[str]:
-    """Every admitted bid has one charge, of what it was told; no other bid has any."""
+    """Check that every admitted bid has one charge, equal to its payment, and no other bid has one."""
     charges = dict(Payment.objects.filter(bid__market=market).values_list("bid_id", "amount"))
     bids = Bid.objects.filter(market=market).order_by("sequence").values_list("pk", "sequence", "state", "payment")
     return [
@@ -262,7 +265,7 @@ def charges_match(market: Market) -> list[str]:
 
 
 def welfare_adds_up(market: Market) -> list[str]:
-    """Sum of values = sum of payoffs in the receipts + sum of charges."""
+    """Check that the sum of values = sum of payoffs in the receipts + sum of charges."""
     values = Bid.objects.filter(market=market, state__in=sorted(ADMITTED)).aggregate(v=Sum("value"))["v"] or 0.0
     charged = Payment.objects.filter(bid__market=market).aggregate(v=Sum("amount"))["v"] or 0.0
     payoffs = sum(float(parse(row.receipt)["payoff"]) for row in _records(market))
@@ -272,7 +275,7 @@ def welfare_adds_up(market: Market) -> list[str]:
 
 
 def welfare_below_bound(market: Market) -> list[str]:
-    """Online welfare never exceeds a proved bound."""
+    """Check that welfare does not exceed a proved bound."""
     records = DecisionRecord.objects.filter(bid__market=market)
     granted = records.filter(bid__state__in=sorted(ADMITTED))
     total = granted.aggregate(v=Sum("bid__value"))["v"] or 0.0
@@ -282,7 +285,7 @@ def welfare_below_bound(market: Market) -> list[str]:
         problems.append(f"values sum to {total}, ceilings to {ceilings}")
     row = Certificate.objects.filter(market=market).first()
     if row is not None:
-        # A job that was cancelled frees machines for others: only what is kept is bounded.
+        # A cancelled job frees machines for other jobs: only the welfare without it is bounded.
         kept = granted.filter(version__lte=row.version, bid__state__in=sorted(VALUE_KEPT))
         then = kept.aggregate(v=Sum("bid__value"))["v"] or 0.0
         if then > row.value * (1 + TOLERANCE):

@@ -1,4 +1,4 @@
-"""Checks of what was promised: commitments against capacity, arrival, work, and the replay."""
+"""Checks of schedules: commitments against grants, capacity, arrival and work, and the replay."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -33,14 +33,14 @@ from scheduling.model.schedule import Placement, Role
 from scheduling.registry import POLICIES
 
 STRETCH = 256
-"""Slots looked at in one go: bounds the memory."""
+"""Number of slots examined at once, which limits the memory."""
 
 UNREADABLE = (SchedulingError, LookupError, ValueError, TypeError, AttributeError, PolicyFailed)
-"""What reading tampered documents may raise, and a policy in a replay: that is then the finding."""
+"""Errors that tampered documents, or a policy in a replay, may raise; they are reported as findings."""
 
 
 def commitments_match(market: Market) -> list[str]:
-    """Each job holds what its receipt and later moves grant, cut at the slot it was ended in; others hold nothing."""
+    """Check that each job holds what its receipt and later moves grant, up to the slot it ended in, others nothing."""
     held: dict[int, list[Holding]] = defaultdict(list)
     rows = Commitment.objects.filter(bid__market=market)
     for pk, *row in rows.values_list("bid_id", "server_id", "machine_type_id", "count", "start", "end"):
@@ -55,7 +55,7 @@ def commitments_match(market: Market) -> list[str]:
 
 
 def plans_match(market: Market) -> list[str]:
-    """Start and completion of each job are those last granted, and every step of its plan is kept, as events say."""
+    """Check that start and completion of each job were granted last, and the steps of its plan match the events."""
     kept: dict[int, list[tuple[int, int, int | None, int | None]]] = defaultdict(list)
     for row in PlanChange.objects.filter(bid__market=market).order_by("version"):
         kept[row.bid_id].append((row.version, row.slot, row.start, row.completion))
@@ -70,7 +70,7 @@ def plans_match(market: Market) -> list[str]:
 
 
 def within_capacity(market: Market) -> list[str]:
-    """In each slot no server holds more than it had when the slot could last be traded."""
+    """Check that in no slot a server holds more than its capacity at the time when the slot could last be traded."""
     rows = Commitment.objects.filter(bid__market=market).values_list(
         "server_id", "machine_type_id", "count", "start", "end"
     )
@@ -93,7 +93,7 @@ def within_capacity(market: Market) -> list[str]:
 
 
 def after_arrival_and_delay(market: Market) -> list[str]:
-    """Nothing is held on a server before the bid's arrival plus its upload delay there."""
+    """Check that nothing is held on a server before the bid's arrival plus its upload delay there."""
     problems = []
     for grant, core, placements in _granted(market):
         bid = grant.bid
@@ -109,7 +109,7 @@ def after_arrival_and_delay(market: Market) -> list[str]:
 
 
 def work_done(market: Market) -> list[str]:
-    """Every job with a completion is granted its whole work by then, and at no time more than it may use."""
+    """Check that every job is granted its whole work by its completion, and never more machines than it may use."""
     names = PolicyVersion.objects.filter(market=market).values_list("name", flat=True)
     pause = min((POLICIES[name].pause for name in names), default=0)
     layouts = _layouts(market)
@@ -121,7 +121,7 @@ def work_done(market: Market) -> list[str]:
 
 
 def replays(market: Market) -> list[str]:
-    """A replay gives the recorded receipts byte for byte, and each payment is the posted cost of its schedule."""
+    """Check that a replay gives the recorded receipts byte for byte, and payments equal posted costs of schedules."""
     recorded = dict(DecisionRecord.objects.filter(bid__market=market).values_list("bid_id", "receipt"))
     problems = []
     try:
@@ -171,7 +171,7 @@ def _missing_bandwidth(workers: list[Placement], pss: list[Placement], inventory
 
 
 def _granted(market: Market) -> Iterator[tuple[Grant, CoreBid, tuple[Placement, ...]]]:
-    """Admitted bids with what they were granted, in positions of the inventory it was last granted under."""
+    """Yield admitted bids with their grants, in positions of the inventory of the last grant."""
     layouts = _layouts(market)
     for grant in grants_of(market).values():
         layout, bid = layouts[grant.layout_version], grant.bid
@@ -187,7 +187,7 @@ def _layouts(market: Market) -> dict[int, InventorySnapshot]:
 
 
 def _reigns(market: Market, *, first: int, last: int) -> Iterator[tuple[InventorySnapshot, int, int]]:
-    """Each layout with the slots [start, end) for which it was the last word."""
+    """Yield each snapshot with the slots [start, end) in which it was the last one in force."""
     events = list(
         Event.objects.filter(market=market, kind__in=(EventKind.OPENED, EventKind.INVENTORY)).order_by("version")
     )

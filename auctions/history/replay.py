@@ -1,4 +1,4 @@
-"""A market decided and planned again from its events and bids alone: receipts and moves must come out byte for byte."""
+"""Replay a market from its events and bids alone: receipts and moves must be equal byte for byte."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -24,53 +24,53 @@ from scheduling.policies.base import Objective
 from scheduling.registry import make_policy
 
 COLUMNS: Final = ("pk", "sequence", "owner_id", "core", "offer", "arrival_slot")
-"""What a replay reads of bids."""
+"""Columns of bids that a replay reads."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One event taken again."""
+    """One replayed event."""
 
     version: int
     kind: EventKind
     moves: str
-    """What jobs hold instead of what they held, and the numbers of those that fail by it, canonical."""
+    """New schedules of jobs, and the numbers of jobs that fail because of the event, as canonical text."""
     recorded_moves: str
 
 
 @dataclass(frozen=True)
 class Replayed(Step):
-    """A decision made again."""
+    """A replayed decision."""
 
     sequence: int
     bid_id: int
     decision: Decision
     receipt: str
     charged: float | None
-    """What it had to pay at the prices posted then, 0 where nobody pays; None when rejected, or when not asked for."""
+    """Its payment at the prices posted then, 0 if jobs do not pay; None if it was rejected, or if not requested."""
 
 
 @dataclass(frozen=True)
 class Mismatch:
-    """What was recorded and is not what the replay gives: a receipt, or the moves of an event."""
+    """A receipt, or the moves of an event, that differs between the record and the replay."""
 
     sequence: int
-    """Of the bid; 0 for moves."""
+    """Sequence number of the bid; 0 for moves."""
     recorded: str
-    """Empty when there is no record."""
+    """The recorded text; empty if there is no record."""
     replayed: str
 
 
 @dataclass(frozen=True)
 class Replay:
-    """What a replay gave."""
+    """The result of a replay."""
 
     decisions: int
     mismatches: tuple[Mismatch, ...]
 
 
 def replay_market(market: Market) -> Replay:
-    """Decide every decided bid again and compare with what was recorded."""
+    """Replay every decision and compare it with the record."""
     recorded = dict(DecisionRecord.objects.filter(bid__market=market).values_list("bid_id", "receipt"))
     decisions, wrong = 0, []
     for step in replayed(market):
@@ -84,9 +84,9 @@ def replay_market(market: Market) -> Replay:
 
 
 def replayed(market: Market, *, priced: bool = False) -> Iterator[Step]:
-    """The steps a market's events lead to, in order; recorded decisions and moves are not looked at.
+    """Yield the steps of a market's events, in order; recorded decisions and moves are not used.
 
-    With `priced`, the posted prices are computed at each admission and the schedule's cost summed from them.
+    With `priced`, the posted prices are computed at each admission, and the schedule's cost is summed from them.
     """
     bids = {b.pk: b for b in Bid.objects.filter(market=market).only(*COLUMNS)}
     state = Replaying(bids, priced=priced)
@@ -97,7 +97,7 @@ def replayed(market: Market, *, priced: bool = False) -> Iterator[Step]:
 
 
 def runs_by_replay(market: Market) -> Runs:
-    """What workers took from queues, as a replay finds it."""
+    """Return what workers processed from queues, according to a replay."""
     bids = {b.pk: b for b in Bid.objects.filter(market=market).only(*COLUMNS)}
     state = Replaying(bids, priced=False)
     for event in in_pages(Event.objects.filter(market=market), by="version"):
@@ -106,7 +106,7 @@ def runs_by_replay(market: Market) -> Runs:
 
 
 def kept_by_replay(market: Market) -> dict[int, tuple[int, list[object], list[object]]]:
-    """What is kept of each slot that began: version of the inventory, prices and use as a replay finds them."""
+    """Return what is stored for each slot that began, from a replay: version of the inventory, prices and use."""
     kept: dict[int, tuple[int, list[object], list[object]]] = {}
     inventory_version = 0
     bids = {b.pk: b for b in Bid.objects.filter(market=market).only(*COLUMNS)}
@@ -127,19 +127,19 @@ def kept_by_replay(market: Market) -> dict[int, tuple[int, list[object], list[ob
 
 
 class Replaying:
-    """The state of a market between two events. What is decided and planned is asked of the recorded policy."""
+    """The state of a market between two events. The recorded policy decides and plans again."""
 
     def __init__(self, bids: Mapping[int, Bid], *, priced: bool) -> None:
         self.bids, self._priced = bids, priced
         self.runs: list[Runs] = []
-        """What workers have taken from queues so far, step by step."""
+        """What workers have processed from queues so far, step by step."""
         self._opening: Event | None = None
         self._book: LiveBook | None = None
 
     def planned(self, book: LiveBook, cause: Cause, event: Event) -> Planned:
-        """What jobs hold from this event on, instead of what they held; the book then holds it.
+        """Return new schedules of jobs from this event on, and apply them to the book.
 
-        Where planning failed on record the policy is not asked: it may have been mended since.
+        If the record says that planning failed, the policy is not asked: it may have been corrected since.
         """
         if event.payload.get("plan_failed"):
             return plans.unplanned(book, PolicyFailed("on record"))
@@ -149,36 +149,36 @@ class Replaying:
         return planned
 
     def decided(self, book: LiveBook, core: CoreBid, event: Event) -> Decision:
-        """What becomes of a bid; nothing is changed. Raises PolicyFailed if the policy fails on it."""
+        """Return the decision on a bid; nothing is changed. Raises PolicyFailed if the policy fails on it."""
         with policy_errors():
             return answer(core, book)
 
     def ended(self, book: LiveBook, bid: Bid, event: Event) -> tuple[Move, ...]:
-        """A job is taken out, and what moves then; nothing where an inventory took it out already."""
+        """Remove a job and return the moves; nothing happens if an inventory removed it already."""
         if "by" in event.payload:
             return ()
         book.end(str(bid.sequence))
         return self.planned(book, Cause.ENDED, event).moves
 
     def passed(self, book: LiveBook, event: Event) -> tuple[Move, ...]:
-        """Slots have passed, and what moves then."""
-        # Slots that passed before policies could plan have no cause: nobody was asked.
+        """Return the moves after slots have passed."""
+        # Events recorded before policies could plan have no cause: no policy was asked.
         cause = event.payload.get("cause")
         return () if cause is None else self.planned(book, Cause(cause), event).moves
 
     def laid(self, book: LiveBook, event: Event) -> plans.Relaid:
-        """The book under another inventory, and what moves or fails."""
+        """Return the book under another inventory, with the jobs that move or fail."""
         ask, keep = partial(self.planned, event=event), partial(self.kept, event=event)
         return plans.rebased(book, InventorySnapshot.from_json(event.payload), self._offers_of(book), ask, keep)
 
     def kept(self, book: LiveBook, job: Job, event: Event) -> Schedule | None:
-        """How a promise is kept whose machines are gone; None if it is broken, or the policy failed on it on record."""
+        """Return a schedule that keeps a promise on other machines; None if it is broken or the policy failed."""
         if int(job.bid.id) in event.payload.get("unkept", ()):
             return None
         return plans.keep_promise(book, job)
 
     def at(self, now: int) -> LiveBook:
-        """The book as it stands at slot `now`."""
+        """Return the book advanced to slot `now`."""
         if self._book is None:
             raise ValueError("something happened before the market opened")
         if now > self._book.running.now:
@@ -188,7 +188,7 @@ class Replaying:
         return self._book
 
     def apply(self, event: Event) -> Step | None:
-        """Take one step; None for what changes nothing but a bid's state."""
+        """Apply one event; return None if it opens the market or only changes a bid's state."""
         bid = None if event.bid_id is None else self.bids[event.bid_id]
         match event.kind:
             case EventKind.OPENED:
@@ -225,11 +225,11 @@ class Replaying:
         return self._step(event, self.planned(book, Cause.CHANGED, event).moves)
 
     def settled(self, event: Event, bid: Bid) -> Step:
-        """A bid is decided again."""
+        """Decide a bid again."""
         book = self.at(event.slot)
         core = CoreBid.from_json(bid.core)
         decision = self.decided(book, core, event)
-        # Where nobody pays, prices only steer.
+        # If jobs do not pay, prices are only used to choose schedules.
         pays = self._priced and book.policy.objective is Objective.WELFARE
         charged = _posted_cost(book, decision) if pays else 0.0 if self._priced and decision.admitted else None
         with policy_errors():
