@@ -1,4 +1,4 @@
-"""Instances described as people measure them: devices, a model and cuts, links in Mbit/s, memory in GB, slots in ms.
+"""Instances in measured units: devices, a model and cuts, links in Mbit/s, memory in GB, slots in ms.
 
 {"model": "resnet101", "slot_ms": 180, "mbps": 10,
  "helpers": [{"name": "rack", "device": "vm", "memory_gb": 16}],
@@ -24,13 +24,13 @@ LARGEST_GB: Final = 10**8
 LEAST_MBPS: Final = 0.001
 LARGEST_MBPS: Final = 10**6
 DEVICE: Final = ("device", "other", "share")
-"""A measured device, or one between it and another: times are mixed linearly by the share of the other."""
+"""Keys of a measured device, or of a linear mixture of its times with the share of another device."""
 RATES: Final = ("mbps", "up_mbps", "down_mbps")
-"""Of both directions, from client to helper, and back; the last two go before the first."""
+"""Keys of rates: both directions, client to helper, and back; the last two take precedence over the first."""
 
 
 def read_described(document: object) -> Instance:
-    """The instance in slots; raises InvalidField naming the field, and the client or helper."""
+    """Read an instance and convert it to slots; raises InvalidField naming the field, and the client or helper."""
     root = check_object(
         "", document, required=("model", "helpers", "clients"), optional=("slot_ms", "cuts", "links", *RATES)
     )
@@ -66,7 +66,7 @@ def read_described(document: object) -> Instance:
 
 
 def _rows(kind: str, value: object, most: int, required: tuple[str, ...], optional: tuple[str, ...]) -> list[Json]:
-    """Helpers or clients, each with a name."""
+    """Read helpers or clients, each with a name."""
     rows = check_list(f"{kind}s", value)
     if not 1 <= len(rows) <= most:
         raise InvalidField(f"{kind}s", f"expected 1 to {most}, got {len(rows)}")
@@ -102,7 +102,7 @@ def _cuts(field: str, value: object, network: Network, who: str) -> tuple[int, i
 
 
 def _check_times(network: Network, clients: list[Client], helpers: list[Device], names: list[list[str]]) -> None:
-    """That every device has times for its layers: of these alone it can be said whose they are."""
+    """Check that every device has times for its layers, so that an error can name the client or helper."""
     for j, client in enumerate(clients):
         for first, last in ((1, client.cuts[0]), (client.cuts[1] + 1, network.layers)):
             _check_spans(f"clients[{j}].device", network, client.device, (first, last), names[1][j])
@@ -119,7 +119,7 @@ def _check_spans(field: str, network: Network, device: Device, layers: tuple[int
 
 
 def _links(root: Json, clients: list[Json], names: list[list[str]]) -> tuple[Floats, Floats]:
-    """Mbit/s from clients to helpers and back, I x J; the nearest word wins: of a link, of a client, of all."""
+    """Return Mbit/s to helpers and back, I x J; a link's rate overrides a client's, a client's the default."""
     both = np.zeros((2, len(names[0]), len(names[1])))
     of_all = _rates("", root, (0.0, 0.0), "all")
     for j, row in enumerate(clients):
@@ -147,7 +147,7 @@ def _links(root: Json, clients: list[Json], names: list[list[str]]) -> tuple[Flo
 
 
 def _rates(field: str, row: Json, otherwise: tuple[float, float], who: str) -> tuple[float, float]:
-    """Up and down."""
+    """Return the rates up and down."""
     prefix = f"{field}." if field else ""
     up, down = otherwise
     for name in RATES:
@@ -171,7 +171,7 @@ def _number(field: str, value: object, low: float, high: float, who: str) -> flo
 
 
 def _amount(field: str, value: object, who: str) -> Fraction:
-    """Bytes of so many GB."""
+    """Convert GB to bytes."""
     try:
         return check_fraction(field, value, high=LARGEST_GB) * GIGABYTE
     except InvalidField as error:
@@ -184,7 +184,7 @@ def _bytes(kind: str, key: str, rows: list[Json]) -> Ints:
 
 
 def _demand(network: Network, described: list[Client], rows: list[Json]) -> Ints:
-    """What is said, or what weights and activations of the helper's part take; bytes."""
+    """Return the stated memory, else that of the weights and activations of the helper's part; bytes."""
     return np.array(
         [
             ceil(_amount(f"clients[{j}].demand_gb", row["demand_gb"], row["name"]))

@@ -1,4 +1,4 @@
-"""A method run to its end on one instance, its plan checked and its time taken."""
+"""Run a method to its end on one instance, check its plan and measure its time."""
 
 from dataclasses import dataclass
 from time import perf_counter
@@ -13,18 +13,18 @@ from scheduling.split_learning.method import Method
 
 @dataclass(frozen=True)
 class Run:
-    """What one method made of one instance."""
+    """The result of one method on one instance."""
 
     makespan: float
-    """Slots; nan without a plan, as the instance is too large for the method."""
+    """Slots; nan without a plan, if the instance is too large for the method."""
     bound: int
-    """What it proved no plan is below, slots."""
+    """Proved lower bound on the makespan, slots."""
     seconds: float
-    """By the clock on the wall."""
+    """Wall-clock time."""
 
 
 def run(method: Method, instance: Instance, *, seconds: float, seed: int) -> Run:
-    """Run a method to its end, or until its seconds are over.
+    """Run a method to its end, or until its time limit.
 
     Raises
     ------

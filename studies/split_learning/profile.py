@@ -1,6 +1,6 @@
-"""Measured layers of two networks on six devices, and what they take in slots with given cuts and links.
+"""Measured layers of two networks on six devices, and their times in slots for given cuts and links.
 
-The figures are of one batch of 128 images of CIFAR-10; studies/data/split_learning/NOTICE says whose they are.
+The figures are for one batch of 128 images of CIFAR-10; studies/data/split_learning/NOTICE names their source.
 """
 
 import csv
@@ -25,7 +25,7 @@ KIB = 2**10
 GIB = 2**30
 KILOBIT_OF_KIB = 8.192
 RELEASED_KILOBIT_OF_KIB = 0.8
-"""What the code released with the paper counts, so that its links are ten times too fast."""
+"""Factor in the code released with the paper; it makes links ten times too fast."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +35,12 @@ class Device:
     name: str
     other: str | None = None
     share: float = 0.0
-    """How near it is to the other, 0 to 1: times are mixed linearly."""
+    """Share of the other device, 0 to 1: times are mixed linearly."""
 
 
 @dataclass(frozen=True)
 class Client:
-    """A device with its cuts: layers 1 to cuts[0] and those after cuts[1] are its own, the helper has the others."""
+    """A device with its cuts: it runs layers 1 to cuts[0] and those after cuts[1]; the helper runs the others."""
 
     device: Device
     cuts: tuple[int, int]
@@ -57,8 +57,8 @@ class Spans:
 class Network:
     """A network's layers: KiB of activations of a batch, KiB of weights, and times on devices.
 
-    The Raspberry Pi 3 ran out of memory: of it only the first and the last part at the paper's cuts are known. At other
-    cuts it is taken to spend its time on these layers as the Raspberry Pi 4 does.
+    The Raspberry Pi 3 ran out of memory: only its first and its last part at the paper's cuts were measured. For other
+    cuts its time is divided among these layers as on the Raspberry Pi 4.
     """
 
     def __init__(self, name: str) -> None:
@@ -78,17 +78,17 @@ class Network:
 
     @property
     def layers(self) -> int:
-        """How many there are."""
+        """Number of layers."""
         return len(self.weights)
 
     @property
     def cuts(self) -> tuple[int, int]:
-        """Those of the paper's scenario 1."""
+        """The cuts of the paper's scenario 1."""
         first, last = self._parts
         return int(first["last"]), int(last["first"]) - 1
 
     def spans(self, device: Device, first: int, last: int) -> Spans:
-        """What layers first to last take, numbered from 1. Raises InvalidField for a device that was not measured."""
+        """Return the times of layers first to last, numbered from 1. Raises InvalidField for a device without data."""
         if not 0 <= device.share <= 1:
             raise InvalidField("share", f"expected 0 to 1, got {device.share}")
         times = self._of(device.name, first, last)
@@ -97,7 +97,7 @@ class Network:
         return Spans(*times.tolist())
 
     def demand(self, cuts: tuple[int, int]) -> int:
-        """Bytes a client takes on its helper: the weights and the activations of the part that is there."""
+        """Return the bytes of a client on its helper: the weights and the activations of the helper's part."""
         part = slice(cuts[0], cuts[1])
         return ceil(float(self.weights[part].sum() + self.activations[part].sum()) * KIB)
 
@@ -105,7 +105,7 @@ class Network:
         if device in self._times:
             total: Floats = self._times[device][first - 1 : last].sum(axis=0)
             return total
-        # A part is told by the end of the network it reaches.
+        # A part is identified by the end of the network that it contains.
         part = next((p for p in self._parts if p["device"] == device and _same_end(p, first, last, self.layers)), None)
         if part is None:
             known = ", ".join([*self._times, *sorted({p["device"] for p in self._parts})])
@@ -130,24 +130,24 @@ def profiled(
     demand: Ints | None = None,
     names: tuple[tuple[str, ...], tuple[str, ...]] | None = None,
 ) -> Instance:
-    """The instance of these devices; every time is rounded up to whole slots.
+    """Build the instance of these devices; every time is rounded up to whole slots.
 
     Parameters
     ----------
     up_mbps, down_mbps
-        Megabits a second from clients to helpers and back, I x J, above 0. Activations and their gradients are of the
-        same size; the first cut is crossed at the beginning and the end, the second between the passes.
+        Mbit/s from clients to helpers and back, I x J, above 0. Activations and their gradients have the same size;
+        data cross the first cut at the beginning and the end, and the second cut between the passes.
     capacity
         Memory of each helper, bytes, I.
     demand
         Memory of each client's part, bytes, J; by default what weights and activations take.
     names
-        Of helpers and of clients; helper-1 and client-1 and so on by default.
+        Names of helpers and of clients; by default helper-1, client-1 and so on.
 
     Raises
     ------
     InvalidField
-        For cuts that leave a part without layers, links of no speed, or a device without times for its layers.
+        If a cut leaves a part without layers, a link has no speed, or a device has no times for its layers.
     """
     shape = (len(helpers), len(clients))
     for name, rate in (("up_mbps", up_mbps), ("down_mbps", down_mbps)):

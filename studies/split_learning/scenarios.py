@@ -1,6 +1,6 @@
 """The two scenarios of the split-learning paper (Section VII), drawn from a seed.
 
-Where the paper leaves a choice: links have a whole number of Mbit/s, 72 % of them 1 to 10 and the others 11 to 20,
+Our choices where the paper is open: links have a whole number of Mbit/s, 72 % of them 1 to 10 and the others 11 to 20,
 evenly within both, the same in both directions. In scenario 2 a device lies anywhere between two different measured
 ones, each cut is the paper's or one layer from it (the second of VGG19 up to two before it), and a helper's memory is
 what 1 to 12 of the largest clients take, drawn again until all clients take at most 85 % of it.
@@ -24,18 +24,18 @@ SECOND_CUTS = {"resnet101": (32, 33, 34), "vgg19": (21, 22, 23)}
 
 @dataclass(frozen=True)
 class Scenario:
-    """A row of Table II; raises InvalidField."""
+    """One row of Table II; raises InvalidField."""
 
     number: int
-    """1: measured devices and the paper's cuts; 2: devices in between, random cuts, helpers with little memory."""
+    """1: measured devices and the paper's cuts; 2: interpolated devices, random cuts, helpers with little memory."""
     model: str
     clients: int
     helpers: int
     slot_ms: int | None = None
-    """By default the paper's: 180 for ResNet101, 550 for VGG19."""
+    """Slot length, ms; by default the paper's: 180 for ResNet101, 550 for VGG19."""
     kilobit_of_kib: float = KILOBIT_OF_KIB
     memory: int = MEMORY
-    """Bytes of a helper; in scenario 2 the most it has."""
+    """Memory of a helper, bytes; in scenario 2 the largest value."""
 
     def __post_init__(self) -> None:
         if self.number not in (1, 2):
@@ -50,7 +50,7 @@ TABLE_2 = tuple(
     for model in SLOT_MS
     for clients, helpers in ((10, 2), (10, 5), (15, 5))
 )
-"""Its twelve rows."""
+"""The twelve rows of Table II."""
 
 
 def draw(scenario: Scenario, rng: np.random.Generator) -> Instance:
@@ -90,14 +90,14 @@ def _cuts(model: str, rng: np.random.Generator) -> tuple[int, int]:
 
 
 def _links(shape: tuple[int, int], rng: np.random.Generator) -> Floats:
-    """Mbit/s, I x J."""
+    """Draw links in Mbit/s, I x J."""
     slow = rng.random(shape) < SLOW_LINKS
     rate: Floats = np.where(slow, rng.integers(1, 11, shape), rng.integers(11, 21, shape)).astype(np.float64)
     return rate
 
 
 def _memory(demand: Ints, scenario: Scenario, rng: np.random.Generator) -> Ints:
-    """Bytes of each helper; more at a time where even the most of all would be too little."""
+    """Draw the bytes of each helper; the range grows if even its largest values would be too small."""
     most = 12
     while True:
         for _ in range(100):

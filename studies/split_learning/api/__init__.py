@@ -1,1 +1,1 @@
-"""Plans through REST."""
+"""REST interface of plans of split learning."""

@@ -1,4 +1,4 @@
-"""What operations on one plan share."""
+"""Helpers that the REST operations on one plan share."""
 
 from typing import Final
 
@@ -32,11 +32,11 @@ ASKED_ONCE: Final = [
     answered("Preference-Applied", "`wait=5` if that is how long it was ready to wait.", [200, 201, 202]),
     REPLAYED,
 ]
-"""What may be sent and is answered where plans are asked for."""
+"""OpenAPI parameters of operations that create plans."""
 
 
 def answered_with(asked: Asked[Plan], wait: int | None) -> Response:
-    """202 while it waits or is computed; else 201, or 200 if its key came before. Waits so many seconds for that."""
+    """Answer 202 while it waits or runs, else 201, or 200 for a repeated key; waits for the number of seconds given."""
     plan, number = asked.row, asked.row.pk
     try:
         waited = wait is not None and wait_until_settled(plan, wait, waiting=OPEN)
@@ -53,7 +53,7 @@ def answered_with(asked: Asked[Plan], wait: int | None) -> Response:
 
 
 def plan_found(request: Request, number: int) -> Plan:
-    """The plan, if its owner or an operator asks; else it is not there."""
+    """Return the plan for its owner or an operator; 404 for anyone else."""
     plan = readings.visible_plans(user_of(request)).filter(pk=number).first()
     if plan is None:
         raise Http404(f"There is no plan {number} of yours.")

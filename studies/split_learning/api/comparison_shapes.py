@@ -1,6 +1,6 @@
-"""The shapes of what is compared with a plan, as the OpenAPI document tells them."""
+"""OpenAPI schemas of comparisons with a plan."""
 
-# ruff: noqa: D101 (each is named for what it describes, and its fields carry their texts)
+# ruff: noqa: D101 (the name of a class says what it describes, and its fields have help texts)
 from rest_framework import serializers
 
 from auctions.api.bodies import Document

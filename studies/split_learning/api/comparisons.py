@@ -1,4 +1,4 @@
-"""What is compared with a plan, through REST: other methods, one more helper (Fig. 8), other slots (Fig. 6)."""
+"""REST operations that compare a plan with other methods, one more helper (Fig. 8) or other slots (Fig. 6)."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -27,11 +27,11 @@ LENGTH: Final = ("makespan", "makespan_ms", "bound_ms", "compute_s")
 
 
 class Beside(ApiView):
-    """What is compared with one plan."""
+    """Read all comparisons of one plan."""
 
     @describe("Read what is compared", {200: BesideOut}, READ, parameters=[PLAN], operation_id="plans_beside")
     def get(self, request: Request, plan: int) -> Response:
-        """Methods side by side, what another helper brings, what the length of a slot costs, plans made again."""
+        """Return comparisons of methods, of one more helper, of slot lengths, and of plans that were made again."""
         known_parameters(request)
         found = plan_found(request, plan)
         return Response(
@@ -48,7 +48,7 @@ class Beside(ApiView):
 
 
 class Methods(ApiView):
-    """One plan under other methods."""
+    """Compare one plan with other methods."""
 
     @describe(
         "Compare methods",
@@ -59,12 +59,12 @@ class Methods(ApiView):
         operation_id="plans_methods",
     )
     def post(self, request: Request, plan: int) -> Response:
-        """202: the same instance, budget and seed under every method that was not asked yet; 200 if all were."""
+        """Request the same instance, budget and seed with every other method: 202; 200 if all exist already."""
         return _asked(request, plan, ask_other_methods)
 
 
 class Slots(ApiView):
-    """One plan in other slots."""
+    """Compare one plan with other slot lengths."""
 
     @describe(
         "Compare lengths of slots",
@@ -75,15 +75,15 @@ class Slots(ApiView):
         operation_id="plans_slots",
     )
     def post(self, request: Request, plan: int) -> Response:
-        """202: the same scenario or profile in slots of 1/8 to 4 times the length, each once; 200 if all were asked.
+        """Request the same scenario or profile in slots of 1/8 to 4 times the length: 202; 200 if all exist already.
 
-        400 for an instance whose times are given in slots, and if the times do not fit into one of the lengths.
+        Answers 400 for an instance whose times are given in slots, and if its times do not fit one of the lengths.
         """
         return _asked(request, plan, ask_other_slots)
 
 
 class OneMoreHelper(ApiView):
-    """One plan with another helper."""
+    """Compare one plan with one more helper."""
 
     @describe(
         "Ask with one more helper",
@@ -94,9 +94,9 @@ class OneMoreHelper(ApiView):
         operation_id="plans_helpers",
     )
     def post(self, request: Request, plan: int) -> Response:
-        """202: with a copy of the fastest helper more than in the largest plan that was asked for beside it so far.
+        """Request one more copy of the fastest helper than in the largest comparison so far: 202.
 
-        201 with the new plan after `Prefer: wait`; 200 if it has ended and the key came before.
+        Answers 201 with the new plan after `Prefer: wait`, and 200 if the same key was sent before and it has ended.
         """
         _nothing_said(request)
         key, wait = idempotency_key(request), wait_s(request)

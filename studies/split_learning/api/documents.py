@@ -8,7 +8,7 @@ from studies.split_learning.plans import readings, states
 
 
 def brief(plan: Plan) -> Json:
-    """A row of a list."""
+    """Return one row of a list."""
     return {
         **{name: getattr(plan, name) for name in ("id", "label", "state", "stage", "method", "seconds", "seed")},
         **{name: getattr(plan, name) for name in ("helpers", "clients", "slot_ms", "lower_bound", "makespan", "gap")},
@@ -27,7 +27,7 @@ def brief(plan: Plan) -> Json:
 
 
 def full(plan: Plan) -> Json:
-    """The plan with its instance, its course and what came of it."""
+    """Return the plan with its instance, its progress and its result."""
     result = plan.result
     return {
         **brief(plan),

@@ -1,4 +1,4 @@
-"""Requests to paste: each works as it stands."""
+"""Example requests. Each one is valid without changes."""
 
 from typing import Final
 
@@ -36,7 +36,7 @@ DESCRIBED: Final[Json] = {
     ],
     "links": [{"client": "hall", "helper": "rack", "mbps": 50}],
 }
-"""Devices, links and memory as people measure them."""
+"""Devices, links and memory in measured units."""
 
 PLANS: Final[dict[str, Json]] = {
     "An instance by hand": {"instance": TINY, "method": "exact", "seconds": 5},
@@ -49,14 +49,14 @@ PLANS: Final[dict[str, Json]] = {
     },
     "A rule of thumb to compare with": {"instance": TINY, "method": "balanced-greedy"},
 }
-"""Bodies, by what they show."""
+"""Request bodies by their titles."""
 
 AGAIN: Final[dict[str, Json]] = {
     "Somebody dropped out, somebody is slow": {"changes": {"drop": ["phone"], "slower": {"camera": 1.5}}},
     "Another like one that is there": {"changes": {"join": [{"name": "camera-2", "like": "camera"}]}, "seconds": 5},
     "Everything again": {"instance": TINY},
 }
-"""Bodies that ask for a plan again, of the instance by hand."""
+"""Request bodies for a new plan after changes of the `TINY` instance."""
 
 CSV: Final = """helper,client,memory_gb,demand_gb,release,forward,gap,backward,tail
 vm,phone,8,2,4,3,2,5,4

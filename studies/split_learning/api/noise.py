@@ -1,4 +1,4 @@
-"""What noise does to a plan, through REST."""
+"""REST operation that evaluates a plan under noisy times."""
 
 from dataclasses import asdict
 from typing import Final
@@ -43,13 +43,13 @@ ASKED: Final = [
 
 
 class UnderNoise(ApiView):
-    """One plan under times that turn out otherwise."""
+    """Evaluate one plan under times that differ from the planned ones."""
 
     @describe("Disturb a plan", {200: NoiseOut}, READ, parameters=[PLAN, *ASKED], operation_id="plans_noise")
     def get(self, request: Request, plan: int) -> Response:
-        """How long the batch takes if helpers follow priorities, take passes as they come, or are told new priorities.
+        """Return the makespan if helpers follow priorities, run passes in order of arrival, or get new priorities.
 
-        The assignment stays; nothing is stored. 404 while there is no plan.
+        The assignment does not change and nothing is stored. Answers 404 while there is no plan.
         """
         known_parameters(request, "spread", "draws", "seed")
         found = plan_found(request, plan)

@@ -1,4 +1,4 @@
-"""Instances in the body of a request, as JSON or as CSV."""
+"""Parsers for instances in the body of a request, as JSON or as CSV."""
 
 from collections.abc import Mapping
 from typing import IO, Any
@@ -10,33 +10,33 @@ from auctions.api.parsers import check_text, read_object, read_text
 
 
 class InstanceParser(BaseParser):
-    """JSON as elsewhere, but larger: what derives from the framework's own parser is bounded by Django's setting."""
+    """Parses large JSON bodies: Django's size setting limits every subclass of the framework's own parser."""
 
     media_type = "application/json"
 
     def parse(
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The document, or an error that names what was wrong."""
+        """Return the document; raises an error that names the problem."""
         return read_object(read_text(stream, media_type, parser_context or {}))
 
 
 class CsvParser(BaseParser):
-    """A text, under the key `csv`."""
+    """Parses a CSV text and stores it under the key `csv`."""
 
     media_type = "text/csv"
 
     def parse(
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The text, or an error that names what was wrong."""
+        """Return the text; raises an error that names the problem."""
         text = read_text(stream, media_type, parser_context or {})
         check_text(text, "body")
         return {"csv": text}
 
 
 class CsvRenderer(JSONRenderer):
-    """Lets a client accept CSV; what it renders itself are errors, which stay JSON."""
+    """Lets a client accept CSV; it renders only errors, which stay JSON."""
 
     media_type = "text/csv"
     format = "csv"

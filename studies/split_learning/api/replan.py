@@ -1,4 +1,4 @@
-"""Planning again after changes, through REST."""
+"""REST operation that makes a plan again after changes."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ from studies.split_learning.plans.requests import ask_again
 
 
 class Replan(ApiView):
-    """One plan, made again."""
+    """Make one plan again."""
 
     parser_classes = (InstanceParser,)
     body_limit_bytes = settings.PLAN_BODY_LIMIT_BYTES
@@ -38,9 +38,9 @@ class Replan(ApiView):
         operation_id="plans_replan",
     )
     def post(self, request: Request, plan: int) -> Response:
-        """202 with a new plan that keeps every assignment it can, and says what changed; 409 while there is no plan.
+        """Request a new plan that keeps every assignment it can and lists the changes: 202; 409 while there is no plan.
 
-        201 with the new plan after `Prefer: wait`; 200 if it has ended and the key came before.
+        Answers 201 with the new plan after `Prefer: wait`, and 200 if the same key was sent before and it has ended.
         """
         known_parameters(request)
         key, wait = idempotency_key(request), wait_s(request)

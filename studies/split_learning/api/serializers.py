@@ -1,6 +1,6 @@
-"""The shapes of requests and answers about plans, as the OpenAPI document tells them."""
+"""OpenAPI schemas of requests and answers about plans."""
 
-# ruff: noqa: D101 (each is named for what it describes, and its fields carry their texts)
+# ruff: noqa: D101 (the name of a class says what it describes, and its fields have help texts)
 from typing import Any, Final
 
 from drf_spectacular.utils import extend_schema_field
@@ -39,12 +39,12 @@ def _slots_in(name: str, required: bool = False) -> serializers.IntegerField:
 
 @extend_schema_field(_TABLE)
 class SlotsIn(serializers.JSONField):
-    """Whole slots, a row for each helper and in it a number for each client."""
+    """A matrix of whole slots: one row for each helper, with one number for each client."""
 
 
 @extend_schema_field(_GB)
 class GigabytesIn(serializers.JSONField):
-    """GB, a number or exact as a text."""
+    """GB as a number, or exactly as a string."""
 
 
 class HelperIn(Document):
@@ -122,7 +122,7 @@ _DOWN: Final = "From helpers to clients, likewise."
     {"type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "integer", "minimum": 1, "maximum": 100}}
 )
 class CutsIn(serializers.JSONField):
-    """The client's last layer of the first part, and the helper's last."""
+    """The last layer of the client's first part, and the last layer of the helper's part."""
 
 
 class DescribedHelperIn(Document):
@@ -267,7 +267,7 @@ class StepOut(Document):
     {"type": "array", "items": {"type": "array", "minItems": 2, "maxItems": 2, "items": {"type": "integer"}}}
 )
 class PiecesOut(serializers.JSONField):
-    """Pairs of slots."""
+    """A list of pairs of slots."""
 
 
 class PathOut(Document):

@@ -1,4 +1,4 @@
-"""Paths of plans, under /api/v1."""
+"""URL paths of plans, under /api/v1."""
 
 from django.urls import URLPattern, path
 

@@ -1,4 +1,4 @@
-"""Operations on plans: ask, list, read, cancel, delete."""
+"""REST operations on plans: create, list, read, cancel and delete."""
 
 import csv
 from io import StringIO
@@ -56,20 +56,20 @@ BESIDE_CSV: Final = [
 
 
 class PlanPages(BidPages):
-    """Newest first."""
+    """Pages of plans, newest first."""
 
     ordering = "-id"
 
 
 class Plans(ApiView):
-    """Plans of parallel split learning."""
+    """List and create plans of parallel split learning."""
 
     parser_classes = (InstanceParser, CsvParser)
     body_limit_bytes = settings.PLAN_BODY_LIMIT_BYTES
 
     @describe("List plans", {200: PlanPage}, READ, parameters=FILTERS, operation_id="plans_list")
     def get(self, request: Request) -> Response:
-        """Your plans, or all of them for an operator, newest first."""
+        """List your plans, or all plans for an operator, newest first."""
         pages = PlanPages()
         found = _filtered(request, readings.visible_plans(user_of(request)).defer(*readings.LARGE))
         page = pages.paginate_queryset(found, request, view=self) or []
@@ -86,9 +86,9 @@ class Plans(ApiView):
         operation_id="plans_ask",
     )
     def post(self, request: Request) -> Response:
-        """202 with its place; a worker computes it. CSV has a row for each helper and client.
+        """Create a plan: 202 with its place in the queue; a worker computes it. CSV has a row per helper and client.
 
-        201 with the plan after `Prefer: wait`; 200 if it has ended and the key came before.
+        Answers 201 with the plan after `Prefer: wait`, and 200 if the same key was sent before and it has ended.
         """
         key, wait = idempotency_key(request), wait_s(request)
         body: Any = request.data
@@ -103,28 +103,28 @@ class Plans(ApiView):
 
 
 class OnePlan(ApiView):
-    """One plan."""
+    """Read or delete one plan."""
 
     @describe("Read a plan", {200: PlanOut}, READ, parameters=[PLAN], operation_id="plans_read")
     def get(self, request: Request, plan: int) -> Response:
-        """Its state, the bound and the best so far, and the plan once it is there."""
+        """Return its state, the bound and the best makespan so far, and the plan once there is one."""
         known_parameters(request)
         return Response(documents.full(plan_found(request, plan)))
 
     @describe("Delete a plan", {204: None}, READ, parameters=[PLAN], operation_id="plans_delete")
     def delete(self, request: Request, plan: int) -> Response:
-        """With those that were asked for beside it on its page; a running one is ended."""
+        """Delete the plan with the comparisons requested on its page; running ones are cancelled first."""
         known_parameters(request)
         plan_found(request, plan).delete()
         return Response(status=204)
 
 
 class Cancel(ApiView):
-    """End a plan."""
+    """Cancel a plan."""
 
     @describe("Cancel a plan", {200: PlanOut}, WRITE, request=None, parameters=[PLAN], operation_id="plans_cancel")
     def post(self, request: Request, plan: int) -> Response:
-        """A running one ends within seconds and keeps the best it has; 409 if it has ended."""
+        """Cancel it. A running one ends within seconds and keeps its best plan; 409 if it has already ended."""
         known_parameters(request)
         data: Any = request.data
         check_object("", dict(data), required=[])
@@ -135,7 +135,7 @@ class Cancel(ApiView):
 
 
 class Schedule(ApiView):
-    """The schedule of one plan."""
+    """Read the schedule of one plan."""
 
     renderer_classes = (CsvRenderer, JSONRenderer)
 
@@ -147,7 +147,7 @@ class Schedule(ApiView):
         operation_id="plans_schedule",
     )
     def get(self, request: Request, plan: int) -> HttpResponse:
-        """When helpers run passes, as CSV, in slots and seconds; 404 while there is no plan."""
+        """Return when helpers run passes, as CSV, in slots and seconds; 404 while there is no plan."""
         known_parameters(request)
         found = plan_found(request, plan)
         if found.result is None:
@@ -160,7 +160,7 @@ class Schedule(ApiView):
 
 
 def _filtered(request: Request, plans: "QuerySet[Plan]") -> "QuerySet[Plan]":
-    """The plans the query asks for."""
+    """Return the plans that match the query."""
     known_parameters(request, "state", "method", "cursor", "page_size", repeatable=("state",))
     states = request.query_params.getlist("state")
     for state in states:
@@ -177,7 +177,7 @@ def _filtered(request: Request, plans: "QuerySet[Plan]") -> "QuerySet[Plan]":
 
 
 def _of_csv(request: Request, text: str) -> Json:
-    """The body that says the same as CSV and the query."""
+    """Return the JSON body that is equal to the CSV text and the query."""
     known_parameters(request, *(parameter.name for parameter in BESIDE_CSV))
     given = request.query_params
     body: Json = {name: given[name] for name in ("method", "label", "cluster") if name in given}

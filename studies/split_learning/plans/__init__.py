@@ -1,1 +1,1 @@
-"""Plans of parallel split learning as a service: asked for, computed by a worker, read while they are made."""
+"""Plans of parallel split learning as a service: created, computed by a worker, and readable during computation."""

@@ -1,4 +1,4 @@
-"""What has changed since a plan was made, in a few words instead of a whole instance.
+"""Changes since a plan was made, as a short document instead of a whole instance.
 
 {"drop": ["phone"], "gone": ["laptop"], "slower": {"camera": 1.5}, "slower_helpers": {"vm": 2},
  "times": [{"client": "tablet", "helper": "vm", "tail": 9}],
@@ -21,17 +21,17 @@ from scheduling.split_learning.instance import LARGEST_SLOTS, MOST_CLIENTS, TIME
 
 KEYS: Final = ("drop", "gone", "slower", "slower_helpers", "times", "join")
 OF_CLIENTS: Final = ("release", "gap", "tail")
-"""Times of a client and its link: a slower client takes so many times as long for each."""
+"""Times of a client and its link. The factor of a slower client multiplies each of them."""
 OF_HELPERS: Final = ("forward", "backward")
 LARGEST_FACTOR: Final = 1000
 LARGEST_GB: Final = 10**8
 
 
 def changed(instance: Instance, changes: object) -> Instance:
-    """The instance after the changes; raises InvalidField naming the change, and the client or helper.
+    """Return the instance after the changes; raises InvalidField naming the change, and the client or helper.
 
-    Factors come first, then single times, then those who join (like somebody as changed, who may drop out), and at last
-    those who drop out or are gone. Times are rounded up to whole slots.
+    Factors apply first, then single times, then clients that join (as copies of changed clients, which may drop out),
+    and at last clients that drop out and helpers that are gone. Times are rounded up to whole slots.
     """
     known = check_object("", changes, required=(), optional=KEYS)
     if not any(known.values()):
@@ -61,7 +61,7 @@ def changed(instance: Instance, changes: object) -> Instance:
 
 @dataclass
 class _Names:
-    """Clients or helpers, to be found by name."""
+    """An index of clients or helpers by name."""
 
     kind: str
     known: list[str]
@@ -73,21 +73,21 @@ class _Names:
         return name in self._place
 
     def number(self, field: str, name: object) -> int:
-        """Raises InvalidField for one that is not there."""
+        """Return the number of this name; raises InvalidField if there is none."""
         if not isinstance(name, str) or name not in self._place:
             there = ", ".join(self.known[:10]) + (", ..." if len(self.known) > 10 else "")
             raise InvalidField(field, f"there is no {self.kind} {shown(name)}; there are {there}")
         return self._place[name]
 
     def add(self, name: str) -> None:
-        """One more, the last."""
+        """Add a name at the end."""
         self._place[name] = len(self.known)
         self.known.append(name)
 
 
 @dataclass
 class _Draft:
-    """An instance while it is changed: nothing is checked before the end."""
+    """An instance during the changes; it is checked only at the end."""
 
     before: Instance
     clients: _Names
@@ -102,7 +102,7 @@ class _Draft:
         return cls(instance, clients, helpers, times, instance.demand.tolist())
 
     def set_times(self, field: str, row: object) -> None:
-        """Some times of a client, with one helper or with all."""
+        """Set some times of a client, with one helper or with all."""
         given = check_object(field, row, required=("client",), optional=("helper", *TIMES))
         j = self.clients.number(f"{field}.client", given["client"])
         where = slice(None) if "helper" not in given else self.helpers.number(f"{field}.helper", given["helper"])
@@ -111,7 +111,7 @@ class _Draft:
                 self.times[name][where, j] = check_integer(f"{field}.{name}", given[name], high=LARGEST_SLOTS)
 
     def make_room(self, field: str, more: int) -> None:
-        """Columns for so many clients more; raises InvalidField for more than an instance has."""
+        """Add columns for new clients; raises InvalidField for more clients than an instance may have."""
         there = len(self.clients.known)
         if more > MOST_CLIENTS:
             raise InvalidField(field, f"expected at most {MOST_CLIENTS} entries, got {more}")
@@ -121,7 +121,7 @@ class _Draft:
             self.times[kind] = wider
 
     def join(self, field: str, row: object) -> None:
-        """Another client: like one that is there, or with its own demand and its times with each helper by name."""
+        """Add a client: a copy of another one, or one with its own demand and its times with each helper by name."""
         given = check_object(field, row, required=("name",), optional=("like", "demand_gb", "times"))
         name = given["name"]
         if not isinstance(name, str) or not 1 <= len(name) <= 100:
@@ -157,7 +157,7 @@ class _Draft:
         }
 
     def part(self, rows: list[int], columns: list[int]) -> Instance:
-        """The instance of these helpers and clients; raises InvalidField."""
+        """Return the instance of these helpers and clients; raises InvalidField."""
         return Instance(
             **{name: self.times[name][np.ix_(rows, columns)] for name in TIMES},
             demand=np.array(self.demand, dtype=np.int64)[columns],
@@ -184,5 +184,5 @@ def _factors(field: str, changes: Json, names: _Names) -> Iterable[tuple[int, Fr
 
 
 def _scaled(times: Ints, factor: Fraction) -> Ints:
-    """Rounded up to whole slots; too large ones are refused where the instance is checked."""
+    """Return scaled times, rounded up to whole slots; the check of the instance refuses times that are too large."""
     return np.array([min(ceil(slots * factor), 2 * LARGEST_SLOTS) for slots in times.tolist()], dtype=np.int64)

@@ -1,9 +1,9 @@
-"""`python -m studies.split_learning.plans.child`: one plan in a process of its own, which can be ended at any step.
+"""`python -m studies.split_learning.plans.child`: compute one plan in a separate process that can be killed.
 
-Standard input has the order as one line of JSON, with the plan `before` if its assignments are to be kept; its end, or
-any further line, asks for the best so far. Standard output has a line of JSON for each thing to tell: `ready` when
-kernels are loaded, `step`s, `best` with the plan by then in case that nobody waits for the answer, and `plan` or
-`error`.
+Standard input has the order as one line of JSON, with the plan `before` if its assignments are to be kept. The end of
+the input, or any further line, asks for the best plan so far. Standard output has one line of JSON for each report:
+`ready` when kernels are loaded, `step`s, `best` with the best plan so far in case the process is killed, and `plan`
+or `error`.
 """
 
 import json
@@ -29,16 +29,16 @@ from studies.split_learning.plans.replanned import again
 from studies.split_learning.plans.results import plan_of, result_of
 
 LONGEST_ORPHAN_S: Final = 30.0
-"""How long a step may go on when the answer is wanted; a step of an integer program would go on for minutes."""
+"""Seconds a step may still take after the answer is requested; a step of an integer program could take minutes."""
 LEAST_PAUSE_S: Final = 0.2
 MOST_SHARE: Final = 0.02
-"""Of the time, which telling plans may take: 20 ms for 1,000 clients and 50 helpers."""
+"""Largest share of the time for reporting plans: one report takes 20 ms for 1,000 clients and 50 helpers."""
 Tell = Callable[[Json], None]
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What is left of a number of seconds that began just now, or of nothing once somebody wants the answer."""
+    """Time budget in seconds that starts at creation; it is 0 as soon as the answer is requested."""
 
     seconds: float
     wanted: Event
@@ -46,7 +46,7 @@ class Budget:
 
     @property
     def elapsed(self) -> float:
-        """Seconds."""
+        """Seconds since the start."""
         return monotonic() - self.began
 
     def left(self) -> float:
@@ -56,18 +56,18 @@ class Budget:
 
 @dataclass
 class Better:
-    """Tells plans as they become better, each before the next step, but never for more than a share of the time."""
+    """Reports better plans before the next step, but never uses more than a share of the time for reports."""
 
     tell: Tell
     more: Callable[[], Json] = dict
-    """What is told beside each plan."""
+    """Return further data to report with each plan."""
     makespan: int | None = None
-    """Of the last that was told."""
+    """Makespan of the last plan that was reported."""
     not_before: float = 0.0
-    """By the monotonic clock."""
+    """Earliest time of the next report, by the monotonic clock."""
 
     def look(self, plan: Plan, lower_bound: int) -> None:
-        """Tell this plan, if it is better than the last and that was not just now."""
+        """Report this plan if it is better than the last one and enough time has passed since then."""
         began = monotonic()
         if began < self.not_before or (self.makespan is not None and plan.makespan >= self.makespan):
             return
@@ -77,7 +77,7 @@ class Better:
 
 
 def answer(order: Json, wanted: Event, tell: Tell) -> None:
-    """Compute what was ordered and tell of it."""
+    """Compute an order and report the result."""
     try:
         instance = read_split_learning(order["instance"])
         warm_up()
@@ -113,7 +113,7 @@ def main(source: TextIO, sink: TextIO) -> None:
     def listen() -> None:
         source.readline()
         wanted.set()
-        sleep(LONGEST_ORPHAN_S)  # whoever ordered it would have ended this process by now, but may be dead
+        sleep(LONGEST_ORPHAN_S)  # the worker would have killed this process by now, but it may be dead
         os._exit(1)
 
     Thread(target=listen, daemon=True).start()

@@ -1,4 +1,4 @@
-"""What was asked for beside a plan, to be compared: other methods, more helpers (Fig. 8), other slots (Fig. 6)."""
+"""Comparisons of a plan: other methods, more helpers (Fig. 8), other slots (Fig. 6)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from studies.split_learning.plans.readings import LARGE
 
 @dataclass(frozen=True)
 class Rival:
-    """A plan in a table beside others."""
+    """A plan in a table of compared plans."""
 
     plan: Plan
     above: float | None
-    """By how much of the best bound of all it may be too long."""
+    """Largest possible excess over the optimum, as a share of the best bound of all compared plans."""
     brings: int | None
-    """Slots by which it is shorter than the one before."""
+    """Slots by which it is shorter than the plan before."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +28,12 @@ class Length:
 
     @property
     def is_done(self) -> bool:
-        """Whether its figures are final; until then there are none."""
+        """Whether its figures are final; before that there are none."""
         return self.plan.state == WorkState.DONE
 
     @property
     def makespan(self) -> int | None:
-        """Slots."""
+        """Makespan, slots."""
         return self.plan.makespan if self.is_done else None
 
     @property
@@ -43,28 +43,28 @@ class Length:
 
     @property
     def compute_s(self) -> float | None:
-        """Seconds until the method was done."""
+        """Seconds until the method had finished."""
         return self.plan.steps[-1][0] if self.plan.steps and self.is_done else None
 
     @property
     def makespan_ms(self) -> int | None:
-        """Milliseconds, so that lengths compare."""
+        """Makespan in milliseconds, so that lengths can be compared."""
         return None if self.makespan is None else self.makespan * self.plan.slot_ms
 
     @property
     def bound_ms(self) -> int | None:
-        """Milliseconds."""
+        """Lower bound in milliseconds."""
         return None if self.lower_bound is None else self.lower_bound * self.plan.slot_ms
 
 
 def others_of(plan: Plan, question: Question) -> list[Plan]:
-    """Plans asked for beside it for this reason, those with fewer helpers first, else as they were asked."""
+    """Return the plans requested for this kind of comparison: fewer helpers first, then in order of request."""
     found = plan.others.filter(question=question).select_related("owner", "cluster").defer(*LARGE)
     return list(found.order_by("helpers", "pk"))
 
 
 def rivals(plan: Plan, others: Sequence[Plan]) -> list[Rival]:
-    """The plan and those beside it; none without others."""
+    """Return the plan and those compared with it; empty if there are no others."""
     if not others:
         return []
     plans = [plan, *others]
@@ -77,7 +77,7 @@ def rivals(plan: Plan, others: Sequence[Plan]) -> list[Rival]:
 
 
 def lengths_of(plan: Plan) -> list[Length]:
-    """The plan and the same devices in other slots, the shortest slots first; none without others."""
+    """Return the plan and those with other slot lengths, the shortest slots first; empty if there are no others."""
     others = plan.others.filter(question=Question.SLOT).select_related("owner", "cluster")
     found = list(others.defer("instance", "result"))
     return [Length(one) for one in sorted([plan, *found], key=lambda one: one.slot_ms)] if found else []

@@ -1,4 +1,4 @@
-"""Computing plans that wait: a process for each, watched, its progress written, its end enforced."""
+"""Compute waiting plans: start a process for each, watch it, store its progress and enforce its end."""
 
 import sys
 from dataclasses import dataclass, field
@@ -14,25 +14,25 @@ from studies.split_learning.plans.states import Attempt
 
 COMMAND: Final = (sys.executable, "-m", "studies.split_learning.plans.child")
 LONGEST_START_S: Final = 180.0
-"""Until kernels are loaded: a minute where they must be compiled."""
+"""Seconds until kernels are loaded; it takes a minute if they must be compiled."""
 LONGEST_ANSWER_S: Final = 30.0
-"""Until a process that should have ended has; a step of a large instance takes a while."""
+"""Seconds for a process to end after its time is over; a step of a large instance takes a while."""
 LONGEST_CANCEL_S: Final = 2.0
-"""The same once somebody cancelled: without an answer by then, the process is ended. What it told last is kept."""
+"""The same after a cancellation. Then the process is killed, and the last plan that it reported is kept."""
 MOST_STEPS: Final = 400
-"""That are kept; of more, every other one."""
+"""Largest number of steps that are kept; of more, every other one is dropped."""
 
 
 @dataclass
 class Course(processes.Course):
-    """What was told of a plan so far."""
+    """All reports of a plan so far."""
 
     steps: list[list[object]] = field(default_factory=list)
     best: Json | None = None
-    """The last plan that was told with its steps, as a result."""
+    """The last reported plan as a result."""
 
     def keep(self, row: Json) -> None:
-        """A step, the best plan by now, or the answer."""
+        """Keep a step, the best plan so far, or the answer."""
         if "step" in row:
             self._step(row["step"])
         elif "best" in row:
@@ -41,14 +41,14 @@ class Course(processes.Course):
             self.result, self.error = row.get("plan"), row.get("error")
 
     def fields(self) -> Json:
-        """Columns of the row."""
+        """Return the columns to write to the row."""
         if not self.steps:
             return {}
         _, bound, makespan, note = self.steps[-1]
         return {"steps": self.steps, "lower_bound": bound, "makespan": makespan, "note": note}
 
     def left(self) -> Json:
-        """Columns of a row whose process gave no answer: the best plan that it told, with the bound it had last."""
+        """Return the columns of a row whose process gave no answer: its best reported plan with its last bound."""
         known = self.fields()
         if self.best is None:
             return known
@@ -60,7 +60,7 @@ class Course(processes.Course):
         }
 
     def _step(self, step: list[object]) -> None:
-        """Keep it; of steps in a row that found nothing new only the first and the latest."""
+        """Keep a step; of consecutive steps without news only the first and the latest are kept."""
         same = len(self.steps) > 1 and self.steps[-2][1:3] == self.steps[-1][1:3] == step[1:3]
         self.steps[len(self.steps) - same :] = [step]
         if len(self.steps) > MOST_STEPS:
@@ -69,7 +69,7 @@ class Course(processes.Course):
 
 
 def compute_next(stopping: Stopping = lambda: False) -> bool:
-    """Compute the next plan to its end; False if there was none. `stopping`: whether this worker has to end."""
+    """Compute the next waiting plan; False if there was none. `stopping` says whether this worker has to stop."""
     attempt = states.claim_next()
     if attempt is None:
         return False
@@ -86,7 +86,7 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
         states.progress(attempt, **course.left())
         states.fail(attempt, str(error))
         return True
-    except Exception as error:  # whatever it was, the row says so in the end
+    except Exception as error:  # after repeated attempts the row shows this error
         states.interrupt(attempt, error)
         return True
     conclude(attempt, course)
@@ -94,7 +94,7 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
 
 
 def conclude(attempt: Attempt, course: Course) -> None:
-    """Write what came of it; who has no answer gives the plan back."""
+    """Store the result; a plan without an answer is released for another worker."""
     if course.result is not None:
         told = {"lower_bound": course.result["lower_bound"], "makespan": course.result["makespan"]}
         states.finish(attempt, course.result, **(course.fields() | told))
@@ -106,7 +106,7 @@ def conclude(attempt: Attempt, course: Course) -> None:
 
 
 def order_of(attempt: Attempt) -> Json:
-    """What a process is told to compute."""
+    """Build the order for the process."""
     row = attempt.row.select_related("of").first()
     if row is None:
         raise Gone

@@ -1,4 +1,4 @@
-"""What one more helper would bring (Fig. 8 of the split-learning paper): the instance with a copy of its best one."""
+"""Instances with one more helper, a copy of the best one (Fig. 8 of the split-learning paper)."""
 
 from dataclasses import replace
 
@@ -9,13 +9,13 @@ from scheduling.split_learning.instance import MOST_HELPERS, TIMES, Instance
 
 
 def best_helper(instance: Instance) -> int:
-    """The fastest: least slots of passes over all clients; of these the one with most memory, then the first."""
+    """Return the fastest helper: least slots of passes over all clients; of equals most memory, then the first."""
     passes = (instance.forward + instance.backward).sum(axis=1)
     return int(np.lexsort((-instance.capacity, passes))[0])
 
 
 def one_more_helper(instance: Instance) -> Instance:
-    """The instance with a copy of its best helper, links and memory included; raises InvalidField if full."""
+    """Return the instance with a copy of its best helper, links and memory; raises InvalidField if it is full."""
     if len(instance.helpers) >= MOST_HELPERS:
         raise InvalidField("helpers", f"expected fewer than {MOST_HELPERS}")
     best = best_helper(instance)
@@ -31,6 +31,6 @@ def one_more_helper(instance: Instance) -> Instance:
 
 
 def _new_name(name: str, taken: tuple[str, ...]) -> str:
-    """Such as `vm-1 copy 2`."""
+    """Return an unused name such as `vm-1 copy 2`."""
     base = name.partition(" copy ")[0][:80]
     return next(f"{base} copy {n}" for n in range(1, MOST_HELPERS + 1) if f"{base} copy {n}" not in taken)

@@ -1,4 +1,4 @@
-"""What noise does to a plan: the same assignment under times that turn out otherwise, drawn again and again."""
+"""Effect of noise on a plan: the same assignment under many random draws of the times."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,29 +18,29 @@ LARGEST_SPREAD: Final = 0.9
 DRAWS: Final = 20
 MOST_DRAWS: Final = 1000
 MOST_CELLS: Final = 1_000_000
-"""Draws x clients x (helpers + clients / TOGETHER) that a request may ask for: two seconds of one core or so."""
+"""Largest draws x clients x (helpers + clients / TOGETHER) of a request: about two seconds of one core."""
 TOGETHER: Final = 100
-"""Clients of one helper that take as long as one on one helper more: orders are looked for among all of them."""
+"""Clients on one helper that cost as much time as one more helper: the search orders all of them."""
 FEW_CELLS: Final = 200_000
-"""The same where nobody says how many draws there should be."""
+"""The same limit if the request names no number of draws."""
 FEWEST_DRAWS: Final = 3
 KEPT_S: Final = 600
 KINDS: Final = ("priorities", "first_come", "replanned", "bound")
-"""Fields of a draw; `Noisy` says what they are."""
+"""Fields of a draw; `Noisy` explains them."""
 
 
 @dataclass(frozen=True)
 class Draws:
-    """What is asked."""
+    """Parameters of a request."""
 
     spread: float
-    """Each time is multiplied by a factor of its own, uniform in 1 - spread to 1 + spread."""
+    """Each time is multiplied by its own factor, uniform in 1 - spread to 1 + spread."""
     count: int
     seed: int = 0
 
     @classmethod
     def of_query(cls, plan: Plan, query: Mapping[str, str]) -> "Draws":
-        """Read `spread`, `draws` and `seed`, all texts that may be missing; raises InvalidField."""
+        """Read `spread`, `draws` and `seed`, which are optional strings; raises InvalidField."""
         most = min(MOST_DRAWS, max(FEWEST_DRAWS, MOST_CELLS // _cells(plan)))
         return cls(
             spread=_spread(query.get("spread", str(SPREAD))),
@@ -51,31 +51,31 @@ class Draws:
 
 @dataclass(frozen=True)
 class Noise:
-    """What came of it."""
+    """The result of all draws."""
 
     asked: Draws
     planned: int
-    """What the plan said, slots."""
+    """Planned makespan, slots."""
     draws: tuple[Noisy, ...]
 
     def mean(self, kind: str) -> float:
-        """Mean makespan of one of KINDS, slots."""
+        """Return the mean makespan of one of KINDS, slots."""
         return float(np.mean([getattr(draw, kind) for draw in self.draws]))
 
     def worst(self, kind: str) -> int:
-        """The longest makespan of one of KINDS, slots."""
+        """Return the longest makespan of one of KINDS, slots."""
         return int(max(getattr(draw, kind) for draw in self.draws))
 
 
 def few_draws(plan: Plan) -> int:
-    """How many are made where nobody says it."""
+    """Return the default number of draws."""
     return min(DRAWS, max(FEWEST_DRAWS, FEW_CELLS // _cells(plan)))
 
 
 def noise_of(plan: Plan, asked: Draws) -> Noise:
-    """Draw; what was drawn lately is remembered, since pages ask for it several times. Raises NothingYet.
+    """Draw times and compute makespans; recent results are cached, since a page needs them several times.
 
-    And InvalidField naming `spread`, if times would be longer than an instance may have.
+    Raises NothingYet if there is no plan, and InvalidField naming `spread` if times would be too long for an instance.
     """
     result_in(plan)
     key = f"plan-noise/{plan.pk}/{plan.submitted_at.timestamp()}/{asked.spread}/{asked.count}/{asked.seed}"
@@ -93,7 +93,7 @@ def noise_of(plan: Plan, asked: Draws) -> Noise:
 
 
 def _cells(plan: Plan) -> int:
-    """Of one draw, as if all clients were on one helper."""
+    """Return the cost of one draw, as if all clients were on one helper."""
     return plan.clients * (plan.helpers + plan.clients // TOGETHER)
 
 

@@ -1,4 +1,4 @@
-"""What is told of plans: on pages, through REST and as CSV alike."""
+"""Readings of plans for pages, REST and CSV."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,58 +12,58 @@ from scheduling.model.types import Json
 from studies.models import Plan
 
 LARGE = ("instance", "steps", "result")
-"""Columns that lists do without."""
+"""Large columns that lists do not read."""
 
 
 def visible_plans(viewer: User) -> "QuerySet[Plan]":
-    """An operator's plans are all, anyone else's their own."""
+    """Return all plans for an operator, else the user's own."""
     plans = Plan.objects.select_related("owner", "cluster")
     return plans if is_operator(viewer) else plans.filter(owner=viewer.pk)
 
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of a pass on a helper, slots [start, end)."""
+    """An uninterrupted part of a pass on a helper, slots [start, end)."""
 
     helper: str
     client: str
     kind: str
-    """forward or backward."""
+    """`forward` or `backward`."""
     start: int
     end: int
 
 
 @dataclass(frozen=True)
 class Client:
-    """A client's way through the batch; in slots."""
+    """The times of a client in the batch, slots."""
 
     client: str
     helper: str
     release: int
-    """When its forward pass is at the helper."""
+    """When its forward pass arrives at the helper."""
     forward: tuple[tuple[int, int], ...]
     backward: tuple[tuple[int, int], ...]
     gap: int
-    """Between the end of the forward pass and the arrival of the backward one."""
+    """Time from the end of the forward pass to the arrival of the backward pass."""
     tail: int
     completion: int
     slack: int
-    """How much earlier than the slowest it is over."""
+    """How much earlier than the slowest client it ends."""
     waiting: int
-    """How long its passes waited or were interrupted."""
+    """Time for which its passes waited or were interrupted."""
     key_forward: int
     key_backward: int
-    """Priorities that the helper is sent: of the passes that are there the greatest key runs."""
+    """Priorities for the helper: of the passes that have arrived, the one with the greatest key runs."""
 
 
 def names(plan: Plan) -> tuple[list[str], list[str]]:
-    """Of helpers and clients."""
+    """Return the names of helpers and clients."""
     helpers, clients = ([row["name"] for row in plan.instance[kind]] for kind in ("helpers", "clients"))
     return helpers, clients
 
 
 def clients_of(plan: Plan) -> list[Client]:
-    """Each client's way in the order of the instance; none without a plan."""
+    """Return the times of each client in the order of the instance; empty without a plan."""
     result, instance = plan.result, plan.instance
     if result is None:
         return []
@@ -84,7 +84,7 @@ def clients_of(plan: Plan) -> list[Client]:
 
 
 def pieces_of(plan: Plan) -> Iterator[Piece]:
-    """What helpers do, helper by helper in order of time."""
+    """Return the parts of passes, helper by helper in order of time."""
     found = [
         Piece(client.helper, client.client, kind, start, end)
         for client in clients_of(plan)
@@ -96,7 +96,7 @@ def pieces_of(plan: Plan) -> Iterator[Piece]:
 
 
 def schedule_rows(plan: Plan) -> Iterator[list[object]]:
-    """The schedule as CSV: a header, then a row for each piece; times in slots and in seconds."""
+    """Return the schedule as CSV: a header, then a row for each piece; times in slots and in seconds."""
     yield ["helper", "client", "pass", "start_slot", "end_slot", "start_s", "end_s"]
     for piece in pieces_of(plan):
         at = [slot * plan.slot_ms / 1000 for slot in (piece.start, piece.end)]
@@ -108,28 +108,28 @@ def _pieces(rows: list[list[int]]) -> tuple[tuple[int, int], ...]:
 
 
 def steps_of(plan: Plan) -> list[Json]:
-    """What was known when."""
+    """Return the bound and the best makespan after each step."""
     keys = ("seconds", "lower_bound", "makespan", "note")
     return [dict(zip(keys, step, strict=True)) for step in plan.steps]
 
 
 @dataclass(frozen=True)
 class Helper:
-    """What a helper does in a plan."""
+    """Load of a helper in a plan."""
 
     helper: str
     clients: int
     memory_gb: float
-    """That its clients take."""
+    """Memory that its clients take."""
     of_gb: float
     busy: int
     """Slots in which it runs passes."""
     idle: int
-    """Slots until the end of the batch in which it does not."""
+    """Slots before the end of the batch in which it runs no pass."""
 
 
 def helpers_of(plan: Plan) -> list[Helper]:
-    """Each helper in the order of the instance; none without a plan."""
+    """Return the load of each helper in the order of the instance; empty without a plan."""
     if plan.result is None:
         return []
     found = []
@@ -144,23 +144,23 @@ def helpers_of(plan: Plan) -> list[Helper]:
 
 @dataclass(frozen=True)
 class Change:
-    """What a plan made again means for one client; slots, None where it is not in a plan."""
+    """Effect of a plan that was made again on one client; slots, None if the client is not in a plan."""
 
     client: str
     helper: str | None
     what: str
-    """kept, joined, moved or dropped."""
+    """`kept`, `joined`, `moved` or `dropped`."""
     completion_before: int | None
     completion: int | None
 
     @property
     def later(self) -> int | None:
-        """Slots by which its batch is over later than before; None if it was or is in no plan."""
+        """Slots by which its batch ends later than before; None if the client is missing in one of the plans."""
         if self.completion is None or self.completion_before is None:
             return None
         return self.completion - self.completion_before
 
 
 def changes_of(plan: Plan) -> list[Change]:
-    """In the order of the new instance, those who dropped out last; none unless it was made again."""
+    """Return changes in the order of the new instance, dropped clients last; empty unless the plan was made again."""
     return [Change(**row) for row in (plan.result or {}).get("changes", [])]

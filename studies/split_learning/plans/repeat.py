@@ -1,4 +1,4 @@
-"""What planning again is asked for with: the plan that is followed, and what there is now."""
+"""Requests to make a plan again: the current plan and the changed instance."""
 
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json

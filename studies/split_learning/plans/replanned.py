@@ -1,4 +1,4 @@
-"""Plans made again from one that is followed: who has memory on a helper stays there; what changes is said."""
+"""Plans made again from a current plan: assigned clients stay on their helpers, and all changes are listed."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -15,22 +15,21 @@ from scheduling.split_learning.plan import Plan
 from scheduling.split_learning.replanning import Replanned, replan
 
 METHOD = "replan"
-"""What rows say as their method; it is none of METHODS, since it needs a plan to begin with."""
+"""Method name in rows; it is not one of METHODS, since it needs a plan to begin with."""
 
 
 @dataclass
 class Again:
-    """A new plan for what there is now, and what a plan from scratch would be worth."""
+    """A new plan for the changed instance, and a plan from scratch for comparison."""
 
     found: Replanned
     scratch: Plan | None = None
-    """The best plan that moves whom it likes, as far as the budget allowed to look for it."""
+    """The best plan without kept assignments that was found within the budget."""
 
     def steps(self, instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator[Step]:
-        """The new plan at once; then, for the bound, the exact method on the same instance without any assignment.
+        """Yield the new plan at once, then the steps of the exact method without kept assignments, for the bound.
 
-        The bound holds for every plan, so the gap is what keeping assignments may cost, and nothing is proven better
-        than a plan that would move clients.
+        The bound holds for every plan, so the gap limits the cost of keeping assignments.
         """
         plan = self.found.plan
         bound = unavoidable(instance)
@@ -45,7 +44,7 @@ class Again:
                 return
 
     def document(self) -> Json:
-        """What is kept beside the plan: a row for each client, a summary, and the makespan of a plan from scratch."""
+        """Return data to store with the plan: a row for each client, a summary, and the makespan from scratch."""
         return {
             "summary": self.found.summary,
             "changes": [asdict(change) for change in self.found.changes],
@@ -54,5 +53,5 @@ class Again:
 
 
 def again(before: Plan, instance: Instance) -> Again:
-    """Plan again, keeping assignments; raises NoPlan naming the client or helper that lacks room."""
+    """Make a plan again and keep assignments; raises NoPlan naming the client or helper without enough memory."""
     return Again(replan(before, instance))

@@ -1,4 +1,4 @@
-"""What a plan is asked for with, checked: an instance, or what one is drawn from; a method, a budget and a seed."""
+"""Checked requests for plans: an instance or its source, a method, a time budget and a seed."""
 
 import json
 from dataclasses import dataclass
@@ -22,18 +22,18 @@ SECONDS: Final = 10.0
 LEAST_SECONDS: Final = 0.1
 LONGEST_LABEL: Final = 120
 MOST_PAIRS: Final = 100_000
-"""Helpers times clients of one instance."""
+"""Largest number of helpers times clients of one instance."""
 MEMORY: Final = "memory"
-"""Name of the resource of a cluster that helpers' memory is taken from."""
+"""Name of the cluster resource that sets the memory of helpers."""
 SOURCES: Final = ("instance", "profile", "scenario")
-"""Keys of which a request has one."""
+"""Keys of a request; it must have exactly one of them."""
 GIGABYTES: Final = {"GB": 1.0, "MB": 1e-3, "TB": 1e3}
-"""By its unit."""
+"""GB for one unit of each name."""
 
 
 @dataclass(frozen=True)
 class Wish:
-    """What is asked for."""
+    """A checked request for a plan."""
 
     instance: Instance
     method: str = "exact"
@@ -42,7 +42,7 @@ class Wish:
     label: str = ""
     cluster: Cluster | None = None
     origin: Json | None = None
-    """The scenario or profile the instance is made of, as it was asked."""
+    """The scenario or profile of the instance, as requested."""
 
     @classmethod
     def from_json(cls, body: Json) -> "Wish":
@@ -69,19 +69,19 @@ class Wish:
 
     @property
     def document(self) -> Json:
-        """The instance as it is kept."""
+        """Return the instance as it is stored."""
         return instance_document(self.instance)
 
 
 def _instance(body: Json, cluster: Cluster | None) -> tuple[Instance, Json | None]:
-    """The instance, and the scenario or profile it is made of."""
+    """Return the instance, and its scenario or profile."""
     if "instance" in body:
         return read_instance(body["instance"], cluster), None
     if "profile" in body:
         try:
             _check_size(body["profile"])
             profile = body["profile"] if cluster is None else _of_servers(body["profile"], cluster)
-            # A form reads numbers as decimals, which are kept as texts.
+            # A form reads numbers as decimals, which are stored as strings.
             return read_described(profile), {"profile": json.loads(json.dumps(profile, default=str))}
         except InvalidField as error:
             raise InvalidField(f"profile.{error.field}" if error.field else "profile", error.problem) from None
@@ -91,26 +91,26 @@ def _instance(body: Json, cluster: Cluster | None) -> tuple[Instance, Json | Non
 
 
 def at_slot(origin: Json, slot_ms: int) -> tuple[Instance, Json]:
-    """The same scenario or profile in slots of another length, and what it is made of; raises InvalidField."""
+    """Return the instance in slots of another length, with its scenario or profile; raises InvalidField."""
     ((kind, said),) = origin.items()
     body = {kind: {**said, "slot_ms": slot_ms}}
     return _instance(body, None)[0], body
 
 
 def checked_seed(value: object) -> int:
-    """Of what a method draws; raises InvalidField."""
+    """Check the seed of random methods; raises InvalidField."""
     return check_integer("seed", value)
 
 
 def checked_label(value: object) -> str:
-    """A name for people; raises InvalidField."""
+    """Check the label; raises InvalidField."""
     if not isinstance(value, str) or len(value) > LONGEST_LABEL:
         raise InvalidField("label", f"expected a string of at most {LONGEST_LABEL} characters")
     return value
 
 
 def checked_seconds(value: object) -> float:
-    """A budget of time; raises InvalidField."""
+    """Check the time budget; raises InvalidField."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
         raise InvalidField("seconds", f"expected a number, got {shown(value)}")
     if not LEAST_SECONDS <= value <= MOST_SECONDS:
@@ -126,7 +126,7 @@ def _cluster(name: object) -> Cluster:
 
 
 def read_instance(document: object, cluster: Cluster | None) -> Instance:
-    """A whole instance, with the memory of servers if there is a cluster; raises InvalidField."""
+    """Read a whole instance, with the memory of servers if there is a cluster; raises InvalidField."""
     try:
         _check_size(document)
         return read_split_learning(document if cluster is None else _of_servers(document, cluster))
@@ -136,7 +136,7 @@ def read_instance(document: object, cluster: Cluster | None) -> Instance:
 
 
 def _check_size(document: object) -> None:
-    """Before anything is read: a list of a million helpers would be looked at one by one."""
+    """Check the size before reading, since a list of a million helpers would be read one by one."""
     if not isinstance(document, dict):
         raise InvalidField("", f"expected an object, got {shown(document)}")
     rows = [document.get(name) for name in ("helpers", "clients")]
@@ -148,7 +148,7 @@ def _check_size(document: object) -> None:
 
 
 def _drawn(value: object) -> Instance:
-    """An instance of measured devices (Section VII of the paper)."""
+    """Draw an instance of measured devices (Section VII of the paper)."""
     needed = ("model", "clients", "helpers")
     rest = check_object("scenario", value, required=needed, optional=("number", "slot_ms", "seed"))
     counts = {name: check_integer(f"scenario.{name}", rest[name], low=1, high=1000) for name in ("clients", "helpers")}
@@ -173,9 +173,9 @@ def _drawn(value: object) -> Instance:
 
 
 def _of_servers(document: object, cluster: Cluster) -> object:
-    """The document with the memory of the cluster's servers, where a helper does not say what it has."""
+    """Return the document with the memory of the cluster's servers for helpers that do not state their memory."""
     if not isinstance(document, dict) or not isinstance(document.get("helpers"), list):
-        return document  # refused in words when it is read
+        return document  # it is refused with a message when it is read
     servers = {server.name: server for server in Server.objects.filter(cluster=cluster)}
     helpers = [
         _of_server(f"helpers[{i}]", row, servers) for i, row in enumerate(check_list("helpers", document["helpers"]))

@@ -1,4 +1,4 @@
-"""Asking for plans: for an instance, for the same one under other methods, for one with another helper."""
+"""Create plans: for an instance, with other methods, with one more helper, or in other slots."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,24 +24,24 @@ from studies.split_learning.plans.request import Wish, at_slot
 from studies.split_learning.plans.stored import result_in
 
 MOST_WAITING: Final = 50
-"""Plans of one owner that have not ended."""
+"""Largest number of plans of one owner that have not ended."""
 LONGEST_SLOT_MS: Final = 10**6
-"""Of scenarios and profiles."""
+"""Longest slot of scenarios and profiles, milliseconds."""
 SLOT_FACTORS: Final = (0.125, 0.25, 0.5, 2.0, 4.0)
-"""Lengths of slots that are compared, as parts or multiples of the plan's own."""
+"""Slot lengths to compare, as multiples of the plan's own."""
 
 
 class TooManyWait(QuotaReached):
-    """The owner has as many plans under way as anybody may."""
+    """Raised when the owner would have too many open plans."""
 
 
 def ask(owner: User, wish: Wish, request: Once = NO_KEY) -> Plan:
-    """Keep a plan to be computed; raises TooManyWait."""
+    """Store a plan for a worker; raises TooManyWait."""
     return _keep(owner, [wish], of=None, question=Question.ITSELF, request=request)[0]
 
 
 def ask_other_methods(owner: User, plan: Plan) -> list[Plan]:
-    """Ask for the same instance, budget and seed under each method that was not asked yet; raises TooManyWait."""
+    """Request the same instance, budget and seed with each method not requested yet; raises TooManyWait."""
     wish = _wish_of(plan)
     with _one_by_one(owner, plan):
         asked = {plan.method, *plan.others.filter(question=Question.METHOD).values_list("method", flat=True)}
@@ -50,33 +50,33 @@ def ask_other_methods(owner: User, plan: Plan) -> list[Plan]:
 
 
 def ask_one_more_helper(owner: User, plan: Plan, request: Once = NO_KEY) -> Plan:
-    """Ask for it with one helper more than the largest that was asked so far; raises TooManyWait, InvalidField."""
+    """Request a plan with one helper more than the largest one so far; raises TooManyWait, InvalidField."""
     wish = _wish_of(plan)
     while True:
         largest = _largest(plan)
         wishes = [replace(wish, instance=one_more_helper(read_split_learning(largest.instance)))]
         with _one_by_one(owner, plan):
-            if _largest(plan).pk == largest.pk:  # nobody asked meanwhile
+            if _largest(plan).pk == largest.pk:  # no other request came meanwhile
                 return _keep(owner, wishes, of=plan, question=Question.HELPER, request=request)[0]
 
 
 def _largest(plan: Plan) -> Plan:
-    """The plan itself, or what was asked for beside it with most helpers."""
+    """Return the plan itself, or the comparison with the most helpers."""
     return plan.others.filter(question=Question.HELPER).order_by("-helpers", "-pk").first() or plan
 
 
 def ask_other_slots(owner: User, plan: Plan) -> list[Plan]:
-    """Ask for the same devices in slots of each length of SLOT_FACTORS that was not asked yet.
+    """Request the same devices in each slot length of SLOT_FACTORS that was not requested yet.
 
     Lengths beyond LONGEST_SLOT_MS are left out.
 
     Raises
     ------
     TooManyWait
-        If the owner has too many under way for all of them.
+        If the owner would have too many open plans.
     InvalidField
-        For an instance that is in slots already: there is nothing to round again. For devices whose times do not fit
-        into one of the lengths, which is named.
+        If the times of the instance are given in slots, so that there is nothing to round again, or if the times of
+        devices do not fit one of the lengths, which is named.
     """
     if plan.origin is None:
         raise InvalidField("slot_ms", "the times of this instance are given in slots; a scenario or profile has others")
@@ -86,7 +86,7 @@ def ask_other_slots(owner: User, plan: Plan) -> list[Plan]:
     found = [_at_slot(plan.origin, length) for length in lengths if length <= LONGEST_SLOT_MS]
     others = [replace(wish, instance=instance, origin=origin) for instance, origin in found]
     with _one_by_one(owner, plan):
-        asked = set(there.all())  # again: somebody may have asked meanwhile
+        asked = set(there.all())  # check again: another request may have come meanwhile
         return _keep(
             owner, [one for one in others if one.instance.slot_ms not in asked], of=plan, question=Question.SLOT
         )
@@ -100,20 +100,21 @@ def _at_slot(origin: Json, slot_ms: int) -> tuple[Instance, Json]:
 
 
 def ask_again(owner: User, plan: Plan, wish: Wish, request: Once = NO_KEY) -> Plan:
-    """Ask for a plan that keeps the assignments of one that is there; raises TooManyWait, NothingYet."""
+    """Request a plan that keeps the assignments of an existing one; raises TooManyWait, NothingYet."""
     result_in(plan)
     return _keep(owner, [wish], of=plan, question=Question.REPLAN, request=request)[0]
 
 
 def wake() -> None:
-    """Once the open transaction is committed, tell a worker that plans wait."""
+    """Wake a worker after the open transaction is committed."""
     waking.wake("studies.tasks.compute_plans", queue="plans")  # by name: the task calls this module
 
 
 @contextmanager
 def _one_by_one(owner: User, plan: Plan | None) -> Iterator[None]:
-    """A transaction in which nobody asks for the same owner, or beside the same plan; raises WrongState if that was
-    deleted.
+    """Open a transaction that excludes other requests of the same owner or for the same plan.
+
+    Raises WrongState if the plan was deleted.
     """
     with transaction.atomic():
         User.objects.select_for_update().get(pk=owner.pk)
@@ -125,7 +126,7 @@ def _one_by_one(owner: User, plan: Plan | None) -> Iterator[None]:
 def _wish_of(plan: Plan) -> Wish:
     return Wish(
         instance=read_split_learning(plan.instance),
-        method=plan.method if plan.method in METHODS else "exact",  # planning again is none that others compare with
+        method=plan.method if plan.method in METHODS else "exact",  # a plan made again has no such method
         seconds=plan.seconds,
         seed=plan.seed,
         label=plan.label,

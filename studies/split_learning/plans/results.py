@@ -1,4 +1,4 @@
-"""A plan as it is kept, and back; without a database, since processes of their own compute plans."""
+"""Convert a plan to its stored form and back; needs no database, since separate processes compute plans."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from scheduling.split_learning.plan import Pieces, Plan
 
 
 def result_of(plan: Plan, lower_bound: int) -> Json:
-    """The plan's document with what pages and answers tell of each client, in slots; raises if it is none."""
+    """Return the plan as a document with the times of each client, in slots; raises an error for an invalid plan."""
     wrong = violations(plan)
     if wrong:
         raise SchedulingError(f"the plan that was found is none: {wrong[0]}")
@@ -26,7 +26,7 @@ def result_of(plan: Plan, lower_bound: int) -> Json:
 
 
 def plan_of(instance: Json, result: Json) -> Plan:
-    """The plan of an instance's document and what `result_of` made."""
+    """Build the plan from an instance document and the output of `result_of`."""
 
     def numbers(name: str) -> Ints:
         return np.array(result[name], dtype=np.int64)

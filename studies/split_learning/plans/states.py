@@ -1,4 +1,4 @@
-"""Plans as work: what of `studies/background/states.py` is theirs."""
+"""The state functions of `studies/background/states.py` for plans."""
 
 from typing import Any, Final
 
@@ -37,25 +37,25 @@ PLANS: Final = states.Kind(
 
 
 def claim_next() -> Attempt | None:
-    """Begin the next plan that waits or whose worker is dead; None if there is none, or enough are being computed."""
+    """Claim the next plan that waits or whose worker is dead; None if there is none, or too many are running."""
     return states.claim_next(PLANS)
 
 
 def finish(attempt: Attempt, result: Json, **fields: Any) -> bool:
-    """The plan is there; that of a cancelled attempt is the best that was found until then."""
+    """Store the plan; for a cancelled attempt it is the best plan found before the cancellation."""
     return states.finish(attempt, result=result, **fields)
 
 
 def cancel(plan: Plan) -> Plan:
-    """End a plan that waits, or ask the worker of a running one to; raises WrongState if it has ended."""
+    """End a waiting plan, or ask the worker of a running one to stop; raises WrongState if it has ended."""
     return states.cancel(PLANS, plan.pk)
 
 
 def place_of(plan: Plan) -> int | None:
-    """Its place in the queue, from 1; None unless it waits."""
+    """Return its place in the queue, from 1; None unless it waits."""
     return states.place_of(PLANS, Plan.objects.filter(pk=plan.pk))
 
 
 def anything_to_do() -> bool:
-    """Whether a plan waits, or its worker is dead."""
+    """Return whether there is a plan that waits or whose worker is dead."""
     return states.anything_to_do(PLANS)

@@ -1,4 +1,4 @@
-"""An instance as CSV: a row for each helper and client, in any order, with the times of the client at that helper."""
+"""Instances as CSV: a row for each helper and client, in any order, with the times of the client at that helper."""
 
 import csv
 from collections.abc import Iterable
@@ -17,10 +17,10 @@ _GIGABYTE: Final = 10**9
 
 
 def read_csv(text: str, *, slot_ms: object = 1) -> Json:
-    """The document of an instance, in the order in which helpers and clients first appear.
+    """Read the document of an instance; helpers and clients keep the order in which they first appear.
 
-    `memory_gb` and `switch` may be empty but for a helper's first row, `demand_gb` but for a client's; where they
-    are said again they must be the same. Raises InvalidField naming the line and the column.
+    `memory_gb` and `switch` may be empty except in a helper's first row, `demand_gb` except in a client's first row;
+    repeated values must be equal. Raises InvalidField naming the line and the column.
     """
     helpers: dict[str, Json] = {}
     clients: dict[str, Json] = {}
@@ -45,7 +45,7 @@ def read_csv(text: str, *, slot_ms: object = 1) -> Json:
 
 
 def rows_of(instance: Instance) -> Iterable[list[object]]:
-    """What `read_csv` reads, with a header; memory in GB."""
+    """Return rows that `read_csv` can read, with a header; memory in GB."""
     yield [*COLUMNS, *OPTIONAL]
     for i, helper in enumerate(instance.helpers):
         for j, client in enumerate(instance.clients):
@@ -76,7 +76,7 @@ def _rows(text: str) -> Iterable[tuple[int, dict[str, str]]]:
 
 
 def _same(line: int, known: dict[str, Json], kind: str, row: dict[str, str], names: tuple[str, ...]) -> None:
-    """Note what a row says of its helper or client; it must not say anything else than those before."""
+    """Keep the values of a row for its helper or client; they must be equal to those of earlier rows."""
     one = known.setdefault(row[kind], {"name": row[kind]})
     for name in names:
         if row[name] and one.setdefault(name, row[name]) != row[name]:
