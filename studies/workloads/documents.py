@@ -1,4 +1,4 @@
-"""Servers as JSON, so that a study can keep those a cluster had when it was asked for."""
+"""Inventories as JSON, so that a study can store a cluster's servers at the time of its request."""
 
 from fractions import Fraction
 
@@ -9,7 +9,7 @@ from scheduling.model.types import Json
 
 
 def inventory_document(inventory: Inventory) -> Json:
-    """All of it; `inventory_of_document` reads it back."""
+    """Return the whole inventory as a document that `inventory_of_document` can read."""
     return {
         "resources": list(inventory.resources),
         "servers": list(inventory.servers),
@@ -22,7 +22,7 @@ def inventory_document(inventory: Inventory) -> Json:
 
 
 def inventory_of_document(document: Json) -> Inventory:
-    """What `inventory_document` wrote."""
+    """Read the output of `inventory_document`."""
     shape = len(document["servers"]), len(document["resources"])
     return Inventory(
         resources=tuple(document["resources"]),

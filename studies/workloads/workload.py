@@ -1,4 +1,4 @@
-"""What a policy is run on: jobs, servers and time, whether a trace's or drawn; known by a hash of all of it."""
+"""Workloads: jobs, servers and time, from a trace or a generator, identified by a hash of all data."""
 
 import hashlib
 from dataclasses import asdict, dataclass
@@ -16,24 +16,24 @@ from studies.workloads.simulation.replay import Plan, Progress, Replayed, replay
 from studies.workloads.traces.mapping import TracedBids
 
 MOST_LINES = 1000
-"""Lines that are told one by one of a trace's malformed and refused ones; the number is told of all."""
+"""Largest number of malformed and refused lines that are listed; the count covers all."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Everything but the policy."""
+    """All inputs of a run except the policy."""
 
     jobs: TracedBids
     inventory: Inventory
     plan: Plan
     note: str
-    """What of it is synthetic, in words."""
+    """A sentence on the synthetic data."""
     malformed: tuple[Malformed, ...] = ()
-    """Lines of the trace that are no record."""
+    """Malformed lines of the trace."""
 
     @cached_property
     def sha256(self) -> str:
-        """Of all that can change what a policy does or how it is measured, as canonical JSON, hex.
+        """SHA-256, hex, of all data that can change decisions or figures, as canonical JSON.
 
         Bid by bid, as `bids` is the first of the document's keys: as one text, 2,000 jobs of OASiS with a machine type
         each take a gigabyte.
@@ -50,18 +50,18 @@ class Workload:
         return total.hexdigest()
 
     def check(self) -> None:
-        """Raise InvalidField if there is nothing to run: figures of no job would look like those of a bad policy."""
+        """Raise InvalidField if there are no jobs: figures without jobs would look like those of a bad policy."""
         if not self.jobs.bids:
             first = min([*self.jobs.refused, *self.malformed], key=lambda row: row.line, default=None)
             raise InvalidField("trace", f"no line of it can become a job{'' if first is None else f'; {first}'}")
 
     @cached_property
     def reach(self) -> Reach:
-        """Whether its jobs can be complete as far ahead as is planned."""
+        """Return whether the horizon is long enough for the jobs."""
         return Reach.of(self.jobs, self.plan)
 
     def facts(self) -> Json:
-        """What is told beside the figures of a run."""
+        """Return facts to report with the figures of a run."""
         inventory, refused = self.inventory, self.jobs.refused
         taken = inventory.worker_demand.sum(axis=0) > 0
         return {
@@ -82,5 +82,5 @@ class Workload:
 
 
 def run(workload: Workload, policy: Policy, *, progress: Progress | None = None) -> Replayed:
-    """The workload under a policy; raises as `replay`."""
+    """Run the workload under a policy; raises as `replay` does."""
     return replay(workload.jobs, policy, workload.inventory, workload.plan, progress=progress)

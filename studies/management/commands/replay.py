@@ -29,12 +29,12 @@ LARGEST_SEED = 10**9
 
 
 class Command(BaseCommand):
-    """Replay a trace and print what came of it; exit status 2 if the input is wrong."""
+    """Replay a trace and print the outcome; exit status 2 if the input is wrong."""
 
     help = "Replay a public trace under a policy; values, which no trace has, are drawn from a seed."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """The trace, the policy and the cluster."""
+        """Add arguments for the trace, the policy and the cluster."""
         jobs, quotas = ", ".join(formats_of("jobs")), ", ".join(formats_of("quotas"))
         parser.add_argument("trace", type=Path, help=f"a file of jobs; known by its first line: {jobs}")
         parser.add_argument("--policy", default="fifo", help=f"one of {', '.join(sorted(POLICIES))}")
@@ -64,7 +64,7 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print a document instead of a table")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Read, replay, print."""
+        """Read the input, replay it and print the outcome."""
         try:
             report = self._report(options)
         except (SchedulingError, OSError) as error:
@@ -106,7 +106,7 @@ class Command(BaseCommand):
         return TraceSource(inventory=machine_cluster(listed.rows), cluster=listed.source, **common)
 
     def _beside(self, options: dict[str, Any]) -> dict[str, Any]:
-        """What further files say about the trace's jobs."""
+        """Read further files with data about the trace's jobs."""
         found: dict[str, Any] = {}
         if options["step_times"] is not None:
             measured = self._read(options["step_times"], *MEASURED)
@@ -119,7 +119,7 @@ class Command(BaseCommand):
         return found
 
     def _read(self, path: Path, *kinds: type[One]) -> Trace[One]:
-        """All that a file says, if it holds one of these; its malformed lines are told."""
+        """Read a file of one of these kinds and report its malformed lines."""
         try:
             trace = open_trace(path, *kinds)
         except SchedulingError as error:
@@ -129,7 +129,7 @@ class Command(BaseCommand):
         return trace
 
     def _progress(self, done: int, total: int) -> None:
-        """A bar, where somebody looks: not into files and pipes."""
+        """Return a progress bar for a terminal; none for files and pipes."""
         percent = 100 * done // total
         if self.stderr.isatty() and (done == total or percent != 100 * (done - 1) // total):
             filled = BAR * done // total
@@ -138,7 +138,7 @@ class Command(BaseCommand):
 
 
 def _parameters(pairs: list[str]) -> Json:
-    """`NAME=VALUE`, where a value is JSON or else text."""
+    """Parse `NAME=VALUE`; a value is JSON, else a string."""
     parameters: Json = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")

@@ -22,18 +22,18 @@ UTILITIES = ("sigmoid", "linear", "inverse")
 
 @dataclass(frozen=True)
 class Setting:
-    """How large a market is; the rest are the paper's ranges."""
+    """Size of a market; all other ranges are the paper's."""
 
     servers: int = 300
-    """Edge servers; one cloud comes on top."""
+    """Number of edge servers, not counting the cloud."""
     slots: int = 150
     jobs: int = 100
     arrivals: float = 0.5
-    """They arrive evenly over this share of the slots."""
+    """Jobs arrive evenly over this share of the slots."""
     utility: str = "sigmoid"
     """`sigmoid`, `linear` or `inverse`: the three of Section 6.2.2."""
     types: int = 5
-    """Worker types, and as many PS types."""
+    """Number of worker types, and of PS types."""
     chunks: tuple[int, int] = (27, 115)
     epochs: tuple[int, int] = (20, 60)
     minibatches: tuple[int, int] = (10, 58)
@@ -50,7 +50,7 @@ SMALL = Setting(servers=6, slots=30, types=2, chunks=(2, 6), epochs=(2, 6), mini
 
 @dataclass(frozen=True)
 class Workload:
-    """A market whose last server is the cloud, and the jobs that come, in order of arrival."""
+    """A market whose last server is the cloud, and its jobs in order of arrival."""
 
     inventory: Inventory
     bids: tuple[Bid, ...]
@@ -65,7 +65,7 @@ def draw(setting: Setting, rng: np.random.Generator) -> Workload:
 
 
 def draw_inventory(setting: Setting, rng: np.random.Generator) -> Inventory:
-    """Edge servers of 1 to 5 workers and 1 to 3 PSs per type, and a cloud of 100 and 50."""
+    """Draw edge servers of 1 to 5 workers and 1 to 3 PSs per type, and a cloud of 100 and 50."""
     kinds, servers = setting.types, setting.servers
     edge = np.concatenate([rng.integers(1, 6, (servers, kinds)), rng.integers(1, 4, (servers, kinds))], axis=1)
     cloud = [[100] * kinds + [50] * kinds]
@@ -89,9 +89,9 @@ def draw_inventory(setting: Setting, rng: np.random.Generator) -> Inventory:
 
 
 def draw_bid(setting: Setting, inventory: Inventory, rng: np.random.Generator, *, name: str, arrival: int) -> Bid:
-    """One job; delays are 1 to 4 slots at the edge and 10 to 15 to the cloud.
+    """Draw one job; delays are 1 to 4 slots at the edge and 10 to 15 to the cloud.
 
-    Worth 100 k / (1 + e^(0.02 t)), k of 1 to 5; or a T - b t, a of 10 to 20, b of 1 to 5; or a E D M (T - t) / t,
+    Value: 100 k / (1 + e^(0.02 t)), k of 1 to 5; or a T - b t, a of 10 to 20, b of 1 to 5; or a E D M (T - t) / t,
     a of 1 to 5 (Section 6.2.2).
     """
     gradient_mb = int(rng.integers(30, 576))

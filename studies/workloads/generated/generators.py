@@ -1,4 +1,4 @@
-"""The papers' generators as workloads. The one list of them: another is a module and an entry here."""
+"""The papers' generators as workloads, in one list. To add one, write a module and an entry here."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -19,7 +19,7 @@ from studies.workloads.workload import Workload
 
 NOTE: Final = "all synthetic: jobs, servers and values drawn from the seed by the paper's settings"
 LARGEST: Final = {"jobs": 5000, "servers": 1000, "slots": 2000, "span": 2000}
-"""Of a setting; other whole numbers go up to 200."""
+"""Largest values of a setting; other whole numbers go up to 200."""
 ANY_OTHER: Final = 200
 
 
@@ -30,14 +30,14 @@ class Generator:
     title: str
     setting: type[Any]
     draw: Callable[[Any, np.random.Generator], Any]
-    """A system with `inventory` and `bids`."""
+    """Draw a system with `inventory` and `bids`."""
     slot_s: int
     horizon: Callable[[Any], int]
-    """Slots, from the setting."""
+    """Return the horizon in slots, from the setting."""
     modest: Json
-    """A setting that every policy is through with in seconds."""
+    """A setting that every policy can run in seconds."""
     largest: Mapping[str, int] = field(default_factory=dict)
-    """Where less than LARGEST fits into the memory of a worker."""
+    """Smaller limits than LARGEST, where memory of a worker requires them."""
 
 
 GENERATORS: Final[Mapping[str, Generator]] = {
@@ -56,7 +56,7 @@ GENERATORS: Final[Mapping[str, Generator]] = {
         oasis.SLOT_SECONDS,
         lambda setting: int(setting.slots),
         {"jobs": 60, "servers": 10},
-        largest={"jobs": 2000},  # each has a machine type of its own, and times on all the others': 250 MB
+        largest={"jobs": 2000},  # each job has its own machine types, and times on all others': 250 MB
     ),
     "preemptive": Generator(
         "Preemptive edge-cloud, Section V",
@@ -86,15 +86,15 @@ class GeneratorSource:
 
     @property
     def title(self) -> str:
-        """For people."""
+        """Title to show to users."""
         return f"{GENERATORS[self.generator].title}, {self.setting.jobs} jobs"
 
     def with_jobs(self, jobs: int) -> "GeneratorSource":
-        """The same with so many jobs."""
+        """Return the same source with this number of jobs."""
         return replace(self, setting=replace(self.setting, jobs=jobs))
 
     def draw(self, seed: int) -> Workload:
-        """The workload of a seed; the same one each time."""
+        """Draw the workload of a seed; the same seed gives the same workload."""
         generator = GENERATORS[self.generator]
         system = generator.draw(self.setting, np.random.default_rng(seed))
         horizon = min(LONGEST_HORIZON, max(1, generator.horizon(self.setting)))
@@ -102,14 +102,14 @@ class GeneratorSource:
         return Workload(_jobs(system.bids, plan.slot_s), system.inventory, plan, NOTE)
 
     def to_json(self) -> Json:
-        """A document that `read_generator` reads back."""
+        """Return a document that `read_generator` can read."""
         values = {one.name: getattr(self.setting, one.name) for one in fields(self.setting)}
         setting = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
         return {"generator": self.generator, "setting": setting}
 
 
 def read_generator(document: object, where: str) -> GeneratorSource:
-    """The source a document names; what its setting leaves out is the paper's. Raises InvalidField."""
+    """Read a source from a document; missing settings are the paper's. Raises InvalidField."""
     row = check_object(where, document, required=["generator"], optional=["setting"])
     name = row["generator"]
     if not isinstance(name, str) or name not in GENERATORS:
@@ -128,7 +128,7 @@ def read_generator(document: object, where: str) -> GeneratorSource:
 
 
 def _value(where: str, value: object, hint: Any, largest: int) -> Any:
-    """One value of a setting, by the type of its field; whole numbers up to `largest`."""
+    """Read one value of a setting by the type of its field; whole numbers up to `largest`."""
     if get_origin(hint) is tuple:
         kinds = get_args(hint)
         rows = check_list(where, value, length=len(kinds))
@@ -150,7 +150,7 @@ def _value(where: str, value: object, hint: Any, largest: int) -> Any:
 
 
 def _range(where: str, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A pair is a range, from low to high; more numbers are shares of one whole."""
+    """Check numbers: a pair is a range from low to high; more numbers are shares that sum to 1."""
     if len(numbers) == 2 and numbers[0] > numbers[1]:
         raise InvalidField(where, f"expected low <= high, got {numbers[0]:g} and {numbers[1]:g}")
     if len(numbers) > 2 and abs(sum(numbers) - 1) > 1e-9:
@@ -159,7 +159,7 @@ def _range(where: str, numbers: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _jobs(bids: tuple[Bid, ...], slot_s: int) -> TracedBids:
-    """Jobs of one tenant; a target is where their value begins to fall, if anywhere."""
+    """Return the jobs of one tenant; a target is the time at which the value begins to fall, if it does."""
     targets = {bid.id: _target(bid) for bid in bids}
     return TracedBids(
         bids=bids,
@@ -174,7 +174,7 @@ def _jobs(bids: tuple[Bid, ...], slot_s: int) -> TracedBids:
 
 
 def _target(bid: Bid) -> float | None:
-    """Slot by which the job is to be complete; None if there is no such slot."""
+    """Return the slot by which the job should be complete; None if there is no such slot."""
     utility = bid.utility
     if isinstance(utility, Sigmoid) and utility.g2 > 0 and utility.g3 > 0:
         return bid.arrival + utility.g3

@@ -20,18 +20,18 @@ POOL = ("gpu", "vcpu", "memory_gb", "storage_gb", "bandwidth_mbps")
 GPU_SERVERS = ((1, 4, 61), (8, 32, 488), (16, 64, 732), (1, 16, 122), (2, 32, 244), (4, 64, 488))
 """GPUs, vCPUs and GB of EC2's P2 and G3 instances."""
 CPU_SERVERS = ((0, 2, 4), (0, 4, 8), (0, 8, 15), (0, 16, 30), (0, 36, 60))
-"""The same of its C4 instances, whole GB."""
+"""The same for EC2's C4 instances, whole GB."""
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How large a system is; the rest are the paper's ranges."""
+    """Size of a system; all other ranges are the paper's."""
 
     servers: int = 50
-    """Of each pool."""
+    """Servers of each of the two pools, for workers and for PSs."""
     slots: int = 100
     jobs: int = 100
-    """They arrive evenly over the first `arrivals` of the slots."""
+    """Number of jobs; they arrive evenly over the share `arrivals` of the slots, from the first slot on."""
     arrivals: float = 0.9
     kinds: tuple[float, float, float] = (0.10, 0.55, 0.35)
     """Shares of time-insensitive, time-sensitive and time-critical jobs."""
@@ -39,7 +39,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Workload:
-    """A system and the jobs that come, in order of arrival; each has a worker type and a PS type of its own."""
+    """A system and its jobs in order of arrival; each job has its own worker type and PS type."""
 
     inventory: Inventory
     bids: tuple[Bid, ...]
@@ -108,7 +108,7 @@ def _draw_job(setting: Setting, rng: np.random.Generator, i: int) -> _Job:
         chunks=_between(rng, 5, 100),
         minibatches=minibatches,
         step=step,
-        # The paper's utility is of the last active slot; completion, as it is counted here, is a slot later.
+        # The paper's utility depends on the last active slot; completion, as counted here, is a slot later.
         utility=Sigmoid(float(rng.uniform(1.0, 100.0)), decay, float(target + 1)),
         worker=MachineType(f"worker-{i}", (_between(rng, 0, 4), *rest[0], bandwidth, *nothing), Fraction(bandwidth)),
         ps=MachineType(f"ps-{i}", (*nothing, 0, *rest[1], fast), Fraction(fast)),
@@ -116,7 +116,7 @@ def _draw_job(setting: Setting, rng: np.random.Generator, i: int) -> _Job:
 
 
 def _draw_work(rng: np.random.Generator) -> tuple[int, int, int, int, Fraction]:
-    """Target gamma_3 in slots, worker bandwidth in Mbit/s, epochs, mini-batches, and slots of one mini-batch."""
+    """Draw target gamma_3 in slots, worker bandwidth in Mbit/s, epochs, mini-batches, and slots of one mini-batch."""
     bandwidth = 100 * _between(rng, 1, 50)
     tau = Fraction(round(1e6 * math.exp(rng.uniform(math.log(0.001), math.log(0.1)))), 10**6)
     step = tau + Fraction(16 * _between(rng, 30, 575), bandwidth * SLOT_SECONDS)

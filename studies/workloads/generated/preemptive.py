@@ -25,25 +25,25 @@ PLENTY = 10**6
 
 @dataclass(frozen=True)
 class Setting:
-    """How large a system is; the rest are the paper's ranges."""
+    """Size of a system; all other ranges are the paper's."""
 
     jobs: int = 300
     servers: int = 100
     span: int = 300
     """Jobs arrive evenly over this many slots."""
     types: tuple[int, int] = (8, 10)
-    """Worker types, and PS types, drawn evenly."""
+    """Numbers of worker types and of PS types; types are drawn evenly."""
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A system whose last server is the cloud, and the jobs that come, in order of arrival."""
+    """A system whose last server is the cloud, and its jobs in order of arrival."""
 
     inventory: Inventory
     bids: tuple[Bid, ...]
 
     def at_edge(self) -> "Workload":
-        """The same without the cloud."""
+        """Return the same system without the cloud."""
         here = len(self.inventory.servers) - 1
         inventory = replace(
             self.inventory,
@@ -81,7 +81,7 @@ def draw(setting: Setting, rng: np.random.Generator) -> Workload:
 def _draw_bid(rng: np.random.Generator, inventory: Inventory, i: int, arrival: int) -> Bid:
     kind = int(rng.integers(len(inventory.workers)))
     step, model_mb = Fraction(int(rng.integers(1000, 50_001)), 10**6), int(rng.integers(30, 576))
-    # Types it does not employ are far too slow to be chosen.
+    # Types that the job does not use are far too slow to be chosen.
     steps = [Fraction(1000)] * len(inventory.workers)
     steps[kind] = step
     update = Fraction(int(rng.integers(10, 101)), 1000 * SLOT_SECONDS)

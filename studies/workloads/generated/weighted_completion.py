@@ -29,7 +29,7 @@ SERVERS = (
 
 @dataclass(frozen=True)
 class Setting:
-    """How large a system is; the rest are the paper's ranges."""
+    """Size of a system; all other ranges are the paper's."""
 
     jobs: int = 100
     servers: int = 150
@@ -39,16 +39,16 @@ class Setting:
     share: tuple[float, float] = (0.2, 0.5)
     """Capacity as a share of the jobs' ideal demand."""
     workers: int = 8
-    """Worker types."""
+    """Number of worker types."""
     pss: int = 10
-    """PS types."""
+    """Number of PS types."""
     epochs: tuple[int, int] = (50, 100)
     chunks: tuple[int, int] = (5, 50)
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A system and the jobs that come, in order of arrival, each worth its weight whenever it is complete."""
+    """A system and its jobs in order of arrival; each is worth its weight at any time of completion."""
 
     inventory: Inventory
     bids: tuple[Bid, ...]
@@ -71,7 +71,7 @@ def draw(setting: Setting, rng: np.random.Generator) -> Workload:
 
 
 def ideal_demand(bid: Bid, workers: tuple[MachineType, ...], pss: tuple[MachineType, ...]) -> Ints:
-    """What a job would take of each resource with D workers of its fastest type, R numbers."""
+    """Return the units of each resource that a job takes with D workers of its fastest type, R numbers."""
     m = min(range(len(workers)), key=lambda m: bid.worker_time[m] + bid.transfer_time[m])
     demand = bid.chunks * np.array(workers[m].demand, dtype=np.int64)
     if bid.architecture is Architecture.RING:

@@ -1,1 +1,1 @@
-"""Bids of a trace under a policy, and what came of it."""
+"""Simulation of a policy on the bids of a workload, and its results."""

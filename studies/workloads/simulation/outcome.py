@@ -1,4 +1,4 @@
-"""What a replay came to, in numbers that are checked against one another."""
+"""Outcome of a replay, in numbers that are checked against one another."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
@@ -16,22 +16,22 @@ from studies.workloads.traces.mapping import TracedBids
 
 
 class NotConserved(SchedulingError):
-    """Jobs were lost, or counted twice: the policy or the loop is wrong, and no figure of the run means anything."""
+    """Raised when jobs were lost or counted twice: the policy or the loop is wrong, so no figure is valid."""
 
 
 @dataclass(frozen=True)
 class Conservation:
-    """Where every job is: submitted = done + rejected + running + waiting."""
+    """Number of jobs in each state: submitted = done + rejected + running + waiting."""
 
     submitted: int
     done: int
     rejected: int
     running: int
-    """Began, and not complete when the run stopped."""
+    """Jobs that began and were not complete when the run stopped."""
     waiting: int
-    """Admitted, and did not begin."""
+    """Admitted jobs that did not begin."""
     later: int
-    """Not submitted when the run stopped; not among the submitted."""
+    """Jobs not submitted when the run stopped; they do not count as submitted."""
 
     def __post_init__(self) -> None:
         if self.submitted != self.done + self.rejected + self.running + self.waiting:
@@ -43,27 +43,27 @@ class Conservation:
 
 @dataclass(frozen=True)
 class Tenant:
-    """Jobs of one tenant."""
+    """Figures of the jobs of one tenant."""
 
     submitted: int
     done: int
     jct_s: float | None
-    """Mean from submission to completion."""
+    """Mean time from submission to completion, seconds."""
     slowdown: float | None
-    """Mean of that over the run time on the job's own GPUs, alone."""
+    """Mean of that time divided by the run time of the job alone on its own GPUs."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The same run gives the same outcome, byte for byte. Means are over jobs that are done; None where none is."""
+    """Outcome of a run, the same bytes each time. Means are over completed jobs; None if there are none."""
 
     jobs: Conservation
     welfare: float
-    """Sum of what completions are worth, money. Values of traces are synthetic."""
+    """Sum of the values of completions, money. Values of traces are synthetic."""
     revenue: float
-    """Sum of payments of what was admitted."""
+    """Sum of the payments of admitted bids."""
     utility: float
-    """Welfare - revenue: what bidders are left with."""
+    """Welfare - revenue: the payoff of the bidders."""
     acceptance: float | None
     """Admitted over submitted."""
     jct_s: float | None
@@ -72,33 +72,33 @@ class Outcome:
     """The same, weighted by the amplitude of the job's utility."""
     jct_p95_s: float | None
     makespan_s: float | None
-    """From the first submission to the last completion."""
+    """Time from the first submission to the last completion, seconds."""
     utilisation: Mapping[str, float]
-    """Of each resource that there is any of: share of its unit-slots held from slot 0 to the last completion."""
+    """Share of the unit-slots held from slot 0 to the last completion, for each resource with capacity."""
     preemptions: int
-    """How often a job that ran was stopped before it was complete, or a worker left a chunk in the middle."""
+    """Number of times that a running job was stopped before completion, or a worker interrupted a chunk."""
     rescalings: int
-    """How often a running job went on, without a break, on other machines than before, planned so or not."""
+    """Number of times that a running job changed its machines without a break, planned or not."""
     timeliness_s: float | None
-    """Mean of completion - target where there is one; below 0 is early."""
+    """Mean of completion - target over jobs with a target; below 0 is early."""
     on_time: float | None
-    """Share of the submitted with a target that were complete by it."""
+    """Share of submitted jobs with a target that were complete by their target."""
     fairness: float | None
-    """Jain's index of the mean slowdowns of tenants with a job done: 1 is alike, 1 / tenants is one suffers all; None
-    for fewer than two of them."""
+    """Jain's index of the mean slowdowns of tenants with a completed job: 1 if all are equal, 1 / tenants if one
+    tenant has all the slowdown; None for fewer than two tenants."""
     starved: int
-    """Tenants of whose jobs none is done: they have no slowdown, and a policy is no fairer for them. 0 where no tenant
-    is known."""
+    """Tenants without a completed job: they have no slowdown and do not enter the fairness index. 0 if no tenant is
+    known."""
     tenants: Mapping[str, Tenant]
 
     def to_json(self) -> Json:
-        """A document of finite numbers, strings and nulls."""
+        """Return a document of finite numbers, strings and nulls."""
         document: Json = asdict(self)
         return document
 
 
 def outcome_of(run: Simulation, traced: TracedBids, *, slot_s: int) -> Outcome:
-    """Measure a run of all a trace's bids.
+    """Measure a run of all bids of a trace.
 
     Raises
     ------
@@ -141,7 +141,7 @@ def outcome_of(run: Simulation, traced: TracedBids, *, slot_s: int) -> Outcome:
 
 
 def jain(numbers: Iterable[float]) -> float:
-    """Jain's index of fairness of positive numbers: (sum x)^2 / (n sum x^2)."""
+    """Return Jain's index of fairness of positive numbers: (sum x)^2 / (n sum x^2)."""
     x = np.array(list(numbers), dtype=np.float64)
     return float(x.sum() ** 2 / (len(x) * (x @ x)))
 
@@ -180,7 +180,7 @@ def _tenants(run: Simulation, traced: TracedBids, jct_s: Mapping[str, float]) ->
 
 
 def _utilisation(run: Simulation, *, until: int) -> dict[str, float]:
-    """Share held in slots [0, until) of each resource that there is any of."""
+    """Return the share held in slots [0, until) for each resource with capacity."""
     inventory = run.book.ledger.inventory
     held = np.zeros(len(inventory.resources))
     for job in _jobs(run):
@@ -195,20 +195,20 @@ def _utilisation(run: Simulation, *, until: int) -> dict[str, float]:
 
 
 def _preemptions(run: Simulation) -> int:
-    """Whole jobs that were stopped, by the slots of the moves that did it, and chunks that were left."""
+    """Count jobs that moves stopped, by the slots of these moves, and chunks that were interrupted."""
     jobs = {job.bid.id: job for job in _jobs(run)}
     stopped = {(slot, move.job) for slot, move in run.moves if move.job in jobs and _stopped(jobs[move.job], slot)}
     return len(stopped) + sum(len(ran.preemptions) for ran in run.book.ran)
 
 
 def _stopped(job: Job, slot: int) -> bool:
-    """Whether it held machines until this slot and holds none in it, though it is not complete."""
+    """Return whether the job held machines until this slot, holds none in it and is not complete."""
     ended = any(p.end == slot for p in job.held)
     return ended and job.completion != slot and not any(p.start <= slot < p.end for p in job.held)
 
 
 def _rescalings(job: Job) -> int:
-    """How often all it holds changed from one slot to the next without a break."""
+    """Count the changes of the machines that a job holds from one slot to the next without a break."""
     stretches = list(constellations(job.held))
     return sum(before[1] == after[0] for before, after in pairwise(stretches))
 

@@ -1,4 +1,4 @@
-"""How far a replay can plan ahead, and which jobs can never be complete in that: nobody is turned away unsaid."""
+"""Horizon of a replay, and the jobs that it is too short for: their rejections are always reported."""
 
 import math
 from dataclasses import dataclass
@@ -13,29 +13,29 @@ SECONDS_PER_HOUR = 3600
 
 @dataclass(frozen=True)
 class Reach:
-    """A plan's horizon beside what the jobs of a trace would need."""
+    """The horizon of a plan compared with the need of a trace's jobs."""
 
     plan: Plan
     jobs: int
     beyond: int
-    """Jobs that take longer than the horizon even alone, with all the workers they can use: all are rejected."""
+    """Number of jobs longer than the horizon even alone with all workers they can use: all are rejected."""
     wanted: int
-    """Slots of twice the longest run, the horizon that a replay takes if nothing else is said and it may."""
+    """Twice the longest run, slots: the default horizon of a replay, if it is allowed."""
 
     @classmethod
     def of(cls, traced: TracedBids, plan: Plan) -> "Reach":
-        """That of a trace's jobs under a plan; jobs that were drawn were drawn for the horizon of their paper."""
+        """Compute it for a trace's jobs under a plan; generated jobs fit the horizon of their paper."""
         beyond = sum(_shortest(bid) > plan.horizon for bid in traced.bids if bid.id in traced.runs_s)
         return cls(plan, len(traced.bids), beyond, horizon_for(traced, slot_s=plan.slot_s, most=None))
 
     @property
     def is_cut(self) -> bool:
-        """Whether the horizon is the longest that may be, and too short for what a replay would take by itself."""
+        """Whether the horizon is the longest allowed one and shorter than the default for these jobs."""
         return self.plan.horizon == LONGEST_HORIZON < self.wanted
 
     @property
     def warning(self) -> str:
-        """What to know before these figures are trusted; empty if the horizon is long enough."""
+        """Return a warning about these figures; empty if the horizon is long enough."""
         if not self.beyond and not self.is_cut:
             return ""
         slots, slot_s = self.plan.horizon, self.plan.slot_s
@@ -54,14 +54,14 @@ class Reach:
         )
 
     def to_json(self) -> Json:
-        """A document of numbers and a text."""
+        """Return a document of numbers and a string."""
         return {"beyond": self.beyond, "wanted_slots": self.wanted, "warning": self.warning}
 
 
 def _shortest(bid: Bid) -> int:
-    """Slots that no schedule of the job is shorter than: all chunks at once, on its fastest worker, nobody to wait for.
+    """Return a lower bound on the job's slots: all chunks at once on its fastest worker, without waiting.
 
-    Rings reduce their gradients on top of that, so that of them a few more may be beyond than are told.
+    Rings also reduce their gradients, so a few more ring jobs may be too long than the count says.
     """
     batch = min(bid.worker_time, default=0) + min(bid.ps_time, default=0)
     return min(bid.delay, default=0) + math.ceil(bid.epochs * bid.minibatches * batch)

@@ -1,4 +1,4 @@
-"""The one loop again, watched: each decision timed, and everything counted at the end."""
+"""Replays: the common simulation loop, with each decision timed and all jobs counted at the end."""
 
 import math
 from collections.abc import Callable
@@ -18,18 +18,18 @@ from studies.workloads.simulation.outcome import Outcome, outcome_of
 from studies.workloads.traces.mapping import TracedBids
 
 Progress = Callable[[int, int], None]
-"""Told how many bids are decided and how many there are."""
+"""Called with the number of decided bids and the number of all bids."""
 LONGEST_HORIZON = 20_000
-"""Slots: beyond that a ledger of a large cluster fills the memory."""
+"""Largest horizon, slots: a longer ledger of a large cluster would fill the memory."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How a trace is replayed."""
+    """Parameters of a replay."""
 
     slot_s: int
     horizon: int
-    """Slots from now on that can be planned; a job that cannot be complete in them is impossible."""
+    """Number of slots from now on that can be planned; a job that needs more is impossible."""
     drain: int = 10
     """Horizons after the last arrival at which the run stops, even if jobs are left."""
 
@@ -41,17 +41,17 @@ class Plan:
 
 @dataclass(frozen=True)
 class Timing:
-    """How fast it went: this differs from run to run."""
+    """Computation times, which differ from run to run."""
 
     decisions_ms: tuple[float | None, float | None, float | None]
-    """p50, p95 and p99 of deciding a bid and entering it in the book, by the clock on the wall."""
+    """p50, p95 and p99 of the wall-clock time for a decision and its entry in the book."""
     cpu_s: float
-    """Of the process, for the whole loop: decisions, plans, completions."""
+    """CPU-seconds of the process for the whole loop: decisions, plans, completions."""
     jobs_per_cpu_s: float | None
-    """Decided."""
+    """Decided jobs per CPU-second."""
 
     def to_json(self) -> Json:
-        """A document of finite numbers and nulls."""
+        """Return a document of finite numbers and nulls."""
         p50, p95, p99 = self.decisions_ms
         document: Json = asdict(self)
         return document | {"decisions_ms": {"p50": p50, "p95": p95, "p99": p99}}
@@ -59,7 +59,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Replayed:
-    """What came of it, and how fast."""
+    """The outcome of a replay and its computation times."""
 
     outcome: Outcome
     timing: Timing
@@ -73,7 +73,7 @@ def replay(
     Raises
     ------
     InvalidField
-        If the policy cannot run on these servers, or not jobs of this architecture.
+        If the policy cannot run on these servers, or cannot run jobs of this architecture.
     NotConserved
         If jobs were lost: the policy is wrong.
     """
@@ -100,7 +100,7 @@ def replay(
 
 
 def horizon_for(traced: TracedBids, *, slot_s: int, times: float = 2.0, most: int | None = LONGEST_HORIZON) -> int:
-    """Slots of the longest run, on its own GPUs, `times` over; at most `most`, as a plan allows no more by default."""
+    """Return `times` x the slots of the longest run on its own GPUs, at most `most`, the default limit of a plan."""
     longest = max(traced.runs_s.values(), default=0.0)
     wanted = max(1, math.ceil(times * longest / slot_s))
     return wanted if most is None else min(most, wanted)

@@ -1,4 +1,4 @@
-"""A replay as a document and as a table; what is synthetic is said in both."""
+"""A replay as a document and as a table; both say which data are synthetic."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
@@ -13,25 +13,25 @@ from studies.workloads.traces.mapping import TENANT, TracedBids
 
 
 def note_of(synthetic: Collection[str]) -> str:
-    """What of a trace's jobs is drawn, in words."""
+    """Return a sentence on the synthetic data of a trace's jobs."""
     return f"{'values and tenants' if TENANT in synthetic else 'values'} synthetic, arrivals/sizes real"
 
 
 @dataclass(frozen=True)
 class Report:
-    """All it takes to run it again, and what came of it."""
+    """All inputs of a replay, and its outcome."""
 
     trace: Trace[TraceJob]
     traced: TracedBids
     seed: int
     policy: Policy
     cluster: str
-    """In words."""
+    """Description of the servers."""
     plan: Plan
     replayed: Replayed
 
     def to_json(self) -> Json:
-        """A document of finite numbers, strings and nulls; all but `timing` is the same for the same input."""
+        """Return a document of finite numbers, strings and nulls; only `timing` differs for the same input."""
         trace, traced = self.trace, self.traced
         return {
             "trace": {"format": trace.format, "source": trace.source, "sha256": trace.sha256},
@@ -50,7 +50,7 @@ class Report:
         }
 
     def lines(self) -> Iterator[str]:
-        """A table, two columns."""
+        """Return a table with two columns."""
         note = note_of(self.traced.synthetic)
         jobs, out, timing = self.replayed.outcome.jobs, self.replayed.outcome, self.replayed.timing
         yield f"{self.trace.source} under {self.policy.name} on {self.cluster}; {note} (seed {self.seed})"

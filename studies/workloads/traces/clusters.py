@@ -1,4 +1,4 @@
-"""The servers of a live cluster as they are now, for traces to run on."""
+"""Trace sources that use the current servers of a live cluster."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from studies.workloads.traces.source import TraceSource
 
 
 def source_on(cluster: Cluster, *, slot_s: int | None, horizon: int | None, **more: Any) -> TraceSource:
-    """A trace on these servers; slots, horizon and upload delays are the cluster's unless said otherwise."""
+    """Build a trace source on these servers; slots, horizon and upload delays are the cluster's by default."""
     slot_s = cluster.slot_seconds if slot_s is None else slot_s
     delays_s = Server.objects.filter(cluster=cluster).values_list("upload_delay_s", flat=True)
     return TraceSource(

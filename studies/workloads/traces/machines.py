@@ -1,4 +1,4 @@
-"""Inventories for replays: as many GPUs as asked for, or the machines that a trace lists."""
+"""Inventories for replays: a given number of GPUs, or the machines that a trace lists."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -10,20 +10,20 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.inventory import Inventory, MachineType
 
 LINK_MBPS = Fraction(10_000)
-"""Of a worker and of a parameter server: one PS serves as many workers as have to reach it over the network."""
+"""Link of a worker and of a parameter server: one PS serves all workers that reach it over the network."""
 MOST_SERVERS = 10_000
-"""Of a trace: five times as many as PAI's."""
+"""Largest number of servers of a trace: five times the number of PAI's."""
 MOST_KINDS = 50
-"""Of GPUs: ten times as many as PAI's. Each is a resource of every server."""
+"""Largest number of GPU types: ten times the number of PAI's. Each is a resource of every server."""
 PSS = 12
 """Parameter servers for each GPU: 96 a server, as in `studies/workloads/generated/preemptive.py`."""
 
 
 def gpu_cluster(gpus: int, *, per_server: int = 8, apart: bool = False) -> Inventory:
-    """Servers that are alike, of `per_server` GPUs each (the last has what is left): one worker a GPU.
+    """Build equal servers of `per_server` GPUs each (the last has the rest), with one worker for each GPU.
 
-    Parameter servers are hardly ever scarce. They are beside the GPUs, or with `apart` on as many servers of their own,
-    as OASiS wants it.
+    Parameter servers are hardly ever scarce. They are on the same servers, or with `apart` on an equal number of
+    separate servers, as OASiS requires.
 
     Raises
     ------
@@ -47,10 +47,10 @@ def gpu_cluster(gpus: int, *, per_server: int = 8, apart: bool = False) -> Inven
 
 
 def machine_cluster(machines: Iterable[Machine]) -> Inventory:
-    """The machines of a trace: a worker type for each GPU type, which takes a GPU and its share of cores and memory.
+    """Build the machines of a trace: a worker type for each GPU type takes one GPU and its share of cores and memory.
 
-    The share is that of the machine of this type which has least of it for each GPU, rounded down. A parameter server
-    takes one core and 1 GB wherever there is room; machines without GPUs host nothing else.
+    The share is the least amount for each GPU over all machines of this type, rounded down. A parameter server takes
+    one core and 1 GB wherever there is room; machines without GPUs host only parameter servers.
 
     Raises
     ------

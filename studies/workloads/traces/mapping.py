@@ -1,8 +1,8 @@
-"""A trace's rows as data-parallel jobs of the core. Arrivals, sizes and durations are real, values and targets are not.
+"""Map a trace's rows to data-parallel jobs. Arrivals, sizes and durations are real; values and targets are not.
 
-A job of `gpus` GPUs has so many data chunks (twice as many in elastic runs), so that many workers of one GPU, and so
-many mini-batches in a chunk that it lasts `duration` on `gpus` workers of one server; rounding them to a whole number
-changes that by at most half a mini-batch in each epoch, twice that in elastic runs.
+A job of `gpus` GPUs has `gpus` data chunks (2 x `gpus` in elastic runs) and uses at most that many workers of one GPU.
+The number of mini-batches in a chunk is chosen so that the job takes `duration` on `gpus` workers of one server.
+Rounding it to a whole number changes that by at most half a mini-batch in each epoch, twice that in elastic runs.
 """
 
 import math
@@ -25,16 +25,16 @@ SECONDS_PER_HOUR = 3600
 KINDS = (0.10, 0.55, 0.35)
 """Shares of time-insensitive, time-sensitive and time-critical jobs (OASiS, Section V-A)."""
 SENSITIVE, CRITICAL = (0.01, 1.0), (4.0, 6.0)
-"""Ranges of their decay, per hour; 0 for the insensitive."""
+"""Ranges of the decay of sensitive and critical jobs, per hour; it is 0 for insensitive ones."""
 SYNTHETIC = ("value", "decay", "target")
-"""What is drawn for every job, whatever the trace."""
+"""Data that are drawn for every job of any trace."""
 TENANT = "tenant"
-"""Drawn, too, where quotas say which there are."""
+"""Tenants are drawn, too, if quotas list them."""
 
 
 @dataclass(frozen=True)
 class Values:
-    """What finishing is worth: a sigmoid around a target (OASiS, Section V-A), scaled by the size of the job.
+    """Values of completions: a sigmoid around a target (OASiS, Section V-A), scaled by the size of the job.
 
     Values are per GPU-hour, as traces hold jobs of seconds and of weeks side by side. All of it is synthetic.
     """
@@ -42,7 +42,7 @@ class Values:
     rate: tuple[float, float] = (0.5, 5.0)
     """Money per GPU-hour, drawn evenly."""
     stretch: tuple[float, float] = (1.5, 10.0)
-    """Target as a multiple of the run time, drawn evenly in the logarithm where the trace has no SLO."""
+    """Target as a multiple of the run time, drawn evenly in the logarithm if the trace has no SLO."""
 
     def __post_init__(self) -> None:
         for name, least in (("rate", 0.0), ("stretch", 1.0)):
@@ -53,7 +53,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Rules:
-    """How rows become bids: what the study declares."""
+    """Parameters that the study chooses to convert rows to bids."""
 
     slot_s: int
     """Length of a slot, seconds."""
@@ -61,19 +61,19 @@ class Rules:
     elastic: bool = False
     """Twice as many chunks as GPUs, so that a job can use more workers than it had."""
     epochs: tuple[int, int] = (1, 1)
-    """Drawn evenly; no job has more than it has mini-batches."""
+    """Range of epochs, drawn evenly; no job has more epochs than mini-batches."""
     profiles: Mapping[str, Profile] = field(default_factory=dict)
-    """By model; models that are not here take `profile`."""
+    """Profiles by model; other models use `profile`."""
     profile: Profile | None = DECLARED
-    """None: a row whose model has none, and which does not say how long a step takes, is refused."""
+    """Default profile. None: a row without a known model and without a step time is refused."""
     by_gpus: Mapping[int, Profile] = field(default_factory=dict)
-    """Instead of `profile`, where a model was measured to stand for all that are not known: that of the nearest number
-    of GPUs."""
+    """Profiles that replace `profile` if a measured model stands for all unknown ones: the nearest number of GPUs is
+    used."""
     shares: Mapping[str, int] = field(default_factory=dict)
-    """Of tenants, from which each job's is drawn; empty: the trace's own."""
+    """Shares of tenants, from which each job's tenant is drawn; empty: the trace's own tenants."""
     values: Values = field(default_factory=Values)
     delay: tuple[int, ...] = ()
-    """Slots until each server can be used after arrival; empty: at once."""
+    """Slots after arrival until each server can be used; empty: at once."""
 
     def __post_init__(self) -> None:
         if self.slot_s < 1:
@@ -84,36 +84,36 @@ class Rules:
 
 @dataclass(frozen=True)
 class TracedBids:
-    """The jobs of a trace as bids, in order of arrival, and what of them is real."""
+    """The jobs of a trace as bids, in order of arrival, and which of their data are real."""
 
     bids: tuple[Bid, ...]
-    """Named by their line."""
+    """Bids, named by the line of their row."""
     submitted_s: Mapping[str, float]
-    """Seconds after the first job, by the bid's id."""
+    """Submission in seconds after the first job, by the bid's id."""
     tenants: Mapping[str, str]
-    """By the bid's id; empty where the trace knows none."""
+    """Tenants by the bid's id; empty if the trace has none."""
     runs_s: Mapping[str, float]
-    """Run time of each on its own GPUs, alone; none of those that are not a trace's."""
+    """Run time of each job alone on its own GPUs; empty for generated jobs."""
     targets_s: Mapping[str, float]
-    """Seconds after the first job by which each that has a target is to be complete; synthetic, but for SLOs."""
+    """Targets in seconds after the first job, for jobs that have one; synthetic unless they are SLOs."""
     synthetic: tuple[str, ...]
-    """What was drawn from the generator."""
+    """Names of data that were drawn."""
     declared: tuple[str, ...]
-    """What was the same for all, chosen by the study, as the trace does not say."""
+    """Names of data that the trace does not have and the study set to the same value for all jobs."""
     refused: tuple[Malformed, ...]
     """Rows that could not become bids."""
 
 
 def to_bids(jobs: Iterable[TraceJob], inventory: Inventory, rules: Rules, rng: np.random.Generator) -> TracedBids:
-    """Every row as a bid on these servers, or refused by its line.
+    """Convert every row to a bid on these servers, or list its line as refused.
 
-    Draws are made row by row in the order given, as many for a row whether or not it is refused. A job arrives in the
-    first slot that begins when it was submitted or later. Rows are put in order of submission; equals stay in order.
+    Draws are made row by row in the order given, the same number for accepted and refused rows. A job arrives in the
+    first slot that begins at its submission or later. Rows are sorted by submission; equal ones keep their order.
 
     Raises
     ------
     InvalidField
-        If `rules.delay` is not of these servers.
+        If `rules.delay` does not fit these servers.
     """
     if rules.delay and len(rules.delay) != len(inventory.servers):
         raise InvalidField("delay", f"expected {len(inventory.servers)} numbers, got {len(rules.delay)}")
@@ -149,7 +149,7 @@ class _Draw:
     rate: float
     stretch: float
     decay: float
-    """Per hour."""
+    """Decay per hour."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ def _make(job: TraceJob, inventory: Inventory, rules: Rules, draw: _Draw, *, sin
     run_s = float(epochs * chunks * minibatches * step / job.gpus)
     sync, ring = slots(profile.sync_s, rules.slot_s), rules.architecture is Architecture.RING
     arrival = slots_up(job.submitted_s - since, rules.slot_s)
-    # Whole slots, and one more: no job misses its target by rounding alone.
+    # Round up to whole slots and add one, so that no job misses its target by rounding alone.
     target = 1 + slots_up(job.submitted_s - since + run_s * draw.stretch, rules.slot_s)
     bid = Bid(
         id=str(job.line),
@@ -209,16 +209,16 @@ def _make(job: TraceJob, inventory: Inventory, rules: Rules, draw: _Draw, *, sin
 
 
 def is_measured(job: TraceJob) -> bool:
-    """Whether a row says how long its steps take."""
+    """Return whether a row states its step time."""
     return job.steps is not None and job.duration_s is not None
 
 
 def _profile(job: TraceJob, rules: Rules) -> tuple[Profile, bool]:
-    """The profile of a row, and whether it is only declared."""
+    """Return the profile of a row, and whether it is only declared."""
     if job.model in rules.profiles:
         return rules.profiles[job.model], False
     if job.steps is not None and job.duration_s is not None:
-        # So many mini-batches on so many GPUs in that time, synchronisation included.
+        # The row states mini-batches, GPUs and the time they took, synchronisation included.
         return Profile(exact(job.duration_s) * job.gpus / job.steps), False
     if rules.profile is None or job.duration_s is None:
         raise InvalidField("model", f"no measured step time of {job.model or 'a job without a model'}")
@@ -228,14 +228,14 @@ def _profile(job: TraceJob, rules: Rules) -> tuple[Profile, bool]:
 
 
 def _pace(profile: Profile, gpus: int, architecture: Architecture) -> Fraction:
-    """Seconds of a mini-batch on one server with as many workers as the job had GPUs."""
+    """Return the seconds of a mini-batch on one server with one worker for each GPU of the job."""
     if architecture is Architecture.RING:
         return profile.step_s + profile.sync_s * Fraction(gpus - 1, gpus)
     return profile.step_s + profile.sync_s
 
 
 def _batches(job: TraceJob, step: Fraction) -> Fraction:
-    """Mini-batches in all, not yet rounded."""
+    """Return the total number of mini-batches before rounding."""
     if job.duration_s is not None:
         return exact(job.duration_s) * job.gpus / step
     if job.steps is None:

@@ -1,4 +1,4 @@
-"""How long a mini-batch takes: measured where a trace or its publishers say, declared where nobody does."""
+"""Times of a mini-batch: measured if a trace or its publishers state them, else declared."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,13 +17,13 @@ class Profile:
     """Times of one mini-batch of a model, seconds, exact."""
 
     step_s: Fraction
-    """Computing, on a worker of any type that `by_type` does not name."""
+    """Computing time on a worker of any type that `by_type` does not name."""
     sync_s: Fraction = Fraction(0)
-    """Updating parameters at a parameter server, or reducing them around a ring of many."""
+    """Time to update parameters at a parameter server, or to reduce them around a large ring."""
     gradient_mb: Fraction = Fraction(0)
-    """What moves where a job's machines are on more than one server; 0 where `sync_s` has all of it."""
+    """Data to transfer if a job's machines are on more than one server; 0 if `sync_s` includes the transfer."""
     by_type: Mapping[str, Fraction] = field(default_factory=dict)
-    """Computing, by the name of the worker type in small letters: traces do not agree on `v100` or `V100`."""
+    """Computing time by worker type in lower case, as traces write both `v100` and `V100`."""
 
     def __post_init__(self) -> None:
         for name in ("step_s", "sync_s", "gradient_mb"):
@@ -32,15 +32,15 @@ class Profile:
 
 
 MOST_COUNTS = 200
-"""Numbers of GPUs that a file has step times of; Sia's have 16 at most."""
+"""Largest number of GPU counts with step times in a file; Sia's files have at most 16."""
 DECLARED = Profile(step_s=Fraction(1, 2), sync_s=Fraction(1, 50))
 """For traces that name no model. Only the ratio to the run time matters, and 0.52 s is far below a slot."""
 
 
 def measured_profiles(throughputs: Throughputs, *, reference: str) -> dict[str, Profile]:
-    """Profiles from Gavel's throughputs at one GPU: tau = 1 / throughput; `reference` is the GPU of other types.
+    """Build profiles from Gavel's throughputs at one GPU: tau = 1 / throughput; `reference` is the GPU of other types.
 
-    Models that do not fit the reference GPU's memory have none.
+    Models that do not fit the reference GPU's memory have no profile.
 
     Raises
     ------
@@ -61,21 +61,21 @@ def measured_profiles(throughputs: Throughputs, *, reference: str) -> dict[str, 
 
 @dataclass(frozen=True)
 class StepTimes:
-    """What was measured beside a trace, as documents keep it."""
+    """Measured step times that belong to a trace, as documents store them."""
 
     throughputs: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """Mini-batches a second on one GPU, by GPU type and model (Gavel)."""
     steps: tuple[tuple[int, float, float], ...] = ()
-    """Of one model, which no trace names: GPUs, seconds of a mini-batch, and those of its synchronisation (Sia)."""
+    """Rows for one model without a name: GPUs, seconds of a mini-batch, and seconds of its synchronisation (Sia)."""
 
     @classmethod
     def of(cls, rows: Sequence[Record], *, batch: int | None = None) -> "StepTimes":
-        """Of a file's records: of Sia's at the batch size nearest to `batch`, by default the largest that was measured.
+        """Read a file's records; Sia's at the batch size nearest to `batch`, by default the largest measured one.
 
         Raises
         ------
         InvalidField
-            If a batch is given for a table that has each model with its own, or there are more than MOST_COUNTS.
+            If `batch` is given for a table in which each model has its own, or there are more than MOST_COUNTS.
         """
         steps = [row for row in rows if isinstance(row, StepTime)]
         if batch is not None and not steps:
@@ -94,28 +94,28 @@ class StepTimes:
         return cls(rates, tuple((gpus, row.step_s, row.sync_s) for gpus, row in best))
 
     def by_model(self, reference: str) -> dict[str, Profile]:
-        """Profiles of the models of throughputs; raises InvalidField as `measured_profiles`."""
+        """Return the profiles of the models in `throughputs`; raises InvalidField as `measured_profiles` does."""
         return measured_profiles(of_one_gpu(self.throughputs), reference=reference) if self.throughputs else {}
 
     def by_gpus(self) -> dict[int, Profile]:
-        """Profiles of the one model by the number of GPUs."""
+        """Return the profiles of the one model by the number of GPUs."""
         return {gpus: Profile(exact(step) - exact(sync), exact(sync)) for gpus, step, sync in self.steps}
 
     def to_json(self) -> Json:
-        """A document that `from_json` reads back."""
+        """Return a document that `from_json` can read."""
         return {"throughputs": {gpu: dict(rows) for gpu, rows in self.throughputs.items()},
                 "steps": [list(row) for row in self.steps]}  # fmt: skip
 
     @classmethod
     def from_json(cls, document: Json) -> "StepTimes":
-        """What `to_json` wrote."""
+        """Read the output of `to_json`."""
         return cls(document["throughputs"], tuple((gpus, step, sync) for gpus, step, sync in document["steps"]))
 
 
 def nearest(measured: Iterable[StepTime], *, gpus: int, batch: int) -> StepTime:
-    """The measurement nearest in number of GPUs, then in batch size.
+    """Return the measurement nearest in number of GPUs, then in batch size.
 
-    Nearness is that of the logarithms; of equals the one on fewest nodes, then the first line.
+    Distances are those of the logarithms; of equals the one on fewest nodes, then the first line.
 
     Raises
     ------

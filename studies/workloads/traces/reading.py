@@ -1,4 +1,4 @@
-"""Files of traces that came as text."""
+"""Read trace files from text."""
 
 from typing import Final
 
@@ -7,17 +7,17 @@ from cluster.traces.records import Record, TraceJob
 from scheduling.model.errors import InvalidField
 
 MOST_LINES: Final = 500_000
-"""No trace of 8 MB, which is what may be sent, comes near: more lines only keep whoever reads them."""
+"""Largest number of lines. Uploads are at most 8 MB and have far fewer lines in practice."""
 MOST_MALFORMED: Final = 50_000
 
 
 def read_text(text: str, *, source: str = "", sha256: str = "") -> Trace[TraceJob]:
-    """Its jobs and malformed lines; raises InvalidField if it is of no format that has jobs, or has too many lines."""
+    """Read jobs and malformed lines; raises InvalidField for a format without jobs, or for too many lines."""
     return _read(text, TraceJob, source=source, sha256=sha256)
 
 
 def read_any(text: str, *kinds: str, source: str = "", sha256: str = "") -> Trace[Record]:
-    """What it holds, if that is one of these kinds; raises as `read_text`."""
+    """Read a file of one of these kinds; raises as `read_text` does."""
     return _read(text, *(KINDS[kind] for kind in kinds), source=source, sha256=sha256)
 
 

@@ -1,4 +1,4 @@
-"""A public trace on servers of one's choice: with a seed for what no trace has, a workload."""
+"""A public trace on chosen servers; a seed for the missing data makes it a workload."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,41 +23,41 @@ from studies.workloads.traces.profiles import StepTimes
 from studies.workloads.workload import Workload
 
 SLOT_S: Final = 600
-"""The longest jobs of Philly take weeks: shorter slots make horizons too long."""
+"""Default slot length. The longest jobs of Philly take weeks: shorter slots make horizons too long."""
 MOST_GPUS: Final = 10_000
 MOST_CELLS: Final = 20_000_000
-"""Slots x servers x resources. DPS keeps some 250 bytes for each: 5 GB, and two runs are computed at a time."""
+"""Largest slots x servers x resources. DPS needs some 250 bytes for each: 5 GB, and two runs may run at once."""
 
 
 @dataclass(frozen=True)
 class TraceSource:
-    """How a trace is read as jobs, and on which servers: GPUs that are alike, or those of a cluster or a list."""
+    """How a trace is read, and the servers: a number of equal GPUs, those of a cluster or those of a list."""
 
     gpus: int | None = None
-    """So many, eight a server."""
+    """Number of equal GPUs, eight on each server."""
     apart: bool = False
-    """Parameter servers on servers of their own, as OASiS wants it."""
+    """Whether parameter servers have separate servers, as OASiS requires."""
     inventory: Inventory | None = None
-    """Other servers instead."""
+    """Inventory to use instead of equal GPUs."""
     cluster: str = ""
-    """Their name."""
+    """Name of that inventory."""
     delay: tuple[int, ...] = ()
-    """Slots until each of them can be used after arrival."""
+    """Slots after arrival until each of its servers can be used."""
     slot_s: int = SLOT_S
     horizon: int | None = None
-    """Slots; None: twice the longest run."""
+    """Horizon, slots; None: twice the longest run."""
     jobs: int | None = None
-    """Only the first so many rows."""
+    """Number of rows to read from the start; None: all."""
     ring: bool = False
-    """Jobs exchange gradients in rings."""
+    """Whether jobs exchange gradients in rings."""
     elastic: bool = False
-    """Jobs can use twice the GPUs they had."""
+    """Whether jobs can use twice the GPUs they had."""
     reference: str = "v100"
-    """The GPU of worker types that were not measured, where step times were."""
+    """GPU whose step times stand for worker types that were not measured."""
     step_times: StepTimes = field(default_factory=StepTimes)
-    """What was measured beside the trace."""
+    """Measured step times that belong to the trace."""
     shares: Mapping[str, int] = field(default_factory=dict)
-    """GPU-days of tenants, from which each job's is drawn; empty: the trace's own."""
+    """GPU-days of tenants, from which each job's tenant is drawn; empty: the trace's own tenants."""
 
     def __post_init__(self) -> None:
         if (self.gpus is None) == (self.inventory is None):
@@ -77,24 +77,24 @@ class TraceSource:
 
     @property
     def place(self) -> str:
-        """The servers, for people."""
+        """Description of the servers for users."""
         if self.inventory is not None:
             return self.cluster
         return f"{self.gpus} GPUs{', parameter servers apart' if self.apart else ''}"
 
     def servers(self) -> Inventory:
-        """Where jobs run."""
+        """Return the inventory on which jobs run."""
         if self.inventory is not None:
             return self.inventory
         return gpu_cluster(cast(int, self.gpus), apart=self.apart)
 
     @property
     def architecture(self) -> Architecture:
-        """Of all jobs."""
+        """Architecture of all jobs."""
         return Architecture.RING if self.ring else Architecture.PS
 
     def check(self, jobs: Sequence[TraceJob]) -> None:
-        """Raise InvalidField if what was given beside the trace says nothing about any of its jobs."""
+        """Raise InvalidField if the additional data concern none of the trace's jobs."""
         jobs, known, steps = jobs[: self.jobs], self.step_times.by_model(self.reference), self.step_times.steps
         if self.step_times.throughputs and not any(job.model in known for job in jobs):
             raise InvalidField("step_times", "no line of the trace names one of the models that were measured")
@@ -105,7 +105,7 @@ class TraceSource:
             raise InvalidField("quotas", "tenants are drawn by them where a trace names none; this one does")
 
     def draw(self, trace: Trace[TraceJob], seed: int) -> Workload:
-        """The trace's jobs with values and targets of a seed; the same each time."""
+        """Draw values and targets of the trace's jobs; the same seed gives the same workload."""
         inventory = self.servers()
         rules = Rules(
             slot_s=self.slot_s,
@@ -122,7 +122,7 @@ class TraceSource:
         return Workload(traced, inventory, plan, f"{note_of(traced.synthetic)} (seed {seed})", trace.malformed)
 
     def to_json(self) -> Json:
-        """A document that `from_json` reads back."""
+        """Return a document that `from_json` can read."""
         document: Json = {name: getattr(self, name) for name in DOCUMENTED}
         if self.inventory is not None:
             document["inventory"] = inventory_document(self.inventory)
@@ -135,7 +135,7 @@ class TraceSource:
 
     @classmethod
     def from_json(cls, document: Json) -> "TraceSource":
-        """What `to_json` wrote."""
+        """Read the output of `to_json`."""
         more: dict[str, Any] = {}
         if "inventory" in document:
             more = {"inventory": inventory_of_document(document["inventory"]), "delay": tuple(document["delay"])}
@@ -146,7 +146,7 @@ class TraceSource:
 
 
 def _check_size(inventory: Inventory, plan: Plan) -> None:
-    """Raise InvalidField, with slots that would do, if tables of prices would fill the memory."""
+    """Raise InvalidField, with a slot length that would work, if tables of prices would fill the memory."""
     servers, resources = inventory.capacity.shape
     cells = plan.horizon * servers * resources
     if cells > MOST_CELLS:

@@ -1,4 +1,4 @@
-"""Whose jobs they are, where a trace does not say: tenants drawn by the quotas that another trace has of its own."""
+"""Tenants of jobs for traces without tenants: they are drawn by the quotas of another trace."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,7 +9,7 @@ from scheduling.model.errors import InvalidField
 
 
 def shares_of(quotas: Sequence[Quota]) -> dict[str, int]:
-    """GPU-days of each tenant over all days of a file, of those that had any.
+    """Return the GPU-days of each tenant over all days of a file, for tenants with any.
 
     Raises
     ------
@@ -26,14 +26,14 @@ def shares_of(quotas: Sequence[Quota]) -> dict[str, int]:
 
 
 def tenants_of(jobs: Sequence[TraceJob], shares: Mapping[str, int], rng: np.random.Generator) -> list[str]:
-    """Each job's own, or where there are shares one drawn in proportion to them.
+    """Return each job's own tenant, or, if there are shares, one drawn in proportion to them.
 
-    The days of another cluster's quotas are not those of the trace, so that a tenant's share is that of all days. Draws
-    come from a child of the generator: values and targets are the same with quotas and without.
+    The quotas belong to other days than the trace, so a tenant's share is its share of all days. Draws come from a
+    child generator: values and targets are the same with and without quotas.
     """
     if not shares:
         return [job.tenant for job in jobs]
-    names = sorted(shares)  # a database may give them back in another order
+    names = sorted(shares)  # a database may return them in another order
     weights = np.array([shares[name] for name in names], dtype=np.float64)
     drawn = rng.spawn(1)[0].choice(len(weights), size=len(jobs), p=weights / weights.sum())
     return [names[k] for k in drawn.tolist()]

@@ -1,4 +1,4 @@
-"""Traces that people upload: read once to tell what is wrong, kept as they came, read again by every run."""
+"""Uploaded traces: checked once to report errors, stored unchanged, and read again by every run."""
 
 import hashlib
 from dataclasses import asdict
@@ -16,27 +16,27 @@ from studies.models import Experiment, Trace
 from studies.workloads.traces.reading import read_any
 
 MOST_TRACES: Final = 100
-"""Of one owner."""
+"""Largest number of traces of one owner."""
 MOST_MALFORMED: Final = 1000
-"""That are kept one by one; their number is kept in any case."""
+"""Largest number of malformed lines that are stored; their count is always stored."""
 
 
 class TooManyTraces(AuctionError):
-    """The owner has as many traces as anybody may."""
+    """Raised when the owner already has the largest number of traces."""
 
 
 def keep(owner: User, text: str, *, label: str, source: str, throughputs: str = "") -> tuple[Trace, bool]:
-    """Keep a trace, and whether it is new: the same text with the same throughputs is kept once for each owner.
+    """Store a trace and say whether it is new: the same text with the same throughputs is stored once for each owner.
 
-    A file of any known format: jobs, or what jobs run on and are measured by. `throughputs` is Gavel's file of them,
-    beside jobs whose lines say mini-batches and no durations; empty: none.
+    The file has any known format: jobs, machines, step times or quotas. `throughputs` is Gavel's file of throughputs
+    for jobs whose lines state mini-batches but no durations; empty: none.
 
     Raises
     ------
     InvalidField
-        If it is of no known format, or no line of it is a record, or the throughputs are none or of no jobs.
+        If the format is unknown, no line is a record, or the throughputs are invalid or belong to no job.
     TooManyTraces
-        If there is no room.
+        If the owner may store no more traces.
     """
     sha256 = _hash(text)
     read = read_any(text, *KINDS, source=source, sha256=sha256)
@@ -49,7 +49,7 @@ def keep(owner: User, text: str, *, label: str, source: str, throughputs: str = 
     measured = gavel.on_one_gpu(gavel.throughputs(throughputs)) if throughputs else None
     same = {"sha256": sha256, "throughputs_sha256": _hash(throughputs) if throughputs else ""}
     with transaction.atomic():
-        User.objects.select_for_update().get(pk=owner.pk)  # two uploads at once count one after the other
+        User.objects.select_for_update().get(pk=owner.pk)  # two uploads at once count one by one
         known = Trace.objects.filter(owner=owner, **same).first()
         if known is not None:
             return known, False
@@ -76,10 +76,10 @@ def _hash(text: str) -> str:
 
 
 def delete(trace: Trace) -> None:
-    """Delete it; raises WrongState while an experiment reads it."""
+    """Delete a trace; raises WrongState while an experiment reads it."""
     with transaction.atomic():
         if Trace.objects.select_for_update().filter(pk=trace.pk).first() is None:
-            return  # by another request, just now
+            return  # another request has just deleted it
         user = Experiment.objects.filter(traces=trace).order_by("pk").first()
         if user is not None:
             raise WrongState(f"Experiment {user.pk} reads trace {trace.pk}; delete that first.")
