@@ -1,4 +1,4 @@
-"""The market in the admin: operators choose the policy and open or close; what has happened is only read."""
+"""The market in the admin: operators choose the policy, and open or close the market; history is read-only."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -48,11 +48,11 @@ from scheduling.model.types import Json
 from scheduling.registry import POLICIES, make_policy
 
 MOST_CHANGED = 50
-"""Decisions that a preview lists."""
+"""Largest number of decisions that a preview lists."""
 
 
 class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Rows that are history: shown, filtered, never added, changed or deleted."""
+    """Rows of history: they are shown and filtered, but never added, changed or deleted."""
 
     list_per_page = 50
     show_full_result_count = False
@@ -83,7 +83,7 @@ class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         return False
 
     def get_fields(self, request: HttpRequest, obj: Market | None = None) -> Any:
-        """Only the cluster is asked for; the rest is counted."""
+        """Return only the cluster for a new market; other fields are derived."""
         counted = ["is_open", "policy", "choose_policy", "submitted", "version", "ledger_version", "slot"]
         return ["cluster"] if obj is None else ["cluster", *counted]
 
@@ -104,17 +104,17 @@ class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
     @admin.display(description="other policy")
     def choose_policy(self, market: Market) -> str:
-        """Where it is changed."""
+        """Return the link to the page that changes the policy."""
         return format_html('<a href="{}">Change policy</a>', reverse("admin:auctions_market_policy", args=[market.pk]))
 
     @admin.action(description="Open for bids", permissions=["change"])
     def open_for_bids(self, request: HttpRequest, queryset: QuerySet[Market]) -> None:
-        """Take bids again."""
+        """Let the markets accept bids again."""
         self._set_open(request, queryset, is_open=True)
 
     @admin.action(description="Close for bids", permissions=["change"])
     def close_for_bids(self, request: HttpRequest, queryset: QuerySet[Market]) -> None:
-        """Take no more bids; those that wait are still decided."""
+        """Let the markets accept no more bids; waiting bids are still decided."""
         self._set_open(request, queryset, is_open=False)
 
     def _set_open(self, request: HttpRequest, queryset: QuerySet[Market], *, is_open: bool) -> None:
@@ -172,12 +172,12 @@ class MarketAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
 
 def _changed(found: Comparison) -> list[Row]:
-    """Decisions that would have come out otherwise, the latest first."""
+    """Return decisions that would have been different, the latest first."""
     return [row for row in reversed(found.rows) if row.changed][:MOST_CHANGED]
 
 
 def _more(market: Market, policy: str, parameters: Json, seen: Preview) -> str:
-    """Address of the form that asks for every difference, filled in."""
+    """Return the address of the filled-in form that requests all differences."""
     since = 1 if seen.comparison is None else seen.comparison.since
     plain = {key: ", ".join(map(str, v)) if isinstance(v, list) else v for key, v in parameters.items()}
     query = urlencode({"policy": policy, "since": since, **plain})
@@ -185,7 +185,7 @@ def _more(market: Market, policy: str, parameters: Json, seen: Preview) -> str:
 
 
 class FailForm(ActionForm):
-    """What is said when jobs fail."""
+    """The reason and the refund when an operator fails jobs."""
 
     why = forms.CharField(max_length=200, required=False, label="Reason")
     refund = forms.ChoiceField(choices=[(one.value, f"pay back: {one.value}") for one in Refund], required=False)
@@ -193,7 +193,7 @@ class FailForm(ActionForm):
 
 @admin.register(Bid)
 class BidAdmin(ReadOnlyAdmin):
-    """Bids as they came in and what became of them."""
+    """Submitted bids and their outcomes."""
 
     list_display = [
         "sequence",
@@ -214,7 +214,7 @@ class BidAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Put quarantined bids back in the queue")
     def retry(self, request: HttpRequest, queryset: QuerySet[Bid]) -> None:
-        """The policy in force decides them again, before later bids."""
+        """Let the policy in force decide them again, before later bids."""
         if not is_operator(request.user):
             raise PermissionDenied
         for bid in queryset.order_by("sequence"):
@@ -227,7 +227,7 @@ class BidAdmin(ReadOnlyAdmin):
 
     @admin.action(description="Fail jobs, for the reason given")
     def fail(self, request: HttpRequest, queryset: QuerySet[Bid]) -> None:
-        """They end, their slots are free from the next one on, and their owners are paid back as chosen."""
+        """End the jobs, free their slots from the next one on, and pay their owners the chosen refund."""
         if not is_operator(request.user):
             raise PermissionDenied
         why, refund = request.POST.get("why", "").strip(), request.POST.get("refund", "")
@@ -276,7 +276,7 @@ class EventAdmin(ReadOnlyAdmin):
 
     @admin.display(description="what")
     def said(self, event: Event) -> str:
-        """What an operator said of a server, or why a job failed."""
+        """Return the operator's statement about a server, or why a job failed."""
         service = event.payload.get("service")
         if service is not None:
             return f"Server {service['server']}: {service['state'].replace('_', ' ')}"
@@ -292,7 +292,7 @@ class ServerField(forms.ModelChoiceField):  # type: ignore[type-arg]
 
 
 class OutageForm(forms.Form):
-    """Say of a server that it is lost, or from when on it takes no new work."""
+    """A form that marks a server as lost, or lets it take no new work from a slot on."""
 
     server = ServerField(
         Server.objects.filter(cluster__market__isnull=False)
@@ -307,7 +307,7 @@ class OutageForm(forms.Form):
     why = forms.CharField(max_length=200, required=False, label="Reason")
 
     def say(self, by: User | None) -> bool:
-        """Do it; False, and an error beside the field, if it is refused."""
+        """Record the outage; if it is refused, return False and show an error at the field."""
         said = self.cleaned_data
         server, why = said["server"], said["why"]
         try:
@@ -325,7 +325,7 @@ class OutageForm(forms.Form):
 
 @admin.register(Outage)
 class OutageAdmin(ReadOnlyAdmin):
-    """Take servers out of service, and return them; what was said before is history."""
+    """Take servers out of service, and return them; earlier outages are history."""
 
     list_display = [
         "server",
@@ -369,12 +369,12 @@ class OutageAdmin(ReadOnlyAdmin):
 
     @admin.display(description="state")
     def state(self, outage: Outage) -> str:
-        """In words; what is no longer in force has ended."""
+        """Return the state of an outage in words."""
         return "ended" if outage.ended_version is not None else state_of(outage)
 
     @admin.action(description="Return to service")
     def return_to_service(self, request: HttpRequest, queryset: QuerySet[Outage]) -> None:
-        """The servers have the capacity again that their rows say."""
+        """Return servers to service with the capacity of their rows."""
         for outage in queryset.filter(ended_version=None).select_related("server__cluster"):
             restore_server(outage.server, why="", by=_operator(request))
             self.message_user(request, f"Server {outage.server.name} is in service.")
@@ -418,7 +418,7 @@ class SlotPriceAdmin(ReadOnlyAdmin):
 
 @admin.register(Publication)
 class PublicationAdmin(ReadOnlyAdmin):
-    """What bidders read of everybody's money."""
+    """Money figures published to bidders."""
 
     list_display = ["market", "slot", "version"]
     list_filter = ["market"]
@@ -435,7 +435,7 @@ class CertificateAdmin(ReadOnlyAdmin):
 
 @admin.register(Quotients)
 class QuotientsAdmin(ReadOnlyAdmin):
-    """Competitive quotients of markets that queue."""
+    """Competitive ratios of markets that queue."""
 
     list_display = ["market", "basis", "took_ms", "computed_at"]
     list_select_related = ["market__cluster"]

@@ -36,7 +36,7 @@ class PolicyForm(forms.Form):
             self.fields[parameter.name] = _field(parameter.type, dict(parameter.metadata))
 
     def clean(self) -> Json:
-        """Let the policy judge; its refusal stands beside the field it names."""
+        """Let the policy check its parameters; its error is shown at the field that it names."""
         cleaned = super().clean() or {}
         if not self.errors:
             try:
@@ -46,7 +46,7 @@ class PolicyForm(forms.Form):
         return cleaned
 
     def refuse(self, error: InvalidField) -> None:
-        """Say what is wrong beside the field it names, or above all of them."""
+        """Show an error at the field that it names, or above all fields."""
         name, _, _ = error.field.partition("[")
         self.add_error(name if name in self.fields else None, f"{error.field}: {error.problem}")
 

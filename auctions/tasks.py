@@ -1,4 +1,4 @@
-"""What Celery runs. Every task may come twice, late or never: each looks at the rows, not at its message."""
+"""Celery tasks. A task may run twice, late or never, so each one reads the rows and does not rely on its message."""
 
 import logging
 from typing import Any
@@ -25,13 +25,13 @@ log = logging.getLogger(__name__)
 
 @worker_init.connect
 def warm_up_worker(options: dict[str, Any] | None = None, **_: object) -> None:
-    """Compile or load what open markets need before a worker that decides forks; a server does so meanwhile."""
+    """Compile or load the kernels of open markets before a deciding worker forks; a server does this while it runs."""
     queues = (options or {}).get("queues") or DECISIONS  # text, or a list from the command line
     if settings.EMBEDDED or DECISIONS not in (queues.split(",") if isinstance(queues, str) else queues):
         return
     try:
         groups = warming.groups_of_open_markets()
-    except DatabaseError as error:  # no tables yet: tasks load what they need
+    except DatabaseError as error:  # there are no tables yet: tasks load what they need
         log.warning("the kernels of open markets are not known yet (%s)", error)
         return
     finally:
@@ -41,13 +41,13 @@ def warm_up_worker(options: dict[str, Any] | None = None, **_: object) -> None:
 
 @task_prerun.connect
 def limit_task(**_: object) -> None:
-    """Connections that the task opens may wait longer than those of requests."""
+    """Let connections of a task wait longer than those of requests."""
     limits.use("worker")
 
 
 @shared_task
 def decide_market(market_id: int) -> int:
-    """Decide the waiting bids of one market; returns how many."""
+    """Decide the waiting bids of one market; return how many were processed."""
     decided = 0
     with retried(f"deciding bids of market {market_id}"):
         if not warming.prepare(market_id):
@@ -60,7 +60,7 @@ def decide_market(market_id: int) -> int:
 
 @shared_task
 def sweep() -> None:
-    """Find what lost wake-ups missed, let slots pass, and renew certificates, market by market."""
+    """Process bids whose wake-ups were lost, pass slots, and renew certificates, market by market."""
     for market_id in _markets():
         with retried(f"sweep of market {market_id}"):
             if not warming.prepare(market_id):
@@ -72,7 +72,7 @@ def sweep() -> None:
 
 @shared_task
 def measure() -> None:
-    """Compute the competitive quotients of markets that queue, where jobs were completed since."""
+    """Compute the competitive ratios of markets that queue, if jobs were completed since."""
     for market_id in _markets():
         with retried(f"measuring market {market_id}"):
             if warming.prepare(market_id):

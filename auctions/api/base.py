@@ -1,4 +1,4 @@
-"""What every operation shares: who asks, which cluster, whose bid."""
+"""Common parts of all operations: the caller, the cluster and access to bids."""
 
 from typing import Any
 
@@ -49,14 +49,14 @@ def market_named(name: str) -> Market:
 
 
 def operated_market(request: Request, name: str, *, refusal: str = "This is for operators.") -> Market:
-    """The cluster's market, for an operator; 403 with these words for others."""
+    """Return the cluster's market for an operator; 403 with this message for others."""
     if not is_operator(request.user):
         raise PermissionDenied(refusal)
     return market_named(name)
 
 
 def bid_of(request: Request, market: Market, sequence: int) -> Bid:
-    """The bid, if its owner or an operator asks; else it is not there."""
+    """Return the bid to its owner or an operator; 404 for others."""
     bids = Bid.objects.filter(market=market, sequence=sequence).select_related("owner", "market")
     if not is_operator(request.user):
         bids = bids.filter(owner=request.user.pk)

@@ -56,7 +56,7 @@ from scheduling.model.validation import check_object
 FIRST_PAUSE_S: Final = 0.01
 LONGEST_PAUSE_S: Final = 0.1
 MOST_WAITERS: Final = 32
-"""Requests of one process that wait at once: each holds a thread and a database connection while it does."""
+"""Largest number of requests that wait at once in one process; each holds a thread and a database connection."""
 
 _seats = BoundedSemaphore(MOST_WAITERS)
 
@@ -73,7 +73,7 @@ FILTERS: Final = [
 
 
 class Changing(Protocol):
-    """A row whose state others write."""
+    """A row whose state other processes write."""
 
     state: str
 
@@ -83,10 +83,10 @@ class Changing(Protocol):
 
 
 def wait_until_settled(row: Changing, seconds: int, *, waiting: Container[str]) -> bool:
-    """Look until its state is none of `waiting` or time is up; False if too many wait already, as `Prefer` allows.
+    """Poll until its state is not in `waiting` or time is up; False if too many wait already, as `Prefer` allows.
 
-    No transaction is open, no lock is held, and the seat is left to others meanwhile. A server that is to stop waits no
-    longer.
+    Meanwhile no transaction is open, no lock is held, and the seat is released. The wait ends early if the server is
+    to stop.
     """
     never_in_transaction("A decision")
     if not _seats.acquire(blocking=False):
@@ -110,7 +110,7 @@ def _look(row: Changing, seconds: int, waiting: Container[str]) -> None:
 
 
 def user_of(request: Request) -> User:
-    """Who asks; permissions have made sure that somebody does."""
+    """Return the user of the request; permissions have checked that there is one."""
     return cast(User, request.user)
 
 

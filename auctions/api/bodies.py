@@ -1,6 +1,7 @@
-"""The shapes of requests, as the OpenAPI document tells them.
+"""Schemas of requests in the OpenAPI document.
 
-Bodies of bids are checked by `auctions.domain.bid_format`, which knows the cluster; these say what it accepts.
+Bodies of bids are checked by `auctions.domain.bid_format`, which has the cluster; these schemas describe what it
+accepts.
 """
 
 # ruff: noqa: D101 (each is named for what it describes, and its fields carry their texts)

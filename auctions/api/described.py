@@ -1,4 +1,4 @@
-"""What the OpenAPI document says of an operation, errors included."""
+"""Descriptions of operations for the OpenAPI document, errors included."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Bids and their receipts as the interface tells them: names instead of positions, times beside slots."""
+"""Bids and their receipts as documents of the API: names instead of positions, and times in addition to slots."""
 
 from typing import Any
 
@@ -50,12 +50,12 @@ def full(bid: Bid, cluster: Cluster) -> Json:
 
 
 def quoted(quote: Quote, cluster: Cluster) -> Json:
-    """The decision a bid would get."""
+    """Return the decision that a bid would get."""
     return {"ledger_version": quote.ledger_version, **_decision(quote.decision, cluster, quote.layout)}
 
 
 def schedule_of(bid: Bid, cluster: Cluster) -> Json | None:
-    """What is held for a bid, as it stands: cut short where the job was ended; None if nothing was granted."""
+    """Return what is held for a bid at present, up to its end if the job was ended; None if nothing was granted."""
     if bid.start_slot is None:
         return None
     rows = Commitment.objects.filter(bid=bid).select_related("server", "machine_type")
@@ -74,7 +74,7 @@ def schedule_of(bid: Bid, cluster: Cluster) -> Json | None:
 
 
 def changes_of(bid: Bid, cluster: Cluster) -> list[Json]:
-    """What was planned for a job from when on, oldest first."""
+    """Return the plans of a job with the times from which they held, oldest first."""
     return [
         {
             "version": row.version,
@@ -88,7 +88,7 @@ def changes_of(bid: Bid, cluster: Cluster) -> list[Json]:
 
 
 def machines_of(bid: Bid, cluster: Cluster) -> list[Json]:
-    """How many machines a job holds in each slot in which it holds any, past and planned."""
+    """Return the numbers of machines of a job in each slot in which it holds any, past and planned."""
     held = readings.machines(bid)
     rows = enumerate(zip(held.workers.tolist(), held.pss.tolist(), strict=True), start=held.start)
     return [
@@ -99,7 +99,7 @@ def machines_of(bid: Bid, cluster: Cluster) -> list[Json]:
 
 
 def segments_of(bid: Bid, cluster: Cluster) -> list[Json]:
-    """When workers were at work on a queued job's chunks, and will be as forecast."""
+    """Return when workers worked on a queued job's chunks, and will work as forecast."""
     names = dict(Server.objects.filter(cluster=cluster).values_list("pk", "name"))
     types = dict(MachineType.objects.filter(cluster=cluster).values_list("pk", "name"))
     found = sorted(queue_readings.stretches_of(bid), key=lambda s: (s.start, s.server_id, s.machine_type_id, s.worker))
@@ -114,7 +114,7 @@ def segments_of(bid: Bid, cluster: Cluster) -> list[Json]:
 
 
 def preemptions_of(bid: Bid, cluster: Cluster, viewer: User) -> list[Json]:
-    """When workers left chunks of a job in the middle for another's."""
+    """Return when workers interrupted chunks of a job for chunks of another job."""
     return [
         {
             "at_s": row.at * cluster.slot_seconds,

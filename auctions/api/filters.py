@@ -42,7 +42,7 @@ class BidFilter(django_filters.FilterSet):  # type: ignore[misc]
 
 
 def known_parameters(request: Request, *known: str, repeatable: tuple[str, ...] = ()) -> None:
-    """Refuse a query parameter nobody reads: a filter misspelt, empty or overruled would answer with too much."""
+    """Refuse an unknown query parameter: a misspelt, empty or repeated filter would return too many rows."""
     for name, values in request.query_params.lists():
         if name not in known:
             raise refuse(name[:60], f"unknown parameter; known: {', '.join(known) or 'none'}")
@@ -63,7 +63,7 @@ def slot_number(request: Request, name: str) -> int | None:
 
 
 def filtered(request: Request, bids: "QuerySet[Bid]") -> "QuerySet[Bid]":
-    """The bids the query asks for."""
+    """Return the bids that match the query."""
     known_parameters(request, *BidFilter.base_filters, "cursor", "page_size", repeatable=("state",))
     for name in ("from_slot", "before_slot"):
         slot_number(request, name)
@@ -86,7 +86,7 @@ class BidPages(CursorPagination):
     max_page_size = 200
 
     def decode_cursor(self, request: Request) -> Cursor | None:
-        """The cursor; one we never gave is refused, not searched for."""
+        """Return the cursor; a cursor that was never issued is refused."""
         try:
             cursor = super().decode_cursor(request)
         except NotFound:

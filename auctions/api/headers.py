@@ -25,7 +25,7 @@ def idempotency_key(request: Request) -> str | None:
 
 
 def wait_s(request: Request) -> int | None:
-    """Seconds the client would wait (RFC 7240), at most 30; None if it does not say. A preference never fails."""
+    """Return the seconds that the client is ready to wait (RFC 7240), at most 30; None if not stated. Never fails."""
     for preference in _PREFERENCE.findall(request.headers.get("Prefer", "")):
         if found := _WAIT.fullmatch(preference):
             return min(int(found.group(1)), LONGEST_WAIT_S)

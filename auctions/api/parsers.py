@@ -1,4 +1,4 @@
-"""Bodies, read strictly: what JSON readers commonly let pass is refused in words, by the field it stands in."""
+"""Strict parsing of bodies: input that JSON readers commonly accept is refused with an error that names the field."""
 
 import json
 import math
@@ -13,10 +13,10 @@ from rest_framework.parsers import JSONParser
 from auctions.api.refusals import BodyTooLarge, refuse
 
 DEEPEST: Final = 20
-"""Objects and lists within one another; a bid needs four."""
+"""Largest nesting depth of objects and lists; a bid needs four."""
 
 LONGEST_INTEGER: Final = 300
-"""Digits; beyond it a number is larger than any double."""
+"""Largest number of digits; a number with more digits is larger than any double."""
 
 UNSTORABLE: Final = re.compile("[\0\ud800-\udfff]")
 """Postgres stores no NUL, and a lone surrogate has no UTF-8."""
@@ -25,7 +25,7 @@ _TWICE: Final = object()
 
 
 class StrictJSONParser(JSONParser):
-    """JSON of bounded size and depth: UTF-8, finite numbers, no key twice, no text a database refuses."""
+    """Parse JSON of limited size and depth: UTF-8, finite numbers, no repeated key, no text that a database refuses."""
 
     def parse(
         self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""Every error as a problem document (RFC 9457) that names the fields it is about."""
+"""Errors as problem documents (RFC 9457) that name the wrong fields."""
 
 import math
 import sys
@@ -35,7 +35,7 @@ class Conflict(APIException):
 
 
 class TooMuchWork(APIException):
-    """The caller has as much work under way as anybody may."""
+    """The caller has reached the limit of work under way."""
 
     status_code = status.HTTP_429_TOO_MANY_REQUESTS
     wait = 60
@@ -57,7 +57,7 @@ def problem(code: int, detail: str, errors: list[dict[str, str]] | None = None) 
 
 
 def exception_handler(error: Exception, context: dict[str, Any]) -> Response | None:
-    """Answer an exception of a view; None for what nobody foresaw, which becomes a 500."""
+    """Return the answer to an exception of a view; None for an unexpected one, which becomes a 500."""
     response = rest_exception_handler(_translated(error), context)
     if response is None:
         return None
@@ -103,7 +103,7 @@ def handler500(request: HttpRequest) -> HttpResponseBase:
 
 
 def busy(request: HttpRequest, detail: str) -> HttpResponse:
-    """Ask to come again a little later: a problem document below /api/, a page elsewhere."""
+    """Ask the client to retry a little later: a problem document below /api/, a page elsewhere."""
     return _refusal(request, Unavailable.status_code, detail, wait_s=Unavailable.wait)
 
 

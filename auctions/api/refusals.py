@@ -1,4 +1,4 @@
-"""What refuses a body. Nothing of the REST framework's views is imported here: they import the parsers."""
+"""Errors that refuse a body. This module does not import the REST framework's views, which import the parsers."""
 
 from rest_framework import status
 from rest_framework.exceptions import APIException, ValidationError

@@ -1,4 +1,4 @@
-"""The shapes of answers, as the OpenAPI document tells them."""
+"""Schemas of responses in the OpenAPI document."""
 
 # ruff: noqa: D101 (each is named for what it describes, and its fields carry their texts)
 from typing import Final

@@ -1,4 +1,4 @@
-"""How often one caller may ask: each process counts for itself; settings hold the rates."""
+"""Rate limits for one caller: each process counts on its own; the rates are in the settings."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from cluster.addresses import address_of
 
 
 class CallerThrottle(UserRateThrottle):
-    """Per user, or per address of whoever is not known."""
+    """A limit per user, or per address for callers who are not signed in."""
 
     scope = "caller"
 
@@ -20,7 +20,7 @@ class CallerThrottle(UserRateThrottle):
 
 
 class PasswordThrottle(SimpleRateThrottle):
-    """Checks of passwords, right ones too, per address: each takes a third of a second of a processor."""
+    """A limit on password checks per address, correct ones included: each takes a third of a processor second."""
 
     scope = "password"
 

@@ -46,10 +46,10 @@ from scheduling.model.types import Floats, Ints, Json
 from scheduling.model.validation import check_object
 
 MOST_NUMBERS: Final = 100_000
-"""Prices or units in one answer."""
+"""Largest number of prices or units in one response."""
 
 MOST_DECISIONS: Final = 5_000
-"""Rows of welfare in one answer."""
+"""Largest number of welfare rows in one response."""
 
 WINDOW: Final = [
     CLUSTER,
@@ -252,7 +252,7 @@ def _cluster(cluster: Cluster) -> Json:
 
 
 def _asked(cluster: Cluster) -> Json:
-    """What the policy in force wants to know of a bid."""
+    """Return what a bid must state under the policy in force."""
     if not Market.objects.filter(cluster=cluster).exists():
         return {"worth": None, "architectures": []}
     policy = policy_in_force(cluster)
@@ -268,7 +268,7 @@ def _tag(market: Market, request: Request) -> str:
 
 
 def _column(array: Ints | Floats | None, length: int) -> list[Any]:
-    """The last of an array's numbers; null for each where there is none."""
+    """Return the last `length` numbers of an array; null for each if there is no array."""
     return [None] * min(length, MOST_DECISIONS) if array is None else array[-MOST_DECISIONS:].tolist()
 
 
@@ -280,7 +280,7 @@ def _bound(bound: readings.BoundReading | None) -> Json | None:
 
 
 def _window(market: Market, request: Request) -> tuple[int, int, bool, list[int]]:
-    """First slot, last, whether the window was cut to fit an answer, and the servers told, by position."""
+    """Return first slot, last slot, whether the window was cut to fit a response, and the positions of the servers."""
     servers = [s.name for s in Server.objects.filter(cluster=market.cluster)]
     wanted = request.query_params.get("server")
     if wanted is not None and wanted not in servers:

@@ -1,1 +1,1 @@
-"""Kernels that open markets need are compiled by processes of their own."""
+"""Compile the kernels that open markets need, in separate processes."""

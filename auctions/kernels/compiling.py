@@ -1,9 +1,9 @@
-"""Compile kernels in processes of their own, each kernel once for all processes that share a cache.
+"""Compile kernels in separate processes, each kernel once for all processes that share a cache.
 
-`python -m auctions.kernels.compiling rigid.search rigid.tables` writes a line of JSON for each part that is kept on
-disk, and `{"ready": true}` when all are. Of several such processes each takes a part that nobody else compiles at the
-moment, and waits for the others at the end. A process that waits, or finds on disk what it was started for, has not
-loaded the compiler.
+`python -m auctions.kernels.compiling rigid.search rigid.tables` writes a line of JSON for each part that is stored on
+disk, and `{"ready": true}` when all are. If several such processes run, each takes a part that no other process
+compiles at the moment, and waits for the others at the end. A process that only waits, or finds its parts on disk, does
+not load the compiler.
 """
 
 import fcntl
@@ -20,27 +20,27 @@ from itertools import chain
 from pathlib import Path
 
 SELDOM = (100_000, 50, 1000)
-"""When garbage is looked for (`gc.set_threshold`): as often as usual, that takes a tenth of a compiler's time."""
+"""Thresholds of the garbage collector (`gc.set_threshold`): with the default ones it takes 10% of compile time."""
 
 SOURCES = Path(__file__).resolve().parents[2] / "scheduling"
 PROCESSORS = Path("/proc/cpuinfo")
 OF_A_PROCESSOR = ("vendor_id", "cpu family", "model", "flags", "CPU implementer", "CPU part", "Features")
-"""Lines of that file that say for which processor machine code is."""
+"""Lines of that file that identify the processor for which machine code is compiled."""
 
 
 def command(parts: Iterable[str]) -> tuple[str, ...]:
-    """What starts a process that compiles these parts (`scheduling.kernels.parts_of`) in their order."""
+    """Return the command of a process that compiles these parts (`scheduling.kernels.parts_of`) in their order."""
     return (sys.executable, "-m", "auctions.kernels.compiling", *parts)
 
 
 def cache_folder() -> Path:
-    """Where all processes keep machine code: beside the sources, or where the settings say."""
+    """Return the folder in which all processes store machine code: that of the sources, or the one in the settings."""
     return Path(os.environ.get("NUMBA_CACHE_DIR") or SOURCES / "__pycache__")
 
 
 @cache
 def made_of() -> str:
-    """A digest of what machine code depends on: sources, by their dates and sizes, compiler and processor."""
+    """Return a digest of what machine code depends on: sources (by dates and sizes), compiler and processor."""
     digest = sha256(f"{sys.version} {version('numba')} {version('llvmlite')} {sorted(_processor())}".encode())
     for path in sorted(SOURCES.rglob("*.py")):
         about = path.stat()
@@ -54,7 +54,7 @@ def _processor() -> set[str]:
 
 
 def is_kept(part: str) -> bool:
-    """Whether the machine code of a part is on disk, as these sources, compiler and processor need it."""
+    """Return whether the machine code of a part is on disk, for these sources, compiler and processor."""
     mark = _mark(part)
     return mark.exists() and mark.read_text() == made_of()
 
@@ -65,7 +65,7 @@ def _mark(part: str) -> Path:
 
 @contextmanager
 def turn(part: str, *, wait: bool) -> Iterator[bool]:
-    """Hold a part that no other process may compile meanwhile; False if another one holds it and `wait` is not set."""
+    """Lock a part against compilation by other processes; False if another one holds it and `wait` is not set."""
     folder = cache_folder()
     folder.mkdir(parents=True, exist_ok=True)
     # Open for reading: a file that another user made can be locked, too.
@@ -88,13 +88,13 @@ def compile_part(part: str, *, wait: bool = True) -> bool:
 
             made = made_of()
             kernels.compile_part(part)
-            with suppress(PermissionError):  # another user's mark: the next process looks again at what is on disk
+            with suppress(PermissionError):  # owned by another user: the next process checks the disk again
                 _mark(part).write_text(made)
         return mine
 
 
 def compile_each(parts: Iterable[str]) -> Iterator[str]:
-    """Compile these parts and name each one that is done: first those that no other process is compiling."""
+    """Compile these parts, first those that no other process is compiling; yield the name of each finished part."""
     left = list(parts)
     while left:
         free = next((part for part in left if compile_part(part, wait=False)), None)
@@ -112,7 +112,7 @@ def compile_all(parts: Iterable[str]) -> None:
 
 
 def main(parts: Sequence[str]) -> None:
-    """Tell of each part when it is done."""
+    """Print a line for each part when it is done."""
     gc.set_threshold(*SELDOM)
     kept = [part for part in parts if is_kept(part)]
     for part in chain(kept, compile_each(part for part in parts if part not in kept)):

@@ -1,8 +1,8 @@
-"""Kernels on their way into a server that already answers: those of open markets first, others when asked for.
+"""Load kernels into a server that already answers: first those of open markets, others on request.
 
-Two processes of their own compile, since compiling here would hold up every page; this one then loads what they kept.
-Until a market's kernels are here its quotes are put off in words, and its bids wait; other markets go on. A process
-without a `Warming`, such as a worker, compiles what it needs itself.
+Two separate processes compile, because compiling in the server would delay every page; the server then loads the
+result. Until a market's kernels are loaded, a quote is answered with an error that says so, and bids wait. Other
+markets are not affected. A process without a `Warming`, such as a worker, compiles what it needs itself.
 """
 
 import json
@@ -33,10 +33,10 @@ _current: "Warming | None" = None
 
 
 class Warming:
-    """Kernels that this process has asked for, until it stops."""
+    """The kernels that this process has requested, until it stops."""
 
     on_ready: Callable[[], None] = staticmethod(lambda: None)
-    """Called after each group that is here, in a thread of its own."""
+    """Called after each group is loaded, in a separate thread."""
 
     def __init__(self, groups: Iterable[Group] = ()) -> None:
         global _current
@@ -50,16 +50,16 @@ class Warming:
 
     @property
     def is_busy(self) -> bool:
-        """Whether something that was asked for is not here."""
+        """Return whether a requested kernel is not loaded yet."""
         return self._asked != self._ready
 
     def has(self, groups: Iterable[Group]) -> bool:
-        """Whether these groups are here; those that nobody has asked for are compiled from now on."""
+        """Return whether these groups are loaded; groups that were not requested before are compiled from now on."""
         self.ask(groups)
         return self._ready.issuperset(groups)
 
     def wait(self, groups: Iterable[Group], *, at_most_s: float) -> bool:
-        """The same after a while, or as soon as they are here."""
+        """Return the same after this time, or as soon as they are loaded."""
         if at_most_s > 0:
             never_in_transaction("The compiling of kernels")
         self.ask(groups)
@@ -67,7 +67,7 @@ class Warming:
             return self._changed.wait_for(lambda: self._ready.issuperset(groups), at_most_s)
 
     def ask(self, groups: Iterable[Group]) -> None:
-        """Compile these groups in this order, unless they are asked for already."""
+        """Compile these groups in this order, unless they have been requested already."""
         with self._changed:
             new = tuple(dict.fromkeys(group for group in groups if group not in self._asked))
             if not new or self._closed:
@@ -82,7 +82,7 @@ class Warming:
         Thread(target=self._follow, args=(new, reader), name="warming", daemon=True).start()
 
     def close(self) -> None:
-        """End the compiling processes that are not done."""
+        """Terminate the compiling processes that have not finished."""
         global _current
         with self._changed:
             self._closed = True
@@ -123,21 +123,22 @@ class Warming:
 
 
 def policy_of(market_id: int) -> Policy:
-    """The policy by which a market decides."""
+    """Return the policy by which a market decides."""
     chosen = PolicyVersion.objects.filter(market=market_id).latest("number")
     return make_policy(chosen.name, chosen.parameters)
 
 
 def groups_of_open_markets() -> tuple[Group, ...]:
-    """The kernels that open markets need, in the order of the markets."""
+    """Return the kernels that open markets need, in the order of the markets."""
     markets = Market.objects.filter(is_open=True).order_by("pk").values_list("pk", flat=True)
     return tuple(dict.fromkeys(group for pk in markets for group in kernels.needed_by(policy_of(pk))))
 
 
 def prepare(market_id: int) -> bool:
-    """Whether a worker may look at this market now: a server's waits while others compile, any other loads and goes on.
+    """Return whether a worker may process this market now.
 
-    To be called outside of transactions, which must not wait for a compiler.
+    In a server it is False while other processes compile the kernels; any other process loads them first. Call it
+    outside transactions, which must not wait for a compiler.
     """
     groups = kernels.needed_by(policy_of(market_id))
     if _current is not None:
@@ -147,7 +148,7 @@ def prepare(market_id: int) -> bool:
 
 
 def compile_here(groups: Iterable[Group]) -> None:
-    """Load kernels into this process, compiling what no other process compiles."""
+    """Load kernels into this process, and compile those that no other process compiles."""
     never_in_transaction("The compiling of kernels")
     new = [group for group in groups if not kernels.is_warm(group)]
     compiling.compile_all(kernels.parts_of(new))
@@ -155,7 +156,7 @@ def compile_here(groups: Iterable[Group]) -> None:
 
 
 def words(market_id: int) -> str:
-    """What a market waits for, empty where it waits for nothing."""
+    """Return a message that says what a market waits for; empty if it waits for nothing."""
     if _current is None or not _current.is_busy:
         return ""
     policy = policy_of(market_id)
@@ -163,7 +164,7 @@ def words(market_id: int) -> str:
 
 
 def check(*policies: Policy, patience_s: float = 0.0) -> None:
-    """Raise NotReady, naming the first of these policies whose kernels are not here, nor within this time."""
+    """Raise NotReady, naming the first of these policies whose kernels are not loaded within `patience_s` seconds."""
     end = monotonic() + patience_s
     for policy in policies:
         groups = kernels.needed_by(policy)
@@ -172,7 +173,7 @@ def check(*policies: Policy, patience_s: float = 0.0) -> None:
 
 
 def check_market(market_id: int) -> None:
-    """Raise NotReady if the kernels of the market's policy are not here."""
+    """Raise NotReady if the kernels of the market's policy are not loaded."""
     if _current is not None:
         check(policy_of(market_id))
 

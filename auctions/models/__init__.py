@@ -1,6 +1,6 @@
 """The live market: bids, decisions, commitments, payments and the events that made them.
 
-Constraints stand first: what the database refuses, no code can store.
+Constraints are part of the models, so that the database refuses invalid rows.
 """
 
 from auctions.models.figures import BoundKind, Certificate, Publication, Quotients, SlotPrice

@@ -1,4 +1,4 @@
-"""What is kept of a market for its charts and proofs."""
+"""Stored prices, published figures and bounds of a market."""
 
 from django.db import models
 from django.db.models import CheckConstraint, Q, UniqueConstraint
@@ -7,9 +7,9 @@ from auctions.models.market import Market
 
 
 class SlotPrice(models.Model):
-    """Posted prices of a slot as they stood when it began, and how full it was: the past of the charts.
+    """Posted prices of a slot when it began, and the units in use: past data of the charts.
 
-    Under a policy that queues, workers are in use that are busy in some part of the slot; see `Tenure` for their
+    Under a policy that queues, a worker counts as in use if it is busy in some part of the slot. See `Tenure` for the
     parameter servers.
     """
 
@@ -28,7 +28,7 @@ class SlotPrice(models.Model):
 
 
 class Publication(models.Model):
-    """Figures of a market as bidders read them from one slot on: written when that slot began, never rewritten."""
+    """Figures of a market that bidders read from one slot on: written when that slot began, and never changed."""
 
     market = models.ForeignKey(Market, models.PROTECT, related_name="publications")
     version = models.PositiveBigIntegerField(help_text="The market's version that the figures are of.")
@@ -51,7 +51,7 @@ class BoundKind(models.TextChoices):
 
 
 class Quotients(models.Model):
-    """How near a market that queues came to the least its latest complete jobs could have taken, derived from rows.
+    """Competitive ratios of a market that queues: its latest complete jobs compared with a lower bound, from rows.
 
     `findings` is `Findings` of `auctions.readings.competitive_ratio` as JSON.
     """
@@ -70,11 +70,11 @@ class Quotients(models.Model):
 
 
 class Certificate(models.Model):
-    """A proved upper bound on the welfare any scheduler could have had from the bids decided so far.
+    """A proved upper bound on the welfare that any scheduler could have had from the bids decided so far.
 
-    Both bounds are kept; `kind` and `value` are the smaller one. Bids that are not decided are in neither
-    the bound nor the welfare. What can no longer change is kept as sums: the terms of bids whose whole window has
-    passed, and price x capacity of the slots before those windows of the others.
+    Both bounds are stored; `kind` and `value` are those of the smaller one. Bids that are not decided count in neither
+    the bound nor the welfare. Parts that can no longer change are stored as sums: the terms of bids whose whole window
+    has passed, and price x capacity of processed slots.
     """
 
     market = models.OneToOneField(Market, models.CASCADE, related_name="certificate")

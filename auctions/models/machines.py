@@ -1,4 +1,4 @@
-"""What jobs hold, have in queues and are planned to do."""
+"""Machines that jobs hold, their chunks in queues, and their plans."""
 
 from django.conf import settings
 from django.db import models
@@ -38,9 +38,9 @@ class OutageKind(models.TextChoices):
 
 
 class Outage(models.Model):
-    """What an operator said of a server: from when on it takes no new work, or that it is lost.
+    """An operator's statement about a server: it takes no new work from a slot on, or it is lost.
 
-    One row for each time it was said; the one without an end is in force.
+    Each statement has a row; the row without an end is in force.
     """
 
     server = models.ForeignKey(Server, models.CASCADE, related_name="outages")
@@ -79,7 +79,7 @@ class Outage(models.Model):
 
 
 class QueuedChunks(models.Model):
-    """Data chunks of a bid sent to one worker's queue; jobs share workers there, in the order of their ranks."""
+    """Data chunks of a bid in one worker's queue. Jobs share workers there, in the order of their ranks."""
 
     bid = models.ForeignKey(Bid, models.PROTECT, related_name="queued")
     server = models.ForeignKey(Server, models.PROTECT, related_name="queued")
@@ -114,7 +114,7 @@ class QueuedChunks(models.Model):
 
 
 class Segment(models.Model):
-    """A worker at work on queued chunks from `start` to `end`, in billionths of a slot; never rewritten."""
+    """A worker works on queued chunks from `start` to `end`, in billionths of a slot; the row is never changed."""
 
     queued = models.ForeignKey(QueuedChunks, models.PROTECT, related_name="segments")
     count = models.PositiveIntegerField(default=1, help_text="Workers side by side, in the cloud.")
@@ -134,7 +134,7 @@ class Segment(models.Model):
 
 
 class Preemption(models.Model):
-    """A worker left a chunk in the middle for another bid's, at an instant in billionths of a slot."""
+    """A worker interrupted a chunk for a chunk of another bid, at a time in billionths of a slot."""
 
     queued = models.ForeignKey(QueuedChunks, models.PROTECT, related_name="preemptions")
     by = models.ForeignKey(QueuedChunks, models.PROTECT, related_name="preempted")
@@ -157,7 +157,7 @@ class PsHost(models.TextChoices):
 
 
 class Tenure(models.Model):
-    """A parameter server kept for a queued job while it runs without a break, in billionths of a slot."""
+    """A parameter server assigned to a queued job while the job runs without a break, in billionths of a slot."""
 
     bid = models.ForeignKey(Bid, models.PROTECT, related_name="tenures")
     host = models.CharField(max_length=8, choices=PsHost)
@@ -180,7 +180,7 @@ class Tenure(models.Model):
 
 
 class PlanChange(models.Model):
-    """One step of a plan that is no promise: from this event on the job was to start and complete then."""
+    """One step of a plan that is not a promise: the start and completion that were planned from this event on."""
 
     bid = models.ForeignKey(Bid, models.PROTECT, related_name="plan_changes")
     version = models.PositiveBigIntegerField(help_text="Version of the event that changed it.")

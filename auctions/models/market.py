@@ -1,4 +1,4 @@
-"""Markets, the bids that are submitted to them and what these come to, and the events that made them."""
+"""Markets, their bids with decisions and payments, and their events."""
 
 from typing import Final
 from uuid import uuid4
@@ -11,7 +11,7 @@ from cluster.models import Cluster
 
 
 class Market(models.Model):
-    """The market of one cluster. `version` counts its events; whoever writes to the market holds this row's lock."""
+    """The market of one cluster. `version` counts its events; every writer holds this row's lock."""
 
     cluster = models.OneToOneField(Cluster, models.PROTECT, related_name="market")
     token = models.UUIDField(
@@ -39,7 +39,7 @@ class Market(models.Model):
 
 
 class PolicyVersion(models.Model):
-    """A policy with its parameters, as in force from one event on; never edited, only followed by another."""
+    """A policy with its parameters, in force from one event on; it is never edited; a later version replaces it."""
 
     market = models.ForeignKey(Market, models.PROTECT, related_name="policies")
     number = models.PositiveIntegerField()
@@ -57,7 +57,7 @@ class PolicyVersion(models.Model):
 
 
 class BidState(models.TextChoices):
-    """Where a bid is on its way."""
+    """The state of a bid."""
 
     SUBMITTED = "submitted", "Waiting"
     PLANNED = "planned", "Planned"
@@ -165,14 +165,14 @@ class Bid(models.Model):
 
     @property
     def started(self) -> bool:
-        """Whether its job has run: one that was cancelled or failed before its start never did."""
+        """Whether its job has started; a job that was cancelled or failed before its start has not."""
         if self.ended_slot is not None:
             return self.start_slot is not None and self.start_slot < self.ended_slot
         return self.state in (BidState.RUNNING, BidState.COMPLETED)
 
 
 class DecisionRecord(models.Model):
-    """The receipt of a decided bid: canonical text, byte for byte what a replay must give again."""
+    """The receipt of a decided bid as canonical text; a replay must give the same bytes."""
 
     bid = models.OneToOneField(Bid, models.PROTECT, related_name="decision")
     policy = models.ForeignKey(PolicyVersion, models.PROTECT, related_name="decisions")
@@ -196,9 +196,9 @@ class DecisionRecord(models.Model):
 
 
 class Payment(models.Model):
-    """What an admitted bid pays: the posted cost of its schedule when it was decided.
+    """The payment of an admitted bid: the posted cost of its schedule at the decision.
 
-    Not paid back on cancellation; what a failed job is paid back is in `Bid.refund`.
+    It is not paid back on cancellation. The refund of a failed job is in `Bid.refund`.
     """
 
     bid = models.OneToOneField(Bid, models.PROTECT, related_name="charge")
@@ -213,7 +213,7 @@ class Payment(models.Model):
 
 
 class EventKind(models.TextChoices):
-    """What can happen to a market."""
+    """The kind of an event."""
 
     OPENED = "opened", "Opened"
     INVENTORY = "inventory", "Inventory changed"
@@ -230,16 +230,15 @@ class EventKind(models.TextChoices):
 
 
 class Event(models.Model):
-    """One step of a market; the steps in order of version are all that a replay needs.
+    """One event of a market; the events in order of version, with the bids, are all that a replay needs.
 
-    `payload` by kind: `opened` and `inventory` hold the layout (inventory, horizon and the keys of the rows behind
-    its positions); where an operator took a server out of service or back, `service` says so, and `failed` names the
-    jobs whose promise was broken by it, each of which has a `failed` event of its own that follows, with `by`, its
-    version. `policy` holds the policy's name and parameters, `slot` the sequence numbers that began and completed.
-    Under a policy that plans, `moves` holds what jobs hold from then on instead of what they held, in positions of the
-    inventory then in force.
-    `plan_failed` says that the policy failed: jobs then kept what they held.
-    `slot` is the first slot that could still be traded; of a `slot` event, the last slot that began.
+    `payload` by kind: `opened` and `inventory` hold the inventory snapshot (inventory, horizon and the row keys of its
+    positions). If an operator took a server out of service or returned it, `service` says so, and `failed` names the
+    jobs whose promise was broken by it. For each of these jobs a `failed` event follows, whose `by` is the version of
+    the `inventory` event. `policy` holds the policy's name and parameters. `slot` holds the sequence numbers of the
+    jobs that began and completed. Under a policy that plans, `moves` holds the new schedules of jobs from then on, in
+    positions of the inventory then in force. `plan_failed` says that the policy failed; jobs then kept what they held.
+    The field `slot` is the first slot that could still be traded; for a `slot` event, the last slot that began.
     """
 
     market = models.ForeignKey(Market, models.PROTECT, related_name="events")
@@ -264,7 +263,7 @@ class Event(models.Model):
 class PolicyError(models.Model):
     """An error that a policy raised instead of an answer, for operators only.
 
-    Instead of a decision: its bid is quarantined. Instead of a plan: all jobs keep what they hold.
+    If the policy failed to decide, the bid is quarantined. If it failed to plan, all jobs keep what they hold.
     """
 
     market = models.ForeignKey(Market, models.PROTECT, related_name="policy_errors")

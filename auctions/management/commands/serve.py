@@ -27,7 +27,7 @@ class Server(uvicorn.Server):
     """A server whose signals only stop it: uvicorn raises them again afterwards, before the worker could end."""
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop, and tell requests and streams that wait."""
+        """Stop, and notify waiting requests and streams."""
         shutdown.begun.set()
         super().handle_exit(sig, frame)
 
@@ -71,7 +71,7 @@ class Command(BaseCommand):
                 port=options["port"],
                 log_level="warning",
                 lifespan="off",
-                # On by default for connections from this machine, of which any process could give any address.
+                # Proxy headers are trusted by default on local connections, where any process could state any address.
                 proxy_headers=bool(settings.PROXIES),
                 forwarded_allow_ips=settings.PROXIES,
                 timeout_graceful_shutdown=3,  # waiting requests and streams end sooner by themselves
