@@ -1,4 +1,4 @@
-"""Who sees what on the pages. The rule lives in the query: what is not in it is 404."""
+"""Access rules of pages. Queries contain only visible rows, so anything else answers 404."""
 
 from django.contrib.auth.models import AnonymousUser, User
 from django.db.models import QuerySet
@@ -19,7 +19,7 @@ def viewer_of(request: HttpRequest) -> User:
 
 
 def market_named(name: str) -> Market:
-    """The market of the cluster of that name."""
+    """Return the market of the cluster of this name."""
     market = snapshot.market_named(name)
     if market is None:
         raise Http404
@@ -27,7 +27,7 @@ def market_named(name: str) -> Market:
 
 
 def visible_bids(market: Market, viewer: User) -> QuerySet[Bid]:
-    """An operator's bids are all of the market's, anyone else's their own."""
+    """Return all bids of the market for an operator, else the user's own."""
     bids = Bid.objects.filter(market=market).select_related("owner")
     return bids if is_operator(viewer) else bids.filter(owner=viewer)
 

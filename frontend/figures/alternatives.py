@@ -1,4 +1,4 @@
-"""What one bid would have got by stating another value, or another time, against what it stated."""
+"""Figures of one bid's results if it had stated another value or another time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -11,7 +11,7 @@ from frontend.figures.timeline import TimeLine
 Json = dict[str, Any]
 Row = Sequence[str | int | float]
 
-# Okabe and Ito's palette: told apart with every common colour blindness, and visible on white and on near-black.
+# Okabe and Ito's palette: safe for all common kinds of colour blindness, and visible on white and near-black.
 BLUE: Final = "#0072B2"
 SKY: Final = "#56B4E9"
 GREEN: Final = "#009E73"
@@ -27,12 +27,12 @@ LARGEST_POINTS: Final = 500
 
 @dataclass(frozen=True)
 class Drawing:
-    """A Plotly document with what a reader must be told beside it."""
+    """A Plotly document with a note for the reader."""
 
     data: list[Json]
     layout: Json
     note: str = ""
-    """What was aggregated or left out, in a sentence; empty if nothing."""
+    """A sentence on what was aggregated or left out; empty if nothing was."""
 
     def to_json(self) -> Json:
         """The document pages fetch."""
@@ -53,7 +53,7 @@ def rounded(number: float) -> float:
 
 
 def thinned(count: int) -> list[int]:
-    """Which of so many points of a running sum or mean are drawn: each is exact, and the last is always there."""
+    """Return the indices of the points to draw of a running sum or mean; the last point is always included."""
     if count <= LARGEST_POINTS:
         return list(range(count))
     return sorted({*np.linspace(0, count - 1, LARGEST_POINTS).astype(int).tolist(), count - 1})

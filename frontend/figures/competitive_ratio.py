@@ -1,4 +1,4 @@
-"""What jobs took over what nobody can be below: bars of both quotients for each run."""
+"""Competitive ratios: times of jobs divided by their lower bounds, as bars for each run."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Run:
 
 
 def figure(runs: Sequence[Run], *, note: str, key: str = "quotients") -> Drawing:
-    """Two bars a run and a line at 1; without runs only the note."""
+    """Draw two bars for each run and a line at 1; without runs only the note."""
     if not runs:
         return Drawing([], layout(height=160, key=key), note=note)
     names = [run.name for run in runs]

@@ -9,7 +9,7 @@ from frontend.figures.base import BLUE, ORANGE, Drawing, Json, layout, legend, r
 
 @dataclass(frozen=True)
 class Gain:
-    """Of one bid, in both tellings; money."""
+    """Welfare and revenue of one bid, as recorded and in the counterfactual; money."""
 
     sequence: int
     worth: float

@@ -1,4 +1,4 @@
-"""Policies side by side in one figure of their runs: means over seeds, their intervals, and what nobody can exceed."""
+"""Comparison of policies by one metric: means over seeds, their intervals, and the upper bound."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Line:
-    """What nobody can exceed."""
+    """An upper bound."""
 
     words: str
     value: float

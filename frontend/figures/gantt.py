@@ -224,7 +224,7 @@ def _trace(placed: Sequence[_Placed], line: TimeLine, state: str, is_ps: bool) -
         "x": [line.milliseconds(p.span.end - p.span.start) for p in mine],
         "y": [p.lane for p in mine],
         "width": [rounded(p.height) for p in mine],
-        # The role is told by hatching, not by colour alone.
+        # Hatching shows the role, not colour alone.
         "marker": {
             "color": colour,
             "pattern": {"shape": "/" if is_ps else "", "size": 6, "solidity": 0.35},

@@ -122,7 +122,7 @@ def _trace(pieces: Sequence[Piece], place: dict[str, int], kind: str) -> Json:
         "x": [piece.end - piece.start for piece in mine],
         "y": [place[piece.helper] for piece in mine],
         "width": 0.8,
-        # The pass is told by hatching, not by colour alone; a rim parts passes that follow one another.
+        # Hatching shows the kind of pass, not colour alone; a border separates consecutive passes.
         "marker": {
             "color": colour,
             "pattern": {"shape": shape, "size": 6, "solidity": 0.35},

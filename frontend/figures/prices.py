@@ -15,7 +15,7 @@ LEAST_COLUMNS = 24
 MARGIN = 4
 """Slots shown beyond the last one whose prices differ from those at the end."""
 DARKEST = 1e4
-"""Prices so many times below the highest, and free units, share the darkest colour."""
+"""Ratio to the highest price below which prices, and free units, share the darkest colour."""
 BOTH, BY_SERVER, BY_TYPE = "both", "server", "type"
 
 

@@ -28,7 +28,7 @@ class TimeLine:
         return f"{self._begins(slot):%-d %b %H:%M}"
 
     def milliseconds(self, slots: float) -> int:
-        """Length of so many slots in the unit of Plotly's date axes."""
+        """Return the length of a number of slots in the unit of Plotly's date axes."""
         return round(slots * self.slot_seconds * 1000)
 
     def _begins(self, slot: float) -> datetime:

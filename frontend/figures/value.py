@@ -1,4 +1,4 @@
-"""What finishing is worth by the slot of completion, and where a quote would have it complete."""
+"""Value of a job by its slot of completion, with the completion that a quote gives."""
 
 from dataclasses import dataclass
 

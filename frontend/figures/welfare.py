@@ -1,4 +1,4 @@
-"""Cumulative welfare and revenue beside what no scheduler could have exceeded."""
+"""Cumulative welfare and revenue, with the upper bound for any scheduler."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,4 @@
-"""The form of a hindsight: a policy's parameters, and the first bid that it decides."""
+"""The form of a counterfactual: a policy's parameters, and the first bid that it decides."""
 
 from typing import Any
 

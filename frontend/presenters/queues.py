@@ -1,4 +1,4 @@
-"""What a bid's page says of queues: where its chunks are, who displaced them, and how far forecasts were off."""
+"""Queue data of a bid's page: where its chunks are, which jobs displaced them, and errors of forecasts."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

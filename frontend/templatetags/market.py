@@ -56,7 +56,7 @@ def plan_look(plan: Plan) -> Look:
 
 @register.filter
 def hindsight_look(hindsight: Hindsight) -> Look:
-    """How a hindsight's state is shown."""
+    """Return the label and style of a counterfactual's state."""
     return HINDSIGHT_LOOKS[WorkState(hindsight.state)]
 
 

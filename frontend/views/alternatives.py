@@ -1,4 +1,4 @@
-"""What one bid would have got by stating something else: two charts of its page, and their table."""
+"""Results of one bid with other statements: two charts of its page, and their table."""
 
 from collections.abc import Iterable
 from hashlib import sha256

@@ -197,7 +197,7 @@ def cancel(request: HttpRequest, name: str, number: int) -> HttpResponse:
 
 
 def _do(request: HttpRequest, name: str, number: int, *, deed: Callable[[Bid], Bid], done: str) -> HttpResponse:
-    """Do it to one's own bid and go back to the bid's page, which says what came of it."""
+    """Apply an action to the user's own bid and return to its page, which shows the result."""
     _, bid = _own(request, name, number)
     try:
         deed(bid)

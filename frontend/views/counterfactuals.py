@@ -1,4 +1,4 @@
-"""What a market's record would have been under another policy: for operators, as everybody's bids are in it."""
+"""Pages of counterfactuals of a market. For operators only, as they contain the bids of all users."""
 
 from collections.abc import Callable
 from hashlib import sha256
@@ -102,7 +102,7 @@ def new(request: HttpRequest, name: str) -> HttpResponse:
 @login_required
 @require_safe
 def page(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """One hindsight."""
+    """Show one counterfactual."""
     return render(request, "frontend/hindsight.html", _context(request, name, number))
 
 
@@ -144,7 +144,7 @@ def sums(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @login_required
 @require_safe
 def table(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """Each bid in both tellings as CSV, or those that came out otherwise."""
+    """Return both results of each bid, or of changed bids only, as CSV."""
     found = _done(request, name, number)
     header, *rows = readings.table(readings.rows_of(found, changed="changed" in request.GET))
     cells: list[Any] = [*rows]
@@ -165,7 +165,7 @@ def document(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @login_required
 @require_POST
 def cancel(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """End it."""
+    """Cancel a counterfactual."""
     return _do(request, name, number, lambda found: f"{states.cancel(HINDSIGHTS, found.pk)} is being cancelled.")
 
 

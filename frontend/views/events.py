@@ -26,7 +26,7 @@ from frontend.access import market_named
 EVERY_S: Final = 1.0
 """Seconds between two looks at a market, however many pages are open."""
 BEAT_S: Final = 15.0
-"""A comment this often keeps proxies from closing a quiet stream, and finds visitors that have gone."""
+"""Seconds between two comments, which keep proxies from closing a quiet stream and detect closed pages."""
 LIFE_S: Final = 600.0
 """Streams end and are opened again, so that a visitor who signed out does not listen for ever."""
 

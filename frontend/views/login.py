@@ -12,7 +12,7 @@ from cluster.addresses import address_of
 
 
 class Login(LoginView):
-    """Django's page; passwords of one address are checked one after the other, and so many a minute."""
+    """Django's login page; passwords of one address are checked one by one, with a limit for each minute."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         """Log in, or say what is wrong."""

@@ -1,4 +1,4 @@
-"""What noise does to a plan, on its page: a chart, a table and a CSV file; what is drawn is in the address."""
+"""Effect of noise on a plan: a chart, a table and a CSV file; the address has the parameters of the draws."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -78,7 +78,7 @@ def table(request: HttpRequest, number: int) -> HttpResponse:
 
 
 def _noise(request: HttpRequest, plan: Plan) -> tuple[Noise | None, str]:
-    """What came of it, or why nothing did."""
+    """Return the result, or the reason why there is none."""
     try:
         return noise_of(plan, Draws.of_query(plan, request.GET.dict())), ""
     except NothingYet:

@@ -13,7 +13,7 @@ from studies.split_learning.plans import comparisons as beside
 
 
 def lengths_of(plan: Plan) -> list[plan_slots.Length]:
-    """The plan and those asked for beside it; none without others."""
+    """Return the plan and those with other slot lengths; empty if there are no others."""
     return [
         plan_slots.Length(one.plan.slot_ms, one.makespan, one.lower_bound, one.compute_s)
         for one in beside.lengths_of(plan)

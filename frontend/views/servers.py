@@ -147,7 +147,7 @@ def _do(
     deed: Callable[[Server, dict[str, Any], User], object],
     done: str,
 ) -> HttpResponse:
-    """Do it and go back to the server's page, which says what came of it."""
+    """Apply an action and return to the server's page, which shows the result."""
     market, form = _market(request, name), kind(request.POST)
     row = Server.objects.filter(cluster=market.cluster, name=server).select_related("cluster").first()
     if row is None:

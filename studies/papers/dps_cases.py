@@ -37,7 +37,7 @@ class Case:
     servers: int
     jobs: int
     cloud: int = 1
-    """The cloud is so many times smaller than the paper's."""
+    """Factor by which the cloud is smaller than the paper's."""
 
 
 @lru_cache(maxsize=128)
@@ -66,7 +66,7 @@ def drawn(case: Case, seed: int) -> tuple[Dps, Workload]:
 
 @lru_cache(maxsize=1024)
 def ran(name: str, case: Case, seed: int) -> Ran:
-    """What came of a scheme."""
+    """Run a scheme and return its result."""
     printed, work = drawn(case, seed)
     schemes: dict[str, Policy] = {PRINTED: printed, LEARNED: Dps(), FIFO: WholeFifo(), DRF: Drf()}
     slots = case.whole.slots

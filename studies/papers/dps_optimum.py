@@ -1,4 +1,4 @@
-"""DPS and others beside the offline optimum (Figures 10 and 11)."""
+"""Comparison of DPS and other policies with the offline optimum (Figures 10 and 11)."""
 
 from dataclasses import replace
 from functools import lru_cache

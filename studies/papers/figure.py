@@ -78,7 +78,7 @@ class Series:
 
 @dataclass(frozen=True)
 class Data:
-    """What was computed for a figure."""
+    """The computed data of a figure."""
 
     series: tuple[Series, ...]
 
@@ -101,7 +101,7 @@ class Task:
     scale: Scale = Scale.SMALL
     seeds: tuple[int, ...] = (1, 2)
     progress: Callable[[int, int], None] = field(default=lambda done, total: None, compare=False)
-    """Told how many runs are done and how many there are."""
+    """Called with the number of completed runs and the number of all runs."""
 
     def pick(self, small: Some, middle: Some, full: Some) -> Some:
         """Which of these belongs to the scale."""

@@ -32,7 +32,7 @@ HORIZON = 2000
 
 @dataclass(frozen=True)
 class Done:
-    """What a rival made of a workload; all jobs are complete."""
+    """The result of a compared scheduler on a workload; all jobs are complete."""
 
     completion: Mapping[str, float]
     """Slots, by job."""
@@ -42,7 +42,7 @@ class Done:
     """Worker-slots in use at the edge in each slot until the last completion there."""
 
     def mean_time(self, work: Workload) -> float:
-        """From arrival to completion, slots."""
+        """Mean time from arrival to completion, slots."""
         return float(np.mean([self.completion[bid.id] - bid.arrival for bid in work.bids]))
 
     @property

@@ -27,12 +27,12 @@ def by_end(bids: Iterable[Bid], end: int) -> tuple[Bid, ...]:
 
 @dataclass(frozen=True)
 class Ran:
-    """What came of a run."""
+    """The result of a run."""
 
     completion: dict[str, int]
-    """Of the jobs that were complete in time, by id, slots."""
+    """Completion of the jobs that were complete in time, by id, slots."""
     payment: dict[str, float]
-    """Of admitted jobs, money."""
+    """Payments of admitted jobs, money."""
     value: dict[str, float]
     """What admitted jobs are worth as planned when they were admitted, money."""
     welfare: float

@@ -57,7 +57,7 @@ class Workload:
 
     @cached_property
     def reach(self) -> Reach:
-        """Return whether the horizon is long enough for the jobs."""
+        """The horizon compared with the need of the jobs."""
         return Reach.of(self.jobs, self.plan)
 
     def facts(self) -> Json:

@@ -129,7 +129,7 @@ class Command(BaseCommand):
         return trace
 
     def _progress(self, done: int, total: int) -> None:
-        """Return a progress bar for a terminal; none for files and pipes."""
+        """Write a progress bar to a terminal, but not to files and pipes."""
         percent = 100 * done // total
         if self.stderr.isatty() and (done == total or percent != 100 * (done - 1) // total):
             filled = BAR * done // total

@@ -68,7 +68,7 @@ class Taught:
 
 
 def taught(policy: Pricing, period: Period, *, horizon: int, before: int = 0) -> Taught:
-    """What each bid's receipt teaches: density and ceiling are of the bid and the empty cluster alone.
+    """Return what prices learn from each receipt: density and ceiling depend only on the bid and the empty cluster.
 
     Slots are counted `before` earlier than in the period itself.
     """
@@ -86,7 +86,7 @@ def taught(policy: Pricing, period: Period, *, horizon: int, before: int = 0) ->
 
 
 def lessons(policy: Pricing, past: Period, now: Period, *, horizon: int, gap: int) -> Taught:
-    """What both periods teach, in order; the past one began `gap` slots before the judged one. Prices play no part."""
+    """Return what prices learn from both periods, in order; the past one began `gap` slots before the judged one."""
     first, second = taught(policy, past, horizon=horizon, before=gap), taught(policy, now, horizon=horizon)
     return Taught(
         np.concatenate([first.densities, second.densities]),
