@@ -1,1 +1,1 @@
-"""Schedulers that others are measured against, as policies of weighted completion: docs/baselines.md defines each."""
+"""Baseline schedulers for comparisons, as policies; docs/baselines.md defines each of them."""

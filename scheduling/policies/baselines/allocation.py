@@ -1,4 +1,4 @@
-"""Machines that a job holds, and what they take of every server."""
+"""Machines that a job holds, and the units that they take on every server."""
 
 from collections.abc import Iterable
 
@@ -13,9 +13,10 @@ FOREVER = 2**62
 
 
 class Allocation:
-    """What a job holds, with what its machines take of every server.
+    """The placements of a job, with the units that its machines take on every server.
 
-    What was computed last is kept, and read once, as quotes are answered side by side.
+    The last result is cached in one attribute that is read only once per call, because quotes are answered in several
+    threads.
     """
 
     def __init__(self, placements: tuple[Placement, ...]) -> None:
@@ -30,14 +31,14 @@ class Allocation:
         return self.last_end > now
 
     def since(self, now: int) -> tuple[Placement, ...]:
-        """The part from slot `now` on, sorted."""
+        """Return the part from slot `now` on, sorted."""
         kept = self._since
         if kept is None or kept[0] != now:
             kept = self._since = now, tuple(sorted(p.since(now) for p in self.placements if p.end > now))
         return kept[1]
 
     def workers(self, now: int) -> int:
-        """How many are held in slot `now` or later."""
+        """Return the number of workers held in slot `now` or later."""
         kept = self._workers
         if kept is None or now not in kept[0]:
             left = [p for p in self.placements if p.end > now]
@@ -46,11 +47,11 @@ class Allocation:
         return kept[1]
 
     def units(self, inventory: Inventory, now: int) -> Ints:
-        """Units of each resource of each server held in slot `now`, S x R."""
+        """Return the units of each resource held on each server in slot `now`, S x R."""
         return self._at(inventory, now)[0]
 
     def total(self, inventory: Inventory, now: int) -> list[int]:
-        """The same of all servers together, R numbers."""
+        """Return the units of each resource held on all servers together in slot `now`, R numbers."""
         return self._at(inventory, now)[1]
 
     def _at(self, inventory: Inventory, now: int) -> tuple[Ints, list[int]]:
@@ -67,7 +68,7 @@ NOTHING = Allocation(())
 
 
 def units_of(placements: Iterable[Placement], inventory: Inventory) -> Ints:
-    """Units of each resource of each server that machines take, S x R."""
+    """Return the units of each resource that machines take on each server, S x R."""
     units: Ints = np.zeros(inventory.capacity.shape, dtype=np.int64)
     for p in placements:
         demand = inventory.worker_demand if p.role is Role.WORKER else inventory.ps_demand

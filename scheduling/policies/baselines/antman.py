@@ -1,4 +1,4 @@
-"""AntMan: guaranteed jobs, and opportunistic ones on what they leave."""
+"""AntMan: guaranteed jobs, and opportunistic jobs on the remaining capacity."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from scheduling.policies.baselines.pass_state import PassState
 
 @dataclass(frozen=True)
 class AntMan(FixedGangs):
-    """Guaranteed jobs are never stopped; one that had to wait too long runs on what they leave, and is evicted.
+    """Guaranteed jobs are never stopped; a job that waited too long runs on the remaining capacity and may be evicted.
 
     Every job arrives guaranteed, with a fixed gang (`gang.fixed_gang`) of N workers. One that holds nothing in the
     first `patience` slots from its arrival is opportunistic ever after. At every event, and in every slot while a job
@@ -41,7 +41,7 @@ class AntMan(FixedGangs):
     title = "AntMan: guaranteed jobs first, those that waited long use what is left, nobody pays"
 
     def arrange(self, floor: PassState, cause: Cause | None) -> None:
-        """Guaranteed jobs first, then the others on what is left."""
+        """Start guaranteed jobs first, then the others on the remaining capacity."""
         running = [task for task in floor.running_now() if self.is_opportunistic(task.job, floor.now)]
         if not running and floor.full:
             return
@@ -57,7 +57,7 @@ class AntMan(FixedGangs):
             if job.bid.id not in began:
                 if floor.room.idle is not idle:
                     idle, fits = floor.room.idle, dict[tuple[int, int | None], bool]()
-                # Who waits is alike as long as nothing is taken or given back: one worker is the least they take.
+                # The check has the same result until capacity changes: every waiting job takes at least one worker.
                 kind = gang.worker, gang.ps
                 if kind not in fits:
                     fits[kind] = floor.may_fit(gang, count=1)
@@ -80,7 +80,7 @@ class AntMan(FixedGangs):
                 evictable, fits = floor.held_by(victim for victim in victims if victim.running), {}
 
     def is_opportunistic(self, job: Job, now: int) -> bool:
-        """Whether it held nothing in its first `patience` slots."""
+        """Whether the job held nothing in its first `patience` slots."""
         first = min(job.held[0].start, now) if job.held else now
         return first >= job.bid.arrival + self.patience
 
@@ -96,7 +96,7 @@ def _take_what_is_left(floor: PassState, task: PassJob, gang: Gang) -> None:
 
 
 def halved(count: int) -> Iterator[int]:
-    """count, count / 2, ... rounded down, to 1."""
+    """Yield count, count / 2, ..., rounded down, until 1."""
     while count:
         yield count
         count //= 2

@@ -1,4 +1,4 @@
-"""What all baselines share: nobody pays, a job runs from now to its end or waits, and receipts say which."""
+"""Base classes of baselines: nobody pays, and a job either runs from now to its end or waits."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,13 +17,13 @@ LARGEST_SEED = 10**9
 
 
 def seed_parameter() -> int:
-    """The parameter that fixed gangs are drawn by."""
+    """Declare the seed from which the sizes of fixed gangs are drawn."""
     seed: int = parameter(0, "Seed of the draw of how many workers each job has.", low=0, high=LARGEST_SEED)
     return seed
 
 
 class Baseline(PolicyBase):
-    """A policy that says who runs from now on; the rest waits in line."""
+    """A policy that chooses which jobs run from now on; the others wait in line."""
 
     title: str
     objective = Objective.WEIGHTED_COMPLETION
@@ -32,7 +32,7 @@ class Baseline(PolicyBase):
     """What a job that is rejected could not be complete on, in words."""
 
     def arrange(self, floor: PassState, cause: Cause | None) -> None:
-        """Start and stop tasks on the floor; `cause` is None where a job arrived."""
+        """Start and stop jobs in the pass state; `cause` is None if a job arrived."""
         raise NotImplementedError
 
     def can_run(self, bid: Bid, floor: PassState) -> bool:
@@ -40,10 +40,10 @@ class Baseline(PolicyBase):
         raise NotImplementedError
 
     def refuse(self, floor: PassState) -> tuple[Reason, str] | None:
-        """Why the newcomer, which could run, is not admitted, in words; None if it is."""
+        """Return the reason and the explanation if a new job that could run is rejected; None if it is admitted."""
 
     def decide(self, bid: Bid, book: Book) -> Decision:
-        """Take a job in, running or in line; reject it only if it could never run, or `refuse` says so."""
+        """Admit a job, running or in line; reject it only if it could never run or `refuse` rejects it."""
         floor = PassState(book, pause=self.pause, new=Job(bid, held=(), completion=None))
         density = consumptions([bid], book.ledger)[bid.id].densities(bid.utility.value)
         if not self.can_run(bid, floor):
@@ -67,7 +67,7 @@ class Baseline(PolicyBase):
         )
 
     def plan(self, book: Book, cause: Cause) -> tuple[Move, ...]:
-        """Who runs from now on, where that changes."""
+        """Return moves for the jobs whose machines change."""
         if cause is Cause.SLOT and all(job.completion is not None for job in book.jobs):
             return ()
         floor = PassState(book, pause=self.pause)
@@ -81,11 +81,11 @@ class FixedGangs(Baseline):
     seed: int
 
     def gang(self, bid: Bid, floor: PassState) -> Gang | None:
-        """The job's gang; None if it is impossible."""
+        """Return the job's gang; None if the job is impossible."""
         return floor.memory.fixed_gang(bid, seed=self.seed)
 
     def can_run(self, bid: Bid, floor: PassState) -> bool:
-        """Whether its gang, halved as needed, could complete the job on the empty cluster."""
+        """Whether the job's gang, halved as needed, could complete the job on the empty cluster."""
         return self.gang(bid, floor) is not None
 
 

@@ -1,4 +1,4 @@
-"""BatchSche: the interval scheduler, as the preemptive edge-cloud paper measures itself against it."""
+"""BatchSche: the interval scheduler, as used for comparison in the preemptive edge-cloud paper."""
 
 from dataclasses import dataclass
 
@@ -8,11 +8,12 @@ from scheduling.policies.weighted_completion import WeightedCompletion
 
 @dataclass(frozen=True)
 class BatchSche(WeightedCompletion):
-    """Jobs are gathered until the end of an interval and run as one batch, those that need least first.
+    """Jobs are collected until the end of an interval and run as one batch, smallest jobs first.
 
-    It is `weighted_completion` in interval mode (`interval`: A_online over A_dual over A_maxweight), whose jobs are
-    all worth the same, as mean JCT counts them: in order of the least share of the cluster x slots that each needs. All
-    else is as there, and its parameters are its own.
+    It is `weighted_completion` in interval mode (`interval`: A_online over A_dual over A_maxweight), where all
+    jobs have the same weight, as in the mean JCT: the order is by the least share of the cluster x slots that a job
+    needs.
+    Everything else is the same; the parameters are separate.
 
     References
     ----------

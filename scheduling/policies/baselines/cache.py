@@ -1,4 +1,4 @@
-"""What baselines keep warm about the jobs of one ledger between events: derived data, never part of the book."""
+"""Caches of baselines for the jobs of one ledger, kept between events: derived data, never part of the book."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
@@ -17,40 +17,40 @@ from scheduling.policies.baselines.priority import Priority, Ranked, Row
 from scheduling.policies.baselines.shares import common_share, demand_of
 
 MOST_GANGS = 20_000
-"""Fixed gangs that are remembered of one ledger."""
+"""Largest number of gangs cached for one ledger."""
 
 MOST_JOBS = 20_000
-"""Jobs of one ledger that are known at a time, unless more are asked for at once."""
+"""Largest number of jobs cached for one ledger, unless a single call needs more."""
 
 
 @dataclass(eq=False)
 class JobFacts:
-    """What follows from a job as the book has it, which is a new object whenever it is moved."""
+    """Facts derived from a job of the book; a job that is moved is a new object, with new facts."""
 
     job: Job
     pause: int
     _left: tuple[int, Fraction] | None = None
-    """Up to which slot was counted, and what was left then."""
+    """Slot of the last count, and the work left then."""
     _rank: tuple[tuple[object, int], Priority | None] | None = None
-    """The policy whose rank it is, up to which slot was counted, and the rank."""
+    """The policy and the slot of the last rank, and the rank."""
 
     @cached_property
     def hold(self) -> Allocation:
-        """All it holds, past and future."""
+        """Return all placements of the job, past and future."""
         return Allocation(self.job.held)
 
     @cached_property
     def stretches(self) -> tuple[Stretch, ...]:
-        """How it works on that, in order."""
+        """Return the stretches in which the job works on these placements, in order."""
         return stretches(self.job.bid, self.job.held, pause=self.pause)
 
     @cached_property
     def _end(self) -> int:
-        """From this slot on nothing more is done on that."""
+        """Return the first slot after all these stretches."""
         return max((one.end for one in self.stretches), default=0)
 
     def left(self, now: int) -> Fraction:
-        """Mini-batches still to do at slot `now`, exact."""
+        """Return the exact number of mini-batches left at slot `now`."""
         until = min(now, self._end)
         kept = self._left
         if kept is None or kept[0] != until:
@@ -60,9 +60,9 @@ class JobFacts:
     def rank(
         self, policy: object, now: int, compute: Callable[[], Priority | None], *, ages: bool = False
     ) -> Priority | None:
-        """What a policy makes of what was done before slot `now`, computed once for each state of that.
+        """Return the policy's rank for the work done before slot `now`, computed once for each amount of work.
 
-        If a job `ages`, once a slot: its rank changes while it waits.
+        If a job `ages`, its rank changes while it waits and is computed once per slot.
         """
         of = policy, now if ages else min(now, self._end)
         kept = self._rank
@@ -72,18 +72,18 @@ class JobFacts:
 
     @cached_property
     def upload(self) -> int:
-        """The slot in which the first server is usable to it."""
+        """Return the slot from which the job can use the first server."""
         return self.job.bid.arrival + min(self.job.bid.delay)
 
     @cached_property
     def uploaded(self) -> int:
-        """The slot in which the last server is usable to it."""
+        """Return the slot from which the job can use every server."""
         return self.job.bid.arrival + max(self.job.bid.delay, default=0)
 
 
 @dataclass
 class Cache:
-    """About the jobs asked for last, and gangs."""
+    """Cached facts about recently used jobs, and cached gangs."""
 
     inventory: Inventory
     slots: int
@@ -91,31 +91,31 @@ class Cache:
     whole: dict[str, tuple[Bid, Gang | None]] = field(default_factory=dict)
     """Whole gangs, by the bid's id."""
     fixed: dict[str, tuple[Bid, int, Gang | None]] = field(default_factory=dict)
-    """Fixed gangs with their seed, by the bid's id; those looked at last."""
+    """Fixed gangs with their seed, by bid id; the most recently used ones."""
     rows: dict[str, tuple[object, Row]] = field(default_factory=dict)
-    """Who waited and who ran last, in the order of a policy."""
+    """The last waiting and running jobs, in the order of a policy."""
     ideal: dict[str, tuple[Bid, dict[int, Gang | None]]] = field(default_factory=dict)
-    """Gangs of the ideal types by number of workers, by the bid's id; those looked at last."""
+    """Gangs of the ideal types by number of workers, by bid id; the most recently used ones."""
     forecasts: tuple[Forecast, ...] = ()
-    """The last two: with a newcomer and without, as one of them is asked for again when the next one comes."""
+    """The last two forecasts, with and without the new job: one of them is used again for the next job."""
     demand: dict[tuple[int, int | None, int], list[int]] = field(default_factory=dict)
-    """Units that gangs count for in forecasts, by worker, PS and count, R numbers each."""
+    """Units that gangs take in forecasts, by worker type, PS type and count, R numbers each."""
     volumes: dict[tuple[int, int | None, int], Fraction] = field(default_factory=dict)
-    """Dominant shares of these."""
+    """Dominant shares of these units."""
     least: dict[tuple[int, int | None, int], tuple[tuple[int, int], ...]] = field(default_factory=dict)
     shares: dict[tuple[int, int | None, int], int] = field(default_factory=dict)
-    """Shares of all servers that workers with their PSs take, in one unit, by worker, PS and count."""
+    """Shares of all servers that workers with their PSs take, in a common unit, by worker type, PS type and count."""
 
     @classmethod
     def of(cls, ledger: Ledger) -> "Cache":
-        """The one kept beside a ledger."""
+        """Return the cache of a ledger; create it if there is none."""
         kept, slots = ledger.derived.get("baselines"), ledger.end - ledger.start
         if not isinstance(kept, Cache) or kept.inventory is not ledger.inventory or kept.slots != slots:
             kept = ledger.derived["baselines"] = Cache(ledger.inventory, slots)
         return kept
 
     def recall(self, jobs: Iterable[Job], *, pause: int) -> list[JobFacts]:
-        """What is known of these jobs; others are forgotten."""
+        """Return the facts about these jobs and drop the facts about others."""
         rows = [self.known(job, pause=pause) for job in jobs]
         self.jobs = {known.job.bid.id: known for known in rows}
         if len(self.whole) > 2 * len(rows) + 100:
@@ -123,7 +123,7 @@ class Cache:
         return rows
 
     def known(self, job: Job, *, pause: int) -> JobFacts:
-        """What is known of one job."""
+        """Return the facts about one job."""
         known = self.jobs.get(job.bid.id)
         if known is None or known.job is not job or known.pause != pause:
             if len(self.jobs) >= MOST_JOBS:
@@ -132,7 +132,7 @@ class Cache:
         return known
 
     def row(self, name: str, of: object, jobs: tuple[Job, ...], rank: Callable[[Job], Ranked | None]) -> Row:
-        """Jobs in order, by what was kept under that name if it was `of` the same: a policy, a slot."""
+        """Return jobs in order, updating the row cached under `name` if it was for the same `of` (policy, slot)."""
         kept = self.rows.get(name)
         row = (kept[1] if kept is not None and kept[0] == of else Row()).after(jobs, rank)
         self.rows[name] = of, row
@@ -140,12 +140,12 @@ class Cache:
 
     @cached_property
     def smallest(self) -> list[int]:
-        """Units of each resource that a worker of any type takes at least, R numbers."""
+        """Return the least units of each resource that a worker of any type takes, R numbers."""
         least: list[int] = self.inventory.worker_demand.min(axis=0).tolist()
         return least
 
     def fixed_gang(self, bid: Bid, *, seed: int) -> Gang | None:
-        """`gang.fixed_gang`, remembered."""
+        """Return `gang.fixed_gang`, cached."""
         kept = self.fixed.pop(bid.id, None)
         if kept is None or kept[0] is not bid or kept[1] != seed:
             kept = bid, seed, fixed_gang(bid, self.inventory, slots=self.slots, seed=seed)
@@ -155,7 +155,7 @@ class Cache:
         return kept[2]
 
     def ideal_gang(self, bid: Bid, count: int = 1) -> Gang | None:
-        """`gang.ideal_gang`, remembered."""
+        """Return `gang.ideal_gang`, cached."""
         kept = self.ideal.get(bid.id)
         if kept is None or kept[0] is not bid:
             if len(self.ideal) >= MOST_GANGS:
@@ -167,7 +167,8 @@ class Cache:
         return gangs.get(count)
 
     def share(self, gang: Gang, count: int) -> int:
-        """`shares.common_share` of so many workers of a gang, with PSs, of all servers: it orders dominant shares."""
+        """Return `shares.common_share` of `count` workers of a gang with their PSs; it has the order of dominant
+        shares."""
         of = (gang.worker, gang.ps, count)
         share = self.shares.get(of)
         if share is None:
@@ -175,7 +176,7 @@ class Cache:
         return share
 
     def least_units(self, gang: Gang, count: int) -> tuple[tuple[int, int], ...]:
-        """Resources that so many workers of a gang take wherever they run, with one PS, and units of each."""
+        """Return the resources and units that `count` workers of a gang with one PS always take."""
         of = (gang.worker, gang.ps, count)
         rows = self.least.get(of)
         if rows is None:

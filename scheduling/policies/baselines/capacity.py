@@ -1,4 +1,4 @@
-"""What is free from now on, while a plan is made."""
+"""Free capacity from now on, while a plan is made."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from scheduling.policies.baselines.allocation import Allocation
 
 
 class FreeCapacity:
-    """A scratch copy of a ledger's future, only as long as something is in use there."""
+    """A scratch copy of the future of a ledger, up to the last slot in use."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class FreeCapacity:
 
     @classmethod
     def of(cls, ledger: Ledger) -> "FreeCapacity":
-        """What a ledger has free."""
+        """Return the free capacity of a ledger."""
         falling = ledger.last_start <= ledger.start < ledger.end
         last = 1 if falling else max(0, ledger.last_end - ledger.start)
         slots = ledger.end - ledger.start
@@ -47,28 +47,28 @@ class FreeCapacity:
 
     @property
     def idle(self) -> list[int]:
-        """Units that are free now, of all servers together, R numbers."""
+        """Return the units that are free now on all servers together, R numbers."""
         if self._idle is None:
             self._idle = self.free(1).sum(axis=0).tolist()
         return self._idle
 
     def free(self, slots: int) -> Ints:
-        """Units that are free in each of the next `slots` slots (1 or more), S x R; a copy."""
+        """Return the units that are free in each of the next `slots` slots (1 or more), S x R; a copy."""
         if not len(self._peak):
             return self.inventory.capacity.copy()
         least: Ints = self.inventory.capacity - self._peak[min(slots, len(self._peak)) - 1]
         return least
 
     def is_closed_to(self, hold: Allocation) -> bool:
-        """Whether a part of these machines, once given back, could not be had again: their server is closed."""
+        """Whether some of these machines could not be taken again after release, because their server is closed."""
         return any(p.end > max(self.now, self.closed.get(p.server, p.end)) for p in hold.placements)
 
     def take(self, hold: Allocation) -> None:
-        """Use machines, from now on."""
+        """Take machines from now on."""
         self._add(hold, 1)
 
     def give(self, hold: Allocation) -> None:
-        """Give machines back, from now on."""
+        """Release machines from now on."""
         self._add(hold, -1)
 
     def _add(self, hold: Allocation, sign: int) -> None:

@@ -1,4 +1,4 @@
-"""Dorm: the cluster is divided again as jobs come and go, for the most utilisation that is fair and changes little."""
+"""Dorm: the cluster is re-divided when jobs arrive or end, to maximise utilisation with fairness and few changes."""
 
 from bisect import bisect_left
 from dataclasses import dataclass, replace
@@ -69,7 +69,7 @@ class Dorm(Baseline):
     pause = 1
 
     def arrange(self, floor: PassState, cause: Cause | None) -> None:
-        """Divide the cluster, and give everyone what is new to it."""
+        """Divide the cluster, and give jobs the machines that are new."""
         only_starts = cause is Cause.SLOT
         rows = [(task, ideal_gang(task.job.bid, floor.inventory, 1)) for task in floor.in_order]
         known = [(task, gang) for task, gang in rows if gang is not None]
@@ -115,7 +115,7 @@ class Dorm(Baseline):
 
 
 def workers_in_time(gang: Gang, left: Fraction, slots: int) -> tuple[range, ...]:
-    """How many workers complete so much work in so many slots on different servers: ranges of numbers, increasing.
+    """Return the numbers of workers that complete `left` mini-batches in `slots` slots on different servers, as ranges.
 
     Notes
     -----
@@ -136,7 +136,7 @@ def workers_in_time(gang: Gang, left: Fraction, slots: int) -> tuple[range, ...]
 
 
 def _counts(task: PassJob, gang: Gang, floor: PassState) -> tuple[range, ...]:
-    """`workers_in_time` of a task that starts or moves now."""
+    """Return `workers_in_time` for a job that starts or moves now."""
     lost = floor.pause if task.first < floor.now else 0
     return workers_in_time(gang, task.left, floor.slots - lost)
 
@@ -167,13 +167,13 @@ def _wishes(
 
 
 def _holds_closing_server(task: PassJob, floor: PassState) -> bool:
-    """Whether a server that the task holds closes within the slots that a division is made for: none of it is free."""
+    """Whether a server that the job holds closes within the planned slots, so that none of it is free."""
     end = floor.now + floor.slots
     return any(floor.room.closed.get(p.server, end) < end for p in task.hold.placements)
 
 
 def _may_move(task: PassJob, gang: Gang, held: Share, counts: tuple[range, ...], inventory: Inventory) -> bool:
-    """Whether a job holds what the program could have given it, and could have the same elsewhere in time."""
+    """Whether the program could have given the job its machines, and the job could move elsewhere in time."""
     types = {Role.WORKER: gang.worker, Role.PS: gang.ps}
     ideal = all(p.type == types[p.role] for p in task.held)
     served = int(held.pss.sum()) == pss_for(gang, held.count, inventory)
@@ -181,13 +181,13 @@ def _may_move(task: PassJob, gang: Gang, held: Share, counts: tuple[range, ...],
 
 
 def _target(share: int, counts: tuple[range, ...]) -> int:
-    """The fair share, or the next larger number that completes the job in time, or the largest."""
+    """Return the fair share, or the next larger number that completes the job in time, or the largest."""
     larger = (max(share, some[0]) for some in counts if some[-1] >= share)
     return next(larger, counts[-1][-1] if counts else max(1, share))
 
 
 def _fits_simply(gang: Gang, inventory: Inventory) -> bool:
-    """Whether the gang fits the empty cluster with all its PSs on one server: quick to ask, and mostly it does."""
+    """Whether the gang fits the empty cluster with all its PSs on one server: a cheap check that usually succeeds."""
     pss, demand = pss_for(gang, gang.count, inventory), inventory.worker_demand[gang.worker]
     room = room_for(inventory.capacity, demand)
     if gang.ps is None:
@@ -205,7 +205,7 @@ def _held(task: PassJob, floor: PassState) -> Share:
 
 
 def _give(floor: PassState, rows: list[tuple[PassJob, Wish, Share | None]], held: dict[PassJob, Stopped]) -> None:
-    """Put everyone where the program says, then those who are new there on one server if all they have fits one."""
+    """Place jobs as the program decided, then move newly placed jobs to one server if their machines fit one."""
     new = []
     for task, wish, share in rows:
         if share is not None and share is wish.held:
@@ -225,7 +225,7 @@ def _give(floor: PassState, rows: list[tuple[PassJob, Wish, Share | None]], held
 
 
 def _one_server(floor: PassState, wish: Wish, gang: Gang, pss: int) -> int | None:
-    """The usable server with the least left that has room for all machines."""
+    """Return the usable server with the least free capacity that has room for all machines."""
     inventory = floor.inventory
     need = gang.count * inventory.worker_demand[gang.worker]
     if gang.ps is not None:

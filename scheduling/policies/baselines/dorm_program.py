@@ -29,13 +29,13 @@ class Share:
 
     @property
     def count(self) -> int:
-        """Workers on all servers."""
+        """Number of workers on all servers."""
         return int(self.workers.sum())
 
 
 @dataclass(frozen=True, eq=False)
 class Wish:
-    """A job as the program sees it."""
+    """One job of the integer program."""
 
     gang: Gang
     """Its types; the count does not matter."""
@@ -53,7 +53,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the program may do."""
+    """Limits of the integer program."""
 
     unfairness: float
     """Sum over jobs of the distance of a job's dominant share from its fair one."""
@@ -64,7 +64,7 @@ class Limits:
 def divide(
     wishes: Sequence[Wish], inventory: Inventory, free: Ints, limits: Limits, *, gap: float = 0.0
 ) -> list[Share | None]:
-    """Who has which machines from now on.
+    """Decide which machines each job has from now on.
 
     Maximise the units held of each resource over all there is of it, summed over resources, less EXCESS x e and
     ADJUSTED for each job that is adjusted, where
@@ -79,14 +79,14 @@ def divide(
     Parameters
     ----------
     free
-        Units that jobs which are not fixed may have, S x R: what is idle and what those of them that run hold.
+        Units available to jobs that are not fixed, S x R: idle units and units held by such jobs.
     gap
-        By what share of the objective the answer may be off.
+        Relative optimality gap that is accepted.
 
     Returns
     -------
     list
-        For each wish what it has then; None where it waits.
+        The new share of each job; None where it waits.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def divide(
     done = sum(_distance(wish, inventory, wish.held.count) for wish in wishes if wish.fixed and wish.held is not None)
     program = _Program(open_wishes, inventory, free)
     program.write(Limits(limits.unfairness - done, limits.adjustments))
-    # Stopped by a clock, it would not give the same answer twice.
+    # No time limit: with one, equal inputs could give different answers.
     answer = program.rows.solve(unlimited, gap=gap)
     if answer.values is None or not answer.optimal:
         raise SolverFailed("HiGHS found no division of the cluster, though to change nothing is one")
@@ -130,7 +130,7 @@ def _distance(wish: Wish, inventory: Inventory, workers: int) -> float:
 
 @dataclass(frozen=True)
 class _Columns:
-    """Numbers of columns; servers without room have none."""
+    """Column indices; servers without room have no column."""
 
     workers: dict[int, int]
     pss: dict[int, int]
@@ -148,7 +148,7 @@ class _Program:
         self.columns = [self._columns_of(wish) for wish in wishes]
 
     def write(self, limits: Limits) -> None:
-        """All rows."""
+        """Write all rows."""
         rows = self.rows
         excess = rows.column(0.0, np.inf, cost=EXCESS, whole=False)
         for wish, columns in zip(self.wishes, self.columns, strict=True):
@@ -160,7 +160,7 @@ class _Program:
         rows.row(adjusted, high=limits.adjustments)
 
     def shares(self, values: Floats) -> list[Share | None]:
-        """What the solver's answer gives each wish, checked."""
+        """Return the checked share of each job in the solver's answer."""
         found = [self._share(values, wish, columns) for wish, columns in zip(self.wishes, self.columns, strict=True)]
         left = self.free.copy()
         for wish, share in zip(self.wishes, found, strict=True):
@@ -212,7 +212,7 @@ class _Program:
             rows.row([*of_workers, (columns.distance, -1.0)], high=sign * share * wish.target)
 
     def _write_counts(self, wish: Wish, workers: Sequence[tuple[int, float]], changes: int) -> None:
-        """If the job starts or is adjusted, its workers are within one of the ranges."""
+        """Write that the workers of a job that starts or is adjusted are within one of the ranges."""
         rows, kept = self.rows, 0.0 if wish.held is None else float(wish.held.count)
         several = len(wish.counts) > 1
         chosen = [rows.column() for _ in wish.counts] if several else [changes]
@@ -262,7 +262,7 @@ class _Program:
 
 
 def _keep_unless(rows: Rows, columns: dict[int, int], held: Ints, adjusted: int) -> None:
-    """Each count is as held, unless the job is adjusted."""
+    """Write that each count stays as held unless the job is adjusted."""
     for s, column in columns.items():
         most = max(rows.most(column), float(held[s]))
         rows.row([(column, 1.0), (adjusted, -most)], high=float(held[s]))

@@ -67,7 +67,7 @@ class Drf(Baseline):
 
 
 class _Event:
-    """One event. Of those that wait only jobs are met for whose first worker there may be room."""
+    """One event. It creates pass jobs only for waiting jobs whose first worker may have room."""
 
     def __init__(self, floor: PassState) -> None:
         self.floor = floor
@@ -84,11 +84,11 @@ class _Event:
 
     @cached_property
     def counts(self) -> list[int]:
-        """Workers of the fair shares, one for each of the rows."""
+        """Return the number of workers of each fair share, one for each row."""
         return fair_counts([gang for _, gang in self.rows], self.floor.inventory, self.floor.shared_out())
 
     def target(self, task: PassJob) -> Gang:
-        """Step 1 for one job."""
+        """Do step 1 for one job."""
         gang = self._targets.get(task)
         if gang is None:
             place = self.place[task.job.bid.id]
@@ -97,7 +97,7 @@ class _Event:
         return gang
 
     def start_all(self, *, shrink: bool) -> None:
-        """Step 2. Who could not have one worker even if all above their targets shrank is not looked at."""
+        """Do step 2; skip jobs that could not have one worker even if all jobs above their targets shrank."""
         before = {task.job.bid.id for task in self.ran}
         over: list[PassJob] | None = None
         fits: dict[tuple[int, int | None], bool] = {}
@@ -115,25 +115,25 @@ class _Event:
                 over = None
 
     def grow_all(self) -> None:
-        """Step 3."""
+        """Do step 3."""
         below = [task for task in self.run if task.workers < task.job.bid.chunks]
         below = [task for task in below if task.workers < self.target(task).count]
         for task in sorted(below, key=lambda task: (self._share(task), self.place[task.job.bid.id])):
             self._grow(task)
 
     def _above(self) -> list[PassJob]:
-        """Jobs that run with more than their target, the one with the greatest share first; none that started now."""
-        # Targets are the fair share or more: most jobs do not have more than that, and are not asked for theirs.
+        """Return jobs that run with more than their target, greatest share first, without jobs that started now."""
+        # A target is at least the fair share; most jobs have no more than that, so their target is not computed.
         over = [task for task in self.ran if task.workers > max(1, self.counts[self.place[task.job.bid.id]])]
         over = [task for task in over if task.workers > self.target(task).count]
         return sorted(over, key=lambda task: -self._share(task))
 
     def _share(self, task: PassJob) -> int:
-        """What orders jobs as their dominant shares of all servers do."""
+        """Return a number that orders jobs as their dominant shares do."""
         return self.floor.memory.share(self.target(task), task.workers)
 
     def _spare(self, over: list[PassJob]) -> list[int]:
-        """Units that at most become free if all of these shrink to their targets, R numbers."""
+        """Return an upper bound on the units that become free if all of these shrink to their targets, R numbers."""
         spare = self.floor.held_by(over)
         for other in over:
             target = self.target(other)
@@ -142,7 +142,7 @@ class _Event:
         return spare
 
     def _start(self, task: PassJob, over: list[PassJob]) -> bool:
-        """Step 2 for one job that waits; whether it runs now."""
+        """Do step 2 for one waiting job; return whether it runs now."""
         floor, shrunk = self.floor, []
         started = floor.start(task, self.target(task))
         for other in over:
@@ -161,7 +161,7 @@ class _Event:
         return started
 
     def _grow(self, task: PassJob) -> None:
-        """Step 3 for one job that has less than its share."""
+        """Do step 3 for one job that has less than its share."""
         floor, gang, current = self.floor, self.target(task), task.workers
         if not floor.may_fit(gang, floor.total(task), count=current + 1):
             return
@@ -180,7 +180,7 @@ class _Event:
 
 
 def _in_time(floor: PassState, task: PassJob, gang: Gang, count: int) -> Gang:
-    """The target of `count` workers, or the fewest workers more that complete the job within the horizon."""
+    """Return the gang of `count` workers, or of the fewest more that complete the job within the horizon."""
     target = floor.memory.ideal_gang(task.job.bid, count) or replace(gang, count=count)
     if target.duration(task.left, spread=True) + task.lost() <= floor.slots:
         return target
@@ -192,5 +192,5 @@ def _in_time(floor: PassState, task: PassJob, gang: Gang, count: int) -> Gang:
 
 
 def _fewer(gang: Gang, *, above: int = 0) -> Iterable[Gang]:
-    """The gang, and with one worker less each, as long as there are more than `above`."""
+    """Yield the gang with one worker less each time, while it has more than `above` workers."""
     return (replace(gang, count=count) for count in range(gang.count, above, -1))

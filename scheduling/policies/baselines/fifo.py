@@ -14,7 +14,7 @@ class Fifo(FixedGangs):
 
     At every arrival and in every slot the job at the head of the line starts if its gang has a place now
     (`gang.find_place`), then the next. With `blocking` the first that has none stops the line; without, it is passed
-    over (backfill). A job that has become impossible, as servers are gone, holds up nobody.
+    over (backfill). A job that has become impossible because servers were removed does not block others.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""When jobs would be complete if they began in order on one server as large as all: what RRH weighs."""
+"""Forecast completions if jobs began in order on one server with the total capacity; RRH uses it."""
 
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
@@ -10,7 +10,7 @@ from scheduling.policies.baselines.priority import Ranked
 
 
 class Forecast(NamedTuple):
-    """When jobs would be complete, and how far it was when each began. It is never changed."""
+    """Forecast completions, and the state when each job began. It is immutable."""
 
     of: object
     """By which policy, in which slot it was made."""
@@ -33,23 +33,22 @@ def forecast(
     total: list[int],
     kept: Sequence[Forecast],
 ) -> Forecast:
-    """Each job begins as soon as its gang has room, none before the one ahead of it, or once it is uploaded.
+    """Forecast completions: each job begins when its gang has room and it is uploaded, never before the job ahead.
 
     Parameters
     ----------
     of
-        By which policy, and in which slot it is made.
+        The policy and the slot of the forecast.
     prospects
         In order.
     total
         Units of each resource there are, R numbers.
     kept
-        Earlier ones. What those of the same policy and slot have in common with this one, from the first job on, is
-        taken over.
+        Earlier forecasts. A common prefix of jobs with one of the same policy and slot is reused.
 
     Notes
     -----
-    O(n log n); of what is taken over each job costs but a look.
+    O(n log n); a reused job costs one comparison.
     """
     bids, slots = [one.job.bid for one in prospects], [one.slots for one in prospects]
     known, common = _nearest([one for one in kept if one.of == of], bids, slots)
@@ -85,7 +84,7 @@ def forecast(
 
 
 def _nearest(kept: list[Forecast], bids: list[Bid], slots: list[int]) -> tuple[Forecast | None, int]:
-    """The forecast that has the most jobs, from the first one on, in common with these; and how many."""
+    """Return the forecast with the longest common prefix of jobs, and the length of the prefix."""
     best: tuple[Forecast | None, int] = (None, 0)
     for one in kept:
         alike = zip(map(is_, one.bids, bids), map(eq, one.slots, slots), strict=True)

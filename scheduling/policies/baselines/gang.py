@@ -1,4 +1,4 @@
-"""Gangs: a job's machines of its ideal types, all at once or none, and where they are placed."""
+"""Gangs: all machines of a job, of its ideal types, placed together or not at all."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,8 @@ class Gang:
     count: int
 
     def pace(self, *, spread: bool) -> Fraction:
-        """Slots in which every worker does a mini-batch; `spread`: over more than one server (eq. 1 and 14)."""
+        """Return the slots in which every worker does a mini-batch; `spread`: on more than one server (eq. 1 and
+        14)."""
         return self._pace_spread if spread else self._pace_together
 
     @cached_property
@@ -48,16 +49,16 @@ class Gang:
         return bid.worker_time[self.worker] + bid.ps_time[self.ps] + transfer
 
     def duration(self, work: Fraction, *, spread: bool) -> int:
-        """Slots for so many mini-batches, at least 1."""
+        """Return the slots for `work` mini-batches, at least 1."""
         pace = self.pace(spread=spread)
         many, parts = work.numerator * pace.numerator, work.denominator * pace.denominator * self.count
         return max(1, -(-many // parts))
 
 
 def ideal_gang(bid: Bid, inventory: Inventory, count: int) -> Gang | None:
-    """A gang of the types m* = argmin(v + 2 pi / b) and p* = argmin U; the first of equals.
+    """Return a gang of the types m* = argmin(v + 2 pi / b) and p* = argmin U; the first of equals.
 
-    Among the types that some server has the capacity for; None if there is none.
+    Only types that fit some server count; None if there is none.
     """
     worker_steps = [v + e for v, e in zip(bid.worker_time, bid.transfer_time, strict=True)]
     worker = _fastest(worker_steps, inventory.worker_room)
@@ -70,7 +71,7 @@ def ideal_gang(bid: Bid, inventory: Inventory, count: int) -> Gang | None:
 
 
 def fixed_gang(bid: Bid, inventory: Inventory, *, slots: int, seed: int) -> Gang | None:
-    """The gang that FIFO, AntMan and Tiresias run: N = min(D, a draw from 1 to 30) workers of the ideal types.
+    """Return the gang that FIFO, AntMan and Tiresias run: N = min(D, a draw from 1 to 30) workers of the ideal types.
 
     N is halved (rounded down) while N workers cannot complete the job on the empty cluster within `slots` slots;
     None if one cannot either. The draw is numpy's `default_rng([seed, *id]).integers(1, 31)`, id being the UTF-8
@@ -86,14 +87,14 @@ def fixed_gang(bid: Bid, inventory: Inventory, *, slots: int, seed: int) -> Gang
 
 
 def find_place(gang: Gang, room: FreeCapacity, work: Fraction, *, usable: np.ndarray, lost: int = 0) -> Machines | None:
-    """Where a gang runs from now until `work` mini-batches are done; None if it cannot.
+    """Find machines for a gang from now until `work` mini-batches are done; None if there are none.
 
     Parameters
     ----------
     usable
         Servers that may be used, S flags.
     lost
-        Slots at the beginning in which nothing is done.
+        Slots at the beginning in which no work is done.
 
     Returns
     -------
@@ -120,9 +121,9 @@ def find_place(gang: Gang, room: FreeCapacity, work: Fraction, *, usable: np.nda
 
 
 def machines_in(free: Ints, gang: Gang, inventory: Inventory, *, spread: bool) -> Machines | None:
-    """Where a gang has room in `free` units, S x R (below 0 where a server may not be used): `find_place` says which.
+    """Find machines for a gang in `free` units, S x R (below 0 where a server may not be used), as in `find_place`.
 
-    On one server, or `spread` over as few as can be.
+    The machines are on one server, or `spread` over as few servers as possible.
     """
     return _spread(gang, inventory, free) if spread else _together(gang, inventory, free)
 
@@ -174,7 +175,7 @@ def _spread(gang: Gang, inventory: Inventory, free: Ints) -> Machines | None:
 
 
 def _host(gang: Gang, ps: int, inventory: Inventory, free: Ints, room: Ints) -> tuple[int, int, int] | None:
-    """Server of the PSs, workers beside them and number of PSs; None if no server can be it."""
+    """Return the server of the PSs, the number of workers on it and the number of PSs; None if no server fits."""
     elsewhere = room.sum() - room
     for pss, fewest, most in _pss_beside(gang, ps, inventory):
         rest = free - pss * inventory.ps_demand[ps]
@@ -187,7 +188,8 @@ def _host(gang: Gang, ps: int, inventory: Inventory, free: Ints, room: Ints) -> 
 
 
 def _pss_beside(gang: Gang, ps: int, inventory: Inventory) -> Iterator[tuple[int, int, int]]:
-    """Number of PSs, and the fewest and most workers beside them that need so many, most workers first."""
+    """Yield numbers of PSs with the fewest and most workers on their server that need this number, most workers
+    first."""
     ratio = inventory.workers[gang.worker].bandwidth_mbps / inventory.pss[ps].bandwidth_mbps
     most = gang.count - 1
     while most >= 0:
@@ -198,7 +200,7 @@ def _pss_beside(gang: Gang, ps: int, inventory: Inventory) -> Iterator[tuple[int
 
 
 def room_for(free: Ints, demand: Ints) -> Ints:
-    """How many machines of one type each server has room for, S numbers."""
+    """Return how many machines of one type each server has room for, S numbers."""
     asked = demand > 0
     fit: Ints = np.maximum(0, (free[:, asked] // demand[asked]).min(axis=1))
     return fit

@@ -1,4 +1,4 @@
-"""The greedy of Jain et al. for jobs with values and deadlines: the rival of A_maxweight."""
+"""The greedy of Jain et al. for jobs with values and deadlines, a comparison for A_maxweight."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from scheduling.policies.baselines.shares import dominant_share
 def pack_right_to_left(
     bids: Sequence[Bid], ledger: Ledger, windows: Iterable[tuple[int, int]], *, freed: Sequence[Placement] = ()
 ) -> dict[str, Schedule]:
-    """Place jobs one by one, those worth most for what they take first, each as late as its deadline allows.
+    """Place jobs one by one, greatest value per demand first, each as late as its deadline allows.
 
     In window after window `[first, end)`, in which `end` is the deadline of all, with the jobs that the windows before
     left over:
@@ -34,14 +34,14 @@ def pack_right_to_left(
     Parameters
     ----------
     ledger
-        What others hold. It is not moved.
-    freed
-        What is in the ledger but counts as free.
+        Reservations of other jobs. It is not changed.
+        freed
+            Placements in the ledger that count as free.
 
     Returns
     -------
     dict
-        Schedules by the bid's id, of those that were placed.
+        Schedules of the placed bids, by bid id.
 
     Notes
     -----
@@ -79,7 +79,7 @@ def fits_alone(bid: Bid, ledger: Ledger) -> bool:
 
 
 def in_order_of_value(bids: Iterable[Bid], inventory: Inventory) -> list[Gang]:
-    """The gangs of jobs in order of weight over demand; without those that no machine can host."""
+    """Return the gangs of jobs in order of weight over demand, without jobs that no server can host."""
     gangs = [gang for gang in (most_workers(bid, inventory) for bid in bids) if gang is not None]
     capacity = inventory.capacity.sum(axis=0)
 
@@ -92,7 +92,7 @@ def in_order_of_value(bids: Iterable[Bid], inventory: Inventory) -> list[Gang]:
 
 
 def most_workers(bid: Bid, inventory: Inventory) -> Gang | None:
-    """min(D, workers of the ideal type that all servers have room for) workers; None if that is none."""
+    """Return a gang of min(D, workers of the ideal type that fit on all servers) workers; None if that is 0."""
     gang = ideal_gang(bid, inventory, 1)
     if gang is None:
         return None
@@ -101,7 +101,7 @@ def most_workers(bid: Bid, inventory: Inventory) -> Gang | None:
 
 
 def latest(gang: Gang, ledger: Ledger, *, first: int, end: int) -> Schedule | None:
-    """The job as late as it can be in slots `[first, end)`, with all its workers, or half as many, and so on."""
+    """Return the latest schedule in slots `[first, end)`, with all its workers, or half as many, and so on."""
     while gang.count:
         found = next(_from_the_right(gang, ledger, first, end), None)
         if found is not None:
@@ -111,7 +111,7 @@ def latest(gang: Gang, ledger: Ledger, *, first: int, end: int) -> Schedule | No
 
 
 def _from_the_right(gang: Gang, ledger: Ledger, first: int, end: int) -> Iterator[Schedule]:
-    """Every start at which the gang has a place, the latest first; on one server before spread."""
+    """Yield a schedule for every start at which the gang fits, latest first; on one server before spread."""
     work = Fraction(gang.bid.work)
     lengths = {spread: gang.duration(work, spread=spread) for spread in (False, True)}
     usable_from = gang.bid.arrival + np.array(gang.bid.delay, dtype=np.int64)
@@ -128,6 +128,6 @@ def _from_the_right(gang: Gang, ledger: Ledger, first: int, end: int) -> Iterato
 
 
 def _free(ledger: Ledger, start: int, end: int) -> Ints:
-    """Units that are free in all of these slots, S x R; a copy."""
+    """Return the units that are free in all of these slots, S x R; a copy."""
     free: Ints = ledger.inventory.capacity - ledger.used[start - ledger.start : end - ledger.start].max(axis=0)
     return free

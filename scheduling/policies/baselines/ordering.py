@@ -1,4 +1,4 @@
-"""Baselines whose jobs have their turn in order of a key: how they start, and stop for one another."""
+"""Baselines that order jobs by a priority key: how jobs start and preempt each other."""
 
 from scheduling.book.state import Cause
 from scheduling.policies.baselines.base import Baseline
@@ -14,7 +14,7 @@ from scheduling.policies.baselines.priority import Priority
 
 
 class InTurn(Baseline):
-    """A baseline that starts jobs in order of their rank, in place of running ones with a greater key."""
+    """A baseline that starts jobs in order of priority and preempts running jobs with a greater key."""
 
     falling = False
     """Whether keys of jobs that wait stay, and those of jobs that run only fall."""
@@ -22,18 +22,18 @@ class InTurn(Baseline):
     """Whether keys of jobs that wait change from slot to slot."""
 
     def rank_of(self, task: PassJob, floor: PassState) -> Priority | None:
-        """Whose turn a job is and what it runs as; None if it is impossible.
+        """Return the job's priority and gang; None if the job is impossible.
 
-        It follows from what the job did before now, and from now only where jobs age.
+        It depends on the work done before now, and on the current slot only where jobs age.
         """
         raise NotImplementedError
 
     def comes_into_question(self, _task: PassJob, _floor: PassState) -> bool:
-        """Whether a job that waits may have a place now, though only slots passed."""
+        """Whether a waiting job may fit now although only slots passed."""
         return True
 
     def arrange(self, floor: PassState, cause: Cause | None) -> None:
-        """Start jobs in order of key, in place of those with a greater one; none is stopped as only a slot passed."""
+        """Start jobs in order of key, preempting greater keys; no job is stopped when only a slot passed."""
 
         def rank(task: PassJob) -> Priority | None:
             return self.rank(task, floor)
@@ -47,9 +47,9 @@ class InTurn(Baseline):
             preempt_in_order(floor, self.order(floor), rank)
 
     def order(self, floor: PassState) -> object:
-        """What an order of jobs is kept by: it is another one in every slot where jobs age."""
+        """Return the cache key of an order of jobs; it changes every slot where jobs age."""
         return (self, floor.now) if self.ages else self
 
     def rank(self, task: PassJob, floor: PassState) -> Priority | None:
-        """`rank_of`, remembered."""
+        """Return `rank_of`, cached."""
         return task.known.rank(self, floor.now, lambda: self.rank_of(task, floor), ages=self.ages)

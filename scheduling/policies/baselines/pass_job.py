@@ -1,4 +1,4 @@
-"""A job while a plan is made: what it holds from now on as the plan stands."""
+"""One job while a plan is made, with what it holds from now on in the current plan."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -15,14 +15,14 @@ from scheduling.policies.baselines.cache import JobFacts
 
 
 class Stopped(NamedTuple):
-    """What a task held before it was stopped."""
+    """What a job held before it was stopped."""
 
     hold: Allocation
     completion: int | None
 
 
 class PassJob:
-    """A job that may be moved, and what it holds from now on as the plan stands."""
+    """A job that may be moved, and what it holds from now on in the current plan."""
 
     def __init__(self, known: JobFacts, *, now: int) -> None:
         self.known = known
@@ -33,37 +33,37 @@ class PassJob:
 
     @property
     def held(self) -> tuple[Placement, ...]:
-        """What it holds from now on, sorted."""
+        """Placements from now on, sorted."""
         return self.hold.since(self.now)
 
     @property
     def running(self) -> bool:
-        """Whether it holds something."""
+        """Whether the job holds machines."""
         return self.hold.lasts(self.now)
 
     @property
     def workers(self) -> int:
-        """How many it holds."""
+        """Number of workers that the job holds."""
         return self.hold.workers(self.now)
 
     @property
     def left(self) -> Fraction:
-        """Mini-batches still to do, exact."""
+        """Exact number of mini-batches left."""
         return self.known.left(self.now)
 
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
-        """Servers to which its upload has ended, S flags."""
+        """Servers to which the upload has ended, S flags."""
         return np.array(self.job.bid.delay) + self.job.bid.arrival <= self.now
 
     @property
     def first(self) -> int:
-        """The first slot before now in which it held something; now if it held nothing."""
+        """First slot before now in which the job held machines; now if it held none."""
         held = self.job.held
         return min(held[0].start, self.now) if held else self.now
 
     def lost(self, machines: Machines | None = None) -> int:
-        """Slots in which nothing is done: a pause where it ran before, but not on these machines until now."""
+        """Return the slots without work: a pause if the job ran before, but not on these machines until now."""
         if not self.known.pause or self.first == self.now:
             return 0
         if machines is None:
@@ -73,7 +73,7 @@ class PassJob:
 
     @property
     def schedule(self) -> Schedule | None:
-        """What it holds from now on, as a plan."""
+        """Return the schedule of what the job holds from now on."""
         if self.completion is None or not self.running:
             return None
         held = self.held
@@ -81,7 +81,7 @@ class PassJob:
 
     @property
     def moved(self) -> bool:
-        """Whether that differs from what it held."""
+        """Whether the plan differs from what the job held before."""
         if self.hold is self.known.hold:
             return False
         return (self.held, self.completion) != (self.known.hold.since(self.now), self.job.completion)

@@ -1,4 +1,4 @@
-"""The jobs of a book while a plan for them is made: who holds what from now on, and what that changes."""
+"""The jobs of a book while a plan is made: what each job holds from now on, and the resulting moves."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
@@ -20,7 +20,7 @@ from scheduling.policies.baselines.priority import Priority, Ranked, Row
 
 
 class PassState:
-    """A plan in the making: tasks in order of admission, and the room around them. Bound jobs are not touched."""
+    """A plan in progress: jobs in order of admission, and the free capacity. Bound jobs are not touched."""
 
     def __init__(self, book: Book, *, pause: int, new: Job | None = None) -> None:
         self.now = book.now
@@ -52,7 +52,7 @@ class PassState:
         return [self._met[known.job.bid.id] for known in rows]
 
     def meet(self, job: Job) -> PassJob:
-        """The task of a job that may be moved."""
+        """Return the pass job of a job that may be moved."""
         task = self._met.get(job.bid.id)
         if task is None:
             task = self._met[job.bid.id] = PassJob(self.memory.known(job, pause=self.pause), now=self.now)
@@ -60,13 +60,14 @@ class PassState:
 
     @property
     def newcomer(self) -> PassJob:
-        """The task of the new job."""
+        """The pass job of the new job."""
         if self._new is None:
             raise ValueError("no job is new here")
         return self.tasks[-1] if self._looked_at_all else self.meet(self._new)
 
     def in_line(self) -> Iterator[PassJob]:
-        """`waiting`, one by one, where nothing but what it yields is started: those not looked at cost nothing."""
+        """Yield `waiting` lazily; only yielded jobs may be started meanwhile. Jobs that are not reached cost
+        nothing."""
         if self._line is None or self._looked_at_all:
             yield from self.waiting
             return
@@ -76,17 +77,18 @@ class PassState:
                 yield task
 
     def jobs_in_line(self) -> list[Job]:
-        """The jobs of `in_line`, of which no tasks are made."""
+        """Return the jobs of `in_line` without creating pass jobs."""
         if self._line is None or self._looked_at_all:
             return [task.job for task in self.waiting]
         line = self._line if self._new is None else (*self._line, self._new)
         return [job for job in line if (task := self._met.get(job.bid.id)) is None or not task.running]
 
     def may_start(self, cause: Cause | None) -> Iterator[PassJob]:
-        """Of `in_line`, all that may have a place now and had none at the last event.
+        """Yield the jobs of `in_line` that may fit now although they did not fit at the last event.
 
-        Where a job came (None) or only slots passed no machines became free for those that wait: only the newcomer and
-        jobs to which a server has just become usable are looked at.
+        If a job arrived (None) or only slots passed, no machines became free for waiting jobs. Then only the new job
+        and
+        jobs for which a server has just become usable are checked.
         """
         if cause not in (None, Cause.SLOT) or self._uploading is None or self._looked_at_all:
             yield from self.in_line()
@@ -98,18 +100,18 @@ class PassState:
 
     @property
     def settled(self) -> bool:
-        """Whether nobody in line but the newcomer has a server to use that it had not at the last event."""
+        """Whether no job in line except the new one can use a server that it could not use at the last event."""
         return self._new is not None and self._prompt and not self._looked_at_all
 
     def running_now(self) -> list[PassJob]:
-        """Those that hold something, in order of arrival, then of admission."""
+        """Return the jobs that hold machines, in order of arrival, then of admission."""
         if self._line is None or self._looked_at_all:
             return [task for task in self.in_order if task.running]
         tasks = [task for task in map(self.meet, self._planned()) if task.running]
         return sorted(tasks, key=lambda task: task.job.bid.arrival)
 
     def merged(self, first: Iterable[Job], second: Iterable[Job]) -> list[Job]:
-        """Jobs of two groups, each in order of arrival, then of admission, in that order."""
+        """Merge two groups of jobs that are each in order of arrival, then of admission, in that order."""
         jobs, more = [*first], [*second]
         if jobs and more:
             place = {job.bid.id: number for number, job in enumerate(self.jobs)}
@@ -120,7 +122,7 @@ class PassState:
         return tuple(job for job in self._jobs if job.completion is not None and not job.bound)
 
     def ranked_line(self, policy: object, rank: Callable[[PassJob], Priority | None]) -> Sequence[Ranked] | None:
-        """The line with the newcomer, if it waits, in the order of a policy; None: not known."""
+        """Return the line, with the new job if it waits, in the order of a policy; None if not known."""
         if self._line is None or self._looked_at_all:
             return None
         row = self.memory.row("line", policy, self._line, lambda job: self.as_ranked(job, rank))
@@ -130,11 +132,11 @@ class PassState:
         return row.ranked if newcomer is None else row.with_last(newcomer)
 
     def ranked_running(self, policy: object, rank: Callable[[PassJob], Priority | None]) -> Row:
-        """Those that ran before the plan began, in the order of a policy, where the line is known."""
+        """Return the jobs that ran before the plan began, in the order of a policy, where the line is known."""
         return self.memory.row("running", (policy, self.now), self._planned(), lambda job: self.as_ranked(job, rank))
 
     def as_ranked(self, job: Job, rank: Callable[[PassJob], Priority | None]) -> Ranked | None:
-        """A job in its place."""
+        """Return a job with its rank."""
         task = self.meet(job)
         of = rank(task)
         if of is None:
@@ -143,7 +145,7 @@ class PassState:
         return Ranked(turn, job, of.gang, units, of.slots, of.demand, task.known.upload)
 
     def runs(self, job: Job) -> bool:
-        """Whether a job that ran before the plan began still does."""
+        """Whether a job that ran before the plan began still runs."""
         task = self._met.get(job.bid.id)
         return task is None or task.running
 
@@ -162,7 +164,7 @@ class PassState:
         return any(have < least for have, least in zip(self.room.idle, self.memory.smallest, strict=True))
 
     def place(self) -> tuple[int, int]:
-        """Place of the newcomer among those that wait, 0 if it runs; and how many wait."""
+        """Return the new job's place among the waiting jobs (0 if it runs), and the number of waiting jobs."""
         newcomer = self.newcomer
         if self._looked_at_all:
             waiting = self.waiting
@@ -173,16 +175,16 @@ class PassState:
 
     @property
     def waiting(self) -> list[PassJob]:
-        """Those that hold nothing, in order of arrival."""
+        """Return the jobs that hold nothing, in order of arrival."""
         return [task for task in self.in_order if not task.running]
 
     @property
     def in_order(self) -> list[PassJob]:
-        """All, in order of arrival, then of admission."""
+        """Return all jobs, in order of arrival, then of admission."""
         return sorted(self.tasks, key=lambda task: task.job.bid.arrival)
 
     def start(self, task: PassJob, gang: Gang) -> bool:
-        """Run a task that holds nothing as this gang from now to its end, if there is a place."""
+        """Run a waiting job as this gang from now to its end, if the gang fits; return whether it does."""
         if not self.may_fit(gang):
             return False
         machines = find_place(gang, self.room, task.left, usable=task.usable, lost=task.lost())
@@ -192,7 +194,7 @@ class PassState:
         return True
 
     def put(self, task: PassJob, machines: Machines, gang: Gang) -> None:
-        """Run a task that holds nothing on these machines, which have the room, from now to its end."""
+        """Run a waiting job on these machines, which must be free, from now to its end."""
         spread = len({server for _, server, _, _ in machines}) > 1
         end = self.now + task.lost(machines) + gang.duration(task.left, spread=spread)
         task.hold = Allocation(tuple(sorted(Placement(self.now, end, *machine) for machine in machines)))
@@ -200,7 +202,7 @@ class PassState:
         self.room.take(task.hold)
 
     def stop(self, task: PassJob) -> Stopped:
-        """Take all it holds from a task; returns that, for `resume`."""
+        """Release all that a job holds; return it, for `resume`."""
         before = Stopped(task.hold, task.completion)
         self.room.give(task.hold)
         task.hold, task.completion = NOTHING, None
@@ -217,10 +219,10 @@ class PassState:
         return bool((free >= 0).all())
 
     def start_instead(self, task: PassJob, gang: Gang, victims: Iterable[PassJob]) -> bool:
-        """Run a task, stopping victims one by one, in the order given, until it has a place.
+        """Run a job, stopping victims one by one, in the order given, until the job fits.
 
-        Then those that still have room where they were go on there, the last one stopped first. Nothing changes if
-        all victims together would not make room.
+        Then victims that still fit on their old machines resume there, the last one stopped first. Nothing changes if
+        stopping all victims would not make enough room.
         """
         if self.start(task, gang):
             return True
@@ -238,24 +240,24 @@ class PassState:
         return task.running
 
     def may_fit(self, gang: Gang, more: Sequence[int] | None = None, *, count: int | None = None) -> bool:
-        """Whether all servers together have the units, with `more` of each: quick to ask, and mostly they do not.
+        """Whether all servers together have enough units, plus `more` of each: a cheap check that usually fails.
 
-        `count` is instead of the gang's own.
+        `count` replaces the number of workers of the gang.
         """
         idle, least = self.room.idle, self.memory.least_units(gang, count or gang.count)
         return all(idle[r] + (more[r] if more else 0) >= units for r, units in least)
 
     def held_by(self, tasks: Iterable[PassJob]) -> list[int]:
-        """Units of each resource that they hold now, R numbers."""
+        """Return the units of each resource that these jobs hold now, R numbers."""
         totals = [self.total(task) for task in tasks]
         return [sum(column) for column in zip(*totals, strict=True)] if totals else [0] * len(self.room.idle)
 
     def shared_out(self) -> Ints:
-        """What all servers have now without bound jobs, R numbers."""
+        """Return the capacity of all servers now, without what bound jobs hold, R numbers."""
         return np.array(self.room.idle, dtype=np.int64) + self.held_by(self.running_now())
 
     def may_fit_instead(self, task: PassJob, gang: Gang, victims: Sequence[PassJob]) -> bool:
-        """Whether servers usable to it have room for the workers if all victims were stopped: more could not help."""
+        """Whether the job's usable servers would have room for the workers if all victims were stopped."""
         if not victims or not self.may_fit(gang, self.held_by(victims)):
             return False
         free = self.room.free(1)
@@ -265,7 +267,7 @@ class PassState:
         return int(room_for(free, self.inventory.worker_demand[gang.worker]).sum()) >= gang.count
 
     def moves(self) -> tuple[Move, ...]:
-        """What changes, in order of admission."""
+        """Return the moves, in order of admission."""
         return tuple(Move(task.job.bid.id, task.schedule) for task in self._changed())
 
     @property

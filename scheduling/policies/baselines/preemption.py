@@ -1,4 +1,4 @@
-"""Jobs start in order of a key, in place of running ones with a greater key."""
+"""Start jobs in order of a key and preempt running jobs with a greater key."""
 
 from bisect import bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ Ranking = Callable[[PassJob], Priority | None]
 
 
 def start_in_order(floor: PassState, ranked: Sequence[tuple[Key, PassJob, Gang]], *, preempt: bool) -> None:
-    """Start jobs in order of key; with `preempt` in place of running ones with a greater key, the greatest first.
+    """Start jobs in order of key; with `preempt`, stop running jobs with a greater key, the greatest first.
 
     `ranked` is sorted. A job that is stopped comes later in the same pass, and may start elsewhere.
     """
@@ -31,16 +31,16 @@ def start_in_order(floor: PassState, ranked: Sequence[tuple[Key, PassJob, Gang]]
 
 
 def in_order_of_rank(tasks: Iterable[PassJob], rank: Ranking) -> list[tuple[Key, PassJob, Gang]]:
-    """Those that have a rank, the least key first, equals as given."""
+    """Return the jobs that have a rank, least key first, equals in the given order."""
     found = ((task, rank(task)) for task in tasks)
     return sorted(((of.key, task, of.gang) for task, of in found if of is not None), key=itemgetter(0))
 
 
 def newcomer_settles(floor: PassState, policy: object, rank: Ranking) -> bool:
-    """Whether all there is to do is to start the newcomer, which is done, or nothing.
+    """Start the new job if that is possible; return whether no other change is necessary.
 
-    Only where keys of jobs that wait stay and those of jobs that run fall: then nobody else has a place, or anyone to
-    stop, that it had not at the last event.
+    Valid if waiting jobs' keys are constant and running jobs' keys only decrease: then only the new job can change the
+    plan.
     """
     if not floor.settled:
         return False
@@ -59,10 +59,10 @@ def newcomer_settles(floor: PassState, policy: object, rank: Ranking) -> bool:
 
 
 def preempt_in_order(floor: PassState, policy: object, rank: Ranking) -> None:
-    """`start_in_order` over all tasks, with `preempt`, where keys follow from what jobs did before now.
+    """Run `start_in_order` over all jobs, with `preempt`, where keys depend only on the work done before now.
 
-    Where the line is known it is kept in order from event to event, and who could not have a place even if all with a
-    greater key were stopped is not looked at.
+    If the line is known, its order is kept from event to event. Jobs that would not fit even if all jobs with a greater
+    key were stopped are skipped.
     """
     line = floor.ranked_line(policy, rank)
     if line is None:
@@ -72,7 +72,7 @@ def preempt_in_order(floor: PassState, policy: object, rank: Ranking) -> None:
 
 
 def all_in_order(floor: PassState, policy: object, rank: Ranking) -> list[Ranked]:
-    """All that are not impossible, by turn, before anyone is started or stopped."""
+    """Return all possible jobs in order of key, before any job is started or stopped."""
     line = floor.ranked_line(policy, rank)
     if line is None:
         return [*Row().after(tuple(task.job for task in floor.in_order), lambda job: floor.as_ranked(job, rank)).ranked]
@@ -84,7 +84,7 @@ def all_in_order(floor: PassState, policy: object, rank: Ranking) -> list[Ranked
 
 
 class _Pass:
-    """One pass over a known line; of those who run only those that are stopped on the way are met."""
+    """One pass over a known line; it creates pass jobs only for the running jobs that it stops."""
 
     def __init__(self, floor: PassState, running: Row) -> None:
         self.floor = floor
@@ -100,7 +100,7 @@ class _Pass:
         self.full = floor.full
 
     def over(self, line: Sequence[Ranked]) -> None:
-        """Everybody in order."""
+        """Visit all jobs in order."""
         for one in self._in_turn(line):
             key = one.turn[0]
             while self.worse < len(self.keys) and self.keys[self.worse] <= key:
@@ -129,7 +129,7 @@ class _Pass:
         return self.floor.runs(self.victims[victim].job)
 
     def _in_turn(self, line: Sequence[Ranked]) -> Iterator[Ranked]:
-        """Who waits, and who was stopped meanwhile."""
+        """Yield the waiting jobs and the jobs that were stopped meanwhile, in order."""
         for one in line:
             while self.stopped and self._before(self.victims[self.stopped[0]], one):
                 yield self.victims[self.stopped.pop(0)]
@@ -138,7 +138,7 @@ class _Pass:
             yield self.victims[self.stopped.pop(0)]
 
     def _before(self, one: Ranked, other: Ranked) -> bool:
-        """Whose turn is first: of equals who was admitted first."""
+        """Whether `one` comes before `other`; ties go to the earlier admission."""
         if one.turn != other.turn:
             return one.turn < other.turn
         return next(job for job in self.floor.jobs if job is one.job or job is other.job) is one.job

@@ -1,4 +1,4 @@
-"""Whose turn it is under a policy that takes jobs in order of a key: kept from event to event, as few come or go."""
+"""Priority order of jobs by a key, updated from event to event because few jobs come or go."""
 
 from bisect import insort_right
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ Key = tuple[float | Fraction, ...]
 
 
 class Priority(NamedTuple):
-    """Whose turn a job is."""
+    """The priority of a job."""
 
     key: Key
     gang: Gang
@@ -34,7 +34,7 @@ FEW = 8
 
 
 class Ranked(NamedTuple):
-    """A job in its place."""
+    """A job with its priority."""
 
     turn: tuple[Key, int]
     """Key and arrival: the least is first, and of equals who was admitted first."""
@@ -53,7 +53,7 @@ class Ranked(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """Jobs in order. It is never changed: quotes are answered side by side."""
+    """Jobs in order. It is immutable because quotes are answered in several threads."""
 
     jobs: tuple[Job, ...] = ()
     """Those it is of, in an order that has equals in order of admission."""
@@ -61,14 +61,14 @@ class Row:
     """Those of them that are not impossible, by turn."""
 
     def after(self, jobs: tuple[Job, ...], rank: Callable[[Job], Ranked | None]) -> "Row":
-        """The row once it is of other jobs: O(n) to see who came or went, and a search for each who came.
+        """Return the row for other jobs: O(n) to find arrivals and departures, and one search for each arrival.
 
         Parameters
         ----------
         jobs
-            In an order that has equals in order of admission. A job that was moved is another object.
+            Jobs in an order where equal keys are in order of admission. A job that was moved is another object.
         rank
-            Asked for those who came alone; None if a job is impossible.
+            Called only for arrivals; returns None if a job is impossible.
         """
         if len(jobs) == len(self.jobs) and all(map(is_, jobs, self.jobs)):
             return self
@@ -88,24 +88,24 @@ class Row:
         return Row(jobs, tuple(ranked))
 
     def with_last(self, one: Ranked) -> list[Ranked]:
-        """All that are ranked and one more, which was admitted last."""
+        """Return all ranked jobs and one more, which was admitted last."""
         ranked = [*self.ranked]
         insort_right(ranked, one, key=attrgetter("turn"))
         return ranked
 
     @cached_property
     def keys(self) -> list[Key]:
-        """Of those that are ranked."""
+        """Return the keys of the ranked jobs."""
         return [one.turn[0] for one in self.ranked]
 
     @cached_property
     def units_behind(self) -> list[list[int]]:
-        """Units of each ranked job and all behind it, R numbers each."""
+        """Return the total units of each ranked job and all jobs behind it, R numbers each."""
         return sums_behind([one.units for one in self.ranked])
 
 
 def sums_behind(rows: list[list[int]]) -> list[list[int]]:
-    """Of each of the lists of numbers, the sum of it and all behind it."""
+    """Return, for each list of numbers, the sum of it and all lists behind it."""
     if not rows:
         return []
     sums: list[list[int]] = np.cumsum(np.array(rows, dtype=np.int64)[::-1], axis=0)[::-1].tolist()

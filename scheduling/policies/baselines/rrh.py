@@ -1,4 +1,4 @@
-"""RRH, the risk-reward heuristic: a job is admitted if its gain is more than what delaying others for it costs."""
+"""RRH, the risk-reward heuristic: a job is admitted if its gain exceeds the cost of delaying other jobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -71,7 +71,7 @@ class Rrh(FixedGangs, InTurn):
         place = next(number for number, one in enumerate(prospects) if one.job is job)
         new, others = prospects[place], [*prospects[:place], *prospects[place + 1 :]]
         bid, volume = new.job.bid, new.slots * _share(new.gang, floor)
-        # The others were all, when the last of them came: they are remembered, and those ahead are the same again.
+        # The forecast without the new job was made when the last job came; its common prefix is cached.
         without = [] if fit_together(prospects, floor.inventory.total.tolist()) else _completions(others, floor, self)
         completion = _completions(prospects, floor, self)[place]
         gain = bid.utility.at(completion - bid.arrival)
@@ -87,7 +87,7 @@ class Rrh(FixedGangs, InTurn):
         )
 
     def rank_of(self, task: PassJob, floor: PassState) -> Priority | None:
-        """The reward, as a key, its fixed gang, and the slots it needs still."""
+        """Return the reward as a key, the fixed gang, and the slots that the job still needs."""
         gang, bid = self.gang(task.job.bid, floor), task.job.bid
         if gang is None:
             return None
@@ -101,7 +101,7 @@ class Rrh(FixedGangs, InTurn):
 
 
 def _completions(prospects: Sequence[Ranked], floor: PassState, policy: Rrh) -> list[int]:
-    """Completions as they are forecast."""
+    """Return the forecast completions."""
     kept = floor.memory.forecasts
     found = forecast((policy, floor.now), prospects, floor.inventory.total.tolist(), kept)
     floor.memory.forecasts = (*(one for one in kept if one is not found), found)[-2:]
@@ -109,7 +109,7 @@ def _completions(prospects: Sequence[Ranked], floor: PassState, policy: Rrh) -> 
 
 
 def fit_together(prospects: Sequence[Ranked], total: list[int]) -> bool:
-    """Whether one server with so many units of each resource could run all at once."""
+    """Whether one server with `total` units of each resource could run all jobs at once."""
     left = total
     for one in prospects:
         left = [*map(sub, left, one.demand)]
@@ -119,7 +119,7 @@ def fit_together(prospects: Sequence[Ranked], total: list[int]) -> bool:
 
 
 def delay_cost(prospects: Sequence[Ranked], completions: Sequence[int], delay: Fraction) -> float:
-    """What jobs lose, all together, if each is complete `delay` slots later; between slots on a straight line."""
+    """Return the total value lost if each job completes `delay` slots later, interpolated linearly between slots."""
     low, high, part = trunc(delay), ceil(delay), float(delay - trunc(delay))
     cost = 0.0
     for one, completion in zip(prospects, completions, strict=True):
@@ -133,7 +133,7 @@ def delay_cost(prospects: Sequence[Ranked], completions: Sequence[int], delay: F
 
 
 def _demand(gang: Gang, floor: PassState) -> list[int]:
-    """What a gang takes with the PSs for all its workers, at most all there is, R numbers."""
+    """Return the units of a gang with the PSs for all its workers, at most the total capacity, R numbers."""
     known, kind = floor.memory.demand, (gang.worker, gang.ps, gang.count)
     if kind not in known:
         known[kind] = np.minimum(demand_of(gang, gang.count, floor.inventory), floor.inventory.total).tolist()
@@ -141,7 +141,7 @@ def _demand(gang: Gang, floor: PassState) -> list[int]:
 
 
 def _share(gang: Gang, floor: PassState) -> Fraction:
-    """The dominant share of that."""
+    """Return the dominant share of `_demand`."""
     known, kind = floor.memory.volumes, (gang.worker, gang.ps, gang.count)
     share = known.get(kind)
     if share is None:

@@ -1,4 +1,4 @@
-"""Shares of a cluster: what gangs take of it, and how many workers each has where all are to have alike."""
+"""Shares of the cluster that gangs take, and fair numbers of workers."""
 
 from fractions import Fraction
 from heapq import heappop, heappush
@@ -11,17 +11,18 @@ from scheduling.policies.baselines.gang import Gang
 
 
 def fair_counts(gangs: list[Gang], inventory: Inventory, capacity: Ints) -> list[int]:
-    """Workers of each job under progressive filling of dominant shares.
+    """Compute the number of workers of each job by progressive filling of dominant shares.
 
-    The job with the least dominant share (the first of equals) takes one worker more, and the PSs that needs, again
-    and again. One that has D workers, or for whose next worker there is no capacity left, takes no more.
+    Repeatedly, the job with the least dominant share (the first of equals) gets one more worker and the PSs for it. A
+    job
+    with D workers, or without capacity for its next worker, gets no more.
 
     Parameters
     ----------
     gangs
-        Their types; counts do not matter.
-    capacity
-        Of all servers together, R numbers.
+        Gangs of the jobs; their counts are not used.
+        capacity
+            Capacity of all servers together, R numbers.
     """
     counts = [0] * len(gangs)
     left: list[int] = capacity.tolist()
@@ -49,14 +50,14 @@ def fair_counts(gangs: list[Gang], inventory: Inventory, capacity: Ints) -> list
 
 
 def common_share(demand: Ints, capacity: Ints) -> int:
-    """`dominant_share` times what makes all shares of this capacity whole numbers, which are quick to compare."""
+    """Return `dominant_share` times a common multiple of the capacities: a whole number, which is fast to compare."""
     units = [max(1, int(most)) for most in capacity]
     whole = lcm(*units)
     return max(int(number) * (whole // most) for number, most in zip(demand, units, strict=True))
 
 
 def demand_of(gang: Gang, count: int, inventory: Inventory) -> Ints:
-    """What so many workers take with the PSs for all of them, R numbers."""
+    """Return the units that `count` workers take with the PSs for all of them, R numbers."""
     demand: Ints = count * inventory.worker_demand[gang.worker]
     if gang.ps is not None and count:
         ratio = inventory.workers[gang.worker].bandwidth_mbps / inventory.pss[gang.ps].bandwidth_mbps
@@ -65,5 +66,5 @@ def demand_of(gang: Gang, count: int, inventory: Inventory) -> Ints:
 
 
 def dominant_share(demand: Ints, capacity: Ints) -> Fraction:
-    """The greatest share of any resource's capacity, exact; what is not there counts as one unit."""
+    """Return the exact greatest share of any resource's capacity; a capacity of 0 counts as one unit."""
     return max(Fraction(int(d), max(1, int(c))) for d, c in zip(demand, capacity, strict=True))

@@ -30,6 +30,6 @@ class Srtf(WholeGangs):
     falling = True
 
     def key(self, task: PassJob, gang: Gang, floor: PassState) -> Key:
-        """Worker-slots left: as a double, which is quick to compare, and exact."""
+        """Return the worker-slots left, as a double (fast to compare) and exactly."""
         left = task.left * gang.pace(spread=False)
         return (float(left), left)

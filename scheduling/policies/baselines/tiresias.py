@@ -41,7 +41,7 @@ class Tiresias(FixedGangs, InTurn):
     falling = True
 
     def rank_of(self, task: PassJob, floor: PassState) -> Priority | None:
-        """The remaining service, and its fixed gang."""
+        """Return the remaining service as a key, and the fixed gang."""
         gang = self.gang(task.job.bid, floor)
         if gang is None:
             return None
@@ -50,7 +50,7 @@ class Tiresias(FixedGangs, InTurn):
 
 
 def remaining_service(left: Fraction, gang: Gang, inventory: Inventory) -> Fraction:
-    """Slots for `left` mini-batches on one server x GPUs of the gang, or its dominant share where there are no GPUs."""
+    """Return slots for `left` mini-batches on one server x GPUs of the gang (or its dominant share without GPUs)."""
     slots = left * gang.pace(spread=False) / gang.count
     demand: list[int] = (gang.count * inventory.worker_demand[gang.worker]).tolist()
     if "gpu" in inventory.resources:

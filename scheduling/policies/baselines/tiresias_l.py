@@ -30,7 +30,7 @@ class TiresiasL(WholeGangs):
     title = "Tiresias-L: jobs that have had the least first, in three queues, whole jobs preempted, nobody pays"
 
     def key(self, task: PassJob, gang: Gang, floor: PassState) -> Key:
-        """Queue, then first start."""
+        """Return the queue, then the first start."""
         past = [one for one in task.known.stretches if one.start < floor.now]
         attained = sum(one.workers * (min(one.end, floor.now) - one.start) for one in past)
         queue = sum(attained >= times * self.threshold for times in (1, 10))

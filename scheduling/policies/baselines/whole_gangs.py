@@ -1,4 +1,4 @@
-"""Gangs of as many workers as a job can use: what SRTF and Tiresias-L run, all or nothing."""
+"""Gangs of as many workers as a job can use, run all or nothing by SRTF and Tiresias-L."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -15,9 +15,9 @@ from scheduling.policies.baselines.priority import Key, Priority
 
 
 def whole_gang(bid: Bid, floor: PassState) -> Gang | None:
-    """g = min(D, workers of the job's ideal type on all servers).
+    """Return a gang of g = min(D, workers of the job's ideal type on all servers) workers.
 
-    g is halved (rounded down) while so many could not complete the job there within the horizon; None if one cannot.
+    g is halved (rounded down) while g workers could not complete the job there within the horizon; None if one cannot.
     """
     kept = floor.memory.whole.get(bid.id)
     if kept is None or kept[0] is not bid:
@@ -42,18 +42,19 @@ class WholeGangs(InTurn):
     """A baseline that orders jobs by a key and runs the first, in gangs of all the workers they can use."""
 
     def key(self, task: PassJob, gang: Gang, floor: PassState) -> Key:
-        """The least is first; equals in order of arrival. It follows from what the job did before now."""
+        """Return the key: the least is first, equals in order of arrival. It depends only on the work done before
+        now."""
         raise NotImplementedError
 
     def comes_into_question(self, task: PassJob, floor: PassState) -> bool:
-        """Whether a server may have become usable to it now: else nothing has changed for it since the last event."""
+        """Whether a server may have become usable for the job now; else nothing has changed since the last event."""
         return floor.now <= task.known.uploaded
 
     def rank_of(self, task: PassJob, floor: PassState) -> Priority | None:
-        """The key, and its whole gang."""
+        """Return the key and the whole gang."""
         gang = whole_gang(task.job.bid, floor)
         return None if gang is None else Priority(self.key(task, gang, floor), gang)
 
     def can_run(self, bid: Bid, floor: PassState) -> bool:
-        """Whether its gang could complete the job on the empty cluster."""
+        """Whether the job's whole gang could complete it on the empty cluster."""
         return whole_gang(bid, floor) is not None
