@@ -1,1 +1,1 @@
-"""Preemptive scheduling over edge and cloud: queues of chunks instead of booked slots."""
+"""Preemptive scheduling over edge and cloud: queues of chunks instead of reserved slots."""

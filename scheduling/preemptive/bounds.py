@@ -1,4 +1,4 @@
-"""What no schedule of jobs at the edge and in a cloud is below: ILP (4) relaxed, solved by HiGHS."""
+"""Lower bounds for schedules at the edge and in a cloud: the relaxation of ILP (4), solved by HiGHS."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -14,15 +14,15 @@ from scheduling.preemptive.workers import TICKS, Workers
 
 
 class TooLarge(SchedulingError):
-    """The linear program has more unknowns than were allowed."""
+    """The linear program has more unknowns than allowed."""
 
 
 class NotSolved(SchedulingError):
-    """The solver stopped before it was done."""
+    """The solver stopped before it reached an optimum."""
 
 
 class Least(NamedTuple):
-    """Totals that no schedule is below, slots."""
+    """Lower bounds on the totals of every schedule, slots."""
 
     fractional: float
     jct: float
@@ -51,7 +51,7 @@ def least(
     most: int | None = None,
     seconds: float | None = None,
 ) -> Least:
-    """The least fractional flow, and the least time of jobs.
+    """Compute lower bounds on the fractional flow and on the total time of jobs.
 
     ILP (4) relaxed: chunks may be split, a job has no more workers than chunks at once, the cloud is as fast as if
     every job were there alone. Work is charged at the beginning of its step, so a longer step gives a lower bound.
@@ -59,7 +59,7 @@ def least(
     Parameters
     ----------
     bids
-        All run; times are those of their ideal machines.
+        Jobs, all of which run; times are those of their ideal machines.
     step
         Slots; the unknowns are how much of each job is done in which step and where.
     ticks
@@ -105,7 +105,7 @@ def least(
 
 
 def _ways(jobs: Sequence[Bid], each: Sequence[tuple[float, float]], crew: Workers, kind: int) -> list[list[_Way]]:
-    """Where each job can run: `each` is slots a chunk at the edge and in the cloud."""
+    """Return the places where each job can run; `each` is slots per chunk at the edge and in the cloud."""
     rooms: dict[tuple[bool, tuple[int, ...]], int] = defaultdict(int)
     for s in np.flatnonzero(crew.count[:, kind]).tolist():
         rooms[crew.inventory.cloud[s], tuple(bid.delay[s] for bid in jobs)] += int(crew.count[s, kind])
@@ -119,7 +119,7 @@ def _ways(jobs: Sequence[Bid], each: Sequence[tuple[float, float]], crew: Worker
 
 
 def _steps(way: _Way, step: float, end: float) -> range:
-    """Steps in which there is time left; none where data arrives after the end."""
+    """Return the steps with usable time; none if the data arrives after the end."""
     return range(int(way.first // step), int(end // step) + 1)
 
 
@@ -133,7 +133,7 @@ def _solve(
     half: float,
     seconds: float | None,
 ) -> float:
-    """A transport problem: which job is processed when and where; all jobs are of one type."""
+    """Solve the transport problem: when and where each job is processed; all jobs use one worker type."""
     cost: list[float] = []
     limits: dict[tuple[str, int, int], tuple[int, float]] = {}
     at: list[tuple[int, int]] = []
@@ -167,7 +167,7 @@ def _solve(
 
 
 def _horizon(jobs: Sequence[Bid], ways: Sequence[Sequence[_Way]], step: float) -> float:
-    """By then some best schedule is done: when all could be complete in the cloud, or at the edge.
+    """Return a time by which some optimal schedule ends: all jobs could be complete in the cloud, or at the edge.
 
     In the cloud nothing waits, and what is done later elsewhere is done sooner there. At the edge, once all data is
     uploaded, nothing waits beside an idle worker: what is not done has all its chunks on workers, or all workers are

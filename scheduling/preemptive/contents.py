@@ -1,4 +1,4 @@
-"""What is in the queues of all workers and in the cloud, and what is known of the jobs whose chunks these are."""
+"""Contents of all workers' queues and of the cloud, and data about the jobs of these chunks."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -18,7 +18,7 @@ from scheduling.preemptive.workers import LATEST, TICKS, Task, Workers
 
 @dataclass(frozen=True)
 class Known:
-    """What is known of a job beside its blocks."""
+    """Data about a job other than its blocks."""
 
     bid: Bid
     task: Task
@@ -31,7 +31,7 @@ class Known:
 
 @dataclass(frozen=True)
 class CloudChunks:
-    """Chunks in the cloud, side by side."""
+    """Chunks in the cloud, processed in parallel."""
 
     name: str
     chunks: Chunks
@@ -66,17 +66,17 @@ class Contents:
 
     @property
     def jobs(self) -> tuple[str, ...]:
-        """Jobs that are not complete, in the order in which they first joined."""
+        """Return the jobs that are not complete, in the order in which they first joined."""
         return tuple(self._known)
 
     @property
     def state(self) -> State:
-        """The arrays, for kernels that only look."""
+        """The arrays, for kernels that only read them."""
         return self._state
 
     @property
     def blocks(self) -> int:
-        """How many blocks of like chunks are in queues."""
+        """Number of blocks of equal chunks in queues."""
         state = self._state
         unused, k = 0, int(state.free[0])
         while k != NONE:
@@ -84,7 +84,7 @@ class Contents:
         return len(state.blocks) - unused
 
     def copy(self) -> Self:
-        """Independent queues with the same contents."""
+        """Return independent queues with the same contents."""
         other = object.__new__(type(self))
         other.__dict__ |= self.__dict__ | {
             "_state": self._state.copy(),
@@ -95,7 +95,8 @@ class Contents:
         return other
 
     def task(self, bid: Bid, handicap: int = 0) -> Task | None:
-        """What a chunk of this job is; None if no server has machines for it. Who joined keeps the handicap it had."""
+        """Return the task of a chunk of this job; None if no server has machines. A job that joined keeps its
+        handicap."""
         known = self._known.get(bid.id)
         if known is not None:
             return known.task
@@ -104,20 +105,20 @@ class Contents:
         return self._asked[2]
 
     def rank(self, bid: Bid, handicap: int = 0) -> tuple[int, int]:
-        """Whose turn it is first: D p0 and the handicap in ticks, then the order of joining."""
+        """Return the sort key of the job: D p0 plus the handicap in ticks, then the order of joining."""
         known, task = self._known.get(bid.id), self.task(bid, handicap)
         return LATEST if task is None else task.rank, self._next_order if known is None else known.order
 
     def order_of(self, job: str) -> int:
-        """Its number among all jobs that ever joined."""
+        """Return the job's number among all jobs that ever joined."""
         return self._known[job].order
 
     def task_of(self, job: str) -> Task:
-        """What a chunk of a job that joined is."""
+        """Return the task of a chunk of a job that joined."""
         return self._known[job].task
 
     def release_of(self, job: str, chunks: Chunks) -> int:
-        """Slot at which the chunks of a job that joined a queue last are uploaded there."""
+        """Return the slot at which the chunks that a job sent last to a queue are uploaded there."""
         known = self._known[job]
         worker = self.crew.number(chunks) if chunks.index != CLOUD else None
         if worker is not None:
@@ -126,12 +127,12 @@ class Contents:
         return own[-1].release // self.ticks
 
     def waiting(self, bid: Bid) -> int:
-        """Chunks that are neither complete nor in a queue: all of a job that never joined one."""
+        """Return the number of chunks that are neither complete nor in a queue; all chunks if the job never joined."""
         known = self._known.get(bid.id)
         return bid.chunks if known is None else known.waiting
 
     def has_ps(self, bid: Bid) -> bool:
-        """Whether a parameter server is free for the job: none is shared, and a cloud always has one more."""
+        """Whether a parameter server is free for the job; they are not shared, and a cloud always has a free one."""
         if bid.id in self._known or any(self.crew.inventory.cloud):
             return True
         mine = self.crew.ps_type(bid)
@@ -139,21 +140,21 @@ class Contents:
         return in_use < int(self.crew.pss[mine])
 
     def can_count(self, bid: Bid, task: Task) -> bool:
-        """Whether times can be counted if the job joins, even if one worker processes all chunks there are."""
+        """Whether times cannot overflow if the job joins, even if one worker processes all chunks."""
         mine = 0 if bid.id in self._known else bid.chunks * task.each
         return (self.now + max(bid.delay, default=0)) * self.ticks + self._work + mine <= LATEST
 
     def away(self, server: int, type: int) -> int:
-        """Workers of a cloud server that are in use or spoken for."""
+        """Return the number of workers of a cloud server that are in use or assigned."""
         return sum(a.chunks.count for a in self._away if (a.chunks.server, a.chunks.type) == (server, type))
 
     @property
     def stored(self) -> tuple[int, ...]:
-        """What each server stores: chunks that were sent there, until their whole job is complete; S."""
+        """Return the storage used on each server, S: chunks stay where they were sent until their job is complete."""
         return self._stored.total
 
     def room(self, bid: Bid) -> Ints | None:
-        """For how many more chunks of the job each server has storage, S; None if nothing limits them."""
+        """Return for how many more chunks of the job each server has storage, S; None if there is no limit."""
         return room(self.crew.inventory.storage, self.stored, bid.chunk_size)
 
     def _meet(self, bid: Bid, task: Task, order: int) -> Known:
@@ -165,7 +166,7 @@ class Contents:
         return known
 
     def _block(self, known: Known, each: int, *, left: int) -> tuple[int, ...]:
-        """A job's block, but for its count and release; `left`: ticks left of the first chunk."""
+        """Return a job's block without its count and release; `left`: ticks left of the first chunk."""
         return (NONE, known.number, 0, left, each, 0, known.task.rank, known.bid.chunks, known.order)
 
     def _forget(self, job: str) -> None:

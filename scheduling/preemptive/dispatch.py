@@ -39,18 +39,18 @@ class Dispatch:
     """Least Q of each chunk in the order of placing (eq. 5), slots: the dual variable alpha."""
 
     def send(self, bid: Bid, queues: Queues) -> None:
-        """Let the chunks join the queues they were chosen for."""
+        """Push the chunks to the chosen queues."""
         queues.send(bid, self.workers, self.counts, self.away, handicap=self.handicap)
 
     def chunks(self, queues: Queues) -> tuple[Chunks, ...]:
-        """The same by server, type and index."""
+        """Return the chunks by server, type and index."""
         pairs = zip(self.workers.tolist(), self.counts.tolist(), strict=True)
         return (*(Chunks(*queues.crew.where(worker), count) for worker, count in pairs), *self.away)
 
 
 @dataclass(frozen=True)
 class _Edge:
-    """Workers a job could use, and what it would find at each, ticks."""
+    """Workers that a job could use, and the work ahead of it at each, ticks."""
 
     workers: Ints
     delay: Ints
@@ -58,7 +58,7 @@ class _Edge:
     harm: Floats
 
     def keys(self, task: Task, chunks: int) -> Floats:
-        """D x Q of a first chunk at each worker, eq. (5), ticks."""
+        """Return D x Q of a first chunk at each worker (eq. 5), ticks."""
         return _rounded((self.delay + self.ahead + task.each) + self.harm * float(task.each * chunks))
 
 
@@ -77,14 +77,14 @@ def dispatch(
     room: Ints | None = None,
     handicap: int = 0,
 ) -> Dispatch | None:
-    """Choose a worker for each chunk; nothing is changed.
+    """Choose a worker for each chunk; the queues are not changed.
 
     Parameters
     ----------
     bid
-        Its upload begins now.
-    queues
-        As they are now.
+        The job; its upload begins now.
+        queues
+            The present queues.
     rule
         jobmax: the greedy mixed plan against the whole job in the cloud (ours). paper: the first chunk decides
         (Algorithm 2). cloud: all to the cloud. edge: none.
@@ -102,7 +102,7 @@ def dispatch(
 
     References
     ----------
-    Preemptive edge-cloud paper, Algorithms 2 and 3. Each chunk is committed before the next is looked at.
+    Preemptive edge-cloud paper, Algorithms 2 and 3. Each chunk is committed before the next is placed.
     """
     task = queues.task(bid, handicap)
     if task is None or task.worker == kernel.NONE:
@@ -164,7 +164,7 @@ def _all_away(cloud: _Cloud, task: Task, bid: Bid, count: int, queues: Queues, *
 
 
 def _cloud(bid: Bid, task: Task, queues: Queues, count: int, room: Ints | None) -> _Cloud | None:
-    """The nearest cloud server with a worker and storage for each of so many chunks, the first of equals."""
+    """Return the nearest cloud server with a worker and storage for each of `count` chunks, the first of equals."""
     near = [
         (bid.delay[s], s)
         for s, cloud in enumerate(queues.crew.inventory.cloud)

@@ -1,4 +1,4 @@
-"""What a run of queues took and what its dual variables prove: flow, alpha, beta, and a bound on every schedule."""
+"""Flow of a run of queues, its dual variables alpha and beta, and the bound on every schedule that they prove."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -105,7 +105,7 @@ def play(
 
 
 def flow(played: Played) -> Flow:
-    """How long the jobs of a run took, exactly."""
+    """Compute the exact flow of a run."""
     complete = completions(played)
     arrival = {bid.id: bid.arrival * played.crew.ticks for bid in played.bids}
     chunks = {bid.id: bid.chunks for bid in played.bids}
@@ -123,7 +123,7 @@ def flow(played: Played) -> Flow:
 
 
 def completions(played: Played) -> dict[tuple[str, Place], list[int]]:
-    """Ticks in which the chunks of each job at each place are complete."""
+    """Return the ticks at which the chunks of each job at each place complete."""
     found: dict[tuple[str, Place], list[int]] = defaultdict(list)
     worked: dict[tuple[str, Place], int] = defaultdict(int)
     for s in sorted(played.segments):
@@ -135,10 +135,11 @@ def completions(played: Played) -> dict[tuple[str, Place], list[int]]:
 
 
 def duals(played: Played) -> Duals:
-    """Alpha and beta of a run, what is wrong with them, and the bound that is right.
+    """Compute alpha and beta of a run, the constraints that they violate, and a valid bound.
 
-    Beta of a worker is the sum of 1 / D over the chunks sent to it that are not complete (those in transit too). It is
-    right; alpha is not, as one who comes later passes and delays. The largest alpha that (6a) allows gives a
+    Beta of a worker is the sum of 1 / D over the incomplete chunks sent to it, including those in transit. It is
+    feasible.
+    Alpha is not, because a later job may pass and delay an earlier one. The largest alpha that (6a) allows gives a
     bound by weak duality: on ILP (4) without (4c) to (4g), so on the fractional flow of every schedule at speed 1.
 
     References
@@ -169,7 +170,7 @@ Steps = list[tuple[int, Fraction]]
 
 
 def _betas(played: Played, found: Mapping[tuple[str, Place], Sequence[int]]) -> dict[int, Steps]:
-    """Beta of every worker of the edge, by its number."""
+    """Return beta of every worker of the edge, by number."""
     arrival = {bid.id: bid.arrival * played.crew.ticks for bid in played.bids}
     weight = {bid.id: Fraction(1, bid.chunks) for bid in played.bids}
     changes: dict[int, dict[int, Fraction]] = {w: defaultdict(Fraction) for w in range(len(played.crew))}
@@ -189,7 +190,7 @@ def _betas(played: Played, found: Mapping[tuple[str, Place], Sequence[int]]) -> 
 
 
 def _since(steps: Steps, first: int) -> Steps:
-    """The steps from a tick on, its own value first."""
+    """Return the steps from a tick on, with the value at that tick first."""
     at_first = [value for at, value in steps if at <= first]
     return [(first, at_first[-1] if at_first else Fraction(0)), *(step for step in steps if step[0] > first)]
 
@@ -199,7 +200,7 @@ def _area(steps: Steps) -> Fraction:
 
 
 def _each(played: Played, job: str, index: int) -> int:
-    """Ticks of one of a job's chunks at a worker, or in the cloud."""
+    """Return the ticks that a chunk of the job takes at a worker or in the cloud."""
     task = played.tasks[job]
     return task.alone if index == CLOUD and played.sent[job].alone else task.each
 

@@ -1,4 +1,4 @@
-"""Workers' queues, compiled: like chunks of a job on a worker are one block; times are whole ticks.
+"""Compiled queues of workers: equal chunks of a job on a worker form one block; times are whole ticks.
 
 A worker's blocks are a linked list in order of rank. A worker always processes the first block that is released
 (highest average processing rate first), and leaves it in the middle of a chunk for a better one.
@@ -39,7 +39,7 @@ kernel, inner = _COMPILER.kernel, _COMPILER.inner
 
 @inner
 def left_of(block: Ints) -> int:
-    """Ticks of work left in a block; `LEFT` is that of its first chunk."""
+    """Return the ticks of work left in a block; `LEFT` is the work left in its first chunk."""
     work: int = block[LEFT] + (block[COUNT] - 1) * block[EACH]
     return work
 
@@ -62,14 +62,15 @@ def insert(worker: int, k: int, workers: Ints, blocks: Ints) -> None:
 def join(first: int, joining: Ints, block: Ints, workers: Ints, blocks: Ints, free: Mark) -> int:
     """Put a block into the queue of each worker, rows `first` on of `joining` (worker, chunks, release).
 
-    `block` says what is the same of all. Returns the row at which to go on, once there are more unused blocks.
+    `block` has the columns that are equal for all. Return the row at which to continue once there are more unused
+    blocks.
     """
     for i in range(first, len(joining)):
         k = free[0]
         if k == NONE:
             return i
         free[0] = blocks[k, NEXT]
-        for column in range(BLOCK_COLUMNS):  # one by one: a row at once would compile the words of an error
+        for column in range(BLOCK_COLUMNS):  # one by one: a whole row would compile code for an error message
             blocks[k, column] = block[column]
         blocks[k, COUNT], blocks[k, RELEASE] = joining[i, 1], joining[i, 2]
         insert(joining[i, 0], k, workers, blocks)
@@ -90,7 +91,7 @@ def _unlink(worker: int, before: int, k: int, workers: Ints, blocks: Ints, free:
 
 @kernel
 def remove(job: int, workers: Ints, blocks: Ints, free: Mark, taken: Ints) -> int:
-    """Take every block of a job out; rows of `taken` (worker, chunks left) say what they were, returns how many."""
+    """Remove every block of a job; write rows (worker, chunks left) to `taken` and return their number."""
     found = 0
     for w in range(len(workers)):
         before, k = NONE, workers[w, HEAD]
@@ -139,9 +140,9 @@ def advance(
     preemptions: Ints,
     preempted: Mark,
 ) -> int:
-    """Run workers from number `first` on until tick `to` (or all is done); returns the worker at which to go on.
+    """Run workers from number `first` on until tick `to` (or all is done); return the worker at which to continue.
 
-    That is their number once all have come to `to`, less if there is no more room for segments or preemptions.
+    This is the number of workers if all reached `to`; it is less if the segment or preemption arrays are full.
     """
     keeps = len(segments) > 0
     for w in range(first, len(workers)):
@@ -179,7 +180,7 @@ def advance(
 
 @inner
 def _gather(w: int, workers: Ints, blocks: Ints, rows: Ints, work: Ints) -> int:
-    """Numbers of a worker's blocks, in order, and the ticks left of each; returns how many there are."""
+    """Write the numbers of a worker's blocks, in order, and the ticks left of each; return how many there are."""
     n, k = 0, workers[w, HEAD]
     while k != NONE:
         rows[n], work[n] = k, blocks[k, LEFT] + (blocks[k, COUNT] - 1) * blocks[k, EACH]
@@ -189,7 +190,7 @@ def _gather(w: int, workers: Ints, blocks: Ints, rows: Ints, work: Ints) -> int:
 
 @inner
 def _pass(t: int, to: int, n: int, blocks: Ints, rows: Ints, work: Ints) -> None:
-    """Let the worker of these n blocks work from tick t to `to`: takes it from `work`."""
+    """Let the worker of these n blocks work from tick t to `to`, and subtract the work done from `work`."""
     while t < to:
         soon, i = to, 0
         while i < n and (work[i] == 0 or blocks[rows[i], RELEASE] > t):
@@ -206,7 +207,7 @@ def _pass(t: int, to: int, n: int, blocks: Ints, rows: Ints, work: Ints) -> None
 
 @inner
 def _waiting(n: int, blocks: Ints, rows: Ints, work: Ints, above: int) -> float:
-    """Sum of 1 / D over the chunks with work left whose rank is greater than `above`."""
+    """Return the sum of 1 / D over the chunks with work left whose rank is greater than `above`."""
     total = 0.0
     for i in range(n):
         k = rows[i]
@@ -217,10 +218,11 @@ def _waiting(n: int, blocks: Ints, rows: Ints, work: Ints, above: int) -> float:
 
 @inner
 def outlook(w: int, at: int, rank: int, workers: Ints, blocks: Ints, rows: Ints, work: Ints) -> tuple[int, float]:
-    """What a newcomer of this rank finds at a worker at tick `at`, if nobody else comes.
+    """Return what a new job of this rank would find at a worker at tick `at`, if no other job arrives.
 
-    Returns the ticks of work before it, and the sum of 1 / D over the chunks behind it. `rows` and `work` are
-    scratch, as long as there are blocks.
+    The result is the ticks of work before it and the sum of 1 / D over the chunks behind it. `rows` and `work` are
+    scratch
+    arrays with one entry for each block.
     """
     n = _gather(w, workers, blocks, rows, work)
     _pass(workers[w, CLOCK], at, n, blocks, rows, work)
@@ -233,7 +235,7 @@ def outlook(w: int, at: int, rank: int, workers: Ints, blocks: Ints, rows: Ints,
 
 @kernel
 def outlooks(candidates: Ints, at: Ints, rank: int, workers: Ints, blocks: Ints, ahead: Ints, harm: Floats) -> None:
-    """`outlook` of every candidate, each at its own tick."""
+    """Compute `outlook` for every candidate, each at its own tick."""
     rows, work = np.empty(len(blocks), dtype=np.int64), np.empty(len(blocks), dtype=np.int64)
     for i in range(len(candidates)):
         ahead[i], harm[i] = outlook(candidates[i], at[i], rank, workers, blocks, rows, work)
@@ -267,11 +269,11 @@ def place(
     Parameters
     ----------
     key
-        Of each candidate for its first chunk, N; changed.
-    each
-        Ticks of a chunk.
+        Key of each candidate for its first chunk, N; modified.
+        each
+            Ticks of a chunk.
     server, room
-        Of each candidate its server, and of each server for how many chunks it has storage; `room` is changed.
+        Server of each candidate, and for how many chunks each server has storage; `room` is modified.
     cloud
         Key of the cloud; where it is less than every candidate's, all that are left go there. Infinite: no cloud.
     chosen, keys
@@ -282,7 +284,7 @@ def place(
     Returns
     -------
     int
-        Chunks that are left for the cloud, or for nowhere.
+        Number of chunks left for the cloud, or without a place.
     """
     n = len(key)
     heap = np.arange(n)
@@ -308,7 +310,7 @@ def place(
 
 @kernel
 def backlog(w: int, workers: Ints, blocks: Ints, at: Ints, sums: Floats) -> None:
-    """Column w of `sums` becomes the sum of 1 / D over chunks that are not complete at each of the ticks `at`."""
+    """Write to column w of `sums` the sum of 1 / D over the incomplete chunks at each of the ticks `at`."""
     rows, work = np.empty(len(blocks), dtype=np.int64), np.empty(len(blocks), dtype=np.int64)
     n = _gather(w, workers, blocks, rows, work)
     t = workers[w, CLOCK]

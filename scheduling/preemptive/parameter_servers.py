@@ -1,4 +1,4 @@
-"""Which parameter server a job has while it runs: A_ps, so that none is shared."""
+"""Assignment of parameter servers to running jobs (A_ps), so that none is shared."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,7 +9,7 @@ from scheduling.preemptive.record import Segment
 
 
 class Host(StrEnum):
-    """Where a parameter server is, and why."""
+    """Where a parameter server is, and why it was chosen."""
 
     EDGE = "edge"
     CLOUD = "cloud"
@@ -33,7 +33,7 @@ class Tenure:
 
 
 def runs(segments: Iterable[Segment]) -> dict[str, list[tuple[int, int]]]:
-    """Longest stretches in which at least one worker processes each job, from and to which tick, sorted."""
+    """Return the maximal intervals (ticks) in which at least one worker processes each job, sorted."""
     by_job: dict[str, list[tuple[int, int]]] = defaultdict(list)
     for segment in sorted(segments):
         stretches = by_job[segment.job]
@@ -57,15 +57,15 @@ def assign(
     Parameters
     ----------
     segments
-        What workers do.
-    pss
-        How many parameter servers of the jobs' type each server of the edge has.
+        Segments of all workers.
+        pss
+            Number of parameter servers of the jobs' type on each server of the edge.
     clouds
         Servers that are clouds, which always have one more.
     order
         Jobs that begin in the same tick are served in this order.
     kept
-        Tenures that end where the first segments begin: who goes on then keeps its parameter server.
+        Tenures that end where the first segments begin: a job that continues there keeps its parameter server.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def assign(
     stretches = sorted(
         (start, rank[job], end, job) for job, all_runs in runs(segments).items() for start, end in all_runs
     )
-    # Who goes on keeps its own through that stretch, so nobody who begins in the same tick can have it.
+    # A job that continues keeps its own, so a job that begins in the same tick cannot have it.
     firsts = {job: (start, end) for start, _, end, job in reversed(stretches)}
     through = [replace(t, end=firsts[t.job][1]) for t in going.values() if firsts.get(t.job, (0,))[0] == t.end]
     busy = [t for t in through if t.server is not None]

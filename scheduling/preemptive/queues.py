@@ -1,4 +1,4 @@
-"""The queues of all workers: what joined them, what workers take from them, and when each job will be complete."""
+"""The queues of all workers: chunks join, workers process them, and completions are forecast."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -23,16 +23,16 @@ ROOM = 1024
 
 
 class Queues(Rebuilt):
-    """Queues that chunks join and leave, and workers who take them in turn.
+    """Queues of chunks, and the workers that process them in order of rank.
 
     Parameters
     ----------
     inventory
         Workers of each type on each server: as many as its capacity has room for, types looked at one by one.
     now
-        Slot in which it begins.
-    ticks
-        In a slot.
+        First slot.
+        ticks
+            Ticks per slot.
     """
 
     def __init__(self, inventory: Inventory, *, now: int, ticks: int = TICKS) -> None:
@@ -40,14 +40,14 @@ class Queues(Rebuilt):
         self._windows: dict[str, Window] | None = None
 
     def push(self, bid: Bid, chunks: Iterable[Chunks], *, now: int, handicap: int = 0) -> None:
-        """Let chunks of a job join queues now; each can be begun once it is uploaded.
+        """Add chunks of a job to queues now; each can begin once it is uploaded.
 
-        A job all of whose chunks go to the cloud together runs there without communication.
+        If all chunks of a job go to the cloud together, it runs there without communication.
 
         Raises
         ------
         SchedulingError
-            If there are more chunks than wait, no such worker, or a time is beyond what can be counted.
+            If there are more chunks than the job has waiting, if there is no such worker, or if a time would overflow.
         """
         chunks = tuple(chunks)
         if now != self.now:
@@ -61,7 +61,7 @@ class Queues(Rebuilt):
         self.send(bid, workers, counts, [c for c in chunks if c.index == CLOUD], handicap=handicap)
 
     def send(self, bid: Bid, workers: Ints, counts: Ints, away: Sequence[Chunks], *, handicap: int = 0) -> None:
-        """`push`, with the numbers of workers of the edge and how many chunks each takes, N of both."""
+        """Push chunks as in `push`, given the numbers of edge workers and the chunks for each, N of both."""
         task, total = self.task(bid, handicap), int(counts.sum()) + sum(c.count for c in away)
         if task is None or total > self.waiting(bid):
             raise SchedulingError(f"bid {bid.id} has {self.waiting(bid)} chunks to send, not {total}")
@@ -88,7 +88,7 @@ class Queues(Rebuilt):
         self._windows = None
 
     def take(self, job: str) -> None:
-        """Take what is not complete out of its queues; a chunk in the middle counts whole."""
+        """Remove the job's incomplete chunks from the queues; a partly processed chunk counts as a whole one."""
         known = self._known.get(job)
         if known is None:
             return
@@ -106,7 +106,8 @@ class Queues(Rebuilt):
         self._windows = None
 
     def left(self, job: str) -> tuple[Chunks, ...]:
-        """Its chunks that are in queues or in the cloud and not complete, one that is in the middle counted whole."""
+        """Return the job's incomplete chunks in queues or in the cloud; a partly processed chunk counts as a whole
+        one."""
         number, blocks, found = self._known[job].number, self._state.blocks, []
         for w, k in enumerate(self._state.workers[:, HEAD].tolist()):
             while k != NONE:
@@ -116,13 +117,13 @@ class Queues(Rebuilt):
         return tuple(sorted(found + [away.chunks for away in self._away if away.name == job]))
 
     def drop(self, job: str) -> None:
-        """Forget a job that is gone."""
+        """Remove a job that has ended."""
         self.take(job)
         if job in self._known:
             self._forget(job)
 
     def advance(self, now: int) -> Ran:
-        """Let workers work up to slot `now`."""
+        """Advance all workers to slot `now`; return what they did."""
         segments, preemptions = self._run(self._state, now * self.ticks)
         segments += self._in_cloud(self._state, now * self.ticks)
         self.now = now
@@ -140,7 +141,7 @@ class Queues(Rebuilt):
         return Ran(tuple(sorted(segments)), tuple(sorted(preemptions)), completed)
 
     def windows(self) -> dict[str, Window]:
-        """First tick and completion of every job none of whose chunks wait, if nothing else joins."""
+        """Forecast first tick and completion of every job without waiting chunks, if no more chunks join."""
         if self._windows is None:
             state = self._state.copy()
             self._run(state, FAR, keep=False)
@@ -150,15 +151,16 @@ class Queues(Rebuilt):
         return self._windows
 
     def planned(self) -> tuple[Segment, ...]:
-        """What workers will do if nothing else joins."""
+        """Forecast what workers will do if no more chunks join."""
         state = self._state.copy()
         segments, _ = self._run(state, FAR)
         return tuple(sorted(segments + self._in_cloud(state, FAR)))
 
     def congestion(self, slots: int) -> Floats:
-        """Sum of 1 / D over a worker's chunks that are not complete when a slot begins, forecast, T x S x W.
+        """Forecast the sum of 1 / D over a worker's incomplete chunks at the beginning of each slot, T x S x W.
 
-        Mean over the workers of a type on a server; 0 where there are none, and in the cloud, where nobody waits.
+        It is the mean over the workers of a type on a server; 0 where there are none, and in the cloud, where no chunk
+        waits.
         """
         first = self.now * self.ticks
         at = first + np.arange(slots, dtype=np.int64) * self.ticks
@@ -173,7 +175,7 @@ class Queues(Rebuilt):
         return mean
 
     def _run(self, state: State, to: int, *, keep: bool = True) -> tuple[list[Segment], list[Preemption]]:
-        """Let the workers of a state work up to tick `to`; what they did, if it is to be kept."""
+        """Advance the workers of a state to tick `to`; return what they did, if `keep`."""
         segments, preemptions = [], []
         names = {known.number: name for name, known in self._known.items()}
         room, first = ROOM if keep else 0, 0
@@ -189,7 +191,7 @@ class Queues(Rebuilt):
         return segments, preemptions
 
     def _in_cloud(self, state: State, to: int) -> list[Segment]:
-        """Let the cloud work up to tick `to`, on each chunk from its release on."""
+        """Advance the cloud to tick `to`; it processes each chunk from its release on."""
         segments, clock = [], self.now * self.ticks
         for away in self._away:
             start, end = max(away.release, clock), min(away.release + away.each, to)

@@ -1,4 +1,4 @@
-"""Queues that are built again: from a record of what joined them, or in an inventory that has changed."""
+"""Rebuild queues from a record of what joined them, or for an inventory that has changed."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -19,13 +19,13 @@ from scheduling.preemptive.workers import TICKS, Task
 
 
 class Rebuilt(Contents):
-    """Contents that can be built again."""
+    """Contents that can be rebuilt."""
 
     @classmethod
     def restored(
         cls, inventory: Inventory, *, now: int, next_order: int, jobs: Iterable[Restored], ticks: int = TICKS
     ) -> Self:
-        """The queues as they were at slot `now`, from a record of what joined them and what was done."""
+        """Rebuild the queues at slot `now` from a record of what joined them and what was done."""
         queues = cls(inventory, now=now, ticks=ticks)
         queues._next_order = next_order
         for job in sorted(jobs, key=lambda job: job.order):
@@ -40,7 +40,7 @@ class Rebuilt(Contents):
         types: Sequence[int | None],
         bids: Mapping[str, Bid],
     ) -> Self:
-        """The same queues in another inventory; chunks of workers that are gone wait.
+        """Return the same queues for another inventory; chunks of removed workers wait.
 
         `servers` and `types` (of workers) say where each one is now, None if it is gone; `bids` are the jobs' in the
         new positions.
@@ -78,7 +78,7 @@ class Rebuilt(Contents):
         return new
 
     def _settle(self, name: str, block: Ints, worker: int | None, at: bool) -> None:
-        """Put a block of another queue into a worker's, or let its chunks wait if there is no worker."""
+        """Move a block of another queue to a worker's queue; if there is no worker, its chunks wait."""
         known, count = self._known[name], int(block[kernel.COUNT])
         if worker is None:
             self._known[name] = replace(known, waiting=known.waiting + count)

@@ -1,4 +1,4 @@
-"""What is told of queues: what workers did, when jobs end, and what it takes to read queues back."""
+"""Records of queues: what workers did, when jobs end, and the data needed to restore queues."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class Segment:
 
 @dataclass(frozen=True, order=True)
 class Preemption:
-    """At tick `at` a worker left a chunk of `job` in the middle for one of `by`."""
+    """At tick `at` a worker interrupted a chunk of `job` for a chunk of `by`."""
 
     at: int
     server: int
@@ -52,7 +52,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Part:
-    """Chunks that joined one queue, as a record of the past has them."""
+    """Recorded chunks that joined one queue."""
 
     chunks: Chunks
     each: int
@@ -67,7 +67,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Restored:
-    """A queued job as a record of the past has it."""
+    """A recorded queued job."""
 
     bid: Bid
     order: int

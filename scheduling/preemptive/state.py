@@ -22,12 +22,12 @@ class State:
     """Rows of `jobs`."""
 
     def copy(self) -> "State":
-        """An independent one with the same contents."""
+        """Return an independent state with the same contents."""
         arrays = (self.workers.copy(), self.blocks.copy(), self.free.copy(), self.jobs.copy())
         return State(*arrays, list(self.unused))
 
     def row(self) -> int:
-        """A row for a new job."""
+        """Return a row for a new job."""
         if not self.unused:
             size = len(self.jobs)
             more = np.zeros((max(size, 16), kernel.JOB_COLUMNS), dtype=np.int64)
@@ -36,7 +36,7 @@ class State:
         return self.unused.pop()
 
     def grow(self) -> None:
-        """Make room for more blocks; there is no unused one."""
+        """Make room for more blocks when no unused block is left."""
         size = len(self.blocks)
         more = np.zeros((max(size, 64), kernel.BLOCK_COLUMNS), dtype=np.int64)
         more[:, kernel.NEXT] = np.arange(size + 1, size + len(more) + 1)
@@ -50,7 +50,7 @@ class State:
             self.grow()
 
     def block_of(self, worker: int, job: int) -> int:
-        """The last block of a job in a worker's queue; NONE if it has none there."""
+        """Return the last block of a job in a worker's queue; NONE if it has none there."""
         found, k = NONE, int(self.workers[worker, HEAD])
         while k != NONE:
             found = k if self.blocks[k, JOB] == job else found

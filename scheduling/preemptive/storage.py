@@ -1,4 +1,4 @@
-"""What servers store: the data of a chunk stays where it was sent until its whole job is complete (Section VI)."""
+"""Storage of servers: the data of a chunk stays on its server until the whole job is complete (Section VI)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,9 +12,9 @@ PLENTY = 1 << 60
 
 
 class Stored:
-    """How many chunks of which job each server stores, and how much that is; changed in place.
+    """Chunks of each job that each server stores, and the storage used; modified in place.
 
-    Whole numbers of any size: what a million chunks of a petabyte take does not fit 64 bits.
+    Python integers are used: what a million chunks of a petabyte take does not fit 64 bits.
     """
 
     def __init__(self, servers: int) -> None:
@@ -23,35 +23,35 @@ class Stored:
 
     @property
     def total(self) -> tuple[int, ...]:
-        """What each server stores, S."""
+        """Return the storage used on each server, S."""
         return tuple(self._total)
 
     def copy(self) -> "Stored":
-        """An independent one with the same contents."""
+        """Return an independent object with the same contents."""
         other = Stored(0)
         other._chunks = {job: dict(chunks) for job, chunks in self._chunks.items()}
         other._total = list(self._total)
         return other
 
     def of(self, job: str) -> Mapping[int, int]:
-        """Chunks of a job by server, complete ones too."""
+        """Return the chunks of a job by server, including complete ones."""
         return self._chunks.get(job, {})
 
     def add(self, job: str, server: int, count: int, *, size: int) -> None:
-        """So many chunks more, or fewer, of a job are on a server; nothing is kept of chunks that take nothing."""
+        """Add (or, if negative, remove) `count` chunks of a job on a server; chunks of size 0 are not recorded."""
         if size:
             mine = self._chunks.setdefault(job, {})
             mine[server] = mine.get(server, 0) + count
             self._total[server] += count * size
 
     def forget(self, job: str, *, size: int) -> None:
-        """The job is over: its data is deleted everywhere."""
+        """Delete the data of a job that has ended from all servers."""
         for server, count in self._chunks.pop(job, {}).items():
             self._total[server] -= count * size
 
 
 def room(limits: Sequence[int | None], taken: Sequence[int], size: int) -> Ints | None:
-    """For how many more chunks of this size each server has storage, S; None if nothing limits them."""
+    """Return for how many more chunks of this size each server has storage, S; None if there is no limit."""
     if not size or all(limit is None for limit in limits):
         return None
     left = (None if limit is None else limit - held for limit, held in zip(limits, taken, strict=True))
@@ -59,7 +59,7 @@ def room(limits: Sequence[int | None], taken: Sequence[int], size: int) -> Ints 
 
 
 def fits(inventory: Inventory, size: int, chunks: int, *, edge: Sequence[int], clouds: Sequence[int]) -> bool:
-    """Whether servers that store nothing else have room for so many chunks, on these of the edge or on one cloud."""
+    """Whether empty servers could store `chunks` chunks, on these edge servers or on one cloud server."""
     empty = room(inventory.storage, [0] * len(inventory.servers), size)
     if empty is None:
         return True

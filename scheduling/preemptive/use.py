@@ -1,4 +1,4 @@
-"""How many units workers use that take chunks from queues, slot by slot."""
+"""Units used by the workers that process queues, slot by slot."""
 
 from collections.abc import Iterable
 
@@ -13,12 +13,13 @@ Busy = tuple[int, int, int, int, range]
 
 
 def units_in_use(found: Iterable[Busy], demand: Ints, *, servers: int, start: int, end: int) -> Ints:
-    """Units in use in some part of each slot of [start, end), T x servers x R.
+    """Return the units in use in some part of each slot of [start, end), T x servers x R.
 
     Parameters
     ----------
     found
-        What workers do, in any order. A worker of the edge counts once a slot, whatever it does there. In the cloud
+        Busy periods of workers, in any order. A worker of the edge counts once a slot, whatever it does there. In the
+        cloud
         chunks count one by one: each keeps its place until the slot in which it is complete is over.
     demand
         Units of each resource that a worker of each type takes, W x R.
@@ -34,5 +35,5 @@ def units_in_use(found: Iterable[Busy], demand: Ints, *, servers: int, start: in
 
 
 def slots_of(segments: Iterable[Segment], ticks: int) -> Iterable[Busy]:
-    """Segments in ticks, by the slots they touch."""
+    """Convert segments in ticks to the slots that they touch."""
     return ((s.server, s.type, s.index, s.count, range(s.start // ticks, -(-s.end // ticks))) for s in segments)

@@ -1,4 +1,4 @@
-"""Compiling the kernels of queues before anybody waits for them."""
+"""Compile the kernels of queues before the first request."""
 
 from fractions import Fraction
 
@@ -12,7 +12,7 @@ from scheduling.preemptive.queues import Queues
 
 
 def warm_up() -> None:
-    """Compile, or load from disk, every kernel, by one small run."""
+    """Compile every kernel, or load it from disk, with one small run."""
     inventory = Inventory(
         resources=("worker", "ps"),
         servers=("edge",),

@@ -1,4 +1,4 @@
-"""The workers of a cluster one by one, and what a chunk of a job is to them."""
+"""The individual workers of a cluster, and the processing times of chunks on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ LATEST = 1 << 61
 
 @dataclass(frozen=True)
 class Task:
-    """What one chunk of a job is to workers, for as long as the job lives; times in ticks."""
+    """Processing data of one chunk of a job, constant for the life of the job; times in ticks."""
 
     worker: int
     """Type of its workers; NONE if there are no such workers any more."""
@@ -36,7 +36,7 @@ class Task:
 
     @classmethod
     def of(cls, bid: Bid, worker: int | None, each: int, ticks: int, handicap: int) -> "Task":
-        """With `each` ticks a chunk on workers of this type."""
+        """Create a task with `each` ticks per chunk on workers of this type."""
         transfer = 0 if worker is None else floor(bid.epochs * bid.minibatches * ticks * bid.transfer_time[worker])
         rank = bid.chunks * each + handicap
         return cls(NONE if worker is None else worker, each, max(1, each - transfer), rank, handicap)
@@ -76,10 +76,11 @@ class Workers:
         return len(self.server)
 
     def task(self, bid: Bid, handicap: int = 0) -> Task | None:
-        """What a chunk of this job is, on machines of its ideal types; None if no server has such machines.
+        """Return the task of a chunk of this job on machines of its ideal types; None if no server has such machines.
 
         The worker type is the one with the least time for a mini-batch and its transfer, the PS type the one with the
-        least for an update, the first of equals. A type that needs longer than any horizon for a chunk is none.
+        least for an update, the first of equals. A type that needs longer than any
+        horizon for a chunk is excluded.
         """
         if not self._worker_types or not self._ps_types:
             return None
@@ -89,27 +90,27 @@ class Workers:
         return Task.of(bid, worker, each, self.ticks, handicap)
 
     def ps_type(self, bid: Bid) -> int:
-        """The type of parameter server the job uses."""
+        """Return the type of parameter server that the job uses."""
         return min(self._ps_types, key=lambda p: (bid.ps_time[p], p), default=0)
 
     def has(self, server: int, type: int, index: int) -> bool:
-        """Whether there is such a worker; `CLOUD`: any, in the cloud, whose workers have no other index."""
+        """Whether the worker exists; `CLOUD` is the index of every worker of a cloud server."""
         here = int(self.count[server, type])
         return index == CLOUD and here > 0 if self.inventory.cloud[server] else 0 <= index < here
 
     def number(self, c: Chunks) -> int | None:
-        """Number of the worker of these chunks; None if it is not there, or in the cloud."""
+        """Return the number of the worker of these chunks; None if it does not exist or is in the cloud."""
         if self.inventory.cloud[c.server] or not 0 <= c.index < self.count[c.server, c.type]:
             return None
         return int(self.first[c.server, c.type]) + c.index
 
     def where(self, number: int) -> tuple[int, int, int]:
-        """Server, type and index of a worker."""
+        """Return server, type and index of a worker."""
         return int(self.server[number]), int(self.type[number]), int(self.index[number])
 
 
 def _least(times: Sequence[Sequence[Fraction]], among: Sequence[int]) -> tuple[Fraction, int]:
-    """The least sum of times and its index, the first of equals; exact sums are made only where doubles are near."""
+    """Return the least sum of times and its index, first of equals; exact sums are computed only for near-ties."""
     rough = [sum([each[i].numerator / each[i].denominator for each in times]) for i in among]
     limit = min(rough) * (1 + 1e-12)
     near = [i for i, time in zip(among, rough, strict=True) if time <= limit]
@@ -117,7 +118,7 @@ def _least(times: Sequence[Sequence[Fraction]], among: Sequence[int]) -> tuple[F
 
 
 def machines(capacity: Ints, demands: Ints) -> Ints:
-    """Machines of each type that each server has room for, types looked at one by one, servers x types."""
+    """Return how many machines of each type alone each server has room for, servers x types."""
     number = np.zeros((len(capacity), len(demands)), dtype=np.int64)
     for m, demand in enumerate(demands):
         asked = demand > 0
