@@ -1,4 +1,4 @@
-"""Plans that are no promises: how a job's plan changed, in words and as a table, and its place in line."""
+"""Plans that may change: the changes of a job's plan, in words and as a table, and its place in line."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

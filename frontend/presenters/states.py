@@ -60,9 +60,9 @@ PLAN: Final = Look(
 )
 """A planned job whose start is no promise."""
 PAUSED: Final = Look("Paused", "wait", "It has run and holds no machines now; it goes on when there is room.")
-"""A job that ran and has no plan of going on yet."""
+"""A job that has run, holds no machines and has no planned resumption yet."""
 IN_LINE: Final = "in_line"
-"""What addresses call it."""
+"""Name of this state in addresses."""
 
 
 def look_of(bid: Bid, *, may_move: bool = False) -> Look:

@@ -35,7 +35,7 @@ class Chart:
     tabulate: Callable[[Market, User, QueryDict], Table]
     title: str
     spoken: str
-    """What a screen reader is told it is."""
+    """Description for screen readers."""
     chooser: str = ""
     """Label of what can be chosen."""
     choices: Callable[[Sequence[str]], Choices] = lambda servers: []

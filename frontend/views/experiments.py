@@ -170,7 +170,7 @@ def cancel(request: HttpRequest, number: int) -> HttpResponse:
 @login_required
 @require_POST
 def again(request: HttpRequest, number: int) -> HttpResponse:
-    """The same once more, to be compared."""
+    """Run the experiment again, to compare the outcomes."""
     return _do(request, number, lambda found: asking.ask_again(viewer_of(request), found))
 
 
@@ -206,7 +206,7 @@ def _chosen(request: HttpRequest, experiment: Experiment) -> tuple[str, int]:
 
 
 def _tag(request: HttpRequest, experiment: Experiment) -> str:
-    """What everything told of an experiment depends on."""
+    """Return a tag that changes whenever the page of the experiment changes."""
     other = () if experiment.again_of is None else readings.tag_of(experiment.again_of)
     own = (readings.tag_of(experiment), readings.place_of(experiment))
     parts = (own, other, viewer_of(request).pk, request.get_full_path())

@@ -1,4 +1,4 @@
-"""Which plan a page is about, who may see it, and what tells whether it changed."""
+"""Lookup of the plan of a page, with its access check and its version tag."""
 
 from hashlib import sha256
 
@@ -17,7 +17,7 @@ def own_plan(request: HttpRequest, number: int, *, without: tuple[str, ...] = ()
 
 
 def tag_of_plan(request: HttpRequest, plan: Plan) -> str:
-    """What everything told of a plan depends on."""
+    """Return a tag that changes whenever a reading of the plan changes."""
     columns = ("pk", "state", "stage", "lower_bound", "makespan", "cancel_asked")
     own = (*(getattr(plan, name) for name in columns), len(plan.steps), plan.steps[-1:], states.place_of(plan))
     parts = (own, list(plan.others.values_list(*columns)), viewer_of(request).pk, request.get_full_path())

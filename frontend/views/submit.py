@@ -26,7 +26,7 @@ from scheduling.policies.posted_price import CENT
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def submit(request: HttpRequest, name: str) -> HttpResponse:
-    """The form; a bid that was stored leads to its page."""
+    """Show the form; redirect to the bid's page once a bid is stored."""
     market, viewer = market_named(name), viewer_of(request)
     # The key makes a second click, or a reload, the same bid.
     key = request.POST.get("key", "")[:64] or uuid4().hex

@@ -18,9 +18,9 @@ from studies.workloads.generated.dps import UTILITIES, Setting
 LINEAR, INVERSE, SIGMOID = "linear", "inverse", "sigmoid"
 VALUE, PAYMENT = "value", "payment"
 LEAD = 0.95
-"""By at least so much DPS is said to be better than others."""
+"""Least ratio by which DPS should be better than the others."""
 SLOWEST_S = 2.0
-"""A decision is said to take less."""
+"""Upper limit for the time of a decision in the paper's claim."""
 
 
 def _case(task: Task, utility: str = SIGMOID) -> Case:

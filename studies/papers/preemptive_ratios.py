@@ -1,4 +1,4 @@
-"""Both competitive quotients of a run, with and without speed augmentation."""
+"""Both competitive ratios of a run, with and without speed augmentation."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -10,7 +10,7 @@ from studies.workloads.generated.preemptive import Workload
 
 @dataclass(frozen=True)
 class Quotients:
-    """What jobs took over what no schedule at speed 1 is below."""
+    """Times of jobs divided by lower bounds for any schedule at speed 1."""
 
     fractional: float
     """Fractional flow over ILP (4) relaxed."""

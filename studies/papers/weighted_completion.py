@@ -31,9 +31,9 @@ ONLINE, ROLLING = "A_online", "A_online, rolling"
 FIFO, DRF, ANTMAN, TIRESIAS = "FIFO", "DRF", "AntMan", "Tiresias"
 OTHERS = {FIFO: "fifo", DRF: "drf placed", ANTMAN: "antman", TIRESIAS: "tiresias"}
 LESS = 0.30
-"""By at least so much A_online is said to be better than the others."""
+"""Least share by which A_online should be better than the others, in the paper's claim."""
 LONGEST_S = 120.0
-"""A run is said to take less."""
+"""Upper limit for the time of a run in the paper's claim."""
 ANY = "any type"
 ALONE = 4
 """The horizon of the printed scheduler is at least so many times what the longest job takes with all its workers."""
@@ -137,7 +137,7 @@ def _kinds(task: Task) -> Data:
 
 
 def _only(work: Workload, kind: int) -> Workload:
-    """The same jobs with workers of one type alone."""
+    """Return the same jobs with workers of only one type."""
     bids = [
         replace(bid, worker_time=(bid.worker_time[kind],), transfer_time=(bid.transfer_time[kind],))
         for bid in work.bids

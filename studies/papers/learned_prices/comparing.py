@@ -1,4 +1,4 @@
-"""Rules side by side over many seeds: means, what lies between seeds, and how far the bound is."""
+"""Comparison of price rules over many seeds: means, intervals, and ratios to the bound."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -86,7 +86,7 @@ def rows_of(
 
 
 def bound_of(setting: Setting, period: Period) -> float:
-    """What no schedule of these bids can exceed, money; jobs that are complete later than a horizon count, too."""
+    """Return an upper bound for any schedule of these bids, money; jobs complete after a horizon count, too."""
     end = period.bids[-1].arrival + setting.horizon
     covers = Covers.RIGID if setting.policy == "dps" else Covers.ELASTIC
     question = Question(period.bids, period.inventory, start=0, end=end, covers=covers, open_end=False)
