@@ -18,7 +18,7 @@ from studies.workloads.generated.dps import UTILITIES, Setting
 LINEAR, INVERSE, SIGMOID = "linear", "inverse", "sigmoid"
 VALUE, PAYMENT = "value", "payment"
 LEAD = 0.95
-"""Least ratio by which DPS should be better than the others."""
+"""Least share by which DPS is better than the others in the paper's claim: 0.95 is 95 % better."""
 SLOWEST_S = 2.0
 """Upper limit for the time of a decision in the paper's claim."""
 
