@@ -30,7 +30,7 @@ from auctions.models import (
     SlotPrice,
 )
 from auctions.readings import certificates
-from tests.auctions.worlds import make_user, set_time, submit
+from tests.auctions.worlds import make_cluster, make_market, make_user, set_time, submit
 
 
 @pytest.fixture
@@ -258,6 +258,17 @@ def test_tampering_is_found(busy: Market, what: str) -> None:
     tamper()
     broken = {f.check for f in audit_market(busy) if not f.passed}
     assert expected <= broken
+
+
+def test_what_happens_in_another_market_is_not_this_ones_fault(busy: Market, alice: User) -> None:
+    other = make_market(make_cluster("other"))
+    submit(other, alice)
+    lane.drain(other.pk)
+    assert Bid.objects.filter(market=other, state__in=("planned", "running")).exists()
+    assert [finding.check for finding in audit_market(busy) if not finding.passed] == []
+    Payment.objects.filter(bid__market=other).delete()
+    assert [finding.check for finding in audit_market(busy) if not finding.passed] == []
+    assert [finding.check for finding in audit_market(other) if not finding.passed] != []
 
 
 @pytest.mark.thorough
