@@ -1,4 +1,4 @@
-"""The best that could have been done in hindsight: proven bounds and optima, and which schedules they hold for."""
+"""Offline bounds and optima with all bids known in advance, and the schedules for which they hold."""
 
 from scheduling.offline.best import best_bound
 from scheduling.offline.duality import Proof, dual_at_prices, lagrangian

@@ -1,4 +1,4 @@
-"""The one interface: a question and a budget of time, the best bound that comes of it."""
+"""The interface: find the best bound for a question within a time budget."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ SLACK = 1e-6
 
 
 def best_bound(question: Question, left: Left) -> Answer:
-    """The best bound that can be proved in the time that is left; at least one of weak duality at price 0.
+    """Compute the best bound that can be proved in the time that is left; at least one of weak duality at price 0.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def _program(question: Question, most: int, fixing: Fixing | None) -> Program:
 
 
 def _queued(question: Question, left: Left) -> Answer:
-    """Coarse steps first: each finer one is a better bound, and takes longer."""
+    """Solve with coarse steps first: finer steps give a better bound and take longer."""
     answer = Answer(Kind.ALONE, Covers.QUEUED, 0.0, question.known)
     if not question.bids:
         return answer
@@ -119,7 +119,7 @@ def _queued(question: Question, left: Left) -> Answer:
 
 
 def _with(question: Question, answer: Answer, solved: Solved, kind: Kind) -> Answer:
-    """The better of two bounds, and of two schedules."""
+    """Combine two answers: the better bound and the better schedule."""
     sign = 1.0 if question.most else -1.0
     known = [sign * value for value in (answer.incumbent, solved.incumbent) if value is not None]
     answer = replace(answer, incumbent=sign * max(known) if known else None)

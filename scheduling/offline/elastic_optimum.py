@@ -28,7 +28,7 @@ def elastic_optimum(question: Question, most: int, fixing: Filter | None, left: 
     Notes
     -----
     The outline (`elastic_outline`) chooses when jobs are complete, as if machines could be divided. If whole machines
-    can do that too (`elastic_keeping`), no schedule is better. If not, that is told to the outline, which chooses
+    can do that too (`elastic_keeping`), no schedule is better. If not, this is added to the outline, which is solved
     again:
 
     - where shares of what whole machines do in a slot are not enough, by the rules that say so, for every choice;
@@ -111,7 +111,7 @@ class _Search:
         return kept.verdict
 
     def _tell(self, jobs: dict[int, int]) -> None:
-        """Tell the outline that these jobs cannot be, and all rules of which that was found out besides."""
+        """Add to the outline that these jobs cannot all be complete in time, and all rules found on the way."""
         same = frozenset(jobs.items())
         if same not in self._ruled_out:
             self._outline.forbid(self._fewest(jobs))
@@ -137,7 +137,7 @@ class _Search:
                 self._tell(late)
                 return True
             if verdict is None:
-                # Later ones are easier to tell.
+                # Later completions are easier to decide.
                 share += HALF * HALF
             else:
                 self._keep(self._outline.program.worth_of(late))

@@ -23,7 +23,7 @@ OTHERS = (1.1, 0.9, 1.02, 0.98)
 
 
 class Group(NamedTuple):
-    """Slots that are equal for what goes on in them."""
+    """Slots in which the same numbers of workers are possible."""
 
     slot: int
     """One of them."""
@@ -177,7 +177,7 @@ def whole(groups: Sequence[Group], asked: Asked, chosen: Chosen, left: Left, *, 
     for r, column in taken.items():
         due[r] = counts[column] * asked.work[r]
     used = [(g, k, int(counts[column])) for column, g, k in columns if counts[column]]
-    # In whole numbers: the solver's word is true to some millionths.
+    # Check in whole numbers: the solver's answer is only accurate to about 1e-6.
     had = sum((number * groups[g].tops[k] for g, k, number in used), np.zeros_like(due))
     return Whole(True if (had >= due).all() else None, used, due)
 

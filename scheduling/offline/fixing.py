@@ -11,14 +11,14 @@ from scheduling.offline.fluid_kernel import Modes, respond
 from scheduling.offline.question import Question
 
 SLACK = 1e-7
-"""Of all that is compared: sums of doubles may not drop a column that is just as good."""
+"""Relative tolerance of comparisons, so that rounding does not remove a column that is equally good."""
 
 
 class Filter(Protocol):
     """Which columns a program is to have."""
 
     incumbent: float
-    """What is left out is worth no more, in all; more is better, whatever the objective."""
+    """Value of the incumbent; excluded columns lead to no better value. Larger is better for every objective."""
 
     def completes(self, i: int, at: int) -> bool:
         """Whether job i may be complete at this slot, counted from the start; T + 1: later than the end."""

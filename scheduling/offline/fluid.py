@@ -1,4 +1,4 @@
-"""Jobs as water: what any schedule comes down to when time can be divided at will and servers are one.
+"""Fluid relaxation: time and jobs are divisible, and all servers are one.
 
 Each job has *modes*: use of one pair of machine types, together on one server or spread. In any slot a job divides
 its time among modes. That is a relaxation of every schedule in which a job holds machines of one worker type and one
@@ -61,12 +61,12 @@ class Fluid:
         return self.question.most
 
     def total(self, worth: float) -> float:
-        """A sum of worth as the objective counts."""
+        """Convert a sum of worth to a value of the objective."""
         return worth if self.question.most else -worth
 
 
 def make_fluid(question: Question) -> Fluid:
-    """The relaxation of a question.
+    """Build the relaxation of a question.
 
     Raises
     ------

@@ -16,7 +16,7 @@ from scheduling.solvers.time_limit import Left
 
 
 class TooLarge(SchedulingError):
-    """The program would have more columns than were allowed."""
+    """The program would have more columns than allowed."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from scheduling.solvers.time_limit import Left
 NEAR = 1e-6
 """By how much a bound of the solver may be off."""
 FINEST = 10_000
-"""The largest number that rows of room are told the solver in."""
+"""Largest coefficient that capacity rows pass to the solver."""
 
 
 class SolverFailed(SchedulingError):
@@ -32,7 +32,7 @@ class Solution:
     values: Floats | None
     """Of each column; None if nothing was found."""
     bound: float
-    """No solution costs less; inf if there is none at all."""
+    """Lower bound on the cost of every solution; inf if the program is infeasible."""
     optimal: bool
 
     @property

@@ -11,13 +11,13 @@ from scheduling.split_learning.one_helper import YES, can_be
 from scheduling.split_learning.state import State, put, span_of, take
 
 POWER = 1.5
-"""Of the slots a helper is over the target: many small excesses are better than a large one."""
+"""Exponent of a helper's slots over the target: many small violations are better than a large one."""
 HARDLY = -1e-9
-"""A change of the excess that is one."""
+"""Largest change of the violation that counts as an improvement."""
 CLOSE = 4
 """A helper that is over the target by at most this part of it gets a look at other orders,"""
 GLANCE: Final[Any] = np.int64(12)
-"""at so many of them."""
+"""Number of other orders that are tried for such a helper."""
 Pair = tuple[int, int]
 """Clients, ABSENT for none."""
 ABSENT: Final[Any] = np.int64(-1)
@@ -32,8 +32,8 @@ BEST = 6
 def descend(state: State, target: int, work: int, turn: int = 0, *, two: bool = False) -> int:
     """Change the assignment until no helper ends after `target`, or no move and no swap helps; returns work left.
 
-    Remembers which pairs of helpers were looked at in vain, for as long as neither changes and the target is the same.
-    `work`: how many schedules of a helper it may try. `turn`: a number that says where to begin.
+    Pairs of helpers without an improving change are remembered while neither helper nor the target changes.
+    `work`: largest number of helper schedules to try. `turn`: a number that selects where to begin.
     `two`: look at two clients for one, too, which takes twice as long: worth it where helpers have many.
     """
     if state.target[0] != target:
@@ -64,7 +64,8 @@ def shake(state: State, target: int, rng: np.random.Generator) -> None:
 
 
 def excess(state: State, target: int) -> float:
-    """What the descent makes small: slots that helpers are over the target, to the power of POWER, summed."""
+    """Return the violation that the local search minimises: the sum of (slots over the target) ** POWER over
+    helpers."""
     return float((np.maximum(state.span - target, 0).astype(np.float64) ** POWER).sum())
 
 

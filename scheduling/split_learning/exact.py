@@ -27,29 +27,29 @@ from scheduling.split_learning.state import State, assigned, nobody
 from scheduling.split_learning.switching import charged
 
 WORK = 200_000
-"""Schedules of a helper that one descent may try."""
+"""Largest number of helper schedules that one local search may try."""
 STRETCH = 3_000_000
-"""Clients in schedules between two looks at the clock: half a second."""
+"""Clients scheduled between two checks of the clock, about half a second."""
 MOST_TOGETHER = 500
 """Clients of a helper, in the mean, up to which descents are worth their time: of more a single move takes long."""
 FIRST_SLICE = 0.1
-"""Seconds that the search has in turn at first."""
+"""Seconds of the first time slice of the search."""
 SLICES_GROW = 1.5
 NEARLY = 1.03
 """An assignment within this factor of the best is worth exact orders."""
 FIRST_QUESTION = 0.8
-"""Seconds that the integer program has at first: it often is done at once;"""
+"""Seconds of the first attempt of the integer program, which often suffice."""
 QUESTIONS_GROW = 2.0
 ASKED = 0.33
-"""it is asked again where it had no more than this part of the time."""
+"""Largest share of the elapsed time that the integer program may use before it is solved again."""
 PATIENCE = 300
-"""Descents without less excess than ever on this walk, after which another begins at the best assignment."""
+"""Local searches without a new least violation, after which the search restarts at the best assignment."""
 MOST_CHOICES = 10_000
 """Helpers times clients up to which the integer program is asked at all: it answers nothing about more in time."""
 WARMTH = 0.3
-"""Slots of excess that a walk puts up with now and then, in the mean."""
+"""Mean increase of the violation, in slots, that the search sometimes accepts."""
 NEAR = 3
-"""Slots below the best at which a walk aims, at most."""
+"""Largest distance of the target below the best makespan, slots."""
 FIRST = 0.2
 """Of the time that is left, for insertion with schedules, after which it goes by sums, and for the first descent."""
 RISE = 0.5
@@ -57,7 +57,7 @@ RISE = 0.5
 
 
 class Exact:
-    """Holds the best plan and the best bound of one instance while they approach each other."""
+    """The best plan and the best bound of one instance while the method improves both."""
 
     def __init__(self, instance: Instance, *, left: Left, rng: np.random.Generator) -> None:
         self.asked = instance
@@ -70,15 +70,15 @@ class Exact:
         self._state: State | None = None
         self._walker: State | None = None
         self._worth = self.instance.fits
-        """Helpers the walk tries for a client, I x J."""
+        """Helpers that the local search tries for each client, I x J."""
         self._target = 0
         self._stuck = 0
         self._least = inf
         self._cuts: list[tuple[int, Cut]] = []
-        """Sets of clients that some helpers cannot do by a makespan, and so not by an earlier one."""
+        """Sets of clients that some helpers cannot finish by a makespan, and so not by an earlier one."""
 
     def steps(self) -> Iterator[Step]:
-        """Until the plan is optimal or time is up; raises NoPlan where clients do not fit together."""
+        """Yield steps until the plan is optimal or time is up; raises NoPlan if the clients do not fit together."""
         self._insert()
         if self._state is None:
             self._from_whole()
@@ -137,7 +137,7 @@ class Exact:
         self._offer(assigned(self.instance, found))
 
     def _offer(self, state: State) -> bool:
-        """Take a better assignment; whether it is."""
+        """Keep an assignment if it is better; return whether it is."""
         return self._keep(largest_path_first(self.instance, state.assignment.copy()), state)
 
     def _keep(self, plan: Plan, state: State) -> bool:
@@ -173,7 +173,8 @@ class Exact:
             yield self._step("linear program, rounded")
 
     def _settle(self, found: Bounded) -> None:
-        """Each client where it has the largest part and memory allows; what is best of it is where the walk goes on."""
+        """Round: assign each client where its share is largest and memory allows; the local search continues from the
+        best."""
         state = assigned(self.instance, mostly(self.instance, found.share))
         if not insert(state, np.flatnonzero(state.assignment < 0), self.left):
             return
@@ -181,9 +182,10 @@ class Exact:
         self._walk_again(self._aim())
 
     def _search(self, seconds: float) -> Iterator[Step]:
-        """Walk: shake, descend towards a target, stay where helpers' excess over it is no larger, or a little at times.
+        """Perturb and search locally towards a target; accept if the violation is not larger, or sometimes a little
+        larger.
 
-        The target is the bound, or where the walk is stuck another makespan that would be better than the best.
+        The target is the bound, or, if the search is stuck, another makespan that would be better than the best.
         """
         until = self.left() - seconds
         while self._open and self.left() > until:
@@ -211,7 +213,7 @@ class Exact:
         return int(self.rng.integers(max(self.low, self.best - near), self.best))
 
     def _walk_again(self, target: int, until: float = 0.0) -> None:
-        """Begin at the best assignment, towards another target; so many seconds have to be left."""
+        """Restart at the best assignment with another target; at least `until` seconds must be left."""
         if self._state is None:
             return
         self._walker, self._target, self._stuck = self._state.copy()._replace(worth=self._worth), target, 0
@@ -220,7 +222,7 @@ class Exact:
         self._better(self._walker)
 
     def _descend(self, state: State, target: int, *, work: int = WORK, turn: int = 0, until: float = 0.0) -> None:
-        """Descend while there is time, unless helpers have so many clients that a look at the clock would be late."""
+        """Search locally while there is time, unless helpers have too many clients to check the clock in time."""
         most = int(state.size.max())
         while work > 0 and most <= MOST_TOGETHER and self.left() > until:
             each = min(work, STRETCH // most)
@@ -240,7 +242,8 @@ class Exact:
         return certain and not cuts
 
     def _ask(self, makespan: int, seconds: float) -> Iterator[Step]:
-        """Look for a plan that ends by then, or later ones where there is none, until nothing came of it for a time."""
+        """Look for a plan that ends by the makespan, or a later one if there is none, until there is no progress for a
+        while."""
         until = self.left() - seconds
 
         def left() -> float:
@@ -268,7 +271,8 @@ class Exact:
                 return
 
     def _mend(self, assignment: Ints, makespan: int) -> bool:
-        """Whether a few moves make an assignment that some helpers cannot do one that is better than the best."""
+        """Repair an assignment that some helpers cannot finish in time; return whether it becomes better than the
+        best."""
         state = assigned(self.instance, assignment)
         self._descend(state, makespan, work=WORK // 10)
         return self._better(state)

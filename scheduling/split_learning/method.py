@@ -1,4 +1,4 @@
-"""The one interface of methods: steps that each tell a better plan or a better bound."""
+"""The interface of methods: steps that each report a better plan or a better bound."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class Step:
     lower_bound: int
     """No plan ends earlier, slots."""
     plan: Plan | None
-    """The best so far; None while there is none."""
+    """The best plan so far; None if there is none."""
     note: str = ""
     """What was done last, for people."""
 

@@ -54,7 +54,7 @@ def answer_of(
 
 
 def last_of(steps: Iterator[Step], name: str, seen: Callable[[Step], None] | None = None) -> Answer:
-    """What is known after all steps; `seen` is told of each. Raises NoPlan if time was too short for any plan."""
+    """Run all steps and return the last one; `seen` is called with each. Raises NoPlan if no plan was found in time."""
     last = Step(0, None)
     for last in steps:
         if seen is not None:

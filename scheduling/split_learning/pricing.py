@@ -57,7 +57,7 @@ class Prices:
         self.active[assignment, np.arange(len(assignment))] = True
         self._worth = WORTH / len(path)
         self.low = 0
-        """No plan ends earlier, slots; also what was proven where a program had no solution to tell of."""
+        """Proven lower bound on the makespan, slots; also set where a program has no solution."""
 
     def rise(self, low: int, high: int, left: Left) -> Iterator[Bounded]:
         """Raise the bound: test `high` and then one makespan after another from the bound that this gave, until clients
