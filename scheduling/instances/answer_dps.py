@@ -21,7 +21,7 @@ def answer(document: object, options: Options) -> Json:
 
 
 def to_document(instance: DpsInstance, decisions: Sequence[Decision]) -> Json:
-    """Decisions in the result format of instance files."""
+    """Return decisions in the result format of instance files."""
     jobs = [
         {
             "id": name,
@@ -68,5 +68,5 @@ def _policy(options: Options, instance: DpsInstance) -> Dps:
 
 
 def _derived(instance: DpsInstance, parameters: Json) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """The printed etas of the instance's own jobs, for a file without prices."""
+    """Derive the etas of the paper from the instance's own jobs, for a file without prices."""
     return Dps(**parameters).printed_etas(instance.bids, instance.inventory, end=instance.T)

@@ -20,7 +20,7 @@ def answer(document: object, options: Options) -> Json:
 
 
 def to_document(instance: OasisInstance, decisions: Sequence[Decision]) -> Json:
-    """Decisions in the result format of instance files."""
+    """Return decisions in the result format of instance files."""
     jobs = [
         {
             "id": name,

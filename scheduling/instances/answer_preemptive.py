@@ -17,7 +17,7 @@ from scheduling.preemptive.workers import LATEST
 
 @dataclass(frozen=True)
 class Course:
-    """What became of an instance: by job in the order of the file, times in slots."""
+    """Results of an instance, by job in the order of the file; times in slots."""
 
     completion: tuple[Fraction | None, ...]
     """None for a job with nowhere to go."""
@@ -67,7 +67,7 @@ def run(instance: PreemptiveInstance, rule: str, *, limited: bool = False, agein
 
 
 def to_document(instance: PreemptiveInstance, course: Course) -> Json:
-    """What became of each job, in the order of the file, in the result format of instance files."""
+    """Return the result of each job, in the order of the file, in the result format of instance files."""
     rows, total = [], Fraction(0)
     for j, bid in enumerate(instance.bids):
         sent, end = course.dispatched[j], course.completion[j]

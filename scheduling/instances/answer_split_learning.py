@@ -18,7 +18,7 @@ Clock = Callable[[], float]
 
 
 def answering(clock: Clock) -> Callable[[object, Options], Json]:
-    """What answers instances with this clock: the core has none."""
+    """Return a function that answers instances with this clock; the core itself reads no clock."""
 
     def answer(document: object, options: Options) -> Json:
         """Plan one batch; raises InvalidField naming a field or an option, and NoPlan."""

@@ -23,7 +23,7 @@ from scheduling.registry import make_policy
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one job; None where nothing did, and for the schedule of one whose machines changed."""
+    """Result of one job; fields are None without a result, and the schedule is None if the machines changed."""
 
     completion: int | None = None
     cost: float | None = None
@@ -40,7 +40,7 @@ def answer(document: object, options: Options) -> Json:
 
 
 def to_document(instance: WeightedInstance, rows: Sequence[Row]) -> Json:
-    """What became of each job, in the order of the file, in the result format of instance files."""
+    """Return the result of each job, in the order of the file, in the result format of instance files."""
     done = [(bid, row.completion) for bid, row in zip(instance.bids, rows, strict=True) if row.completion is not None]
     return {
         "jobs": [

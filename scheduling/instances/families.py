@@ -15,7 +15,7 @@ from scheduling.policies.base import Policy
 
 @dataclass(frozen=True)
 class Options:
-    """What the command line may ask for; None where it says nothing."""
+    """Options of the command line; None if not given."""
 
     policy: str | None = None
     price: str | None = None
@@ -39,7 +39,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Family:
-    """Files that one reader reads. `key` is the field by which they are known."""
+    """Files that one reader reads; `key` is the field that identifies them."""
 
     name: str
     key: str
@@ -54,7 +54,7 @@ def family_of(document: object, families: Sequence[Family]) -> Family:
 
 
 def decide_in_order(policy: Policy, bids: Sequence[Bid], ledger: Ledger) -> list[Decision]:
-    """Decide bids one after another against the same slots, each against what the earlier ones hold and have taught."""
+    """Decide bids one after another against the same slots, each on the state that earlier decisions left."""
     book, decisions = RunningBook(ledger), []
     for bid in bids:
         decisions.append(policy.decide(bid, book.view()))
