@@ -130,12 +130,12 @@ class ClusterAdmin(GuardedAdmin):
 
     @admin.action(description="Start the virtual clock", permissions=["change"])
     def start_clock(self, request: HttpRequest, queryset: QuerySet[Cluster]) -> None:
-        """Let time pass."""
+        """Start the clock."""
         self._set_clocks(request, queryset, running=True)
 
     @admin.action(description="Stop the virtual clock", permissions=["change"])
     def stop_clock(self, request: HttpRequest, queryset: QuerySet[Cluster]) -> None:
-        """Let time stand."""
+        """Stop the clock."""
         self._set_clocks(request, queryset, running=False)
 
     @admin.action(description="Run the virtual clock twice as fast", permissions=["change"])

@@ -1,4 +1,4 @@
-"""Django's handle on this room."""
+"""Django's configuration of this app."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from cluster.database import limits, watched
 
 
 class ClusterConfig(AppConfig):
-    """The `cluster` room."""
+    """The `cluster` app."""
 
     name = "cluster"
 

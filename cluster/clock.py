@@ -1,4 +1,4 @@
-"""The only reader of the clock. Every operation reads it once and passes the instant on."""
+"""The only module that reads the clock. Every operation reads it once and passes the reading on."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -31,7 +31,7 @@ def read(cluster: Cluster) -> ClockReading:
 
 
 def now() -> datetime:
-    """The wall clock, for what belongs to no cluster."""
+    """Return the wall clock's time, for operations that belong to no cluster."""
     return timezone.now()
 
 
@@ -43,9 +43,9 @@ def instant_of_slot(cluster: Cluster, slot: int) -> datetime:
 def set_clock(
     cluster: Cluster, *, running: bool | None = None, speed: float | None = None, at_s: float | None = None
 ) -> None:
-    """Start, stop, speed up or set a virtual clock; what is not given goes on as it was.
+    """Start, stop, speed up or set a virtual clock; arguments that are not given stay unchanged.
 
-    Time is continuous at a change of speed: the new speed counts from the instant of the change.
+    Time is continuous at a change of speed: the new speed applies from the instant of the change.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What a cluster's document may say: every field checked, every refusal naming its field."""
+"""Check every field of a cluster's document; an error names its field."""
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime

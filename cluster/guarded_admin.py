@@ -1,4 +1,4 @@
-"""Saving in the admin under the guards: one consultation a save, and a refusal is a form error that stores nothing."""
+"""Save in the admin under the guards: each save is checked once; a refusal is a form error and stores nothing."""
 
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ from cluster import guards
 from cluster.models import Cluster, MachineType, ModelProfile, Resource, Server
 
 REFUSED = "_shadowprice_refused"
-"""Where a request carries why its change was refused."""
+"""Attribute of a request that holds why its change was refused."""
 
 
 class GuardedForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -21,7 +21,7 @@ class GuardedForm(forms.ModelForm):  # type: ignore[type-arg]
     refused: tuple[str, ...] = ()
 
     def clean(self) -> dict[str, Any]:
-        """Add what the guards said."""
+        """Add the guards' messages."""
         for problem in self.refused:
             self.add_error(None, problem)
         return self.cleaned_data
@@ -33,7 +33,7 @@ def cluster_of(row: Model) -> Cluster:
 
 
 class GuardedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    """A cluster, or rows of one, whose every change the guards must allow."""
+    """Admin of a cluster, or of rows of one; the guards must allow every change."""
 
     form = GuardedForm
     list_per_page = 100
@@ -57,7 +57,7 @@ class GuardedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
             return super().changeform_view(request, *args, **kwargs)
 
     def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
-        """Remember the cluster as it was: some changes are refused for what they change."""
+        """Remember the cluster before the change, because some checks compare both."""
         form.before = Cluster.objects.filter(pk=cluster_of(obj).pk).first()
         super().save_model(request, obj, form, change)
 
@@ -76,14 +76,14 @@ class GuardedAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
         self._delete(list(queryset), queryset.delete)
 
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
-        """Delete; a refusal leads back to the row, in words."""
+        """Delete; a refusal leads back to the row with a message."""
         try:
             return super().delete_view(request, object_id, extra_context)
         except guards.ChangeRefused as refusal:
             return self._say(request, refusal, to=request.path.replace("/delete/", "/change/"))
 
     def changelist_view(self, request: HttpRequest, extra_context: Any = None) -> HttpResponse:
-        """The list and its actions; a refusal leads back to the list, in words."""
+        """Show the list and run its actions; a refusal leads back to the list with a message."""
         try:
             return super().changelist_view(request, extra_context)
         except guards.ChangeRefused as refusal:

@@ -1,7 +1,7 @@
-"""How a change of a cluster is refused or made known, without this room knowing who asks.
+"""Checks and listeners for changes of a cluster; this package does not import the packages that register them.
 
-A room above registers checks and listeners when Django starts. `checked_change` runs a change in a transaction:
-if any check finds a problem nothing is stored, otherwise every listener hears of it before the commit.
+Higher packages register checks and listeners when Django starts. `checked_change` runs a change in a transaction: if a
+check finds a problem, nothing is stored; otherwise every listener is called before the commit.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,7 +28,7 @@ _histories: Final[list[History]] = []
 
 
 class ChangeRefused(Exception):
-    """A change that would break something; `problems` says what, in words."""
+    """A change that is refused; `problems` holds the messages."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__(" ".join(problems))
@@ -36,21 +36,21 @@ class ChangeRefused(Exception):
 
 
 def register(*, check: Check, listener: Listener) -> None:
-    """Ask to be consulted before, and told after, every change of a cluster."""
+    """Register a check and a listener that are called at every change of a cluster."""
     if check not in _checks:
         _checks.append(check)
         _listeners.append(listener)
 
 
 def register_history(history: History) -> None:
-    """Say whether anything recorded counts in a cluster's time line, which is then fixed."""
+    """Register a function that says whether records depend on a cluster's time line, which is then fixed."""
     if history not in _histories:
         _histories.append(history)
 
 
 @contextmanager
 def checked_change(cluster: Cluster) -> Iterator[None]:
-    """Run the block's writes; raises ChangeRefused, and stores nothing, if the result would break something."""
+    """Run the block's writes; raises ChangeRefused, and stores nothing, if a check finds a problem."""
     with transaction.atomic():
         before = Cluster.objects.filter(pk=cluster.pk).first()
         yield
@@ -59,7 +59,7 @@ def checked_change(cluster: Cluster) -> Iterator[None]:
 
 
 def consult(cluster: Cluster, *, before: Cluster | None = None) -> None:
-    """Check the rows as they stand in the open transaction and tell the listeners; `before` is the row as it was."""
+    """Check the rows in the open transaction and call the listeners; `before` is the row before the change."""
     try:
         inventory = inventory_of(cluster)
     except InvalidField as error:

@@ -26,7 +26,7 @@ class LimitedLogins(AxesDatabaseHandler):  # type: ignore[misc]
     """Failed logins in the database, with a limit of its own for each set of parameters."""
 
     def get_failures(self, request: HttpRequest, credentials: Credentials | None = None) -> int:
-        """How many limits are reached; `settings.AXES_FAILURE_LIMIT` is 1 of them."""
+        """Return the number of reached limits; `settings.AXES_FAILURE_LIMIT` is 1, so one is enough."""
         return len(self.ends(request, credentials))
 
     def ends(self, request: HttpRequest, credentials: Credentials | None = None) -> list[datetime]:
@@ -50,7 +50,7 @@ def lock_ends(request: HttpRequest, credentials: Credentials | None) -> datetime
 
 
 def _end(attempts: "QuerySet[Any]", limit: int) -> datetime | None:
-    """When so many of these failures are forgotten that the limit is not reached; None if it is not reached now."""
+    """Return when enough of these failures have expired to be below the limit; None if it is not reached now."""
     failures = 0
     for latest, count in attempts.order_by("-attempt_time").values_list("attempt_time", "failures_since_start"):
         failures += count

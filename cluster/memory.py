@@ -1,4 +1,4 @@
-"""Where a process keeps memory that was given back to it, and what its collector of garbage passes over."""
+"""Return freed memory to the system, and exclude long-lived objects from garbage collection."""
 
 import ctypes
 import gc
@@ -36,7 +36,7 @@ def give_back() -> None:
 
 
 def give_back_now_and_then() -> None:
-    """The same every `EVERY_S` seconds, in a thread that ends with the process."""
+    """Do the same every `EVERY_S` seconds, in a thread that ends with the process."""
 
     def go_on() -> None:
         while True:
@@ -52,9 +52,9 @@ def _of_c_library(name: str) -> Any:
 
 
 def begin_to_load() -> None:
-    """Let the collector of garbage rest while a process imports its modules, which stay.
+    """Disable the garbage collector while a process imports its modules, which stay in memory.
 
-    It looked at them again and again, and at the end of the process once more: a quarter of a start's time.
+    It examined them repeatedly, and once more at the end of the process, which took a quarter of the start time.
     """
     gc.disable()
 
@@ -66,10 +66,10 @@ def end_to_load() -> None:
 
 
 def pass_over_what_is_loaded() -> None:
-    """Let the collector of garbage never look again at what is here by now.
+    """Exclude all present objects from garbage collection.
 
-    Modules and kernels are 200,000 objects and stay for ever. Every few seconds the collector looked at all of
-    them, and kept the interpreter for 0.15 s meanwhile.
+    Modules and kernels are 200,000 objects that stay in memory. Every few seconds the collector examined all of them,
+    and blocked the interpreter for 0.15 s.
     """
     gc.collect()
     gc.freeze()

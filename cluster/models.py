@@ -165,7 +165,7 @@ class Demand(models.Model):
 
 
 class ServerKind(models.TextChoices):
-    """Where a server stands."""
+    """Whether a server is at the edge or in the cloud."""
 
     EDGE = "edge", "Edge"
     CLOUD = "cloud", "Cloud"

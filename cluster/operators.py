@@ -1,4 +1,4 @@
-"""Who is an operator: one rule for REST, pages, studies and the admin."""
+"""The rule that decides who is an operator, for REST, pages, studies and the admin."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from django.db.models import Q
 OPERATORS: Final = "operators"
 APPS: Final = ("cluster", "auctions", "studies", "axes")
 OPERATE: Final = ("cluster", "change_cluster")
-"""Whoever has this permission is an operator: members of the group, and superusers."""
+"""Users with this permission are operators: members of the group, and superusers."""
 
 
 def is_operator(user: AbstractBaseUser | AnonymousUser) -> bool:

@@ -1,4 +1,4 @@
-"""A transaction that only reads, and sees the database as it was at one instant."""
+"""A read-only transaction that sees the database at one instant."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -9,9 +9,9 @@ from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 
 @contextmanager
 def read_transaction() -> Iterator[None]:
-    """All queries of the block see what was committed when the first of them began; a write raises.
+    """Let all queries of the block see what was committed when the first of them began; a write raises.
 
-    No lock is taken: nobody waits for a reader, and a reader waits for nobody.
+    No lock is taken: writers do not wait for readers, nor readers for writers.
 
     Raises
     ------

@@ -34,12 +34,12 @@ def transfer_slots(megabytes: Number, bandwidth_mbps: Number, slot_seconds: int)
 
 
 def bytes_up(megabytes: Number) -> int:
-    """Whole bytes that so many MB take: rounded up."""
+    """Return MB in whole bytes, rounded up."""
     return math.ceil(exact(megabytes) * BYTES_PER_MB)
 
 
 def bytes_down(megabytes: Number) -> int:
-    """Whole bytes there are in so many MB: rounded down."""
+    """Return MB in whole bytes, rounded down."""
     return math.floor(exact(megabytes) * BYTES_PER_MB)
 
 

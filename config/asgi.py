@@ -30,7 +30,7 @@ memory.share_between_threads()
 Receive = Callable[[], Awaitable[Any]]
 Application = Callable[[Any, Receive, Any], Awaitable[None]]
 WITHOUT_A_SEAT = ("/healthz",)
-"""Answered however many wait."""
+"""Paths that are answered without a seat."""
 
 
 class Handler(ASGIHandler):
@@ -51,7 +51,7 @@ class Handler(ASGIHandler):
         self._middleware_chain = sync_to_async(chain, thread_sensitive=True)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer one request. One whose client has left has its seat until its thread has ended."""
+        """Answer one request. If its client has left, it keeps its seat until its thread has ended."""
         visit = Visit()
         try:
             await super().__call__({**scope, "visit": visit}, receive, send)
@@ -59,7 +59,7 @@ class Handler(ASGIHandler):
             visit.leave()
 
     async def run_get_response(self, request: HttpRequest) -> HttpResponseBase:
-        """The response, once the body is read; a stream begins when the seat has been given back."""
+        """Return the response after reading the body; a stream begins after the seat has been released."""
         if not isinstance(request, ASGIRequest) or request.path in WITHOUT_A_SEAT:
             return await super().run_get_response(request)
         visit: Visit = request.scope["visit"]
@@ -77,13 +77,13 @@ class Handler(ASGIHandler):
 
 
 def _credential(request: HttpRequest) -> str:
-    """What shows who asks: a token, else the cookie of a session; empty if there is neither."""
+    """Return the credential of a request: a token, or else the session cookie; empty if there is neither."""
     token: str = request.headers.get("Authorization", "")
     return token or request.COOKIES.get(settings.SESSION_COOKIE_NAME, "")
 
 
 def _user_id(request: HttpRequest) -> int | None:
-    """Who was found to ask; None if nobody looked, or it is nobody that is known."""
+    """Return the key of the request's user; None if it was not determined, or the user is not signed in."""
     user = request.__dict__.get("user")
     if isinstance(user, LazyObject):  # to look into it would ask the database
         user = getattr(request, "_cached_user", None)
@@ -92,7 +92,7 @@ def _user_id(request: HttpRequest) -> int | None:
 
 
 def bounded(application: Application) -> Application:
-    """Read no body further than is needed to refuse it: Django keeps all of it on disk before it asks a view."""
+    """Read a body only as far as needed to refuse it: Django stores all of it on disk before it calls a view."""
 
     async def serve(scope: Any, receive: Receive, send: Any) -> None:
         taken, limit = 0, settings.BODY_LIMIT_BYTES

@@ -1,4 +1,4 @@
-"""Where processes keep the machine code of kernels: one place for all of them."""
+"""The one place where all processes store the machine code of kernels."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What is logged in one line, without a traceback."""
+"""Log filters that replace a traceback by one line."""
 
 import logging
 
@@ -7,7 +7,7 @@ from kombu.exceptions import OperationalError
 
 
 class BeatBriefly(logging.Filter):
-    """Beat says in one line that the broker is out of reach: it tries again at the task's next time.
+    """Log in one line that beat cannot reach the broker: beat tries again at the task's next time.
 
     Any other error keeps its traceback.
     """

@@ -1,4 +1,4 @@
-"""A bidder's end of the REST API, on the standard library alone."""
+"""A client of the REST API for a bidder, using only the standard library."""
 
 import json
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """Bids from a Philly trace (timestamp, duration, num_gpus, gpu_time, cluster): values are drawn, the rest is real.
 
-A row becomes a data-parallel job of `num_gpus` chunks, so that many workers at most, whose whole run on that
-many workers of the reference speed takes `duration` seconds.
+A row becomes a data-parallel job of `num_gpus` chunks, which has at most `num_gpus` workers. With `num_gpus` workers of
+the reference speed, its whole run takes `duration` seconds.
 """
 
 import numpy as np
@@ -19,7 +19,7 @@ EPOCHS = (50, 200)
 
 
 def offer(row: TraceJob, machines: Machines, *, seed: int, name: str, from_s: float) -> Offer:
-    """The bid of one row; what the trace does not say is drawn from the seed and the row's line."""
+    """Return the bid of one row; values that the trace does not have are drawn from the seed and the row's line."""
     rng = np.random.default_rng([seed, row.line])
     low, high = EPOCHS
     if row.duration_s is None:

@@ -1,4 +1,4 @@
-"""The demo's life: one server process, virtual clocks that only run meanwhile, and the streams of bids."""
+"""Run the demo: one server process, virtual clocks that only run meanwhile, and the streams of bids."""
 
 import os
 import signal
@@ -30,7 +30,7 @@ LONGEST_NAP_S = 0.5
 """The clock's speed may be changed in the admin: look at it again this often."""
 
 LONG_S = 20.0
-"""A wait that is worth a word."""
+"""A wait longer than this many seconds is reported."""
 
 Say = Callable[[str], None]
 Deciding = Callable[[], frozenset[str]]
@@ -38,12 +38,12 @@ Deciding = Callable[[], frozenset[str]]
 
 
 class DemoError(Exception):
-    """What stops the demo, in words for whoever started it."""
+    """An error that stops the demo; its message is for the user."""
 
 
 @dataclass
 class Tally:
-    """What became of the stream."""
+    """Counts of the stream's outcomes."""
 
     sent: int = 0
     refused: list[str] = field(default_factory=list)
@@ -51,7 +51,7 @@ class Tally:
 
 @dataclass(eq=False)
 class Stream:
-    """The bids on their way to one market."""
+    """The bids to be sent to one market."""
 
     cluster: Cluster
     offers: Iterator[Offer]
@@ -126,9 +126,9 @@ def server(port: int, policies: Iterable[str], *, root: Path) -> Iterator[Server
 
 
 def settle_clock(cluster: Cluster) -> float:
-    """Stop the clock where the recorded market stands; returns the time, seconds after the epoch.
+    """Stop the clock at the time of the recorded market; return this time, seconds after the epoch.
 
-    A demo that was killed left its clock running: what passed since was nobody's time.
+    If a demo was killed, its clock continued to run; the time since then is discarded.
     """
     at_s = clock.read(cluster).seconds
     if cluster.clock_running:
@@ -141,7 +141,7 @@ def settle_clock(cluster: Cluster) -> float:
 
 @contextmanager
 def time_passing(*, takes_s: float) -> Iterator[Callable[[Cluster], None]]:
-    """What sets a virtual clock going, so that a slot takes so long; all of them stop at the end of the block."""
+    """Yield a function that starts a virtual clock, with slots of `takes_s` seconds; all stop after the block."""
     running: list[Cluster] = []
 
     def start(cluster: Cluster) -> None:

@@ -14,7 +14,7 @@ from scheduling.model.types import Json
 
 @dataclass(frozen=True)
 class Scenario:
-    """A market to look at: enough comes that jobs compete, and not so much that pages or machines are busy."""
+    """One market of the demo, with enough bids for jobs to compete, but not so many that pages or machines are slow."""
 
     name: str
     """Of the cluster."""
@@ -27,7 +27,7 @@ class Scenario:
     bids_per_slot: float
     """Poisson arrivals."""
     worth: Json
-    """What a bid by hand says finishing is worth."""
+    """Value of completion in a bid that is entered by hand."""
 
     def offers(self, machines: Machines, *, seed: int, number: int, from_s: float) -> Iterator[Offer]:
         """The stream from offer `number` on, arriving after `from_s`; endless."""

@@ -1,4 +1,4 @@
-"""What the demo needs to be there: clusters with their markets, an operator, a bidder and four others."""
+"""Create what the demo needs: clusters with their markets, an operator, a bidder and four others."""
 
 import fcntl
 import json
@@ -19,13 +19,13 @@ from demo.run import DemoError
 from demo.scenarios import Scenario
 
 OTHERS = ("ada", "ben", "cleo", "dan")
-"""They send most of the stream, so that a bidder sees what is hidden from it, and sums over several owners."""
+"""They send most bids of the stream, so that the bidder sees hidden bids of others, and sums over several owners."""
 LOGINS = ("operator", "bidder", *OTHERS)
 
 
 @contextmanager
 def sole(var: Path) -> Iterator[None]:
-    """Hold the data directory: two demos on the same data would share one clock."""
+    """Lock the data directory: two demos on the same data would share one clock."""
     with (var / "demo.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

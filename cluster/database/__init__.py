@@ -1,1 +1,1 @@
-"""How this project uses its database: what a busy one is, who holds its lock, and how rows are read in pages."""
+"""Use of the database: errors of a busy database, holders of its lock, and reading rows in pages."""

@@ -27,7 +27,7 @@ POSTGRES_CODES: Final = frozenset({"25P03"})
 
 
 def is_busy(error: BaseException) -> bool:
-    """Whether the database could not do now what it may do later; never true of a mistake in a statement."""
+    """Return whether the same statement may succeed later; never true for a wrong statement."""
     if not isinstance(error, DatabaseError | InterfaceError):
         return False
     cause = error.__cause__
@@ -42,7 +42,7 @@ def is_busy(error: BaseException) -> bool:
 
 
 class Briefly(logging.Filter):
-    """Says in one line, as a warning, that a request was asked to come again: it needs no traceback."""
+    """Log in one line, as a warning without a traceback, that a client was asked to retry."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Change the record."""

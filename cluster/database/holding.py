@@ -1,4 +1,4 @@
-"""Who holds the database's lock: a thread that holds it for long is logged, with its stack, while it still does.
+"""Log threads that hold the database's lock for long, with their stacks, while they still hold it.
 
 On SQLite the lock is held from the beginning of a transaction that may write to its end; on PostgreSQL from the first
 statement that has locked rows. The time that a thread waits for the lock does not count.
@@ -15,7 +15,7 @@ from time import monotonic, sleep, thread_time
 from typing import Final
 
 LONGEST_S: float = 1.0
-"""A lock that is held for longer is logged; then again each time that the time has doubled."""
+"""A lock that is held for more seconds is logged, and again each time that the time has doubled."""
 LOOK_EVERY_S: Final = 0.25
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ _watcher: Thread | None = None
 
 
 def begin(connection: Hashable) -> None:
-    """This thread has the lock from now on."""
+    """Record that this thread has the lock from now on."""
     global _watcher
     with _guard:
         _holds.setdefault(connection, _Hold())
@@ -63,7 +63,7 @@ def end(connection: Hashable) -> bool:
 
 
 def look() -> None:
-    """Log who holds a lock for long, and where it is now."""
+    """Log threads that hold a lock for long, and their present stacks."""
     with _guard:
         holds = list(_holds.items())
     for connection, hold in holds:

@@ -1,7 +1,7 @@
-"""How long a statement may wait or run on a connection, by what its thread does; set when the connection is opened.
+"""Time limits of statements on a connection, by the type of its thread; set when the connection is opened.
 
-Requests are given up soon: the client is told to come again, and one that has left holds nothing. Workers may take
-longer. Commands, such as a migration or an audit, are not limited.
+Requests have short limits: the client is asked to retry, and a request whose client has left holds nothing. Workers may
+take longer. Commands, such as a migration or an audit, have no limits.
 """
 
 from dataclasses import dataclass
@@ -13,17 +13,17 @@ from django.conf import settings
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds; 0 is no limit."""
+    """Limits in seconds; 0 means no limit."""
 
     lock: float = 0.0
-    """That a statement waits for a lock."""
+    """Longest time that a statement waits for a lock."""
     statement: float = 0.0
-    """That a statement takes, the wait included."""
+    """Longest time that a statement takes, the wait included."""
     idle: float = 0.0
-    """That a transaction is open without a statement."""
+    """Longest time that a transaction is open without a statement."""
 
     def options(self) -> str:
-        """As parameters of a PostgreSQL session."""
+        """Return the limits as parameters of a PostgreSQL session."""
         values = {
             "lock_timeout": self.lock,
             "statement_timeout": self.statement,
@@ -37,11 +37,11 @@ _thread = local()
 
 
 def use(name: str) -> None:
-    """Connections that this thread opens from now on have these limits of `settings.DATABASE_LIMITS`."""
+    """Use these limits of `settings.DATABASE_LIMITS` for connections that this thread opens from now on."""
     _thread.limits = Limits(**settings.DATABASE_LIMITS[name])
 
 
 def current() -> Limits:
-    """Those of connections that this thread opens."""
+    """Return the limits of connections that this thread opens."""
     limits: Limits = getattr(_thread, "limits", NO_LIMITS)
     return limits

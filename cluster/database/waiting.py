@@ -1,14 +1,14 @@
-"""No transaction waits for anything but the database: whoever holds its lock meanwhile holds up everybody else."""
+"""A transaction must not wait for anything but the database, because it would delay all others with its lock."""
 
 from django.db import connection
 
 
 class WaitsInTransaction(RuntimeError):
-    """Something was about to be waited for while a transaction was open."""
+    """A thread was about to wait while it had a transaction open."""
 
 
 def never_in_transaction(what: str) -> None:
-    """To be called before waiting for `what`: a broker, a process, a kernel that is compiled, another thread.
+    """Check, before waiting for `what`, that no transaction is open: a broker, a process, a kernel, another thread.
 
     Raises
     ------

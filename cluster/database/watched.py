@@ -1,4 +1,4 @@
-"""A connection that says when its transactions end, and how many of them changed something."""
+"""A connection that reports the ends of its transactions, and counts those that changed something."""
 
 from django.db import DEFAULT_DB_ALIAS, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -7,7 +7,7 @@ from cluster.database import holding
 
 
 class WatchedConnection(BaseDatabaseWrapper):
-    """What both databases have in common."""
+    """Common base of the connections of both databases."""
 
     stored = 0
     """Transactions committed since it was set to 0 that could change something."""

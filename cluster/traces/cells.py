@@ -11,7 +11,7 @@ from scheduling.model.validation import check_integer, check_number, shown
 
 Read = TypeVar("Read")
 UNREADABLE = "\ufffd"
-"""What stands in decoded text for bytes that are no UTF-8."""
+"""Replacement character in decoded text for bytes that are not UTF-8."""
 NUMBER: Final = re.compile(r" *[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)? *")
 """A number as publishers write it. Python reads more as one: 1_000, digits of other scripts, nan. No digit fits two of
 its parts: a cell of 100,000 digits and a letter would take minutes to be refused."""
@@ -57,7 +57,7 @@ def each(
 
 
 def expect(cells: list[str], count: int) -> None:
-    """Check how many cells there are."""
+    """Check the number of cells."""
     if len(cells) != count:
         raise InvalidField("line", f"expected {count} cells, got {len(cells)}")
 

@@ -24,7 +24,7 @@ KINDS: Final[Mapping[str, type[Record]]] = {
 
 @dataclass(frozen=True)
 class Format:
-    """A kind of file: what its lines are, and how its first line is known."""
+    """A file format: the type of its lines, and how its first line is recognised."""
 
     title: str
     record: type[Record]
@@ -43,12 +43,12 @@ def _kind(record: type[object]) -> str:
 
 
 class UnknownFormat(SchedulingError):
-    """A file whose first line is of no format."""
+    """A file whose first line matches no format."""
 
 
 @dataclass(frozen=True)
 class Trace(Generic[One]):
-    """All that a file says; every line is a record or malformed."""
+    """The contents of a file; every line is a record or malformed."""
 
     format: str
     """As in `FORMATS`."""
@@ -121,7 +121,7 @@ def recognise(first_line: str) -> str:
 
 
 class TooManyMalformed(SchedulingError):
-    """More lines are no records than anybody wants to read about."""
+    """Too many lines are malformed."""
 
 
 def read_trace(

@@ -15,7 +15,7 @@ from scheduling.model.validation import shown
 
 COLUMNS = ("timestamp", "duration", "num_gpus", "gpu_time", "cluster")
 DAY: Final = datetime.fromisoformat("2017-01-01")
-"""Any: times are told from one another, in no zone."""
+"""An arbitrary day: only differences of times are used, without a time zone."""
 
 
 def read(lines: Iterable[str]) -> Iterator[TraceJob | Malformed]:

@@ -1,4 +1,4 @@
-"""What a trace says, whatever its format: jobs, machines, quotas, step times; or why a line says nothing."""
+"""Records of traces of all formats: jobs, machines, quotas, step times; or why a line is no record."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -7,16 +7,16 @@ from typing import TypeAlias
 from scheduling.model.errors import InvalidField
 
 LARGEST_GPUS = 10_000
-"""Of one job: as many data chunks as a bid may have."""
+"""Largest number of GPUs of one job, equal to the largest number of data chunks of a bid."""
 LARGEST_SECONDS = 1e9
 LARGEST_STEPS = 10**12
 LONGEST_FIELD = 60
-"""Of what malformed lines are told by: where tenants are columns, a file may name one of megabytes."""
+"""Longest field name in an error, characters: if tenants are columns, a name in a file may have megabytes."""
 
 
 @dataclass(frozen=True)
 class Malformed:
-    """A line that is no record, and why: `field` is the column that is wrong, or `line` if it cannot be told apart."""
+    """A line that is no record, and why: `field` is the wrong column, or `line` if the column is not known."""
 
     line: int
     """Counted from 1, the heading included."""
@@ -53,7 +53,7 @@ class TraceJob:
 
 @dataclass(frozen=True)
 class Machine:
-    """Servers of a cluster that are alike."""
+    """Equal servers of a cluster."""
 
     line: int
     name: str
@@ -93,7 +93,7 @@ class StepTime:
 
 @dataclass(frozen=True)
 class Throughput:
-    """How fast a model trains alone on so many GPUs of a type. Of an entry of a table, which is no line."""
+    """Training speed of a model alone on `gpus` GPUs of a type. It comes from an entry of a table, not from a line."""
 
     gpu_type: str
     model: str

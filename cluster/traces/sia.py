@@ -12,7 +12,7 @@ from scheduling.model.validation import shown
 
 PLACEMENTS = ("placement", "local_bsz", "step_time", "sync_time")
 MOST_NODES = 100
-"""Of a measurement, six times as many as there are: each is a number in it, and a short line may name any number."""
+"""Largest number of nodes of a measurement, six times that of the data. Without it, a short line could ask for any."""
 SCALABILITY = ("num_nodes", "num_replicas", "local_bsz", "step_time", "sync_time")
 
 

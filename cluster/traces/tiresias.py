@@ -24,7 +24,7 @@ def read(lines: Iterable[str]) -> Iterator[TraceJob | Malformed]:
 
 
 def read_cluster(lines: Iterable[str]) -> Iterator[Machine | Malformed]:
-    """Every row as so many nodes that are alike."""
+    """Return every row as a number of equal nodes."""
     rest = iter(lines)
     heading(rest, CLUSTER_COLUMNS)
     return each(rest, _machine, first=2)

@@ -1,4 +1,4 @@
-"""What the demo clusters of GPU servers have in common: the models that are trained there, and how long steps take."""
+"""Common data of the demo clusters of GPU servers: the models that are trained there, and their step times."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -30,13 +30,13 @@ MODELS: Final[Mapping[str, Model]] = {
 }
 
 SPEED: Final[Mapping[int, float]] = {1: 1.0, 2: 1.8, 4: 3.2}
-"""How many times as fast a worker with so many GPUs is: not quite as many."""
+"""Speed of a worker by its number of GPUs, relative to one GPU; less than proportional."""
 UPDATE_S: Final = 0.02
 """Seconds of an update on a parameter server; the paper of weighted completion has 10 to 100 ms."""
 
 
 def model_rows(gpus: Mapping[str, int], pss: Iterable[str]) -> list[Json]:
-    """The models of a document, for worker types with so many GPUs each and these PS types."""
+    """Return the models of a document, for worker types with these numbers of GPUs and for these PS types."""
     names = list(pss)
     return [
         {

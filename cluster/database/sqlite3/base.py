@@ -1,4 +1,4 @@
-"""Django's SQLite, whose transactions wait in line for the lock, and are watched while they hold it."""
+"""Django's SQLite backend, with transactions that queue for the lock and are watched while they hold it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ class DatabaseWrapper(WatchedConnection, base.DatabaseWrapper):
     _turn: Turn | None = None
 
     def get_connection_params(self) -> dict[str, Any]:
-        """Wait for the lock as long as this thread may."""
+        """Set how long this thread may wait for the lock."""
         found: dict[str, Any] = super().get_connection_params()
         return found | ({"timeout": limits.current().lock} if limits.current().lock else {})
 

@@ -1,8 +1,8 @@
-"""The line of threads that want SQLite's one write lock: whoever came first is next.
+"""A first-come, first-served queue of threads that want SQLite's one write lock.
 
-SQLite lets a waiting connection try again at intervals, and whoever tries just after a release gets the lock: with a
-dozen threads that write, an unlucky one waits until its time is up. Within a process each waits here for its turn.
-Other processes are in no line, so a turn is no promise: SQLite still has the last word.
+A connection that waits in SQLite tries again at intervals, and the one that tries just after a release gets the lock.
+With a dozen writing threads, an unlucky one waits until its time limit. So threads of a process wait here in order.
+Other processes are not in this queue, so a thread whose turn has come may still have to wait in SQLite.
 """
 
 import os
@@ -12,14 +12,14 @@ from threading import Event, Lock
 
 
 class Turn:
-    """A place in the line of one database file."""
+    """A place in the queue of one database file."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._has_come = Event()
 
     def wait(self, timeout_s: float) -> bool:
-        """Join the line, and wait for the turn, or for this long at most; whether anybody was before it."""
+        """Join the queue and wait for the turn, at most for this time; return whether any thread was before it."""
         with _guard:
             line = _lines[self._path]
             line.append(self)
@@ -30,12 +30,12 @@ class Turn:
 
     @staticmethod
     def waiting(path: str) -> int:
-        """How many are in line for a file, the one that holds the lock included."""
+        """Return the number of threads in the queue of a file, including the one that holds the lock."""
         with _guard:
             return len(_lines[path])
 
     def end(self) -> None:
-        """Leave the line; the next one's turn comes if it was this one's."""
+        """Leave the queue; if it was this thread's turn, it is now the next one's."""
         with _guard, suppress(ValueError):
             line = _lines[self._path]
             line.remove(self)
