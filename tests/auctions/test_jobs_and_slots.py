@@ -11,7 +11,17 @@ from auctions.engine import decision_queue as lane
 from auctions.engine.jobs import cancel_job, fail_job, withdraw_bid
 from auctions.engine.slots import pass_slots
 from auctions.history.audit_rows import TOLERANCE, payments_rational, welfare_adds_up
-from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, Market, Payment, SlotPrice
+from auctions.models import (
+    Bid,
+    BidState,
+    Commitment,
+    DecisionRecord,
+    Event,
+    EventKind,
+    Market,
+    Payment,
+    SlotPrice,
+)
 from auctions.readings.market import summary
 from auctions.state import book
 from auctions.state.book import CATCH_UP_SLOTS
@@ -192,3 +202,24 @@ def test_sums_of_money_may_differ_by_rounding_in_proportion_to_the_values(market
     for share, found in ((0.0, 0), (0.5, 0), (1.5, 1)):
         Payment.objects.filter(bid=bid).update(amount=paid + share * TOLERANCE * 1e6)
         assert len(welfare_adds_up(market)) == found
+
+
+def test_a_refund_without_recorded_costs_is_the_share_of_the_jobs_own_machines(market: Market, alice: User) -> None:
+    first, second = submit(market, alice, epochs=8), submit(market, alice, epochs=3, start_after_s=200)
+    lane.drain(market.pk)
+    DecisionRecord.objects.update(costs=None)
+    for bid in (first, second):
+        bid.refresh_from_db()
+        rows = list(Commitment.objects.filter(bid=bid))
+        cut = (bid.start_slot or 0) + 1
+        after = sum(row.count * (row.end - max(row.start, cut)) for row in rows)
+        share = after / sum(row.count * (row.end - row.start) for row in rows)
+        assert 0 < share < 1
+        assert refund_of(bid, Refund.UNDELIVERED, now=cut) == pytest.approx(share * (bid.payment or 0.0))
+
+
+def test_in_a_new_market_nothing_is_counted(market: Market) -> None:
+    seen = vars(summary(market))
+    states = ("submitted", "admitted", "waiting", *sorted(set(BidState.values) - {BidState.SUBMITTED}))
+    assert {name: seen[name] for name in states} == dict.fromkeys(states, 0)
+    assert (seen["welfare"], seen["revenue"]) == (0, 0)
