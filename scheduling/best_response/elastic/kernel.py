@@ -146,7 +146,6 @@ def warm_up() -> None:
         # A few cells that changed: what refreshes tables is not what builds them.
         ledger.commit(response.schedule)
     market.min_cost_per_value(bid)
-    market.latest(bid)
 
 
 @dataclass(frozen=True)
