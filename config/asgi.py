@@ -15,10 +15,10 @@ from django.utils.functional import LazyObject
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "config.settings")
 django.setup(set_prefix=False)
 
-from auctions.api.problems import busy  # noqa: E402 (needs the app registry)
-from auctions.domain.seats import Callers, Seats, Visit  # noqa: E402
 from cluster import memory  # noqa: E402
 from cluster.addresses import address_of  # noqa: E402
+from web.problems import busy  # noqa: E402 (needs the app registry)
+from web.seats import Callers, Seats, Visit  # noqa: E402
 
 SWITCH_S: Final = 0.0005
 """How long a thread that computes keeps the interpreter from others. A request lets go of it at every query, and would

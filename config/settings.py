@@ -145,7 +145,7 @@ AXES_HANDLER = "cluster.logins.LimitedLogins"
 AXES_FAILURE_LIMIT = 1  # of these limits
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
 AXES_CLIENT_IP_CALLABLE = "cluster.addresses.address_of"
-AXES_LOCKOUT_CALLABLE = "auctions.api.problems.locked_login"
+AXES_LOCKOUT_CALLABLE = "web.problems.locked_login"
 AXES_DISABLE_ACCESS_LOG = True  # of successful logins
 AXES_ENABLE_ADMIN = False  # cluster.admin has its page
 AXES_VERBOSE = False
@@ -183,15 +183,16 @@ REST_FRAMEWORK: dict[str, Any] = {
     ],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["auctions.api.parsers.StrictJSONParser"],
-    "EXCEPTION_HANDLER": "auctions.api.problems.exception_handler",
-    "DEFAULT_THROTTLE_CLASSES": ["auctions.api.throttles.CallerThrottle"],
+    "DEFAULT_PARSER_CLASSES": ["web.parsers.StrictJSONParser"],
+    "EXCEPTION_HANDLER": "web.problems.exception_handler",
+    "DEFAULT_THROTTLE_CLASSES": ["web.throttles.CallerThrottle"],
     "DEFAULT_THROTTLE_RATES": {
         "caller": os.environ.get("SHADOWPRICE_RATE", "300/second"),
         "password": os.environ.get("SHADOWPRICE_PASSWORD_RATE", "30/minute"),
     },
     "NUM_PROXIES": 0,  # the server reads X-Forwarded-For, of proxies it trusts
     "URL_FORMAT_OVERRIDE": None,
+    "NON_FIELD_ERRORS_KEY": "",  # errors of a whole object bear the object's own name
     "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
 }
 SPECTACULAR_SETTINGS: dict[str, Any] = {
@@ -209,7 +210,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     },
     "POSTPROCESSING_HOOKS": [
         "drf_spectacular.hooks.postprocess_schema_enums",
-        "auctions.api.described.close_requests",
+        "web.openapi.close_requests",
     ],
     "SWAGGER_UI_DIST": "SIDECAR",
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",

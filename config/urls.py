@@ -8,10 +8,10 @@ from auctions.runtime.health import healthz
 from frontend.views.login import Login
 
 # Below /api/ these answer with problem documents, elsewhere with pages.
-handler400 = "auctions.api.problems.handler400"
-handler403 = "auctions.api.problems.handler403"
-handler404 = "auctions.api.problems.handler404"
-handler500 = "auctions.api.problems.handler500"
+handler400 = "web.problems.handler400"
+handler403 = "web.problems.handler403"
+handler404 = "web.problems.handler404"
+handler500 = "web.problems.handler500"
 
 urlpatterns = [
     path("healthz", healthz, name="healthz"),

@@ -1,36 +1,28 @@
 """Operations on bids: submit, quote, read, withdraw, cancel."""
 
-from collections.abc import Container
-from threading import BoundedSemaphore
-from time import monotonic
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final
 
-from django.contrib.auth.models import User
 from django.http import Http404
 from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
 from auctions.api import documents
-from auctions.api.base import ApiView, bid_of, cluster_named, market_named
-from auctions.api.bodies import MOST_BIDS, BidIn, BulkIn
-from auctions.api.described import (
-    ANSWERED,
-    CLUSTER,
-    KEY,
-    PREFER,
-    READ,
-    REPLAYED,
-    SEQUENCE,
-    SLOT,
-    WRITE,
-    describe,
-    query,
+from auctions.api.base import (
+    bid_of,
+    cluster_named,
+    market_named,
 )
-from auctions.api.examples import BIDS, BULK, examples
-from auctions.api.filters import BidPages, filtered, known_parameters
-from auctions.api.headers import idempotency_key, wait_s
-from auctions.api.refusals import refuse
+from auctions.api.bodies import MOST_BIDS, BidIn, BulkIn
+from auctions.api.described import ANSWERED, CLUSTER, SEQUENCE
+from auctions.api.examples import (
+    BIDS,
+    BULK,
+)
+from auctions.api.filters import (
+    BidPages,
+    filtered,
+)
 from auctions.api.serializers import (
     BidOut,
     BidPage,
@@ -42,23 +34,30 @@ from auctions.api.serializers import (
     ScheduleOut,
     SegmentsOut,
 )
-from auctions.domain import seats
 from auctions.engine import submission
 from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.models import UNDECIDED, Bid, BidState
-from auctions.runtime import shutdown
 from auctions.state.snapshot import one_version
-from cluster.database.waiting import never_in_transaction
 from cluster.models import Cluster
 from cluster.operators import is_operator
 from scheduling.model.validation import check_object
-
-FIRST_PAUSE_S: Final = 0.01
-LONGEST_PAUSE_S: Final = 0.1
-MOST_WAITERS: Final = 32
-"""Largest number of requests that wait at once in one process; each holds a thread and a database connection."""
-
-_seats = BoundedSemaphore(MOST_WAITERS)
+from web.headers import idempotency_key, wait_s
+from web.openapi import (
+    KEY,
+    PAGES,
+    PREFER,
+    READ,
+    REPLAYED,
+    SLOT,
+    WRITE,
+    describe,
+    examples,
+    query,
+)
+from web.parameters import known_parameters
+from web.refusals import refuse
+from web.views import ApiView, user_of
+from web.waiting import wait_until_settled
 
 FILTERS: Final = [
     query("state", str, "Only bids in these states; may be repeated.", enum=BidState.values, many=True),
@@ -67,51 +66,8 @@ FILTERS: Final = [
     query("admitted", str, "Only admitted bids, or only rejected ones.", enum=["true", "false"]),
     query("from_slot", SLOT, "Arrived in this slot or later."),
     query("before_slot", SLOT, "Arrived before this slot."),
-    query("cursor", str, "From `next` or `previous` of a page."),
-    query("page_size", {"type": "integer", "minimum": 1, "maximum": 200}, "Bids on a page; 50 if not given."),
+    *PAGES,
 ]
-
-
-class Changing(Protocol):
-    """A row whose state other processes write."""
-
-    state: str
-
-    def refresh_from_db(self, *, fields: list[str] | None = None) -> None:
-        """Read it again, or some of its columns."""
-        ...
-
-
-def wait_until_settled(row: Changing, seconds: int, *, waiting: Container[str]) -> bool:
-    """Poll until its state is not in `waiting` or time is up; False if too many wait already, as `Prefer` allows.
-
-    Meanwhile no transaction is open, no lock is held, and the seat is released. The wait ends early if the server is
-    to stop.
-    """
-    never_in_transaction("A decision")
-    if not _seats.acquire(blocking=False):
-        return False
-    seats.leave()
-    try:
-        _look(row, seconds, waiting)
-    finally:
-        _seats.release()
-    return True
-
-
-def _look(row: Changing, seconds: int, waiting: Container[str]) -> None:
-    deadline, pause = monotonic() + seconds, FIRST_PAUSE_S
-    while row.state in waiting and (left := deadline - monotonic()) > 0:
-        if shutdown.pause(min(pause, left)):
-            break
-        pause = min(2 * pause, LONGEST_PAUSE_S)
-        row.refresh_from_db(fields=["state"])
-    row.refresh_from_db()
-
-
-def user_of(request: Request) -> User:
-    """Return the user of the request; permissions have checked that there is one."""
-    return cast(User, request.user)
 
 
 class Bids(ApiView):

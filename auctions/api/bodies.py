@@ -10,29 +10,18 @@ from typing import Any, Final
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from auctions.api.filters import LARGEST_SLOT
 from auctions.domain.bid_format import LARGEST_EPOCHS, LARGEST_LABEL, SMALLEST_ZERO_S, UTILITY_FIELDS
 from auctions.domain.refunds import Refund
 from cluster.models import LARGEST_CHUNKS, LARGEST_MB, LARGEST_MINIBATCHES, LARGEST_SECONDS
 from scheduling.model.bid import Architecture
 from scheduling.model.validation import LARGEST_MONEY
+from web.parameters import LARGEST_SLOT
+from web.schema import Schema, named
 
 LONGEST_WHY: Final = 200
 """Letters of a reason that an operator gives."""
 MOST_BIDS: Final = 500
 """Bids in one bulk submission."""
-
-
-class Document(serializers.Serializer):  # type: ignore[type-arg]
-    # No docstring: the document would repeat it at each of its children.
-    pass
-
-
-def named(field: Any) -> Any:
-    """The field as the attribute `label`, `source` or `errors` of a document: the same names mean something else to
-    a serializer's type, though not to the serializer, which takes fields out of its class.
-    """
-    return field
 
 
 def _by_name(text: str) -> serializers.DictField:
@@ -85,7 +74,7 @@ class WeightIn(serializers.FloatField):
     """How much its completion counts."""
 
 
-class BidIn(Document):
+class BidIn(Schema):
     label = named(
         serializers.CharField(required=False, allow_blank=True, max_length=LARGEST_LABEL, help_text="Your name for it.")
     )
@@ -138,7 +127,7 @@ class BidIn(Document):
     )
 
 
-class BulkIn(Document):
+class BulkIn(Schema):
     bids = serializers.ListField(
         child=BidIn(), min_length=1, max_length=MOST_BIDS, help_text="Stored in this order, all or none."
     )
@@ -154,7 +143,7 @@ def _some_slot(text: str) -> serializers.IntegerField:
     )
 
 
-class WhyIn(Document):
+class WhyIn(Schema):
     why = _why("Why, for the record, and for owners of jobs that fail by it.")
 
 
@@ -163,7 +152,7 @@ class DrainIn(WhyIn):
     deadline_slot = _some_slot("Jobs that still hold it in this slot are moved or fail; they may finish if not given.")
 
 
-class FailIn(Document):
+class FailIn(Schema):
     why = _why("Why; the job's owner reads it.", required=True)
     refund = serializers.ChoiceField(
         [(one.value, one.name) for one in Refund],
@@ -172,6 +161,6 @@ class FailIn(Document):
     )
 
 
-class TokenIn(Document):
+class TokenIn(Schema):
     username = serializers.CharField(max_length=150, help_text="As for the pages.")
     password = serializers.CharField(max_length=500, help_text="As for the pages.")

@@ -1,31 +1,8 @@
-"""Descriptions of operations for the OpenAPI document, errors included."""
+"""Parameters of operations on markets and bids, for the OpenAPI document."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from drf_spectacular.utils import OpenApiExample, OpenApiParameter
 
-from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
-
-from auctions.api.filters import LARGEST_SLOT
-from auctions.api.headers import LONGEST_KEY, LONGEST_WAIT_S
-from auctions.api.problems import CONTENT_TYPE
-from auctions.api.serializers import Problem
-
-WORDS: Final = {
-    400: "A field, parameter or header is wrong; `errors` names it.",
-    401: "No token, or one that is not known.",
-    403: "Not allowed.",
-    404: "Nothing is there, or it is somebody else's.",
-    405: "This address does not know the method.",
-    406: "Answers are JSON.",
-    409: "Closed market, a key that came with another body, a state in which this is not possible, or a bid on which"
-    " the policy fails.",
-    413: "The body is too large.",
-    415: "Bodies are JSON.",
-    429: "Too many requests; Retry-After says when to come again.",
-    503: "The server has just started, or it or its database is busy; Retry-After says when to come again.",
-}
-READ: Final = (400, 401, 403, 404, 405, 406, 429, 503)
-WRITE: Final = (*READ, 409, 413, 415)
+from web.openapi import REPLAYED, answered
 
 CLUSTER = OpenApiParameter(
     "cluster",
@@ -37,55 +14,8 @@ CLUSTER = OpenApiParameter(
 SEQUENCE = OpenApiParameter(
     "sequence", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="The bid's place in the queue."
 )
-SLOT: Final = {"type": "integer", "minimum": -LARGEST_SLOT, "maximum": LARGEST_SLOT}
-KEY = OpenApiParameter(
-    "Idempotency-Key",
-    {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY, "pattern": r"^[\x21-\x7e]+$"},
-    OpenApiParameter.HEADER,
-    description="Sending the same key and body again is safe: it answers with what is stored.",
-)
-PREFER = OpenApiParameter(
-    "Prefer",
-    str,
-    OpenApiParameter.HEADER,
-    description=f"`wait=5` waits for the decision, at most {LONGEST_WAIT_S} seconds.",
-)
-
-
-def answered(name: str, text: str, codes: list[int]) -> OpenApiParameter:
-    """A header of answers."""
-    return OpenApiParameter(name, str, OpenApiParameter.HEADER, description=text, response=codes)
-
-
-REPLAYED = answered("Idempotency-Replayed", "`true` if the key came before: nothing was stored again.", [200, 202])
 ANSWERED = [
     answered("Location", "Address of the bid.", [200, 201, 202]),
     answered("Preference-Applied", "`wait=5` if that is how long it was ready to wait.", [200, 201, 202]),
     REPLAYED,
 ]
-
-
-def close_requests(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
-    """Say that a body holds no key but those described; for drf-spectacular, which leaves that open."""
-    for name, schema in result["components"]["schemas"].items():
-        if name.endswith("In"):
-            schema["additionalProperties"] = False
-    return result
-
-
-def query(name: str, kind: Any, text: str, **more: Any) -> OpenApiParameter:
-    """A query parameter."""
-    return OpenApiParameter(name, kind, OpenApiParameter.QUERY, description=text, **more)
-
-
-def describe(
-    summary: str, answers: Mapping[Any, Any], errors: tuple[int, ...], **more: Any
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Document a method: its answers, and a problem document for each error."""
-    responses: dict[Any, Any] = dict(answers)
-    for code in errors:
-        responses[(code, CONTENT_TYPE)] = OpenApiResponse(Problem, description=WORDS[code])
-    decorate: Callable[[Callable[..., Any]], Callable[..., Any]] = extend_schema(
-        summary=summary, responses=responses, **more
-    )
-    return decorate

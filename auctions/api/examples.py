@@ -2,8 +2,6 @@
 
 from typing import Final
 
-from drf_spectacular.utils import OpenApiExample
-
 from scheduling.model.types import Json
 
 HOUR_S: Final = 3600
@@ -66,8 +64,3 @@ WHY: Final[Json] = {"why": "its power supply broke"}
 DRAIN: Final[Json] = {"deadline_slot": 40, "why": "it moves to another rack"}
 FAIL: Final[Json] = {"why": "its data set was damaged", "refund": "undelivered"}
 TOKEN: Final[Json] = {"username": "bidder", "password": "as the demo printed it"}
-
-
-def examples(bodies: dict[str, Json]) -> list[OpenApiExample]:
-    """Examples of a request's body."""
-    return [OpenApiExample(name, value=body, request_only=True) for name, body in bodies.items()]

@@ -5,10 +5,10 @@ from typing import Final
 
 from rest_framework import serializers
 
-from auctions.api.bodies import Document, named
 from auctions.domain.bid_format import WORTH
 from auctions.models import BidState
 from scheduling.policies.base import Objective
+from web.schema import Schema, named
 
 
 def _money(text: str, *, null: bool = False) -> serializers.FloatField:
@@ -27,26 +27,11 @@ def _at(text: str, *, null: bool = False) -> serializers.DateTimeField:
     return serializers.DateTimeField(allow_null=null, help_text=f"{text}, ISO 8601 in cluster time.")
 
 
-class TokenOut(Document):
+class TokenOut(Schema):
     token = serializers.CharField(help_text="Send it as `Authorization: Token ...`.")
 
 
-class ProblemRow(Document):
-    field = serializers.CharField(help_text="The field, parameter or header that was wrong.")
-    message = serializers.CharField(help_text="What was expected.")
-
-
-class Problem(Document):
-    """A problem document (RFC 9457)."""
-
-    type = serializers.CharField(help_text="Always about:blank.")
-    title = serializers.CharField(help_text="The status in words.")
-    status = serializers.IntegerField(help_text="The HTTP status.")
-    detail = serializers.CharField(allow_blank=True, help_text="What went wrong.")
-    errors = named(ProblemRow(many=True, help_text="One row a field that was wrong."))
-
-
-class PlacementOut(Document):
+class PlacementOut(Schema):
     server = serializers.CharField(help_text="Name of the server.")
     machine_type = serializers.CharField(help_text="Name of the machine type.")
     role = serializers.ChoiceField([("worker", "Worker"), ("ps", "Parameter server")], help_text="What it does.")
@@ -55,7 +40,7 @@ class PlacementOut(Document):
     end_slot, end_s, end_at = _slot("First no longer held"), _s("Ends"), _at("Ends")
 
 
-class ChunksOut(Document):
+class ChunksOut(Schema):
     server = serializers.CharField(help_text="Name of the server.")
     machine_type = serializers.CharField(help_text="Name of the worker's type.")
     worker = serializers.IntegerField(allow_null=True, help_text="Its number there, from 1; null: each has its own.")
@@ -66,22 +51,22 @@ class SegmentOut(ChunksOut):
     start_s, end_s = _s("Begun"), _s("Left or complete")
 
 
-class SegmentsOut(Document):
+class SegmentsOut(Schema):
     results = SegmentOut(many=True, help_text="In order of time; those after now are forecast.")
 
 
-class PreemptionOut(Document):
+class PreemptionOut(Schema):
     at_s = _s("Left in the middle")
     server = serializers.CharField(help_text="Name of the server.")
     worker = serializers.IntegerField(help_text="Its number there, from 1.")
     by = serializers.IntegerField(allow_null=True, help_text="Number of the bid it was left for; null: not yours.")
 
 
-class PreemptionsOut(Document):
+class PreemptionsOut(Schema):
     results = PreemptionOut(many=True, help_text="In order of time.")
 
 
-class ScheduleOut(Document):
+class ScheduleOut(Schema):
     start_slot, start_s, start_at = _slot("Start"), _s("Start"), _at("Start")
     completion_slot, completion_s = _slot("Complete; null while paused", null=True), _s("Complete", null=True)
     completion_at = _at("Complete", null=True)
@@ -91,7 +76,7 @@ class ScheduleOut(Document):
     chunks = ChunksOut(many=True, help_text="Under a policy that queues: where data chunks were sent.")
 
 
-class ChangeOut(Document):
+class ChangeOut(Schema):
     version = serializers.IntegerField(help_text="The market's version that brought it.")
     at = serializers.DateTimeField(help_text="Wall clock, ISO 8601.")
     now_slot, now_s, now_at = _slot("First that could still be used"), _s("It begins"), _at("It begins")
@@ -101,29 +86,29 @@ class ChangeOut(Document):
     completion_at = _at("Complete", null=True)
 
 
-class ChangesOut(Document):
+class ChangesOut(Schema):
     results = ChangeOut(
         many=True, help_text="Oldest first. Only where schedules are plans; a promise has none but the first."
     )
 
 
-class MachinesRow(Document):
+class MachinesRow(Schema):
     start_slot, start_s, start_at = _slot("Held in"), _s("It begins"), _at("It begins")
     workers = serializers.IntegerField(help_text="Workers held.")
     pss = serializers.IntegerField(help_text="Parameter servers held.")
 
 
-class MachinesOut(Document):
+class MachinesOut(Schema):
     results = MachinesRow(many=True, help_text="One row a slot in which anything is held, in order.")
 
 
-class CounterOfferOut(Document):
+class CounterOfferOut(Schema):
     least_value = _money("With this utility.value (plus a cent) it would have been admitted")
     latest_start_slot, latest_start_s, latest_start_at = _slot("Last start"), _s("Last start"), _at("Last start")
     completion_slot, completion_s, completion_at = _slot("Complete then"), _s("Complete then"), _at("Complete then")
 
 
-class QuoteOut(Document):
+class QuoteOut(Schema):
     admitted = serializers.BooleanField(help_text="Whether it gets the cluster.")
     ledger_version = serializers.IntegerField(help_text="The ledger it was decided against.")
     slot = _slot("First slot that could still be traded")
@@ -153,7 +138,7 @@ STATES: Final = (
 )
 
 
-class BidBrief(Document):
+class BidBrief(Schema):
     sequence = serializers.IntegerField(help_text="Place in the market's queue; names the bid.")
     cluster = serializers.CharField(help_text="Name of the cluster.")
     owner = serializers.CharField(help_text="Who bid.")
@@ -183,17 +168,17 @@ class BidOut(BidBrief):
     decision = DecisionOut(allow_null=True, help_text="The receipt; null if it is not decided.")
 
 
-class BidPage(Document):
+class BidPage(Schema):
     next = serializers.CharField(allow_null=True, help_text="Address of the next page (older bids).")
     previous = serializers.CharField(allow_null=True, help_text="Address of the previous page (newer bids).")
     results = BidBrief(many=True, help_text="Newest first.")
 
 
-class BulkOut(Document):
+class BulkOut(Schema):
     results = BidBrief(many=True, help_text="In the order sent.")
 
 
-class HeldOut(Document):
+class HeldOut(Schema):
     sequence = serializers.IntegerField(help_text="The job's bid.")
     owner = serializers.CharField(help_text="Whose it is.")
     label = named(serializers.CharField(allow_blank=True, help_text="Its owner's name for it."))
@@ -207,7 +192,7 @@ class HeldOut(Document):
     end_at = _at("Ends", null=True)
 
 
-class ServerReadingOut(Document):
+class ServerReadingOut(Schema):
     name = serializers.CharField(help_text="Name of the server.")
     kind = serializers.CharField(help_text="edge or cloud.")
     state = serializers.ChoiceField(
@@ -227,11 +212,11 @@ class ServerReadingOut(Document):
     held = HeldOut(many=True, help_text="Who holds what there from now on, by start.")
 
 
-class ServerPage(Document):
+class ServerPage(Schema):
     results = ServerReadingOut(many=True, help_text="Every server, in the order of prices.")
 
 
-class ClusterBrief(Document):
+class ClusterBrief(Schema):
     name = serializers.CharField(help_text="Used in addresses.")
     title = serializers.CharField(help_text="For people.")
     note = serializers.CharField(allow_blank=True, help_text="Says when values are synthetic.")
@@ -245,17 +230,17 @@ class ClusterBrief(Document):
     )
 
 
-class ClusterPage(Document):
+class ClusterPage(Schema):
     results = ClusterBrief(many=True, help_text="Every cluster, by name.")
 
 
-class TypeOut(Document):
+class TypeOut(Schema):
     name = serializers.CharField(help_text="Key of worker_step_s or ps_step_s.")
     role = serializers.ChoiceField([("worker", "Worker"), ("ps", "Parameter server")], help_text="What it does.")
     bandwidth_mbps = serializers.FloatField(help_text="Reserved by one machine, Mbit/s.")
 
 
-class ServerOut(Document):
+class ServerOut(Schema):
     name = serializers.CharField(help_text="Key of upload_delay_s.")
     kind = serializers.CharField(help_text="edge or cloud.")
     upload_delay_s = serializers.FloatField(help_text="Seconds to upload a job's data.")
@@ -277,7 +262,7 @@ class ClusterOut(ClusterBrief):
     )
 
 
-class _Window(Document):
+class _Window(Schema):
     version = serializers.IntegerField(help_text="The market's version.")
     from_slot, to_slot = _slot("First told"), _slot("First not told")
     now_slot = _slot("First that can still be traded")
@@ -310,7 +295,7 @@ class UtilisationOut(_Closed):
     )
 
 
-class BoundOut(Document):
+class BoundOut(Schema):
     kind = serializers.CharField(help_text="zero_price or posted_price: how it was proved.")
     value = _money("No scheduler could have had more welfare from the bids decided")
     zero_price, posted_price = _money("The zero-price bound"), _money("The posted-price bound")
@@ -322,7 +307,7 @@ class BoundOut(Document):
     computed_at = serializers.DateTimeField(help_text="Wall clock, ISO 8601.")
 
 
-class WelfareRow(Document):
+class WelfareRow(Schema):
     sequence = serializers.IntegerField(allow_null=True, help_text="The bid decided; null: a publication.")
     decided = serializers.IntegerField(help_text="Bids decided so far.")
     slot, seconds = _slot("Decided or published"), _s("Decided or published")
@@ -330,7 +315,7 @@ class WelfareRow(Document):
     zero_price_bound = _money("Zero-price bound so far; null: a publication", null=True)
 
 
-class WelfareOut(Document):
+class WelfareOut(Schema):
     version = serializers.IntegerField(help_text="The market's version.")
     truncated = serializers.BooleanField(help_text="True if older rows are left out.")
     rows = WelfareRow(
@@ -347,7 +332,7 @@ SUMMARY_TIMES: Final = ("mean_wait", "mean_flow", "weighted_flow")
 SUMMARY_MONEY: Final = ("welfare", "revenue", "bidder_payoff", "utilisation", "price")
 
 
-class SummaryOut(Document):
+class SummaryOut(Schema):
     version = serializers.IntegerField(help_text="The market's version.")
     ledger_version = serializers.IntegerField(help_text="Version of the last event that moved the ledger.")
     current_slot, current_s, current_at = _slot("Under way"), _s("Slot under way began"), _at("Slot under way began")

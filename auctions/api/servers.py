@@ -10,13 +10,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from auctions.api import documents
-from auctions.api.base import ApiView, bid_of, operated_market
-from auctions.api.bids import user_of
+from auctions.api.base import (
+    bid_of,
+    operated_market,
+)
 from auctions.api.bodies import LONGEST_WHY, DrainIn, FailIn, WhyIn
-from auctions.api.described import CLUSTER, READ, SEQUENCE, WRITE, describe
-from auctions.api.examples import DRAIN, FAIL, WHY, examples
-from auctions.api.filters import LARGEST_SLOT, known_parameters
-from auctions.api.refusals import refuse
+from auctions.api.described import CLUSTER, SEQUENCE
+from auctions.api.examples import (
+    DRAIN,
+    FAIL,
+    WHY,
+)
 from auctions.api.serializers import BidOut, ServerPage, ServerReadingOut
 from auctions.domain.refunds import Refund
 from auctions.engine import holdings
@@ -26,6 +30,15 @@ from auctions.models import Market
 from cluster.models import Server
 from scheduling.model.types import Json
 from scheduling.model.validation import check_integer, check_object
+from web.openapi import (
+    READ,
+    WRITE,
+    describe,
+    examples,
+)
+from web.parameters import LARGEST_SLOT, known_parameters
+from web.refusals import refuse
+from web.views import ApiView, user_of
 
 SERVER = OpenApiParameter("server", str, OpenApiParameter.PATH, description="Name of the server.")
 

@@ -4,7 +4,7 @@ from django.urls import URLPattern, path, re_path
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from auctions.api import bids, servers, views
-from auctions.api.problems import not_found
+from web.problems import not_found
 
 C = "clusters/<slug:cluster>"
 B = f"{C}/bids/<int:sequence>"

@@ -12,14 +12,16 @@ from rest_framework.permissions import AllowAny
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions.api.base import ApiView, cluster_named, market_named
-from auctions.api.bids import user_of
+from auctions.api.base import (
+    cluster_named,
+    market_named,
+)
 from auctions.api.bodies import TokenIn
-from auctions.api.described import CLUSTER, READ, SLOT, describe, query
+from auctions.api.described import CLUSTER
 from auctions.api.documents import slot_times
-from auctions.api.examples import TOKEN, examples
-from auctions.api.filters import known_parameters, slot_number
-from auctions.api.refusals import refuse
+from auctions.api.examples import (
+    TOKEN,
+)
 from auctions.api.serializers import (
     SUMMARY_COUNTS,
     SUMMARY_MONEY,
@@ -32,7 +34,6 @@ from auctions.api.serializers import (
     UtilisationOut,
     WelfareOut,
 )
-from auctions.api.throttles import PasswordThrottle
 from auctions.domain.bid_format import WORTH, policy_in_force
 from auctions.kernels import warming
 from auctions.models import Market
@@ -44,6 +45,17 @@ from cluster.addresses import address_of
 from cluster.models import Cluster, MachineType, ModelProfile, Resource, Server
 from scheduling.model.types import Floats, Ints, Json
 from scheduling.model.validation import check_object
+from web.openapi import (
+    READ,
+    SLOT,
+    describe,
+    examples,
+    query,
+)
+from web.parameters import known_parameters, slot_number
+from web.refusals import refuse
+from web.throttles import PasswordThrottle
+from web.views import ApiView, user_of
 
 MOST_NUMBERS: Final = 100_000
 """Largest number of prices or units in one response."""

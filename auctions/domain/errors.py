@@ -1,12 +1,18 @@
 """Errors of the market. A rejected bid is not an error: the rejection is a normal result."""
 
+from http import HTTPStatus
 
-class AuctionError(Exception):
+from web.errors import ServiceError
+
+
+class AuctionError(ServiceError):
     """Base class of all errors that `auctions` raises on purpose; the message may be shown to a user."""
 
 
 class NoMarket(AuctionError):
     """The cluster has no market yet."""
+
+    status = HTTPStatus.NOT_FOUND
 
 
 class MarketClosed(AuctionError):
@@ -20,9 +26,13 @@ class KeyReused(AuctionError):
 class NotReady(AuctionError):
     """The required kernels are being compiled."""
 
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+
 
 class QuotaReached(AuctionError):
     """The owner has reached the limit of what one user may have under way."""
+
+    status = HTTPStatus.TOO_MANY_REQUESTS
 
 
 class CannotDecide(AuctionError):

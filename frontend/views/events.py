@@ -18,10 +18,10 @@ from django.db import DatabaseError, InterfaceError, connections
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
 from auctions.models import Market
-from auctions.runtime import shutdown
 from cluster.database import limits
 from cluster.database.busy import is_busy
 from frontend.access import market_named
+from web import shutdown
 
 EVERY_S: Final = 1.0
 """Seconds between two looks at a market, however many pages are open."""

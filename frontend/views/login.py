@@ -5,10 +5,10 @@ from typing import Any
 from django.contrib.auth.views import LoginView
 from django.http import HttpRequest, HttpResponse
 
-from auctions.api.problems import too_many
-from auctions.api.throttles import PasswordThrottle
 from auctions.readings.expensive import PASSWORDS
 from cluster.addresses import address_of
+from web.problems import too_many
+from web.throttles import PasswordThrottle
 
 
 class Login(LoginView):

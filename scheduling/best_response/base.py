@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+
 from scheduling.model.bid import Bid
 from scheduling.model.schedule import Schedule
 from scheduling.model.types import Floats, Ints
@@ -13,6 +15,15 @@ class PriceOf(Protocol):
 
     def of(self, used: Ints, capacity: Ints) -> Floats:
         """Return the price of one unit for one slot, with the shape of `used`."""
+
+
+@dataclass(frozen=True)
+class NoPrice:
+    """Nothing costs anything, whatever is used."""
+
+    def of(self, used: Ints, capacity: Ints) -> Floats:
+        """Zeros, the shape of `used`."""
+        return np.zeros(used.shape)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduling.best_response.base import Kernel, PriceOf
+from scheduling.best_response.base import Kernel, NoPrice, PriceOf
 from scheduling.book.ledger import Ledger, empty_like
 from scheduling.book.state import Book, Job
 from scheduling.model.bid import Bid
@@ -24,7 +24,7 @@ from scheduling.model.types import Floats, Ints
 from scheduling.model.utility import Constant
 from scheduling.model.validation import LARGEST_MONEY
 from scheduling.policies.base import Objective, PolicyBase
-from scheduling.pricing.price_function import PriceFunction, printed_prices
+from scheduling.pricing.price_function import PriceFunction
 
 CENT = 0.01
 SMALLEST_MONEY = 1e-6
@@ -183,7 +183,7 @@ class PostedPricePolicy(PolicyBase):
             ledger=book.ledger,
             prices=prices,
             kernel=self.kernel(book.ledger, prices),
-            empty=self.kernel(empty_like(book.ledger), _free(book)),
+            empty=self.kernel(empty_like(book.ledger), NoPrice()),
         )
 
     def prices(self, book: Book) -> Floats:
@@ -193,12 +193,7 @@ class PostedPricePolicy(PolicyBase):
     def keep_promise(self, job: Job, book: Book) -> Schedule | None:
         """Schedule the rest of the job on free capacity at price 0."""
         rest = self.waiting(rest_of(job.bid, job.held, now=book.now))
-        return kept_promise(job, rest, self.kernel(book.ledger, _free(book)))
-
-
-def _free(book: Book) -> PriceFunction:
-    """Return the price function that is 0 everywhere."""
-    return printed_prices([1.0] * len(book.inventory.resources))
+        return kept_promise(job, rest, self.kernel(book.ledger, NoPrice()))
 
 
 def kept_promise(job: Job, rest: Bid, kernel: Kernel) -> Schedule | None:

@@ -8,7 +8,7 @@ import pytest
 
 from tests.processes import ROOT
 
-ROOMS = ("config", "frontend", "studies", "auctions", "cluster", "scheduling")
+ROOMS = ("config", "frontend", "studies", "auctions", "web", "cluster", "scheduling")
 WALL_TIME = {
     "timezone.now",
     "timezone.localtime",

@@ -48,7 +48,7 @@ def time(monkeypatch: pytest.MonkeyPatch) -> StandingTime:
 @pytest.fixture(autouse=True)
 def _quick_passwords_and_no_rate(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr("django.contrib.auth.hashers.PBKDF2PasswordHasher.iterations", 1)
-    monkeypatch.setattr("auctions.api.throttles.PasswordThrottle.THROTTLE_RATES", {"password": "1000/minute"})
+    monkeypatch.setattr("web.throttles.PasswordThrottle.THROTTLE_RATES", {"password": "1000/minute"})
     cache.clear()
     yield
     cache.clear()
@@ -274,7 +274,7 @@ def test_a_guess_that_cannot_be_counted_is_503_and_its_password_is_not_judged(
 def test_passwords_of_one_address_are_checked_so_often_a_minute_right_ones_too(
     way: Guess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("auctions.api.throttles.PasswordThrottle.THROTTLE_RATES", {"password": "3/minute"})
+    monkeypatch.setattr("web.throttles.PasswordThrottle.THROTTLE_RATES", {"password": "3/minute"})
     answers = [way("alice", PASSWORD) for _ in range(4)]
     assert [answer.status_code for answer in answers] == [WAYS[way][1]] * 3 + [429]
     assert 1 <= int(answers[-1].headers["Retry-After"]) <= 60

@@ -15,10 +15,11 @@ from django.db import connection
 
 from auctions.engine import decision_queue as lane
 from auctions.kernels.warming import Warming, groups_of_open_markets
-from auctions.runtime import embedded, shutdown
+from auctions.runtime import embedded
 from cluster import memory
 from scheduling.kernels import needed_by
 from scheduling.registry import POLICIES, make_policy
+from web import shutdown
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.best_response.base import PriceOf, Response
+from scheduling.best_response.base import NoPrice, PriceOf, Response
 from scheduling.best_response.elastic.index import ElasticIndex
 from scheduling.best_response.elastic.question import Question
 from scheduling.best_response.elastic.search import LATEST, PAYOFF, RATIO
@@ -140,15 +140,9 @@ def warm_up() -> None:
     )
     bid = Bid("", 0, 1, 2, 1, (one,), (Fraction(0),), (one,), (0, 0), Constant(1.0))
     ledger = Ledger(inventory, start=0, slots=8)
-    market = ElasticKernel(ledger, _NoPrice())
+    market = ElasticKernel(ledger, NoPrice())
     response = market.best(bid)
     if response is not None:
         # A few cells that changed: what refreshes tables is not what builds them.
         ledger.commit(response.schedule)
     market.min_cost_per_value(bid)
-
-
-@dataclass(frozen=True)
-class _NoPrice:
-    def of(self, used: Ints, capacity: Ints) -> Floats:
-        return np.zeros(used.shape)

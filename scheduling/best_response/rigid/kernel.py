@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.best_response.base import PriceOf, Response
+from scheduling.best_response.base import NoPrice, PriceOf, Response
 from scheduling.best_response.rigid.durations import durations
 from scheduling.best_response.rigid.index import RigidIndex
 from scheduling.best_response.rigid.job import LATEST, PAYOFF, RATIO
@@ -217,11 +217,11 @@ def compile_tables() -> None:
     """Compile what makes the tables of a search and keeps them up to date."""
     ledger, bid = smallest_problem()
     index = RigidIndex(ledger.inventory, ledger.end - ledger.start)
-    index.refresh(ledger.used, _NoPrice())
+    index.refresh(ledger.used, NoPrice())
     # Few of the servers change: what refreshes tables is not what builds them.
     used = ledger.used.copy()
     used[0, 0] = 1
-    index.refresh(used, _NoPrice())
+    index.refresh(used, NoPrice())
     durations(bid, most=1, slots=1)
     durations(replace(bid, architecture=Architecture.RING), most=1, slots=1)
 
@@ -251,9 +251,3 @@ def smallest_problem() -> tuple[Ledger, Bid]:
     )
     bid = Bid("", 0, 1, 2, 1, (one,), (one,), (one,), (0,) * servers, Constant(1.0))
     return Ledger(inventory, start=0, slots=8), bid
-
-
-@dataclass(frozen=True)
-class _NoPrice:
-    def of(self, used: Ints, capacity: Ints) -> Floats:
-        return np.zeros(used.shape)

@@ -3,12 +3,12 @@
 # ruff: noqa: D101 (the name of a class says what it describes, and its fields have help texts)
 from rest_framework import serializers
 
-from auctions.api.bodies import Document, named
 from auctions.models import BidState
 from scheduling.model.validation import LARGEST_INTEGER
 from scheduling.registry import POLICIES
 from studies.background.rows import WorkState
 from studies.background.shapes import place_field, stage_field
+from web.schema import Schema, named
 
 
 def _count(text: str, *, null: bool = False) -> serializers.IntegerField:
@@ -23,7 +23,7 @@ def _slot(text: str) -> serializers.IntegerField:
     return serializers.IntegerField(allow_null=True, help_text=f"{text}, slot number; null where there is none.")
 
 
-class HindsightIn(Document):
+class HindsightIn(Schema):
     policy = serializers.ChoiceField(list(POLICIES), help_text="The policy that decides instead.")
     parameters = serializers.DictField(
         required=False, help_text="Of the policy, by name; its defaults where not given."
@@ -36,7 +36,7 @@ class HindsightIn(Document):
     )
 
 
-class HindsightTotalsOut(Document):
+class HindsightTotalsOut(Schema):
     submitted = _count("Bids, the sum of the next eight.")
     done, rejected = _count("Complete."), _count("Turned away.")
     running, waiting = _count("Began, and not complete."), _count("Admitted, and did not begin.")
@@ -52,12 +52,12 @@ class HindsightTotalsOut(Document):
     common_jct_slots = _number("The same of jobs that have a completion in both tellings.", null=True)
 
 
-class HindsightBothOut(Document):
+class HindsightBothOut(Schema):
     recorded = HindsightTotalsOut(help_text="As it was.")
     other = HindsightTotalsOut(help_text="As it would have been.")
 
 
-class HindsightRow(Document):
+class HindsightRow(Schema):
     id = serializers.IntegerField(help_text="Names it in addresses.")
     state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
     stage = stage_field()
@@ -85,13 +85,13 @@ class HindsightOut(HindsightRow):
     totals = HindsightBothOut(allow_null=True, help_text="Both tellings; null before it is done.")
 
 
-class HindsightPage(Document):
+class HindsightPage(Schema):
     next = serializers.CharField(allow_null=True, help_text="Address of the next page.")
     previous = serializers.CharField(allow_null=True, help_text="Address of the page before.")
     results = HindsightRow(many=True, help_text="Newest first.")
 
 
-class HindsightSideOut(Document):
+class HindsightSideOut(Schema):
     state = serializers.ChoiceField(BidState.choices, help_text="Once the last slot of the record had begun.")
     admitted = serializers.BooleanField(allow_null=True, help_text="null: not decided.")
     start, completion = _slot("First slot in which it runs"), _slot("Complete when this begins")
@@ -104,7 +104,7 @@ class HindsightSideOut(Document):
     explanation = serializers.CharField(allow_blank=True, help_text="One or two sentences.")
 
 
-class HindsightBidOut(Document):
+class HindsightBidOut(Schema):
     sequence = _count("The bid's place in the queue.")
     label = named(serializers.CharField(allow_blank=True, help_text="Its owner's name for it."))
     owner = serializers.CharField(help_text="Who sent it.")
@@ -114,12 +114,12 @@ class HindsightBidOut(Document):
     changed = serializers.BooleanField(help_text="Whether admission, state, start, completion or payment differ.")
 
 
-class HindsightBids(Document):
+class HindsightBids(Schema):
     next = serializers.CharField(allow_null=True, help_text="Address of the next page.")
     results = HindsightBidOut(many=True, help_text="By number.")
 
 
-class StatementOut(Document):
+class StatementOut(Schema):
     factor = _number("Times the truth.")
     stated = _number("The value or weight that is stated; or the time, seconds after submission.")
     admitted = serializers.BooleanField(help_text="What the policy would have answered.")
@@ -129,7 +129,7 @@ class StatementOut(Document):
     payoff = _number("worth - payment.", null=True)
 
 
-class AlternativesOut(Document):
+class AlternativesOut(Schema):
     policy = serializers.CharField(help_text="That decided the bid.")
     truthful = serializers.BooleanField(help_text="Whether it promises that nothing brings more than the truth.")
     slot = serializers.IntegerField(help_text="In which it decided, slot number.")

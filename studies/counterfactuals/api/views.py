@@ -12,13 +12,12 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions.api.base import ApiView, bid_of, market_named, operated_market
-from auctions.api.bids import user_of
-from auctions.api.described import CLUSTER, KEY, READ, REPLAYED, SEQUENCE, WRITE, answered, describe, query
-from auctions.api.examples import examples
-from auctions.api.filters import BidPages, known_parameters
-from auctions.api.headers import idempotency_key
-from auctions.api.refusals import refuse
+from auctions.api.base import (
+    bid_of,
+    market_named,
+    operated_market,
+)
+from auctions.api.described import CLUSTER, SEQUENCE
 from auctions.counterfactual.alternatives import alternatives
 from auctions.models import Market
 from cluster.spreadsheets import inert
@@ -39,7 +38,23 @@ from studies.counterfactuals.api.serializers import (
 from studies.counterfactuals.job import HINDSIGHTS as WORK
 from studies.counterfactuals.requests import Question, ask
 from studies.models import Hindsight
-from studies.split_learning.api.parsers import CsvRenderer
+from web.headers import idempotency_key
+from web.openapi import (
+    KEY,
+    PAGES,
+    READ,
+    REPLAYED,
+    WRITE,
+    answered,
+    describe,
+    examples,
+    query,
+)
+from web.pagination import NewestFirst
+from web.parameters import known_parameters
+from web.refusals import refuse
+from web.renderers import CsvRenderer
+from web.views import ApiView, user_of
 
 MOST_ROWS: Final = 500
 HINDSIGHT: Final = OpenApiParameter(
@@ -47,21 +62,11 @@ HINDSIGHT: Final = OpenApiParameter(
 )
 LOCATION: Final = answered("Location", "Address of the hindsight.", [200, 202])
 CHANGED: Final = query("changed", str, "true: only bids that came out otherwise.", enum=["true", "false"])
-PAGES: Final = [
-    query("cursor", str, "From `next` or `previous` of a page."),
-    query("page_size", {"type": "integer", "minimum": 1, "maximum": 200}, "Hindsights on a page; 50 if not given."),
-]
 ROWS: Final = [
     CHANGED,
     query("after", {"type": "integer", "minimum": 0}, "Only bids beyond this number; from `next` of a page."),
 ]
 CONFLICTS: Final = (*READ, 409)
-
-
-class HindsightPages(BidPages):
-    """Pages of counterfactuals, newest first."""
-
-    ordering = "-id"
 
 
 class Hindsights(ApiView):
@@ -73,7 +78,7 @@ class Hindsights(ApiView):
     def get(self, request: Request, cluster: str) -> Response:
         """List the counterfactuals of the market, newest first. For operators only."""
         known_parameters(request, "cursor", "page_size")
-        market, pages = _market(request, cluster), HindsightPages()
+        market, pages = _market(request, cluster), NewestFirst()
         found = readings.visible(user_of(request), market).defer("result")
         results = [documents.brief(one) for one in pages.paginate_queryset(found, request, view=self) or []]
         return Response({"next": pages.get_next_link(), "previous": pages.get_previous_link(), "results": results})

@@ -6,7 +6,6 @@ from typing import Any, Final
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from auctions.api.bodies import Document, named
 from cluster.traces.formats import FORMATS, KINDS
 from scheduling.registry import POLICIES
 from studies.background.rows import WorkState
@@ -16,6 +15,7 @@ from studies.experiments.request import LARGEST_SEED, LONGEST_LABEL, MOST_POLICI
 from studies.workloads.generated.generators import GENERATORS
 from studies.workloads.simulation.replay import LONGEST_HORIZON
 from studies.workloads.traces.source import MOST_GPUS
+from web.schema import Schema, named
 
 LONGEST_SOURCE: Final = 200
 
@@ -33,7 +33,7 @@ def _yes(text: str) -> serializers.BooleanField:
     return serializers.BooleanField(required=False, help_text=text)
 
 
-class TraceIn(Document):
+class TraceIn(Schema):
     label = _label(required=False)
     source = named(
         serializers.CharField(
@@ -49,13 +49,13 @@ class TraceIn(Document):
     )
 
 
-class MalformedOut(Document):
+class MalformedOut(Schema):
     line = serializers.IntegerField(help_text="Counted from 1, the heading included.")
     field = serializers.CharField(help_text="The column that is wrong, or `line`.")
     message = serializers.CharField(help_text="What was expected.")
 
 
-class TraceRow(Document):
+class TraceRow(Schema):
     id = serializers.IntegerField(help_text="Names it in addresses.")
     label = _label()
     source = named(serializers.CharField(allow_blank=True, help_text="Name of the file."))
@@ -77,7 +77,7 @@ class TraceOut(TraceRow):
     )
 
 
-class TracePage(Document):
+class TracePage(Schema):
     next = serializers.CharField(allow_null=True, help_text="Address of the next page.")
     previous = serializers.CharField(allow_null=True, help_text="Address of the page before.")
     results = TraceRow(many=True, help_text="Newest first.")
@@ -88,7 +88,7 @@ class FreeIn(serializers.JSONField):
     """An object whose keys depend on the name in another field."""
 
 
-class WorkloadIn(Document):
+class WorkloadIn(Schema):
     trace = _whole("Number of a trace of yours that holds jobs. Or a generator.", 2**63 - 1)
     gpus = _whole("Of a trace: so many GPUs, eight a server. Or a cluster, or machines.", MOST_GPUS)
     apart = _yes("With GPUs: parameter servers on servers of their own, as OASiS wants them.")
@@ -117,12 +117,12 @@ class WorkloadIn(Document):
     setting = FreeIn(required=False, help_text="Of a generator: sizes and ranges; the paper's where nothing is said.")
 
 
-class PolicyIn(Document):
+class PolicyIn(Schema):
     name = serializers.ChoiceField(list(POLICIES), help_text="As in the registry.")
     parameters = FreeIn(required=False, help_text="The policy's own; its defaults where nothing is said.")
 
 
-class ExperimentIn(Document):
+class ExperimentIn(Schema):
     label = _label(required=False)
     workloads = serializers.ListField(
         child=WorkloadIn(), min_length=1, max_length=MOST_WORKLOADS, help_text="What policies are run on."
@@ -140,7 +140,7 @@ class ExperimentIn(Document):
     bound = _yes("Whether the upper bound on welfare is computed for each workload and seed; true if not given.")
 
 
-class ProgressOut(Document):
+class ProgressOut(Schema):
     waiting = serializers.IntegerField(help_text="Runs that wait.")
     running = serializers.IntegerField(help_text="Runs that are computed now.")
     done = serializers.IntegerField(help_text="Runs with an outcome.")
@@ -149,7 +149,7 @@ class ProgressOut(Document):
     share = serializers.FloatField(help_text="Of all that is to be computed, what is; 1 at the end.")
 
 
-class ExperimentRow(Document):
+class ExperimentRow(Schema):
     id = serializers.IntegerField(help_text="Names it in addresses.")
     label = _label()
     state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
@@ -160,7 +160,7 @@ class ExperimentRow(Document):
     submitted_at = serializers.DateTimeField(help_text="Wall clock, ISO 8601.")
 
 
-class WorkloadOut(Document):
+class WorkloadOut(Schema):
     title = serializers.CharField(help_text="For people.")
     source = named(serializers.DictField(help_text="All it takes to draw it again, but for a trace's text."))
     trace = serializers.IntegerField(required=False, help_text="Number of the trace, of which `sha256` is the hash.")
@@ -170,12 +170,12 @@ class WorkloadOut(Document):
     quotas = serializers.IntegerField(required=False, help_text="Number of the trace by which tenants are drawn.")
 
 
-class PolicyOut(Document):
+class PolicyOut(Schema):
     name = serializers.CharField(help_text="As in the registry.")
     parameters = serializers.DictField(help_text="All of them.")
 
 
-class ComparisonOut(Document):
+class ComparisonOut(Schema):
     same = serializers.IntegerField(help_text="Runs whose outcome has the same bytes.")
     differ = serializers.ListField(child=serializers.IntegerField(), help_text="Numbers of those it has not.")
     open = serializers.IntegerField(help_text="Runs that are not done in both.")
@@ -191,13 +191,13 @@ class ExperimentOut(ExperimentRow):
     comparison = ComparisonOut(allow_null=True, help_text="With what it repeats; null where it repeats nothing.")
 
 
-class ExperimentPage(Document):
+class ExperimentPage(Schema):
     next = serializers.CharField(allow_null=True, help_text="Address of the next page.")
     previous = serializers.CharField(allow_null=True, help_text="Address of the page before.")
     results = ExperimentRow(many=True, help_text="Newest first.")
 
 
-class RunRow(Document):
+class RunRow(Schema):
     run = serializers.IntegerField(help_text="Number within the experiment, from 1.")
     state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
     stage = stage_field()
@@ -222,11 +222,11 @@ class RunOut(RunRow):
     timing = serializers.DictField(allow_null=True, help_text="How fast it was: differs from time to time.")
 
 
-class RunsOut(Document):
+class RunsOut(Schema):
     runs = RunRow(many=True, help_text="In order.")
 
 
-class MetricOut(Document):
+class MetricOut(Schema):
     name = serializers.ChoiceField(list(METRICS), help_text="Key of `values`.")
     title = serializers.CharField(help_text="For people.")
     unit = serializers.CharField(allow_blank=True, help_text="Empty for plain numbers and shares.")
@@ -235,21 +235,21 @@ class MetricOut(Document):
     exact = serializers.BooleanField(help_text="Whether the same run gives the same figure.")
 
 
-class IntervalOut(Document):
+class IntervalOut(Schema):
     n = serializers.IntegerField(help_text="Seeds.")
     mean = serializers.FloatField(help_text="Over seeds.")
     low = serializers.FloatField(allow_null=True, help_text="Of the 95 % t interval; null of one seed.")
     high = serializers.FloatField(allow_null=True, help_text="Likewise.")
 
 
-class ResultRow(Document):
+class ResultRow(Schema):
     workload = serializers.CharField(help_text="Its title.")
     policy = serializers.CharField(help_text="Its label.")
     runs = serializers.IntegerField(help_text="That are done.")
     values = serializers.DictField(child=IntervalOut(allow_null=True), help_text="By metric; null where there is none.")
 
 
-class BestPossibleOut(Document):
+class BestPossibleOut(Schema):
     workload = serializers.CharField(help_text="Its title.")
     kinds = serializers.ListField(child=serializers.CharField(), help_text="How it was proved.")
     welfare = IntervalOut(help_text="What no policy can exceed.")
@@ -260,7 +260,7 @@ class BestPossibleOut(Document):
     cpu_s = serializers.FloatField(help_text="That it took, of all seeds together.")
 
 
-class ResultsOut(Document):
+class ResultsOut(Schema):
     experiment = serializers.IntegerField(help_text="Its number.")
     state = serializers.ChoiceField(WorkState.choices, help_text="Of the experiment.")
     notes = serializers.ListField(child=serializers.CharField(), help_text="What is synthetic, what was left out.")

@@ -10,11 +10,6 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions.api.base import ApiView
-from auctions.api.bids import user_of
-from auctions.api.described import READ, WRITE, answered, describe, query
-from auctions.api.examples import examples
-from auctions.api.filters import BidPages, known_parameters
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.model.validation import check_object, shown
@@ -24,8 +19,12 @@ from studies.experiments.api.examples import TRACE_TEXT, TRACES
 from studies.experiments.api.serializers import LONGEST_SOURCE, TraceIn, TraceOut, TracePage
 from studies.experiments.request import LONGEST_LABEL, check_label
 from studies.models import Trace
-from studies.split_learning.api.parsers import CsvParser, InstanceParser
 from studies.workloads.traces.upload import delete, keep
+from web.openapi import PAGES, READ, WRITE, answered, describe, examples, query
+from web.pagination import NewestFirst
+from web.parameters import known_parameters
+from web.parsers import CsvParser, LargeJSONParser
+from web.views import ApiView, user_of
 
 TRACE: Final = OpenApiParameter(
     "trace", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the trace."
@@ -34,23 +33,13 @@ BESIDE_TEXT: Final = [
     query("label", {"type": "string", "minLength": 1, "maxLength": LONGEST_LABEL}, "With text/csv: your name for it."),
     query("source", {"type": "string", "minLength": 1, "maxLength": LONGEST_SOURCE}, "With text/csv: its file's name."),
 ]
-PAGES: Final = [
-    query("cursor", str, "From `next` or `previous` of a page."),
-    query("page_size", {"type": "integer", "minimum": 1, "maximum": 200}, "Rows on a page; 50 if not given."),
-]
 LOCATION: Final = answered("Location", "Address of the trace.", [200, 201])
-
-
-class NewestFirst(BidPages):
-    """Pages of traces, newest first."""
-
-    ordering = "-id"
 
 
 class Traces(ApiView):
     """List and upload public traces: jobs, and files that describe machines, step times or quotas."""
 
-    parser_classes = (InstanceParser, CsvParser)
+    parser_classes = (LargeJSONParser, CsvParser)
     body_limit_bytes = settings.PLAN_BODY_LIMIT_BYTES
 
     @describe("List traces", {200: TracePage}, READ, parameters=PAGES, operation_id="traces_list")

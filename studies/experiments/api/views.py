@@ -13,12 +13,6 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions.api.base import ApiView
-from auctions.api.bids import user_of
-from auctions.api.described import KEY, READ, REPLAYED, WRITE, answered, describe
-from auctions.api.examples import examples
-from auctions.api.filters import known_parameters
-from auctions.api.headers import idempotency_key
 from cluster.spreadsheets import inert
 from scheduling.model.validation import check_object
 from studies.background.idempotency import Once, once
@@ -35,10 +29,14 @@ from studies.experiments.api.serializers import (
     RunOut,
     RunsOut,
 )
-from studies.experiments.api.traces import PAGES, NewestFirst
 from studies.experiments.request import TraceFinder, Wish
 from studies.models import Experiment
-from studies.split_learning.api.parsers import CsvRenderer
+from web.headers import idempotency_key
+from web.openapi import KEY, PAGES, READ, REPLAYED, WRITE, answered, describe, examples
+from web.pagination import NewestFirst
+from web.parameters import known_parameters
+from web.renderers import CsvRenderer
+from web.views import ApiView, user_of
 
 EXPERIMENT: Final = OpenApiParameter(
     "experiment", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the experiment."

@@ -8,14 +8,15 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions.api.bids import user_of, wait_until_settled
-from auctions.api.described import KEY, REPLAYED, answered
-from auctions.api.headers import LONGEST_WAIT_S
 from studies.background.idempotency import Asked
 from studies.background.rows import OPEN
 from studies.models import Plan
 from studies.split_learning.api import documents
 from studies.split_learning.plans import readings
+from web.headers import LONGEST_WAIT_S
+from web.openapi import KEY, REPLAYED, answered
+from web.views import user_of
+from web.waiting import wait_until_settled
 
 PLAN: Final = OpenApiParameter(
     "plan", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the plan."

@@ -7,11 +7,6 @@ from django.contrib.auth.models import User
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions.api.base import ApiView
-from auctions.api.bids import user_of
-from auctions.api.described import READ, WRITE, describe
-from auctions.api.filters import known_parameters
-from auctions.api.headers import idempotency_key, wait_s
 from scheduling.model.types import Json
 from scheduling.model.validation import check_object
 from studies.background.idempotency import Once, once
@@ -22,6 +17,10 @@ from studies.split_learning.api.comparison_shapes import AskedOut, BesideOut
 from studies.split_learning.api.serializers import PlanOut
 from studies.split_learning.plans import comparisons as beside
 from studies.split_learning.plans.requests import ask_one_more_helper, ask_other_methods, ask_other_slots
+from web.headers import idempotency_key, wait_s
+from web.openapi import READ, WRITE, describe
+from web.parameters import known_parameters
+from web.views import ApiView, user_of
 
 LENGTH: Final = ("makespan", "makespan_ms", "bound_ms", "compute_s")
 

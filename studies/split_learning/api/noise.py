@@ -7,9 +7,6 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions.api.base import ApiView
-from auctions.api.described import READ, describe, query
-from auctions.api.filters import known_parameters
 from studies.split_learning.api.base import PLAN, plan_found
 from studies.split_learning.api.serializers import NoiseOut
 from studies.split_learning.plans.noise import (
@@ -24,6 +21,9 @@ from studies.split_learning.plans.noise import (
     noise_of,
 )
 from studies.split_learning.plans.stored import NothingYet
+from web.openapi import READ, describe, query
+from web.parameters import known_parameters
+from web.views import ApiView
 
 ASKED: Final = [
     query(

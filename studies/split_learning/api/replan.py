@@ -6,26 +6,24 @@ from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions.api.base import ApiView
-from auctions.api.bids import user_of
-from auctions.api.described import WRITE, describe
-from auctions.api.examples import examples
-from auctions.api.filters import known_parameters
-from auctions.api.headers import idempotency_key, wait_s
 from studies.background.idempotency import Once, once
 from studies.models import Plan
 from studies.split_learning.api.base import ASKED_ONCE, PLAN, answered_with, plan_found
 from studies.split_learning.api.examples import AGAIN
-from studies.split_learning.api.parsers import InstanceParser
 from studies.split_learning.api.serializers import PlanOut, ReplanIn
 from studies.split_learning.plans.repeat import wish_again
 from studies.split_learning.plans.requests import ask_again
+from web.headers import idempotency_key, wait_s
+from web.openapi import WRITE, describe, examples
+from web.parameters import known_parameters
+from web.parsers import LargeJSONParser
+from web.views import ApiView, user_of
 
 
 class Replan(ApiView):
     """Make one plan again."""
 
-    parser_classes = (InstanceParser,)
+    parser_classes = (LargeJSONParser,)
     body_limit_bytes = settings.PLAN_BODY_LIMIT_BYTES
 
     @describe(

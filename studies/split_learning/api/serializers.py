@@ -6,7 +6,6 @@ from typing import Any, Final
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from auctions.api.bodies import Document, named
 from scheduling.split_learning.instance import LARGEST_SLOTS, MOST_CLIENTS, MOST_HELPERS
 from scheduling.split_learning.methods import METHODS
 from studies.background.rows import WorkState
@@ -16,6 +15,7 @@ from studies.split_learning.described import LARGEST_MBPS, LEAST_MBPS
 from studies.split_learning.plans.changes import LARGEST_FACTOR
 from studies.split_learning.plans.request import LEAST_SECONDS, LONGEST_LABEL, SECONDS
 from studies.split_learning.scenarios import SLOT_MS
+from web.schema import Schema, named
 
 _SLOTS: Final = {"type": "integer", "minimum": 0, "maximum": LARGEST_SLOTS}
 _TABLE: Final = {"type": "array", "minItems": 1, "items": {"type": "array", "minItems": 1, "items": _SLOTS}}
@@ -47,7 +47,7 @@ class GigabytesIn(serializers.JSONField):
     """GB as a number, or exactly as a string."""
 
 
-class HelperIn(Document):
+class HelperIn(Schema):
     name = serializers.CharField(
         required=False, min_length=1, max_length=100, help_text="helper-1 and so on if not given."
     )
@@ -60,14 +60,14 @@ class HelperIn(Document):
     )
 
 
-class ClientIn(Document):
+class ClientIn(Schema):
     name = serializers.CharField(
         required=False, min_length=1, max_length=100, help_text="client-1 and so on if not given."
     )
     demand_gb = GigabytesIn(help_text="Memory it takes on its helper, GB.")
 
 
-class InstanceIn(Document):
+class InstanceIn(Schema):
     slot_ms = serializers.IntegerField(
         required=False, min_value=1, max_value=10**9, help_text="Milliseconds of a slot; 1 if not given."
     )
@@ -92,7 +92,7 @@ class InstanceIn(Document):
     meta = serializers.DictField(required=False, help_text="Not used.")
 
 
-class ScenarioIn(Document):
+class ScenarioIn(Schema):
     number = serializers.IntegerField(
         required=False,
         min_value=1,
@@ -125,7 +125,7 @@ class CutsIn(serializers.JSONField):
     """The last layer of the client's first part, and the last layer of the helper's part."""
 
 
-class DescribedHelperIn(Document):
+class DescribedHelperIn(Schema):
     name = serializers.CharField(
         required=False, min_length=1, max_length=100, help_text="helper-1 and so on if not given."
     )
@@ -135,7 +135,7 @@ class DescribedHelperIn(Document):
     memory_gb = GigabytesIn(required=False, help_text="Its memory, GB; with a cluster, its server's if not given.")
 
 
-class DescribedClientIn(Document):
+class DescribedClientIn(Schema):
     name = serializers.CharField(
         required=False, min_length=1, max_length=100, help_text="client-1 and so on if not given."
     )
@@ -150,14 +150,14 @@ class DescribedClientIn(Document):
     up_mbps, down_mbps = _rate(_UP), _rate(_DOWN)
 
 
-class LinkIn(Document):
+class LinkIn(Schema):
     client = serializers.CharField(help_text="Name of the client.")
     helper = serializers.CharField(help_text="Name of the helper.")
     mbps = _rate("Of this link, Mbit/s.")
     up_mbps, down_mbps = _rate(_UP), _rate(_DOWN)
 
 
-class ProfileIn(Document):
+class ProfileIn(Schema):
     model = serializers.ChoiceField(sorted(SLOT_MS), help_text="Whose layers were measured, batches of 128 images.")
     cuts = CutsIn(
         required=False,
@@ -177,7 +177,7 @@ class ProfileIn(Document):
     links = serializers.ListField(child=LinkIn(), required=False, help_text="Single links, before what clients say.")
 
 
-class LabelledIn(Document):
+class LabelledIn(Schema):
     label = named(
         serializers.CharField(
             required=False,
@@ -207,19 +207,19 @@ class PlanIn(LabelledIn):
     )
 
 
-class TimesIn(Document):
+class TimesIn(Schema):
     client = serializers.CharField(help_text="Whose.")
     helper = serializers.CharField(required=False, help_text="With whom; with all of them if not given.")
     release, forward, gap = _slots_in("release"), _slots_in("forward"), _slots_in("gap")
     backward, tail = _slots_in("backward"), _slots_in("tail")
 
 
-class JoinedTimesIn(Document):
+class JoinedTimesIn(Schema):
     release, forward, gap = _slots_in("release", True), _slots_in("forward", True), _slots_in("gap", True)
     backward, tail = _slots_in("backward", True), _slots_in("tail", True)
 
 
-class JoinIn(Document):
+class JoinIn(Schema):
     name = serializers.CharField(min_length=1, max_length=100, help_text="That nobody has yet.")
     like = serializers.CharField(required=False, help_text="A client whose times and demand it has; or say them:")
     demand_gb = GigabytesIn(required=False, help_text="Memory it takes on its helper, GB.")
@@ -232,7 +232,7 @@ def _factors(text: str) -> serializers.DictField:
     )
 
 
-class ChangesIn(Document):
+class ChangesIn(Schema):
     drop = serializers.ListField(child=serializers.CharField(), required=False, help_text="Clients that dropped out.")
     gone = serializers.ListField(child=serializers.CharField(), required=False, help_text="Helpers that are gone.")
     slower = _factors("By client: release, gap and tail take so many times as long, rounded up.")
@@ -257,7 +257,7 @@ class ReplanIn(LabelledIn):
     )
 
 
-class StepOut(Document):
+class StepOut(Schema):
     seconds = serializers.FloatField(help_text="Since kernels were loaded.")
     lower_bound, makespan = _slots("No plan is shorter"), _slots("The best so far", null=True)
     note = serializers.CharField(allow_blank=True, help_text="What was done last.")
@@ -270,7 +270,7 @@ class PiecesOut(serializers.JSONField):
     """A list of pairs of slots."""
 
 
-class PathOut(Document):
+class PathOut(Schema):
     client = serializers.CharField(help_text="Its name.")
     helper = serializers.CharField(help_text="Name of its helper.")
     release = _slots("Until its forward pass is at the helper")
@@ -284,7 +284,7 @@ class PathOut(Document):
     key_backward = serializers.IntegerField(help_text="The same, of its backward pass.")
 
 
-class ReplannedOut(Document):
+class ReplannedOut(Schema):
     client = serializers.CharField(help_text="Its name.")
     helper = serializers.CharField(allow_null=True, help_text="Name of its helper; null if it dropped out.")
     what = serializers.ChoiceField(
@@ -294,7 +294,7 @@ class ReplannedOut(Document):
     completion = _slots("When it is over now", null=True)
 
 
-class ResultOut(Document):
+class ResultOut(Schema):
     makespan, lower_bound = _slots("Until the slowest client is through"), _slots("No plan is shorter")
     makespan_s = serializers.FloatField(help_text="The makespan, seconds.")
     preemptive = serializers.BooleanField(help_text="Whether a pass that arrives interrupts one with a smaller key.")
@@ -306,7 +306,7 @@ class ResultOut(Document):
     from_scratch = _slots("Of a plan made again: the best that was found with no assignment to keep", null=True)
 
 
-class PlanRow(Document):
+class PlanRow(Schema):
     label = named(serializers.CharField(allow_blank=True, help_text="Your name for it."))
     id = serializers.IntegerField(help_text="Names it in addresses.")
     state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
@@ -340,25 +340,25 @@ class PlanOut(PlanRow):
     result = ResultOut(allow_null=True, help_text="The plan; null while there is none.")
 
 
-class PlanPage(Document):
+class PlanPage(Schema):
     next = serializers.CharField(allow_null=True, help_text="Address of the next page.")
     previous = serializers.CharField(allow_null=True, help_text="Address of the page before.")
     results = PlanRow(many=True, help_text="Newest first.")
 
 
-class MakespansOut(Document):
+class MakespansOut(Schema):
     mean = serializers.FloatField(help_text="Over all draws, slots.")
     worst = _slots("Of all draws")
 
 
-class NoisyOut(Document):
+class NoisyOut(Schema):
     planned, priorities = _slots("What the plan said"), _slots("Helpers follow the priorities they were sent")
     first_come = _slots("Helpers take passes as they arrive")
     replanned = _slots("Helpers are sent new priorities, made for the times as they turned out")
     bound = _slots("The longest path that no assignment avoids, with these times")
 
 
-class NoiseOut(Document):
+class NoiseOut(Schema):
     spread = serializers.FloatField(help_text="Times are multiplied by factors in 1 - spread to 1 + spread.")
     seed = serializers.IntegerField(help_text="Of the draws.")
     planned = _slots("What the plan said")

@@ -13,13 +13,6 @@ from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions.api.base import ApiView
-from auctions.api.bids import user_of
-from auctions.api.described import READ, WRITE, describe, query
-from auctions.api.examples import examples
-from auctions.api.filters import BidPages, known_parameters
-from auctions.api.headers import idempotency_key, wait_s
-from auctions.api.refusals import refuse
 from cluster.spreadsheets import inert
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
@@ -31,13 +24,20 @@ from studies.models import MOST_SECONDS, Plan
 from studies.split_learning.api import documents
 from studies.split_learning.api.base import ASKED_ONCE, PLAN, answered_with, plan_found
 from studies.split_learning.api.examples import CSV, PLANS
-from studies.split_learning.api.parsers import CsvParser, CsvRenderer, InstanceParser
 from studies.split_learning.api.serializers import PlanIn, PlanOut, PlanPage
 from studies.split_learning.plans import readings
 from studies.split_learning.plans.request import LEAST_SECONDS, LONGEST_LABEL, Wish
 from studies.split_learning.plans.requests import ask
 from studies.split_learning.plans.states import cancel
 from studies.split_learning.plans.upload import read_csv
+from web.headers import idempotency_key, wait_s
+from web.openapi import READ, WRITE, describe, examples, query
+from web.pagination import NewestFirst
+from web.parameters import known_parameters
+from web.parsers import CsvParser, LargeJSONParser
+from web.refusals import refuse
+from web.renderers import CsvRenderer
+from web.views import ApiView, user_of
 
 FILTERS: Final = [
     query("state", str, "Only plans in these states; may be repeated.", enum=WorkState.values, many=True),
@@ -55,22 +55,16 @@ BESIDE_CSV: Final = [
 ]
 
 
-class PlanPages(BidPages):
-    """Pages of plans, newest first."""
-
-    ordering = "-id"
-
-
 class Plans(ApiView):
     """List and create plans of parallel split learning."""
 
-    parser_classes = (InstanceParser, CsvParser)
+    parser_classes = (LargeJSONParser, CsvParser)
     body_limit_bytes = settings.PLAN_BODY_LIMIT_BYTES
 
     @describe("List plans", {200: PlanPage}, READ, parameters=FILTERS, operation_id="plans_list")
     def get(self, request: Request) -> Response:
         """List your plans, or all plans for an operator, newest first."""
-        pages = PlanPages()
+        pages = NewestFirst()
         found = _filtered(request, readings.visible_plans(user_of(request)).defer(*readings.LARGE))
         page = pages.paginate_queryset(found, request, view=self) or []
         results = [documents.brief(plan) for plan in page]

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from auctions.api import bids
 from auctions.engine import decision_queue as lane
 from auctions.engine.markets import set_open
 from auctions.models import Bid, Market
 from tests.auctions.api.conftest import BASE
 from tests.auctions.worlds import SLOT_S, body
+from web import waiting
 
 BIDS = f"{BASE}/bids"
 PROBLEM = "application/problem+json"
@@ -33,7 +33,7 @@ def test_a_bid_is_taken_and_later_read_with_its_receipt(api: APIClient, market: 
 
 
 def test_who_prefers_to_wait_gets_the_decision(api: APIClient, market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auctions.runtime.shutdown.pause", lambda _: lane.drain(market.pk))
+    monkeypatch.setattr("web.shutdown.pause", lambda _: lane.drain(market.pk))
     answer = post(api, BIDS, body(), Prefer="respond-async, WAIT=99")
     assert answer.status_code == 201
     assert answer["Preference-Applied"] == "wait=30"
@@ -58,7 +58,7 @@ def test_who_prefers_to_wait_gets_the_decision(api: APIClient, market: Market, m
 def test_a_preference_is_applied_or_ignored_and_never_fails(
     api: APIClient, market: Market, monkeypatch: pytest.MonkeyPatch, prefer: str, applied: str | None
 ) -> None:
-    monkeypatch.setattr("auctions.runtime.shutdown.pause", lambda _: lane.drain(market.pk))
+    monkeypatch.setattr("web.shutdown.pause", lambda _: lane.drain(market.pk))
     answer = post(api, BIDS, body(), Prefer=prefer)
     assert answer.status_code in (201, 202)
     assert answer.get("Preference-Applied") == applied
@@ -72,8 +72,8 @@ def test_waiting_in_vain_ends_in_time(api: APIClient) -> None:
 
 
 def test_a_wait_that_finds_no_seat_is_not_applied(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auctions.api.bids._seats", threading.BoundedSemaphore(1))
-    with bids._seats:
+    monkeypatch.setattr("web.waiting._seats", threading.BoundedSemaphore(1))
+    with waiting._seats:
         answer = post(api, BIDS, body(), Prefer="wait=30")
     assert answer.status_code == 202
     assert not answer.has_header("Preference-Applied")

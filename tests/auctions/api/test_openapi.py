@@ -93,8 +93,8 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("studies.experiments.requests.MOST_OPEN", 10**6)
     monkeypatch.setattr("studies.split_learning.plans.requests.MOST_WAITING", 10**6)
     monkeypatch.setattr("studies.counterfactuals.requests.MOST_OPEN", 10**6)
-    monkeypatch.setattr("auctions.runtime.shutdown.pause", lambda _: lane.drain(market.pk))
-    monkeypatch.setattr("auctions.api.throttles.PasswordThrottle.allow_request", lambda *_: True)
+    monkeypatch.setattr("web.shutdown.pause", lambda _: lane.drain(market.pk))
+    monkeypatch.setattr("web.throttles.PasswordThrottle.allow_request", lambda *_: True)
     # The end of a request would close the connection, and with it undo the test's own transaction.
     monkeypatch.setattr(connection, "close_if_unusable_or_obsolete", lambda: None)
 

@@ -112,7 +112,7 @@ def test_the_times_of_a_summary_are_told_in_slots_seconds_and_cluster_time(api: 
 
 
 def test_too_many_requests_are_told_when_to_come_again(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auctions.api.throttles.CallerThrottle.rate", "1/hour", raising=False)
+    monkeypatch.setattr("web.throttles.CallerThrottle.rate", "1/hour", raising=False)
     api.get("/api/v1/clusters")
     answer = api.get("/api/v1/clusters")
     assert (answer.status_code, answer["Content-Type"]) == (429, PROBLEM)
@@ -121,7 +121,7 @@ def test_too_many_requests_are_told_when_to_come_again(api: APIClient, monkeypat
 
 @pytest.mark.thorough
 def test_no_header_lets_a_guesser_of_passwords_pass_for_many(db: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auctions.api.throttles.PasswordThrottle.THROTTLE_RATES", {"password": "3/hour"})
+    monkeypatch.setattr("web.throttles.PasswordThrottle.THROTTLE_RATES", {"password": "3/hour"})
     guesses = [
         APIClient().post(
             "/api/v1/token",

@@ -72,7 +72,7 @@ def test_of_two_at_once_the_second_finds_the_first(alice: User, monkeypatch: pyt
 
 
 def test_who_waits_gets_the_plan(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auctions.runtime.shutdown.pause", lambda _: compute_here())
+    monkeypatch.setattr("web.shutdown.pause", lambda _: compute_here())
     answer = api.post(URL, tiny(), format="json", headers={"Prefer": "wait=20", **KEY})
     assert (answer.status_code, answer["Preference-Applied"]) == (201, "wait=20")
     assert answer.json()["result"]["makespan"] == answer.json()["makespan"]
@@ -82,7 +82,7 @@ def test_who_waits_gets_the_plan(api: APIClient, monkeypatch: pytest.MonkeyPatch
 
 def test_who_waits_in_vain_is_told_so(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:
     assert api.post(URL, tiny(), format="json", headers={"Prefer": "wait=0"}).status_code == 202
-    monkeypatch.setattr("auctions.runtime.shutdown.pause", lambda _: Plan.objects.all().delete())
+    monkeypatch.setattr("web.shutdown.pause", lambda _: Plan.objects.all().delete())
     gone = api.post(URL, tiny(), format="json", headers={"Prefer": "wait=20"})
     assert gone.status_code == 404
     assert "deleted" in gone.json()["detail"]

@@ -2,7 +2,6 @@
 
 import math
 import sys
-from collections.abc import Iterator
 from http import HTTPStatus
 from typing import Any
 
@@ -17,13 +16,14 @@ from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.response import Response
 from rest_framework.views import exception_handler as rest_exception_handler
 
-from auctions.api.refusals import BodyTooLarge
-from auctions.domain.errors import AuctionError, NoMarket, NotReady, QuotaReached
 from cluster import clock
 from cluster.database.busy import is_busy
 from cluster.database.watched import has_stored
 from cluster.logins import lock_ends
 from scheduling.model.errors import InvalidField
+from web.errors import ServiceError
+from web.refusals import BodyTooLarge
+from web.schema import rows_of
 
 CONTENT_TYPE = "application/problem+json"
 
@@ -61,7 +61,9 @@ def exception_handler(error: Exception, context: dict[str, Any]) -> Response | N
     response = rest_exception_handler(_translated(error), context)
     if response is None:
         return None
-    errors = list(_rows(response.data)) if isinstance(_translated(error), ValidationError) else []
+    errors = []
+    if isinstance(_translated(error), ValidationError):
+        errors = [{**row, "field": row["field"] or "body"} for row in rows_of(response.data)]
     if errors:
         detail = "; ".join(f"{row['field']}: {row['message']}" for row in errors)
     else:
@@ -95,7 +97,7 @@ def handler403(request: HttpRequest, exception: Exception) -> HttpResponseBase:
 def handler500(request: HttpRequest) -> HttpResponseBase:
     """A problem document below /api/, a page elsewhere; it says nothing of the cause. 503 if the database is busy."""
     error = sys.exc_info()[1]
-    if isinstance(error, NotReady):
+    if isinstance(error, ServiceError) and error.status == HTTPStatus.SERVICE_UNAVAILABLE:
         return busy(request, str(error))
     if error is not None and is_busy(error):
         return busy(request, busy_words())
@@ -148,16 +150,10 @@ def _translated(error: Exception) -> Exception:
     match error:
         case InvalidField():
             return ValidationError({one.field or "body": [one.problem] for one in (error, *error.also)})
-        case NoMarket():
-            return Http404(str(error))
-        case NotReady():
-            return Unavailable(str(error))
-        case QuotaReached():
-            return TooMuchWork(str(error))
+        case ServiceError():
+            return _of_service(error)
         case DatabaseError() | InterfaceError() if is_busy(error):
             return Unavailable(busy_words())
-        case AuctionError():
-            return Conflict(str(error))
         case RequestDataTooBig():
             return BodyTooLarge()
         case SuspiciousOperation():
@@ -165,12 +161,12 @@ def _translated(error: Exception) -> Exception:
     return error
 
 
-def _rows(detail: Any, where: str = "") -> Iterator[dict[str, str]]:
-    if isinstance(detail, dict):
-        for key, inner in detail.items():
-            yield from _rows(inner, f"{where}.{key}" if where else str(key))
-    elif isinstance(detail, list):
-        for inner in detail:
-            yield from _rows(inner, where)
-    else:
-        yield {"field": where or "body", "message": str(detail)}
+def _of_service(error: ServiceError) -> Exception:
+    match error.status:
+        case HTTPStatus.NOT_FOUND:
+            return Http404(str(error))
+        case HTTPStatus.SERVICE_UNAVAILABLE:
+            return Unavailable(str(error))
+        case HTTPStatus.TOO_MANY_REQUESTS:
+            return TooMuchWork(str(error))
+    return Conflict(str(error))

@@ -5,7 +5,7 @@ from typing import Final
 
 from rest_framework.request import Request
 
-from auctions.api.refusals import refuse
+from web.refusals import refuse
 
 LONGEST_WAIT_S: Final = 30
 LONGEST_KEY: Final = 128

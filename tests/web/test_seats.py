@@ -13,9 +13,9 @@ from asgiref.sync import AsyncToSync, SyncToAsync
 from django.http import HttpRequest, HttpResponse
 from django.urls import path
 
-from auctions.domain import seats
-from auctions.domain.seats import Callers, Seats
 from config.asgi import Handler
+from web import seats
+from web.seats import Callers, Seats
 
 LONG_S = 20.0
 BY_DEFAULT_S = 0.005

@@ -8,9 +8,9 @@ from typing import IO, Any, Final
 
 from django.conf import settings
 from rest_framework.exceptions import UnsupportedMediaType
-from rest_framework.parsers import JSONParser
+from rest_framework.parsers import BaseParser, JSONParser
 
-from auctions.api.refusals import BodyTooLarge, refuse
+from web.refusals import BodyTooLarge, refuse
 
 DEEPEST: Final = 20
 """Largest nesting depth of objects and lists; a bid needs four."""
@@ -32,6 +32,32 @@ class StrictJSONParser(JSONParser):
     ) -> dict[str, Any]:
         """The document, or an error that names what was wrong."""
         return read_object(read_text(stream, media_type, parser_context or {}))
+
+
+class LargeJSONParser(BaseParser):
+    """Parses large JSON bodies: Django's size setting limits every subclass of the framework's own parser."""
+
+    media_type = "application/json"
+
+    def parse(
+        self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return the document; raises an error that names the problem."""
+        return read_object(read_text(stream, media_type, parser_context or {}))
+
+
+class CsvParser(BaseParser):
+    """Parses a CSV text and stores it under the key `csv`."""
+
+    media_type = "text/csv"
+
+    def parse(
+        self, stream: IO[Any], media_type: str | None = None, parser_context: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return the text; raises an error that names the problem."""
+        text = read_text(stream, media_type, parser_context or {})
+        check_text(text, "body")
+        return {"csv": text}
 
 
 def read_text(stream: IO[Any], media_type: str | None, context: Mapping[str, Any]) -> str:

@@ -1,0 +1,109 @@
+"""Shapes of REST: what they refuse, in which words, and what they describe."""
+
+import pytest
+from rest_framework import serializers
+
+from scheduling.model.errors import InvalidField
+from web.fields import ByName, Choice, Flag, Integer, Number, Rows, Text
+from web.schema import Schema
+
+
+class _Part(Schema):
+    name = Text(5)
+    share = Number(0, 1)
+
+
+class _Whole(Schema):
+    count = Integer(1, 10)
+    kind = Choice(["edge", "cloud"], required=False)
+    open = Flag(required=False)
+    why = Text(20, blank=True, line=True, required=False)
+    seconds = ByName(Number(0, 100), known=["gpu-1", "gpu-2"], least=1, required=False)
+    seeds = Rows(Integer(0, 9), least=1, most=3, required=False)
+    parts = Rows(_Part(), required=False)
+    part = _Part(required=False)
+
+
+def wrong(body: object) -> dict[str, str]:
+    """The fields that are refused, with their messages."""
+    with pytest.raises(InvalidField) as found:
+        _Whole.read(body)
+    return {one.field: one.problem for one in (found.value, *found.value.also)}
+
+
+def test_a_body_is_read() -> None:
+    body = {
+        "count": 3,
+        "kind": "edge",
+        "open": False,
+        "why": "",
+        "seconds": {"gpu-1": 2},
+        "seeds": [1, 2],
+        "parts": [{"name": "a", "share": 0.5}],
+        "part": {"name": "b", "share": 1},
+    }
+    assert _Whole.read(body) == body
+
+
+def test_every_wrong_missing_and_unknown_field_is_named_at_once() -> None:
+    body = {
+        "kind": "fog",
+        "open": 1,
+        "why": "two\nlines",
+        "seconds": {"gpu-1": "2", "gpu-9": 1},
+        "seeds": [1, True],
+        "parts": [{"name": "a", "share": 0.5}, {"name": "", "share": 2, "more": 1}],
+        "part": 7,
+        "other": 1,
+    }
+    assert wrong(body) == {
+        "count": "missing",
+        "kind": "expected edge or cloud, got 'fog'",
+        "open": "expected true or false, got 1",
+        "why": "expected one line without control characters, got 'two\\nlines'",
+        "seconds.gpu-1": "expected a number, got the string '2'",
+        "seconds.gpu-9": "expected gpu-1 or gpu-2",
+        "seeds[1]": "expected a whole number, got true",
+        "parts[1].name": "expected a string of 1 to 5 characters, got ''",
+        "parts[1].share": "expected 0 to 1, got 2",
+        "parts[1].more": "unknown; known: name, share",
+        "part": "expected an object, got 7",
+        "other": "unknown; known: count, kind, open, part, parts, seconds, seeds, why",
+    }
+
+
+@pytest.mark.parametrize("body", [None, [], "text", 3])
+def test_what_is_no_object_is_refused(body: object) -> None:
+    assert next(iter(wrong(body).values())).startswith("expected an object, got ")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "problem"),
+    [
+        ("count", 1.0, "expected a whole number, got 1.0"),
+        ("count", "1", "expected a whole number, got '1'"),
+        ("count", 11, "expected 1 to 10, got 11"),
+        ("count", None, "expected a value, got null"),
+        ("kind", ["edge"], "expected edge or cloud, got ['edge']"),
+        ("why", 5, "expected a line of at most 20 characters, got 5"),
+        ("why", "x" * 21, "expected a line of at most 20 characters, got 'xxxxxxxxxxxxxxxxxxxxx'"),
+        ("seconds", {}, "expected at least 1 by name, got {}"),
+        ("seconds", [1], "expected an object, got [1]"),
+        ("seeds", {}, "expected a list, got {}"),
+        ("seeds", [], "expected 1 to 3 entries, got 0"),
+        ("seeds", [1, 2, 3, 4], "expected 1 to 3 entries, got 4"),
+        ("parts", 1, "expected a list, got 1"),
+    ],
+)
+def test_a_wrong_value_is_refused_in_words(field: str, value: object, problem: str) -> None:
+    assert wrong({"count": 1, field: value}) == {field: problem}
+
+
+def test_a_row_is_written() -> None:
+    class Row(Schema):
+        count = serializers.IntegerField(source="number")
+
+    class Thing:
+        number = 4
+
+    assert Row.write(Thing()) == {"count": 4}

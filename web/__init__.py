@@ -1,0 +1,1 @@
+"""The HTTP kit: what every REST operation shares, whatever it is about."""

@@ -1,0 +1,9 @@
+"""Errors with a status of HTTP that a service raises on purpose, wherever it does; the message may be shown."""
+
+from http import HTTPStatus
+
+
+class ServiceError(Exception):
+    """What was asked for cannot be done in the present state."""
+
+    status = HTTPStatus.CONFLICT

@@ -1,0 +1,168 @@
+"""Fields of REST shapes that take only what they describe: a number is not a string, true is not 1.
+
+Each message has the form "expected ..., got ...". Bounds are part of the OpenAPI document.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+from rest_framework import serializers
+
+from scheduling.model.errors import InvalidField
+from scheduling.model.validation import check_integer, check_number, shown
+
+T = TypeVar("T")
+
+MESSAGES: Final[dict[str, Any]] = {"required": "missing", "null": "expected a value, got null"}
+
+
+def _checked(check: Callable[[], T]) -> T:
+    try:
+        return check()
+    except InvalidField as error:
+        raise serializers.ValidationError(error.problem) from None
+
+
+class Integer(serializers.IntegerField):
+    """A whole number from `low` to `high`."""
+
+    default_error_messages = MESSAGES
+
+    def __init__(self, low: int, high: int, **more: Any) -> None:
+        super().__init__(min_value=low, max_value=high, **more)
+        self.low, self.high = low, high
+
+    def to_internal_value(self, data: Any) -> int:
+        """The number; raises ValidationError for anything else."""
+        return _checked(lambda: check_integer("", data, low=self.low, high=self.high))
+
+
+class Number(serializers.FloatField):
+    """A finite number from `low` to `high`."""
+
+    default_error_messages = MESSAGES
+
+    def __init__(self, low: float, high: float, **more: Any) -> None:
+        super().__init__(min_value=low, max_value=high, **more)
+        self.low, self.high = low, high
+
+    def to_internal_value(self, data: Any) -> float:
+        """The number; raises ValidationError for anything else."""
+        if isinstance(data, str):
+            raise serializers.ValidationError(f"expected a number, got the string {shown(data)}")
+        return _checked(lambda: check_number("", data, low=self.low, high=self.high))
+
+
+class Text(serializers.CharField):
+    """A string of at most `most` characters, at least one unless it is `blank`; a `line` has no control characters."""
+
+    default_error_messages = MESSAGES
+
+    def __init__(self, most: int | None = None, *, blank: bool = False, line: bool = False, **more: Any) -> None:
+        super().__init__(max_length=most, allow_blank=blank, trim_whitespace=False, **more)
+        self.line = line
+
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        """The string; raises ValidationError for anything else."""
+        if data is serializers.empty or data is None:
+            return super().run_validation(data)
+        least, most = int(not self.allow_blank), self.max_length
+        if not isinstance(data, str) or len(data) < least or (most is not None and len(data) > most):
+            raise serializers.ValidationError(f"expected {self._expected(least, most)}, got {shown(data)}")
+        if self.line and not data.isprintable():
+            raise serializers.ValidationError(f"expected one line without control characters, got {shown(data)}")
+        return data
+
+    def _expected(self, least: int, most: int | None) -> str:
+        kind = "a line" if self.line else "a string"
+        if most is None:
+            return f"{kind} that is not empty" if least else kind
+        return f"{kind} of {'1 to' if least else 'at most'} {most} characters"
+
+
+class Flag(serializers.BooleanField):
+    """True or false."""
+
+    default_error_messages = MESSAGES
+
+    def to_internal_value(self, data: Any) -> bool:
+        """The value; raises ValidationError for anything else, 0 and "true" included."""
+        if not isinstance(data, bool):
+            raise serializers.ValidationError(f"expected true or false, got {shown(data)}")
+        return data
+
+
+class Choice(serializers.ChoiceField):
+    """One of these strings."""
+
+    default_error_messages = MESSAGES
+
+    def __init__(self, values: Iterable[str], **more: Any) -> None:
+        super().__init__([(str(value), str(value)) for value in values], **more)
+
+    def to_internal_value(self, data: Any) -> str:
+        """The string; raises ValidationError for anything else."""
+        if not isinstance(data, str) or data not in self.choices:
+            raise serializers.ValidationError(f"expected {any_of(list(self.choices))}, got {shown(data)}")
+        return data
+
+
+class Rows(serializers.ListField):
+    """A list of `least` to `most` entries, each checked by `child`."""
+
+    default_error_messages = MESSAGES
+
+    def __init__(self, child: Any, *, least: int = 0, most: int | None = None, **more: Any) -> None:
+        super().__init__(child=child, min_length=least or None, max_length=most, **more)
+        self.least, self.most = least, most
+
+    def to_internal_value(self, data: Any) -> list[Any]:
+        """The entries; raises ValidationError that names each wrong one."""
+        if not isinstance(data, list):
+            raise serializers.ValidationError(f"expected a list, got {shown(data)}")
+        if len(data) < self.least or (self.most is not None and len(data) > self.most):
+            most = "more" if self.most is None else str(self.most)
+            raise serializers.ValidationError(f"expected {self.least} to {most} entries, got {len(data)}")
+        return list(self.run_child_validation(data))
+
+
+class ByName(serializers.DictField):
+    """An object whose keys are names, each value checked by `child`; with `known`, only of these names."""
+
+    default_error_messages = MESSAGES
+
+    def __init__(self, child: Any, *, known: Sequence[str] | None = None, least: int = 0, **more: Any) -> None:
+        super().__init__(child=child, **more)
+        self.known, self.least = known, least
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        """The values by name; raises ValidationError that names each wrong one."""
+        if not isinstance(data, dict):
+            raise serializers.ValidationError(f"expected an object, got {shown(data)}")
+        if len(data) < self.least:
+            raise serializers.ValidationError(f"expected at least {self.least} by name, got {shown(data)}")
+        wrong: dict[str, Any] = {}
+        if self.known is not None:
+            wrong = {
+                str(name)[:60]: [f"expected {any_of(list(self.known))}"] for name in data if name not in self.known
+            }
+        try:
+            checked = dict(self.run_child_validation({k: v for k, v in data.items() if str(k)[:60] not in wrong}))
+        except serializers.ValidationError as error:
+            raise serializers.ValidationError({**wrong, **_as_dict(error.detail)}) from None
+        if wrong:
+            raise serializers.ValidationError(wrong)
+        return checked
+
+
+def _as_dict(detail: Any) -> dict[str, Any]:
+    return detail if isinstance(detail, dict) else {"": detail}
+
+
+def any_of(names: list[str], most: int = 12) -> str:
+    """These names as a list for people; of very many the first: "a, b or c"."""
+    if not names:
+        return "nothing (there is none)"
+    if len(names) > most:
+        return f"{', '.join(names[:most])} or one of {len(names) - most} more"
+    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))

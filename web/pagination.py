@@ -1,0 +1,37 @@
+"""Pages of lists."""
+
+from typing import Any
+
+from rest_framework.exceptions import NotFound
+from rest_framework.pagination import Cursor, CursorPagination
+from rest_framework.request import Request
+
+from web.refusals import refuse
+
+
+class NewestFirst(CursorPagination):
+    """Newest first; a page stays where it is when rows come in."""
+
+    ordering = "-id"
+    page_size = 50
+    page_size_query_param = "page_size"
+    max_page_size = 200
+
+    def decode_cursor(self, request: Request) -> Cursor | None:
+        """Return the cursor; a cursor that was never issued is refused."""
+        try:
+            cursor = super().decode_cursor(request)
+        except NotFound:
+            raise refuse("cursor", "not a cursor of this list") from None
+        if cursor is not None and cursor.position is not None:
+            position: Any = cursor.position
+            if not (position.isascii() and position.isdigit() and len(position) < 19):
+                raise refuse("cursor", "not a cursor of this list")
+        return cursor
+
+    def get_page_size(self, request: Request) -> int:
+        """Rows on a page."""
+        text = request.query_params.get("page_size", str(self.page_size))
+        if not (text.isascii() and text.isdigit() and len(text) < 6 and 1 <= int(text) <= self.max_page_size):
+            raise refuse("page_size", f"expected 1 to {self.max_page_size}")
+        return int(text)
