@@ -1,8 +1,8 @@
 """Replay a market's record: as it was (factual), or under another policy from some event on (counterfactual).
 
 In factual mode no policy is evaluated: recorded receipts and moves are applied. Under another policy, the same bids are
-decided in the same slots, the same servers come and go, and the same slots pass. docs/hindsight.md states the further
-assumptions.
+decided in the same slots, the same servers come and go, and the same slots pass. docs/users/counterfactuals.md states
+the further assumptions.
 """
 
 import logging

@@ -28,7 +28,7 @@ from scheduling.pricing.quantile import check_learning, learned_prices, past, sc
 class Dps(PostedPricePolicy):
     """Posted prices, exponential in utilisation, and the rigid best response (DPS, Algorithm 1).
 
-    docs/algorithms-dps.md lists the deviations from the paper and their reasons; docs/learned-prices.md explains how
+    docs/algorithms/dps.md lists the deviations from the paper and their reasons; docs/algorithms/prices.md explains how
     the
     defaults of the learned prices were chosen.
     """

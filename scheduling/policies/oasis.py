@@ -30,7 +30,7 @@ SMALLEST_LOG = -1e6
 class Oasis(PostedPricePolicy):
     """Posted prices, exponential in utilisation, and the elastic best response (OASiS, Algorithm 1).
 
-    docs/algorithms-oasis.md lists the deviations from the paper and their reasons, and how the defaults were chosen.
+    docs/algorithms/oasis.md lists the deviations from the paper and their reasons, and how the defaults were chosen.
     """
 
     price: str = parameter(

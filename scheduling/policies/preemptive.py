@@ -33,7 +33,7 @@ class Preemptive(PolicyBase):
     """A_online: each chunk is sent once, to a worker where it ends soon and delays others little (eq. 5).
 
     Execution is exact in continuous time. The work between events is deterministic, so every completion is a forecast
-    that holds until the next arrival, end or change of servers. docs/algorithms-preemptive.md lists the deviations from
+    that holds until the next arrival, end or change of servers. docs/algorithms/preemptive.md lists the deviations from
     the paper and their reasons.
     """
 

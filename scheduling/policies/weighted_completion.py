@@ -30,7 +30,7 @@ Known = Mapping[str, Consumption]
 class WeightedCompletion(PolicyBase):
     """A_maxweight over jobs in order of density, replanned at every event or in batches at the ends of intervals.
 
-    docs/algorithms-weighted-completion.md lists the deviations from the paper and their reasons.
+    docs/algorithms/weighted-completion.md lists the deviations from the paper and their reasons.
     """
 
     mode: str = parameter(

@@ -12,7 +12,7 @@ from scheduling.model.utility import Utility
 BORNE = 1.5
 """Factor on the share of value left after one horizon; the product is the share of capacity that may be sold.
 
-Chosen with `Dps.fluid_fill` on four seeds that no published result uses (docs/learned-prices.md)."""
+Chosen with `Dps.fluid_fill` on four seeds that no published result uses (docs/algorithms/prices.md)."""
 LATEST = 64
 """Number of most recently admitted jobs that the estimate uses; it bounds the computing time."""
 SOON = 8

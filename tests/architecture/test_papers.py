@@ -71,7 +71,7 @@ def test_both_files_pin_the_same_versions() -> None:
 
 
 def test_every_dependency_is_argued_for_and_no_other() -> None:
-    argued = set(re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs/dependencies.md").read_text(), re.M))
+    argued = set(re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs/developers/dependencies.md").read_text(), re.M))
     wanted = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["dev"]
     assert argued == {canonical(requirement) for requirement in wanted}
 

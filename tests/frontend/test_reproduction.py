@@ -100,7 +100,7 @@ def test_wrong_input_is_told(arguments: list[str], message: str) -> None:
 
 @pytest.mark.parametrize("key", PAPERS)
 def test_the_document_has_a_verdict_on_every_figure_and_no_other(key: str) -> None:
-    text = (ROOT / "docs/reproduction.md").read_text()
+    text = (ROOT / "docs/measurements/reproduction.md").read_text()
     section = text.split(f"(`{key}`)", 1)[1].split("\n## ", 1)[0]
     rows = re.findall(
         r"^\| (?:Figure |Table )?(\w+) \|.*\| (reproduced|direction only|not reproduced) \|$", section, re.M

@@ -1,7 +1,7 @@
 """Bids are sealed: what a bidder reads says nothing of another's value, and no difference of readings does.
 
 The strongest test compares two worlds that differ in what others stated, and in nothing that the market did: a bidder
-reads the same bytes in both, at every address there is (docs/what-a-bidder-learns.md).
+reads the same bytes in both, at every address there is (docs/users/what-a-bidder-learns.md).
 """
 
 import csv

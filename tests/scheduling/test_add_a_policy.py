@@ -17,7 +17,7 @@ from tests.scheduling.worlds import SLOTS, world_for
 
 @pytest.fixture
 def flat(monkeypatch: pytest.MonkeyPatch) -> Policy:
-    page = (ROOT / "docs/add-a-policy.md").read_text()
+    page = (ROOT / "docs/developers/add-a-policy.md").read_text()
     code, line = re.findall(r"```(?:python|text)\n(.*?)```", page, re.DOTALL)
     module: dict[str, Any] = {"__name__": "flat"}
     exec(code, module)
@@ -43,6 +43,6 @@ def test_the_policy_of_the_page_sells_at_its_price_and_loses_no_bid(seed: int, f
 
 
 def test_the_page_needs_at_most_forty_lines_of_code() -> None:
-    page = (ROOT / "docs/add-a-policy.md").read_text()
+    page = (ROOT / "docs/developers/add-a-policy.md").read_text()
     code = re.findall(r"```python\n(.*?)```", page, re.DOTALL)[0]
     assert len([line for line in code.splitlines() if line.strip()]) <= 40

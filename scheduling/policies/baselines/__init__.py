@@ -1,1 +1,1 @@
-"""Baseline schedulers for comparisons, as policies; docs/baselines.md defines each of them."""
+"""Baseline schedulers for comparisons, as policies; docs/algorithms/baselines.md defines each of them."""

@@ -10,7 +10,8 @@ from demo.scenarios import DPS, WEIGHTED
 from demo.world import market_of
 from tests.processes import ROOT
 
-TOUR, WEIGHED, PLANNED = (part.split("```")[0] for part in (ROOT / "docs/api.md").read_text().split("```sh\n")[1:4])
+PAGE = (ROOT / "docs/users/rest.md").read_text()
+TOUR, WEIGHED, PLANNED = (part.split("```")[0] for part in PAGE.split("```sh\n")[1:4])
 
 
 @pytest.mark.thorough
