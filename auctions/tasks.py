@@ -8,12 +8,10 @@ from celery.signals import task_prerun, worker_init
 from django.conf import settings
 from django.db import DatabaseError, connections
 
-from auctions.engine import decision_queue as lane
-from auctions.engine import slots
+from auctions.engine import decision_queue, slots
 from auctions.kernels import warming
 from auctions.models import Market
-from auctions.readings import certificates
-from auctions.readings import competitive_ratio as quotients
+from auctions.readings import certificates, competitive_ratio
 from auctions.runtime.retrying import retried
 from cluster.database import limits
 
@@ -52,9 +50,9 @@ def decide_market(market_id: int) -> int:
     with retried(f"deciding bids of market {market_id}"):
         if not warming.prepare(market_id):
             return 0
-        decided = lane.drain(market_id, at_most=lane.LONGEST_TURN)
-        if decided == lane.LONGEST_TURN and lane.waiting(market_id):
-            lane.wake(market_id)
+        decided = decision_queue.process_pending(market_id, at_most=decision_queue.LONGEST_TURN)
+        if decided == decision_queue.LONGEST_TURN and decision_queue.has_pending(market_id):
+            decision_queue.wake(market_id)
     return decided
 
 
@@ -66,7 +64,7 @@ def sweep() -> None:
             if not warming.prepare(market_id):
                 continue
             slots.pass_slots(market_id)
-            lane.drain(market_id, at_most=lane.LONGEST_TURN)
+            decision_queue.process_pending(market_id, at_most=decision_queue.LONGEST_TURN)
             certificates.keep_fresh(market_id)
 
 
@@ -76,7 +74,7 @@ def measure() -> None:
     for market_id in _markets():
         with retried(f"measuring market {market_id}"):
             if warming.prepare(market_id):
-                quotients.renew(market_id)
+                competitive_ratio.renew(market_id)
 
 
 def _markets() -> list[int]:

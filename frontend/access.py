@@ -5,7 +5,7 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest
 
 from auctions.models import Bid, Market
-from auctions.state import snapshot
+from auctions.state import market_snapshot
 from cluster.operators import is_operator
 from frontend.figures.timeline import TimeLine
 
@@ -20,7 +20,7 @@ def viewer_of(request: HttpRequest) -> User:
 
 def market_named(name: str) -> Market:
     """Return the market of the cluster of this name."""
-    market = snapshot.market_named(name)
+    market = market_snapshot.market_named(name)
     if market is None:
         raise Http404
     return market

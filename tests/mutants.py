@@ -134,7 +134,7 @@ AREAS: Final = {
     "transitions": Area(
         ("auctions/domain/transitions.py", "auctions/engine/decision_queue.py", "auctions/engine/decide.py"),
         (
-            "tests/auctions/test_lane.py",
+            "tests/auctions/test_decision_queue.py",
             "tests/auctions/test_jobs_and_slots.py",
             "tests/auctions/test_planning.py",
             "tests/auctions/test_quarantine.py",
@@ -158,7 +158,7 @@ AREAS: Final = {
             "tests/auctions/api/test_quarantined.py",
             "tests/auctions/test_quarantine.py",
             "tests/auctions/test_planning_failures.py",
-            "tests/auctions/test_lane.py::test_a_full_market_rejects_with_a_counter_offer",
+            "tests/auctions/test_decision_queue.py::test_a_full_market_rejects_with_a_counter_offer",
             *(
                 f"tests/auctions/test_outages.py::{name}"
                 for name in (

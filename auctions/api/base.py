@@ -6,7 +6,7 @@ from rest_framework.request import Request
 
 from auctions.engine.markets import market_of
 from auctions.models import Bid, Market
-from auctions.state import snapshot
+from auctions.state import market_snapshot
 from cluster.models import Cluster
 from cluster.operators import is_operator
 
@@ -21,7 +21,7 @@ def cluster_named(name: str) -> Cluster:
 
 def market_named(name: str) -> Market:
     """The cluster's market; 404 where there is none."""
-    return snapshot.market_named(name) or market_of(cluster_named(name))
+    return market_snapshot.market_named(name) or market_of(cluster_named(name))
 
 
 def operated_market(request: Request, name: str, *, refusal: str = "This is for operators.") -> Market:

@@ -37,7 +37,7 @@ from auctions.api.serializers import (
 from auctions.engine import submission
 from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.models import UNDECIDED, Bid, BidState
-from auctions.state.snapshot import one_version
+from auctions.state.market_snapshot import one_version
 from cluster.models import Cluster
 from cluster.operators import is_operator
 from scheduling.model.validation import check_object

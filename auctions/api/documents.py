@@ -4,11 +4,11 @@ from typing import Any
 
 from django.contrib.auth.models import User
 
-from auctions.domain.inventory_snapshot import InventorySnapshot, layouts
+from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
 from auctions.domain.money import money_of
 from auctions.engine.submission import Quote
 from auctions.models import Bid, Commitment, DecisionRecord, PlanChange, QueuedChunks
-from auctions.readings import market as readings
+from auctions.readings import market_readings
 from auctions.readings import queues as queue_readings
 from cluster.clock import instant_of_slot
 from cluster.models import Cluster, MachineType, Server
@@ -51,7 +51,7 @@ def full(bid: Bid, cluster: Cluster) -> Json:
 
 def quoted(quote: Quote, cluster: Cluster) -> Json:
     """Return the decision that a bid would get."""
-    return {"ledger_version": quote.ledger_version, **_decision(quote.decision, cluster, quote.layout)}
+    return {"ledger_version": quote.ledger_version, **_decision(quote.decision, cluster, quote.snapshot)}
 
 
 def schedule_of(bid: Bid, cluster: Cluster) -> Json | None:
@@ -89,7 +89,7 @@ def changes_of(bid: Bid, cluster: Cluster) -> list[Json]:
 
 def machines_of(bid: Bid, cluster: Cluster) -> list[Json]:
     """Return the numbers of machines of a job in each slot in which it holds any, past and planned."""
-    held = readings.machines(bid)
+    held = market_readings.machines(bid)
     rows = enumerate(zip(held.workers.tolist(), held.pss.tolist(), strict=True), start=held.start)
     return [
         {**slot_times(cluster, "start", slot), "workers": workers, "pss": pss}
@@ -127,10 +127,10 @@ def preemptions_of(bid: Bid, cluster: Cluster, viewer: User) -> list[Json]:
 
 
 def _receipt(record: DecisionRecord, bid: Bid, cluster: Cluster) -> Json:
-    layout = layouts(bid.market, {record.inventory_version})[record.inventory_version]
+    snapshot = snapshots_at(bid.market, {record.inventory_version})[record.inventory_version]
     return {
         "ledger_version": record.ledger_version,
-        **_decision(Decision.from_json(parse(record.receipt)), cluster, layout),
+        **_decision(Decision.from_json(parse(record.receipt)), cluster, snapshot),
         "version": record.version,
         "decided_at": record.decided_at.isoformat(),
         "decided_s": record.decided_s,
@@ -139,7 +139,7 @@ def _receipt(record: DecisionRecord, bid: Bid, cluster: Cluster) -> Json:
     }
 
 
-def _decision(decision: Decision, cluster: Cluster, layout: InventorySnapshot) -> Json:
+def _decision(decision: Decision, cluster: Cluster, snapshot: InventorySnapshot) -> Json:
     counter = decision.counter
     return {
         "admitted": decision.admitted,
@@ -149,7 +149,7 @@ def _decision(decision: Decision, cluster: Cluster, layout: InventorySnapshot) -
         "payoff": decision.payoff,
         "reason": None if decision.reason is None else str(decision.reason),
         "explanation": decision.explanation,
-        "schedule": _granted(decision, cluster, layout),
+        "schedule": _granted(decision, cluster, snapshot),
         "counter_offer": None
         if counter is None
         else {
@@ -161,8 +161,8 @@ def _decision(decision: Decision, cluster: Cluster, layout: InventorySnapshot) -
     }
 
 
-def _granted(decision: Decision, cluster: Cluster, layout: InventorySnapshot) -> Json | None:
-    schedule, inventory = decision.schedule, layout.inventory
+def _granted(decision: Decision, cluster: Cluster, snapshot: InventorySnapshot) -> Json | None:
+    schedule, inventory = decision.schedule, snapshot.inventory
     if schedule is None:
         return None
     placements = [

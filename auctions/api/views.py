@@ -37,10 +37,9 @@ from auctions.api.serializers import (
 from auctions.domain.bid_format import WORTH, policy_in_force
 from auctions.kernels import warming
 from auctions.models import Market
-from auctions.readings import market as readings
-from auctions.readings import publications
+from auctions.readings import market_readings, publications
 from auctions.readings.expensive import PASSWORDS
-from auctions.state.snapshot import one_version, snapshot
+from auctions.state.market_snapshot import market_snapshot, one_version
 from cluster.addresses import address_of
 from cluster.models import Cluster, MachineType, ModelProfile, Resource, Server
 from scheduling.model.types import Floats, Ints, Json
@@ -180,7 +179,7 @@ class Prices(MarketReading):
     def read(self, market: Market, request: Request) -> Json:
         """A window of prices."""
         start, end, truncated, servers = _window(market, request)
-        found = readings.prices(market, start=start, end=end)
+        found = market_readings.prices(market, start=start, end=end)
         document = _told(market, found, servers, truncated)
         return {
             **document,
@@ -203,7 +202,7 @@ class Utilisation(MarketReading):
     def read(self, market: Market, request: Request) -> Json:
         """A window of units held."""
         start, end, truncated, servers = _window(market, request)
-        found = readings.utilisation(market, start=start, end=end)
+        found = market_readings.utilisation(market, start=start, end=end)
         document = _told(market, found, servers, truncated)
         units = {"used": found.used[:, servers].tolist(), "capacity": found.capacity[servers].tolist()}
         return {**document, **units, **_closed(found, servers)}
@@ -273,9 +272,9 @@ def _asked(cluster: Cluster) -> Json:
 
 def _tag(market: Market, request: Request) -> str:
     exact = publications.sees_all(market, user_of(request))
-    bound = readings.bound(market) if exact else None
+    bound = market_readings.bound(market) if exact else None
     certified = None if bound is None else bound.computed_at.timestamp()
-    parts = (market.version, snapshot(market).moment.now, market.is_open, exact, certified)
+    parts = (market.version, market_snapshot(market).moment.now, market.is_open, exact, certified)
     return 'W/"' + "-".join(str(part) for part in parts) + '"'
 
 
@@ -284,7 +283,7 @@ def _column(array: Ints | Floats | None, length: int) -> list[Any]:
     return [None] * min(length, MOST_DECISIONS) if array is None else array[-MOST_DECISIONS:].tolist()
 
 
-def _bound(bound: readings.BoundReading | None) -> Json | None:
+def _bound(bound: market_readings.BoundReading | None) -> Json | None:
     if bound is None:
         return None
     document = {key: value for key, value in asdict(bound).items() if key != "loose"}
@@ -300,7 +299,7 @@ def _window(market: Market, request: Request) -> tuple[int, int, bool, list[int]
     chosen = list(range(len(servers))) if wanted is None else [servers.index(wanted)]
     resources = Resource.objects.filter(cluster=market.cluster).count()
     fits = max(1, MOST_NUMBERS // max(1, len(chosen) * resources))
-    now = snapshot(market).moment.now
+    now = market_snapshot(market).moment.now
     start, end = slot_number(request, "from_slot"), slot_number(request, "to_slot")
     start = now if start is None else start
     if end is not None and end < start:
@@ -311,12 +310,12 @@ def _window(market: Market, request: Request) -> tuple[int, int, bool, list[int]
     return start, min(start + fits, last) if end is None else end, end is None and start + fits < last, chosen
 
 
-def _closed(found: readings.Prices | readings.Utilisation, servers: list[int]) -> Json:
+def _closed(found: market_readings.Prices | market_readings.Utilisation, servers: list[int]) -> Json:
     return {"closed": found.closed[:, servers].tolist()}
 
 
 def _told(market: Market, found: Any, servers: list[int], truncated: bool) -> Json:
-    length = len(found.price if isinstance(found, readings.Prices) else found.used)
+    length = len(found.price if isinstance(found, market_readings.Prices) else found.used)
     return {
         "version": market.version,
         "from_slot": found.start,

@@ -1,13 +1,12 @@
 """What a decided bid would have got by stating another value or time at the moment of its decision."""
 
-from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Lock
 from time import monotonic
 from typing import Final
 from uuid import UUID
 
+from auctions.counterfactual.recent import Recent
 from auctions.counterfactual.record import Record
 from auctions.domain.errors import AuctionError, WrongState
 from auctions.kernels import warming
@@ -20,8 +19,6 @@ from scheduling.policies.posted_price import PostedPricePolicy
 
 LONGEST_S: Final = 8.0
 """Time limit, seconds, for the replay up to the decision, if rows alone do not give the market's state then."""
-KEPT: Final = 64
-"""Number of results kept, the last used ones, of 40 kB each: a page's charts and its table request the same one."""
 
 
 class TooLong(AuctionError):
@@ -53,14 +50,14 @@ def deadline(seconds: float) -> Callable[[], None]:
     """Return a function to be called repeatedly; it raises TooLong once this many seconds have passed."""
     end = monotonic() + seconds
 
-    def look() -> None:
+    def checkpoint() -> None:
         if monotonic() > end:
-            raise TooLong(f"Telling the market's record up to there takes more than {seconds:g} s.")
+            raise TooLong(f"Replaying the record up to the decision takes more than {seconds:g} s.")
 
-    return look
+    return checkpoint
 
 
-def alternatives(bid: Bid, *, caller: int, tell: Callable[[], None] | None = None) -> Alternatives:
+def alternatives(bid: Bid, *, caller: int, checkpoint: Callable[[], None] | None = None) -> Alternatives:
     """Ask the policy of that time again, on the book as it was before the decision.
 
     `caller` is the key of the requesting user, who has at most one such computation at a time. The result never
@@ -78,36 +75,30 @@ def alternatives(bid: Bid, *, caller: int, tell: Callable[[], None] | None = Non
     decided = DecisionRecord.objects.filter(bid=bid).values_list("bid__market__token", "version").first()
     if decided is None:
         raise WrongState(f"Bid {bid.sequence} is {bid.get_state_display().lower()}; only a decided bid has a moment.")
-    known = _known(decided)
+    known = _results.get(decided)
     if known is not None:
         return known
     warming.check_market(bid.market_id)
     with COMPUTATIONS.turn(caller):
-        found = _known(decided) or _computed(bid, decided[1], tell=deadline(LONGEST_S) if tell is None else tell)
-    with _guard:
-        _kept[decided] = found
-        while len(_kept) > KEPT:
-            _kept.popitem(last=False)
+        found = _results.get(decided) or _computed(
+            bid, decided[1], checkpoint=deadline(LONGEST_S) if checkpoint is None else checkpoint
+        )
+    _results.store(decided, found)
     return found
 
 
-_kept: OrderedDict[tuple[UUID, int], Alternatives] = OrderedDict()
-"""By the market's token and the version of the decision."""
-_guard = Lock()
+_results: Recent[tuple[UUID, int], Alternatives] = Recent(64)
+"""Results by the market's token and the version of the decision, of 40 kB each.
+
+The charts of a page and its table request the same one.
+"""
 
 
-def _known(decided: tuple[UUID, int]) -> Alternatives | None:
-    with _guard:
-        if decided in _kept:
-            _kept.move_to_end(decided)
-        return _kept.get(decided)
-
-
-def _computed(bid: Bid, version: int, *, tell: Callable[[], None]) -> Alternatives:
+def _computed(bid: Bid, version: int, *, checkpoint: Callable[[], None]) -> Alternatives:
     market = Market.objects.get(pk=bid.market_id)
-    telling = Record.of(market).book_before(version, tell=tell)
+    replayed = Record.of(market).book_before(version, checkpoint=checkpoint)
     slot = Event.objects.values_list("slot", flat=True).get(market=market, version=version)
-    book = telling.at(slot)
+    book = replayed.at(slot)
     warming.check(book.policy)
     policy, view, core = book.policy, book.view(), CoreBid.from_json(bid.core)
     return Alternatives(

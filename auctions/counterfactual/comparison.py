@@ -148,7 +148,7 @@ class Totals:
     def __post_init__(self) -> None:
         parts = [getattr(self, name) for name in sorted(set(GROUPS.values()))]
         if self.submitted != sum(parts):
-            raise NotConserved(f"{self.submitted} submitted, but {sum(parts)} told")
+            raise NotConserved(f"{self.submitted} submitted, but {sum(parts)} counted")
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ def nobody(done: int, total: int) -> None:
     """Do not report progress."""
 
 
-def compare(record: Record, policy: Policy, *, since: int = 1, tell: Progress = nobody) -> Comparison:
+def compare(record: Record, policy: Policy, *, since: int = 1, progress: Progress = nobody) -> Comparison:
     """Replay a record with bids from number `since` on decided by another policy, and compare both.
 
     Raises
@@ -215,26 +215,26 @@ def compare(record: Record, policy: Policy, *, since: int = 1, tell: Progress = 
     scheduling.model.errors.InvalidField
         If the market could not have changed to that policy then, or the policy cannot run on its servers.
     Enough
-        If `tell` raises it before any event was replayed under the other policy.
+        If `progress` raises it before any event was replayed under the other policy.
     """
     start = record.decided_from(since)
     since = since if start is None else max(since, 1)
-    told = _before(record, start, tell=lambda: tell(0, 1))
+    recorded = _before(record, start, checkpoint=lambda: progress(0, 1))
     bids = list(
         Bid.objects.filter(market_id=record.market_id, sequence__gte=since, sequence__lte=record.submitted)
         .select_related("owner")
         .order_by("sequence")
         .only("sequence", "label", "core", "owner__username", "market_id")
     )
-    other = told.fork()
-    version = record.version if start is None else _tell_both(record, policy, start, (told, other), tell)
+    other = recorded.fork()
+    version = record.version if start is None else _replay_both(record, policy, start, (recorded, other), progress)
     for name in (str(bid.sequence) for bid in bids):
-        for telling in (told, other):
-            telling.outcomes.setdefault(name, Outcome())
+        for replayed in (recorded, other):
+            replayed.outcomes.setdefault(name, Outcome())
     if version < record.version:
-        bids = [bid for bid in bids if told.outcomes[str(bid.sequence)].admitted is not None]
-    slot = record.slot if told.slot is None else told.slot
-    rows = tuple(_row(bid, told, other, slot=slot) for bid in bids)
+        bids = [bid for bid in bids if recorded.outcomes[str(bid.sequence)].admitted is not None]
+    slot = record.slot if recorded.slot is None else recorded.slot
+    rows = tuple(_row(bid, recorded, other, slot=slot) for bid in bids)
     return Comparison(
         version=version,
         slot=slot,
@@ -242,23 +242,23 @@ def compare(record: Record, policy: Policy, *, since: int = 1, tell: Progress = 
         rows=rows,
         recorded=_totals(len(bids), [row.recorded for row in rows], rows),
         other=_totals(len(bids), [row.other for row in rows], rows),
-        earlier_changed=_changed_before(told, other, since),
+        earlier_changed=_changed_before(recorded, other, since),
         failed_plans=other.failed_plans,
         whole=version == record.version,
     )
 
 
-def _tell_both(
-    record: Record, policy: Policy, start: int, tellings: tuple[ReplayedMarket, ReplayedMarket], tell: Progress
+def _replay_both(
+    record: Record, policy: Policy, start: int, both: tuple[ReplayedMarket, ReplayedMarket], progress: Progress
 ) -> int:
     """Replay events from version `start` on, as recorded and under the policy; return the last replayed version."""
-    told, other = tellings
+    recorded, other = both
     other.switch(policy)
     total, version = record.rows(since=start).count(), start - 1
     try:
         for done, event in enumerate(record.events(since=start)):
-            tell(done, total)
-            told.apply(event)
+            progress(done, total)
+            recorded.apply(event)
             other.apply(event)
             version = event.version
     except Enough:
@@ -267,19 +267,19 @@ def _tell_both(
     return version
 
 
-def _before(record: Record, start: int | None, *, tell: Callable[[], None]) -> ReplayedMarket:
+def _before(record: Record, start: int | None, *, checkpoint: Callable[[], None]) -> ReplayedMarket:
     """Return the state just before this event, or the state at the end if no bid was decided."""
-    return record.before(record.version + 1 if start is None else start, tell=tell)
+    return record.before(record.version + 1 if start is None else start, checkpoint=checkpoint)
 
 
-def _row(bid: Bid, told: ReplayedMarket, other: ReplayedMarket, *, slot: int) -> Row:
+def _row(bid: Bid, recorded: ReplayedMarket, other: ReplayedMarket, *, slot: int) -> Row:
     core, name = CoreBid.from_json(bid.core), str(bid.sequence)
     return Row(
         sequence=bid.sequence,
         label=bid.label,
         owner=bid.owner.get_username(),
         arrival=core.arrival,
-        recorded=Side.of(told.outcomes[name], core, slot=slot),
+        recorded=Side.of(recorded.outcomes[name], core, slot=slot),
         other=Side.of(other.outcomes[name], core, slot=slot),
     )
 
@@ -316,9 +316,9 @@ def _mean(numbers: Iterable[int | None]) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def _changed_before(told: ReplayedMarket, other: ReplayedMarket, since: int) -> int:
+def _changed_before(recorded: ReplayedMarket, other: ReplayedMarket, since: int) -> int:
     return sum(
         (a.start, a.completion, a.ended) != (b.start, b.completion, b.ended)
-        for name, a in told.outcomes.items()
+        for name, a in recorded.outcomes.items()
         if int(name) < since and (b := other.outcomes.get(name)) is not None
     )

@@ -65,7 +65,7 @@ def preview(market: Market, policy: Policy, *, decisions: int = DECISIONS, secon
         return Preview(0, None, "Nothing was decided yet.")
     asked = record.decisions_from(since)
     try:
-        return Preview(asked, compare(record, policy, since=since, tell=_until(seconds)))
+        return Preview(asked, compare(record, policy, since=since, progress=_until(seconds)))
     except Enough:
         return Preview(asked, None, f"What this would have changed cannot be said within {seconds:g} s.")
     except InvalidField as error:
@@ -79,8 +79,8 @@ def preview(market: Market, policy: Policy, *, decisions: int = DECISIONS, secon
 def _until(seconds: float) -> Callable[[int, int], None]:
     end = monotonic() + seconds
 
-    def look(done: int, total: int) -> None:
+    def progress(done: int, total: int) -> None:
         if monotonic() > end:
             raise Enough
 
-    return look
+    return progress

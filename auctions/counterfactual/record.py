@@ -34,11 +34,11 @@ COLUMNS: Final = (
     "inventory_version",
 )
 
-Tell = Callable[[], None]
+Checkpoint = Callable[[], None]
 """Called at every replayed event; it may raise to stop."""
 
 
-def quiet() -> None:
+def never_stop() -> None:
     """Do nothing, and never stop."""
 
 
@@ -88,61 +88,61 @@ class Record:
         found = DecisionRecord.objects.filter(bid__market_id=self.market_id, bid__sequence__gte=sequence)
         return found.filter(version__lte=self.version).count()
 
-    def layouts_from(self, version: int) -> Iterator[InventorySnapshot]:
+    def snapshots_from(self, version: int) -> Iterator[InventorySnapshot]:
         """Return the snapshot in force before this event, and all later ones."""
-        laid = self.rows().filter(kind__in=(EventKind.OPENED, EventKind.INVENTORY))
-        last = laid.filter(version__lt=version).aggregate(last=Max("version"))["last"]
-        found = laid if last is None else laid.filter(version__gte=last)
+        inventories = self.rows().filter(kind__in=(EventKind.OPENED, EventKind.INVENTORY))
+        last = inventories.filter(version__lt=version).aggregate(last=Max("version"))["last"]
+        found = inventories if last is None else inventories.filter(version__gte=last)
         return (InventorySnapshot.from_json(event.payload) for event in in_pages(found, by="version", size=50))
 
-    def before(self, version: int, *, tell: Tell = quiet) -> ReplayedMarket:
+    def before(self, version: int, *, checkpoint: Checkpoint = never_stop) -> ReplayedMarket:
         """Return the state after every event before this one, which can replay the other events."""
         if self._only_promises(version):
-            return self._standing(version, later=True)
+            return self._state_from_rows(version, later=True)
         bids = Bid.objects.filter(market_id=self.market_id, sequence__lte=self.submitted).only(*COLUMNS)
         receipts = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lte=self.version)
-        telling = _telling(bids, receipts)
+        state = _initial_state(bids, receipts)
         for event in self.events():
             if event.version >= version:
                 break
-            tell()
-            telling.apply(event)
-        return telling
+            checkpoint()
+            state.apply(event)
+        return state
 
-    def book_before(self, version: int, *, tell: Tell = quiet) -> ReplayedMarket:
+    def book_before(self, version: int, *, checkpoint: Checkpoint = never_stop) -> ReplayedMarket:
         """Return the state before this event: its book, and only those bids that are under way.
 
         If jobs may have been moved, the replay begins at the nearest waypoint.
         """
         if self._only_promises(version):
-            return self._standing(version, later=False)
+            return self._state_from_rows(version, later=False)
         token = Market.objects.values_list("token", flat=True).get(pk=self.market_id)
-        since, telling = waypoints.nearest(token, version) or (0, ReplayedMarket({}, {}))
+        since, state = waypoints.nearest(token, version) or (0, ReplayedMarket({}, {}))
         events = self.rows(since=since).filter(version__lt=version)
-        telling = self._going_on(telling, events)
+        state = self._continued(state, events)
         for event in in_pages(events, by="version"):
-            tell()
-            telling.apply(event)
+            checkpoint()
+            state.apply(event)
             following = event.version + 1
             if following % waypoints.EVENTS == 0:
-                waypoints.keep(token, following, telling.going_on({}, {}))
-        return telling
+                waypoints.store(token, following, state.continued({}, {}))
+        return state
 
-    def _going_on(self, telling: ReplayedMarket, told: "QuerySet[Event]") -> ReplayedMarket:
+    def _continued(self, state: ReplayedMarket, events: "QuerySet[Event]") -> ReplayedMarket:
         """Return a fork with the bids of these events, and with the bids under way if servers change."""
-        known = Q(pk__in=told.filter(bid__isnull=False).values("bid_id"))
-        if told.filter(kind=EventKind.INVENTORY).exists():
-            known |= Q(sequence__in=[int(name) for name in telling.under_way])
+        known = Q(pk__in=events.filter(bid__isnull=False).values("bid_id"))
+        if events.filter(kind=EventKind.INVENTORY).exists():
+            known |= Q(sequence__in=[int(name) for name in state.under_way])
         bids = Bid.objects.filter(known, market_id=self.market_id).only(*COLUMNS)
-        receipts = DecisionRecord.objects.filter(version__in=told.values("version"), bid__market_id=self.market_id)
-        return telling.going_on({bid.pk: bid for bid in bids}, dict(receipts.values_list("bid_id", "receipt")))
+        receipts = DecisionRecord.objects.filter(version__in=events.values("version"), bid__market_id=self.market_id)
+        return state.continued({bid.pk: bid for bid in bids}, dict(receipts.values_list("bid_id", "receipt")))
 
     def _only_promises(self, version: int) -> bool:
         """Return whether no granted schedule could move before this version, so that rows give the state then."""
         chosen = self.rows().filter(kind=EventKind.POLICY, version__lt=version)
         names = [payload["name"] for payload in chosen.values_list("payload", flat=True)]
-        laid = self.rows().filter(kind=EventKind.INVENTORY, version__lt=version, payload__has_key="moves")
-        return bool(names) and all(POLICIES[name].binding for name in names) and not laid.exists()
+        inventories = self.rows().filter(kind=EventKind.INVENTORY, version__lt=version, payload__has_key="moves")
+        return bool(names) and all(POLICIES[name].binding for name in names) and not inventories.exists()
 
     def _sequence_at(self, version: int) -> int:
         """Return the first number after those of all bids that were decided before this version."""
@@ -157,7 +157,7 @@ class Record:
         # An inclusive window holds a slot more than the job needs.
         found = found.filter(bid__state__in=sorted(ADMITTED), bid__completion_slot__gte=now - 1).exclude(bid__in=gone)
         rows = found.order_by("version").values_list("bid_id", "version", "inventory_version")
-        return {pk: (decided, layout) for pk, decided, layout in rows}
+        return {pk: (decided, snapshot) for pk, decided, snapshot in rows}
 
     def _now(self, version: int) -> int:
         """Return the first slot that could be traded after the events before this one."""
@@ -166,7 +166,7 @@ class Record:
         moved = 0 if last is None or last.kind == EventKind.SLOT else last.slot
         return moved if slots is None else max(moved, _traded(slots))
 
-    def _standing(self, version: int, *, later: bool) -> ReplayedMarket:
+    def _state_from_rows(self, version: int, *, later: bool) -> ReplayedMarket:
         """Return the state before this event, from rows; only valid if no granted schedule could move.
 
         With `later`, it can replay the other events, so it also has their bids.
@@ -178,55 +178,59 @@ class Record:
             decided = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
             known |= Q(sequence__lte=self.submitted) & ~Q(pk__in=decided.values("bid_id"))
             receipts |= Q(version__gte=version, version__lte=self.version)
-        telling = _telling(
+        state = _initial_state(
             Bid.objects.filter(known, market_id=self.market_id).only(*COLUMNS),
             DecisionRecord.objects.filter(receipts, bid__market_id=self.market_id),
             costs=later,
         )
-        self._stand(telling, version, now=now, going=going)
+        self._resume_from_rows(state, version, now=now, going=going)
         if later:
             kinds = sorted(QUEUE_EVENTS - {EventKind.SUBMITTED})
-            for event in self.rows().filter(version__lt=version, kind__in=kinds, bid__in=telling.bids):
-                telling.apply(event)
-        return telling
+            for event in self.rows().filter(version__lt=version, kind__in=kinds, bid__in=state.bids):
+                state.apply(event)
+        return state
 
-    def _stand(self, telling: ReplayedMarket, version: int, *, now: int, going: Mapping[int, tuple[int, int]]) -> None:
+    def _resume_from_rows(
+        self, state: ReplayedMarket, version: int, *, now: int, going: Mapping[int, tuple[int, int]]
+    ) -> None:
         """Set a replay that has the jobs under way to the state before this event."""
         earlier = self.rows().filter(version__lt=version)
-        laid = earlier.filter(kind__in=(EventKind.OPENED, EventKind.INVENTORY))
-        layouts = {event.version: InventorySnapshot.from_json(event.payload) for event in laid}
-        in_force = max(layouts)
-        layout, bids = layouts[in_force], telling.bids
+        inventories = earlier.filter(kind__in=(EventKind.OPENED, EventKind.INVENTORY))
+        snapshots = {event.version: InventorySnapshot.from_json(event.payload) for event in inventories}
+        in_force = max(snapshots)
+        snapshot, bids = snapshots[in_force], state.bids
         jobs = [
-            _job(bids[pk], telling.receipt_of(pk), layouts[granted], layout, same=granted == in_force)
+            _job(bids[pk], state.receipt_of(pk), snapshots[granted], snapshot, same=granted == in_force)
             for pk, (_, granted) in going.items()
         ]
         jobs = [job for job in jobs if not job.is_over(now)]
-        ledger = layout.ledger(start=now)
+        ledger = snapshot.ledger(start=now)
         ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
         chosen = earlier.filter(kind=EventKind.POLICY).last()
         slots = earlier.filter(kind=EventKind.SLOT).last()
-        opened = min(layouts)
+        opened = min(snapshots)
         if chosen is None:
             raise ValueError("a decision was made before a policy was chosen")
         decisions = DecisionRecord.objects.filter(bid__market_id=self.market_id, version__lt=version)
-        history, offers = recorded_history(decisions, layout, market_id=self.market_id, in_force=in_force)
+        history, offers = recorded_history(decisions, snapshot, market_id=self.market_id, in_force=in_force)
         known = {job.bid.id: job for job in jobs}
         running = RunningBook(ledger, history, decided=decisions.count(), jobs=known, offers=offers)
         book = LiveBook(
             version=0,
             market_id=self.market_id,
-            layout=layout,
+            snapshot=snapshot,
             policy=make_policy(chosen.payload["name"], chosen.payload["parameters"]),
             policy_id=0,
             running=running,
         )
-        start = laid.get(version=opened).slot - 1
+        start = inventories.get(version=opened).slot - 1
         slot, since = (None, start) if slots is None else (slots.slot, _traded(slots))
-        telling.resume(book, slot=slot, since=since)
+        state.resume(book, slot=slot, since=since)
 
 
-def _telling(bids: "QuerySet[Bid]", receipts: "QuerySet[DecisionRecord]", *, costs: bool = True) -> ReplayedMarket:
+def _initial_state(
+    bids: "QuerySet[Bid]", receipts: "QuerySet[DecisionRecord]", *, costs: bool = True
+) -> ReplayedMarket:
     """Return the state before the first event, with these bids and receipts, and the costs of each slot."""
     known = {bid.pk: bid for bid in bids}
     texts = dict(receipts.values_list("bid_id", "receipt"))
@@ -239,14 +243,14 @@ def _traded(event: Event) -> int:
     return int(event.payload.get("now", event.slot + 1))
 
 
-def _job(bid: Bid, receipt: str, granted: InventorySnapshot, layout: InventorySnapshot, *, same: bool) -> Job:
-    """Return the job of a promise, in the positions of `layout`."""
+def _job(bid: Bid, receipt: str, granted: InventorySnapshot, snapshot: InventorySnapshot, *, same: bool) -> Job:
+    """Return the job of a promise, in the positions of `snapshot`."""
     schedule = Decision.from_json(parse(receipt)).schedule
     if schedule is None:
         raise ValueError(f"bid {bid.sequence} was promised nothing")
     core = CoreBid.from_json(bid.core)
     held = schedule.placements
     if not same:
-        core = core_bid(bid.offer, layout, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
-        held = tuple(sorted(layout.placements(granted.holdings(held))))
+        core = core_bid(bid.offer, snapshot, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
+        held = tuple(sorted(snapshot.placements(granted.holdings(held))))
     return Job(core, held, schedule.completion, bound=True)

@@ -14,8 +14,8 @@ from auctions.counterfactual.outcome import Outcome
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
 from auctions.domain.refunds import Refund
-from auctions.engine import moves as plans
-from auctions.engine.moves import Planned
+from auctions.engine import planning
+from auctions.engine.planning import Planned
 from auctions.engine.policies import check_line
 from auctions.history.replay import Replaying, Step
 from auctions.models import Bid, BidState, Event, EventKind
@@ -94,7 +94,7 @@ class ReplayedMarket(Replaying):
         other.outcomes = {name: Outcome(**vars(outcome)) for name, outcome in self.outcomes.items()}
         return other
 
-    def going_on(self, bids: Mapping[int, Bid], receipts: Mapping[int, str]) -> "ReplayedMarket":
+    def continued(self, bids: Mapping[int, Bid], receipts: Mapping[int, str]) -> "ReplayedMarket":
         """Return a fork with these bids and receipts, and otherwise only with the jobs that are under way."""
         other = self._with(bids, receipts, {})
         under_way = self._going | (set() if self._book is None else self._book.running.jobs.keys())
@@ -123,7 +123,7 @@ class ReplayedMarket(Replaying):
         book, self.other = self.book, policy
         if (policy.name, policy.to_json()) == (book.policy.name, book.policy.to_json()):
             return
-        policy.check(book.layout.inventory)
+        policy.check(book.snapshot.inventory)
         check_line(policy, book.view().jobs)
         book.policy = policy
         self._note(book, self._asked(book, Cause.CHANGED).moves)
@@ -155,7 +155,7 @@ class ReplayedMarket(Replaying):
 
     def _asked(self, book: LiveBook, cause: Cause) -> Planned:
         """Return the other policy's plan; if it fails, jobs keep what they hold, and the failure is counted."""
-        planned = plans.plan(book, cause)
+        planned = planning.plan(book, cause)
         self._plan_failed = planned.failed is not None
         if planned.failed is not None:
             self.failed_plans += 1
@@ -221,24 +221,24 @@ class ReplayedMarket(Replaying):
         self._going = {name for name in self._going if self.outcomes[name].state(event.slot) in GOING}
         return self.planned(book, cause, event).moves
 
-    def laid(self, book: LiveBook, event: Event) -> plans.Relaid:
+    def rebased(self, book: LiveBook, event: Event) -> planning.Rebased:
         """Return the book under another inventory; jobs whose machines are gone fail if there is no other place."""
-        layout = InventorySnapshot.from_json(event.payload)
+        snapshot = InventorySnapshot.from_json(event.payload)
         if self.other is not None:
-            self.other.check(layout.inventory)
-            for name in without_room(book, layout):
+            self.other.check(snapshot.inventory)
+            for name in without_room(book, snapshot):
                 self._fail(name, event.slot)
                 book.end(name)
-        relaid = super().laid(book, event)
-        for name in relaid.failed:
+        rebased = super().rebased(book, event)
+        for name in rebased.failed:
             self._fail(name, event.slot)
-        self._note(relaid.book, relaid.moves)
-        return relaid
+        self._note(rebased.book, rebased.moves)
+        return rebased
 
     def kept(self, book: LiveBook, job: Job, event: Event) -> Schedule | None:
         """Return how the other policy keeps the promise, or the recorded schedule."""
         if self.other is not None:
-            return plans.keep_promise(book, job)
+            return planning.keep_promise(book, job)
         moves = (Move.from_json(move) for move in event.payload.get("moves", ()))
         return next((move.schedule for move in moves if move.job == job.bid.id), None)
 
@@ -263,16 +263,16 @@ class ReplayedMarket(Replaying):
             self.outcomes[move.job].plan(book.running.jobs[move.job])
 
 
-def without_room(book: LiveBook, layout: InventorySnapshot) -> list[str]:
+def without_room(book: LiveBook, snapshot: InventorySnapshot) -> list[str]:
     """Return jobs whose machines another snapshot no longer has; jobs admitted earlier keep their machines first."""
     now, gone = book.running.now, []
-    ledger = layout.ledger(start=now)
-    moved = plans.hit(book, layout)  # these are handled when the inventory changes
+    ledger = snapshot.ledger(start=now)
+    moved = planning.hit(book, snapshot)  # these are handled when the inventory changes
     for name, job in book.running.jobs.items():
         if name in moved or not _stays(job, now=now, binding=book.policy.binding):
             continue
         held = [p.since(now) for p in job.held if p.end > now]
-        placements = layout.placements(book.layout.holdings(held))
+        placements = snapshot.placements(book.snapshot.holdings(held))
         try:
             ledger.restore([Schedule(start=0, completion=0, placements=placements)])
         except (OverCapacity, OutsideHorizon):
@@ -284,5 +284,5 @@ def without_room(book: LiveBook, layout: InventorySnapshot) -> list[str]:
 
 
 def _stays(job: Job, *, now: int, binding: bool) -> bool:
-    """Return whether a job keeps what it holds under a new inventory (`plans.rebased` plans the others again)."""
+    """Return whether a job keeps what it holds under a new inventory (`planning.rebased` plans the others again)."""
     return binding or job.bound or job.started(now)

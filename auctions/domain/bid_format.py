@@ -74,7 +74,7 @@ CORE_NAMES: Final = {
 """Names that a body uses for the fields of the core's utilities."""
 
 
-def resolve(body: Json, cluster: Cluster, layout: InventorySnapshot, policy: type[Any] | None = None) -> Json:
+def resolve(body: Json, cluster: Cluster, snapshot: InventorySnapshot, policy: type[Any] | None = None) -> Json:
     """Return the body with its model's profile filled in; raises InvalidField naming the wrong fields.
 
     `policy` is the policy class in force, if the caller knows it already.
@@ -99,7 +99,7 @@ def resolve(body: Json, cluster: Cluster, layout: InventorySnapshot, policy: typ
     ]
     if missing:
         raise _one_error(missing)
-    checks = _checks(full, layout)
+    checks = _checks(full, snapshot)
     wanted = [*COUNTS, *(key for key in keys if key not in COUNTS), "upload_delay_s", "start_after_s", worth]
     wanted += [key for key in ("chunk_mb",) if key in body]
     return {"architecture": str(architecture), **_checked({key: checks[key] for key in wanted})}
@@ -127,19 +127,19 @@ def _worth(body: Json, policy: type[Any]) -> str:
     return mine
 
 
-def _checks(full: Json, layout: InventorySnapshot) -> dict[str, Callable[[], Any]]:
+def _checks(full: Json, snapshot: InventorySnapshot) -> dict[str, Callable[[], Any]]:
     """Return the check of each key of a body."""
-    workers, pss = ([m.name for m in machines] for machines in (layout.inventory.workers, layout.inventory.pss))
+    workers, pss = ([m.name for m in machines] for machines in (snapshot.inventory.workers, snapshot.inventory.pss))
     return {
         **{key: partial(_count, key, full) for key in COUNTS},
         "gradient_mb": lambda: _number("gradient_mb", full["gradient_mb"], LARGEST_MB),
         "worker_step_s": lambda: _by_name("worker_step_s", full, workers, least=1),
         "ps_step_s": lambda: _by_name("ps_step_s", full, pss, least=1),
         "reduce_step_s": lambda: _number("reduce_step_s", full["reduce_step_s"], LARGEST_SECONDS),
-        "upload_delay_s": lambda: _by_name("upload_delay_s", full, layout.inventory.servers),
+        "upload_delay_s": lambda: _by_name("upload_delay_s", full, snapshot.inventory.servers),
         "start_after_s": lambda: _number("start_after_s", full["start_after_s"], LARGEST_SECONDS),
         "chunk_mb": lambda: _number("chunk_mb", full["chunk_mb"], LARGEST_MB),
-        "utility": lambda: _check_utility(full["utility"], layout.slot_seconds),
+        "utility": lambda: _check_utility(full["utility"], snapshot.slot_seconds),
         "weight": lambda: _check_weight(full["weight"]),
     }
 
@@ -177,14 +177,14 @@ def check_finite(value: object, field: str) -> None:
             check_finite(part, f"{field}[{i}]")
 
 
-def core_bid(offer: Json, layout: InventorySnapshot, *, bid_id: str, arrival: int) -> Bid:
+def core_bid(offer: Json, snapshot: InventorySnapshot, *, bid_id: str, arrival: int) -> Bid:
     """Return a resolved body as the core's bid, in slots, for one inventory.
 
     A machine type without a step time in the offer gets one that is longer than the horizon. A server without an
     upload delay in the offer has its own default delay. A ring has no step times of parameter servers.
     """
-    slot_s, inventory = layout.slot_seconds, layout.inventory
-    never = Fraction(layout.horizon + 1)
+    slot_s, inventory = snapshot.slot_seconds, snapshot.inventory
+    never = Fraction(snapshot.horizon + 1)
     steps = {
         key: tuple(
             units.slots(offer[key][machine.name], slot_s) if machine.name in offer.get(key, {}) else never
@@ -207,7 +207,7 @@ def core_bid(offer: Json, layout: InventorySnapshot, *, bid_id: str, arrival: in
         ),
         delay=tuple(
             units.slots_up(max(after, delays.get(name, default)), slot_s)
-            for name, default in zip(inventory.servers, layout.delays_s, strict=True)
+            for name, default in zip(inventory.servers, snapshot.delays_s, strict=True)
         ),
         utility=utility_from_json(_core_worth(offer, slot_s)),
         # Offers stored before rings and storage were introduced have none of these keys.

@@ -165,7 +165,7 @@ def align(array: NDArray[Any], *, old: Sequence[int], new: Sequence[int], axis: 
     return np.moveaxis(moved, 0, axis)
 
 
-def layout_of(cluster: Cluster, inventory: Inventory | None = None) -> InventorySnapshot:
+def snapshot_of(cluster: Cluster, inventory: Inventory | None = None) -> InventorySnapshot:
     """Return the snapshot of the cluster's present rows, with the servers that are out of service."""
     inventory = inventory_of(cluster) if inventory is None else inventory
     servers = {s.name: s for s in Server.objects.filter(cluster=cluster)}
@@ -194,19 +194,19 @@ def layout_of(cluster: Cluster, inventory: Inventory | None = None) -> Inventory
     )
 
 
-def layouts(market: Market, versions: set[int]) -> dict[int, InventorySnapshot]:
+def snapshots_at(market: Market, versions: set[int]) -> dict[int, InventorySnapshot]:
     """Return the snapshots recorded at these versions of the market."""
     events = Event.objects.filter(market=market, version__in=versions)
     return {event.version: InventorySnapshot.from_json(event.payload) for event in events}
 
 
-def units_held(layout: InventorySnapshot, holdings: Sequence[Holding], *, start: int, end: int) -> Ints:
+def units_held(snapshot: InventorySnapshot, holdings: Sequence[Holding], *, start: int, end: int) -> Ints:
     """Return units held in slots [start, end), T x S x R; not checked against capacity."""
-    inventory = layout.inventory
+    inventory = snapshot.inventory
     # A cumulative sum over changes at both ends needs one pass, however long the windows are.
     steps = np.zeros((end - start + 1, *inventory.capacity.shape), dtype=np.int64)
     demands = {Role.WORKER: inventory.worker_demand, Role.PS: inventory.ps_demand}
-    for p in layout.placements(holdings):
+    for p in snapshot.placements(holdings):
         first, last = max(p.start, start), min(p.end, end)
         if first < last:
             steps[first - start, p.server] += p.count * demands[p.role][p.type]

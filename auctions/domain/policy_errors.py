@@ -43,7 +43,7 @@ def policy_errors() -> Iterator[None]:
         raise PolicyFailed(f"{type(error).__name__}: {error}") from error
 
 
-def keep_error(
+def store_error(
     failed: PolicyFailed, event: Event, moment: MarketTime, *, policy_id: int, bid: Bid | None = None
 ) -> None:
     """Store the error that belongs to an event, under the market's lock, and log it."""

@@ -13,7 +13,7 @@ from scheduling.preemptive.record import Segment
 from scheduling.preemptive.workers import TICKS, Workers, machines
 
 
-def keep(segments: Sequence[Segment], layout: InventorySnapshot, market_id: int) -> None:
+def store(segments: Sequence[Segment], snapshot: InventorySnapshot, market_id: int) -> None:
     """Assign a parameter server to every job of these segments, which begin where the last ones ended, and store it."""
     if not segments:
         return
@@ -21,10 +21,10 @@ def keep(segments: Sequence[Segment], layout: InventorySnapshot, market_id: int)
     bids = {
         str(bid.sequence): bid for bid in Bid.objects.filter(market=market_id, sequence__in=[int(n) for n in names])
     }
-    crew, inventory = Workers(layout.inventory, TICKS), layout.inventory
+    crew, inventory = Workers(snapshot.inventory, TICKS), snapshot.inventory
     types: dict[int, list[str]] = defaultdict(list)
     for name in names:
-        core = core_bid(bids[name].offer, layout, bid_id=name, arrival=bids[name].arrival_slot)
+        core = core_bid(bids[name].offer, snapshot, bid_id=name, arrival=bids[name].arrival_slot)
         types[crew.ps_type(core)].append(name)
     count = machines(inventory.capacity, inventory.ps_demand)
     clouds = frozenset(s for s, cloud in enumerate(inventory.cloud) if cloud)
@@ -38,21 +38,21 @@ def keep(segments: Sequence[Segment], layout: InventorySnapshot, market_id: int)
             pss={s: int(count[s, ps]) for s in range(len(count)) if s not in clouds},
             clouds=clouds,
             order=mine,
-            kept=_kept(open_rows, layout, layout.ps_ids[ps]),
+            kept=_kept(open_rows, snapshot, snapshot.ps_ids[ps]),
         )
         for tenure in found:
             row = known.get((tenure.job, tenure.start))
             if row is None:
-                row = Tenure(bid=bids[tenure.job], start=tenure.start, machine_type_id=layout.ps_ids[ps])
+                row = Tenure(bid=bids[tenure.job], start=tenure.start, machine_type_id=snapshot.ps_ids[ps])
                 row.host = tenure.host.value
-                row.server_id = None if tenure.server is None else layout.server_ids[tenure.server]
+                row.server_id = None if tenure.server is None else snapshot.server_ids[tenure.server]
                 made.append(row)
             row.end = tenure.end
     update_rows(list(known.values()), ["end"])
     Tenure.objects.bulk_create(made)
 
 
-def _kept(rows: Iterable[Tenure], layout: InventorySnapshot, machine_type_id: int) -> list[CoreTenure]:
+def _kept(rows: Iterable[Tenure], snapshot: InventorySnapshot, machine_type_id: int) -> list[CoreTenure]:
     """Return the assignments that may continue; an assignment on a removed server may not."""
     return [
         CoreTenure(
@@ -60,10 +60,10 @@ def _kept(rows: Iterable[Tenure], layout: InventorySnapshot, machine_type_id: in
             end=row.end,
             job=str(row.bid.sequence),
             host=Host(row.host),
-            server=None if row.server_id is None else layout.server_ids.index(row.server_id),
+            server=None if row.server_id is None else snapshot.server_ids.index(row.server_id),
         )
         for row in rows
-        if row.machine_type_id == machine_type_id and (row.server_id is None or row.server_id in layout.server_ids)
+        if row.machine_type_id == machine_type_id and (row.server_id is None or row.server_id in snapshot.server_ids)
     ]
 
 

@@ -55,7 +55,7 @@ def answer(bid: CoreBid, book: LiveBook) -> Decision:
     problem = refusal(bid, book.policy)
     if not problem:
         return book.policy.decide(bid, book.view())
-    nothing = (0.0,) * len(book.layout.inventory.resources)
+    nothing = (0.0,) * len(book.snapshot.inventory.resources)
     return Decision.reject(bid.id, Reason.REFUSED, problem, slot=book.running.now, density=nothing)
 
 

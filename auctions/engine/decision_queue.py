@@ -15,8 +15,8 @@ from kombu.exceptions import OperationalError
 
 from auctions.domain import transitions
 from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record, save_counters
-from auctions.domain.policy_errors import PolicyFailed, keep_error, policy_errors
-from auctions.engine import moves as plans
+from auctions.domain.policy_errors import PolicyFailed, policy_errors, store_error
+from auctions.engine import planning
 from auctions.engine.decide import Made, decide
 from auctions.engine.slots import caught_up
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, EventKind, Market, Payment
@@ -50,7 +50,7 @@ def wake_all() -> None:
     connection.close()  # also called from threads of a server, for which nothing else closes the connection
 
 
-def drain(market_id: int, *, at_most: int | None = None) -> int:
+def process_pending(market_id: int, *, at_most: int | None = None) -> int:
     """Decide or quarantine waiting bids in order, at most `at_most` of them; return how many were processed."""
     decided = 0
     while (at_most is None or decided < at_most) and decide_next(market_id):
@@ -58,14 +58,14 @@ def drain(market_id: int, *, at_most: int | None = None) -> int:
     return decided
 
 
-def waiting(market_id: int) -> bool:
+def has_pending(market_id: int) -> bool:
     """Return whether the market has bids to decide."""
     return Bid.objects.filter(market_id=market_id, state=BidState.SUBMITTED).exists()
 
 
 def decide_next(market_id: int) -> bool:
     """Decide or quarantine the first waiting bid of the market; return False if there is none."""
-    if not waiting(market_id):
+    if not has_pending(market_id):
         return False
     with locked_market(market_id) as market:
         bid = Bid.objects.filter(market=market, state=BidState.SUBMITTED).order_by("sequence").first()
@@ -85,13 +85,13 @@ def decide_next(market_id: int) -> bool:
             sound = True
         save_counters(market)
     if sound:
-        books.keep(market, book)
+        books.store(market, book)
     return True
 
 
 def current_core(market: Market, bid: Bid, book: LiveBook) -> CoreBid:
     """Return the bid in the positions of the inventory in force; rewrite its row if the inventory has changed since."""
-    core = books.core_in_force(bid, market, book.layout)
+    core = books.core_in_force(bid, market, book.snapshot)
     if bid.inventory_version != market.inventory_version:
         bid.core, bid.inventory_version = core.to_json(), market.inventory_version
         bid.save(update_fields=["core", "inventory_version"])
@@ -102,11 +102,11 @@ def _write(market: Market, bid: Bid, book: LiveBook, moment: MarketTime, made: M
     decision, against = made.decision, market.ledger_version
     _write_outcome(bid, decision, book, moment)
     kind = EventKind.ADMITTED if decision.admitted else EventKind.REJECTED
-    payload = plans.to_payload(decision.moves)
+    payload = planning.to_payload(decision.moves)
     event = record(market, NewEvent(kind, at=moment.wall, slot=moment.now, bid=bid, payload=payload))
-    plans.write(book, decision.moves, moment, version=event.version)
+    planning.write(book, decision.moves, moment, version=event.version)
     if decision.admitted and not book.policy.binding:
-        plans.note([(bid, book.running.jobs[decision.bid_id])], moment, version=event.version)
+        planning.note([(bid, book.running.jobs[decision.bid_id])], moment, version=event.version)
     book.version = market.ledger_version
     DecisionRecord.objects.create(
         bid=bid,
@@ -128,7 +128,7 @@ def _quarantine(market: Market, bid: Bid, book: LiveBook, moment: MarketTime, fa
     """Quarantine a bid. Nothing else of the failed attempt was written."""
     transitions.quarantine(bid)
     event = record(market, NewEvent(EventKind.QUARANTINED, at=moment.wall, slot=moment.now, bid=bid))
-    keep_error(failed, event, moment, policy_id=book.policy_id, bid=bid)
+    store_error(failed, event, moment, policy_id=book.policy_id, bid=bid)
 
 
 def _write_outcome(bid: Bid, decision: Decision, book: LiveBook, moment: MarketTime) -> None:
@@ -139,9 +139,9 @@ def _write_outcome(bid: Bid, decision: Decision, book: LiveBook, moment: MarketT
     window = (None, None) if schedule is None else (schedule.start, schedule.completion)
     transitions.admit(bid, value=decision.value, payment=decision.payment, window=window, slot=moment.slot)
     if schedule is not None:
-        Commitment.objects.bulk_create(plans.commitments(bid, book.layout.holdings(schedule.placements)))
+        Commitment.objects.bulk_create(planning.commitments(bid, book.snapshot.holdings(schedule.placements)))
         if book.running.queues is not None:
-            queue_rows.join(bid, schedule.chunks, book.running.queues, book.layout)
+            queue_rows.join(bid, schedule.chunks, book.running.queues, book.snapshot)
     Payment.objects.create(bid=bid, amount=decision.payment, created_at=moment.wall)
 
 

@@ -7,7 +7,7 @@ from django.db.models import F
 
 from auctions.engine.outages import state_of
 from auctions.models import Bid, BidState, Commitment, Market, Outage, QueuedChunks
-from auctions.state.snapshot import one_version, snapshot
+from auctions.state.market_snapshot import market_snapshot, one_version
 from cluster.models import Server, ServerKind
 
 GOING = (BidState.PLANNED, BidState.RUNNING)
@@ -62,7 +62,7 @@ class ServerReading:
 @one_version()
 def servers(market: Market) -> tuple[ServerReading, ...]:
     """Return all servers of a market, in order."""
-    now = snapshot(market).moment.now
+    now = market_snapshot(market).moment.now
     held = _held(market, now)
     said = Outage.objects.filter(server__cluster=market.cluster, ended_version=None).select_related("said_by")
     outages = {row.server_id: row for row in said}

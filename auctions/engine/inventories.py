@@ -6,7 +6,7 @@ from auctions.domain import transitions
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.lock import MarketTime, NewEvent, record
 from auctions.domain.refunds import Refund, refund_of
-from auctions.engine import moves as plans
+from auctions.engine import planning
 from auctions.models import Bid, Certificate, Event, EventKind, Market, SlotPrice
 from auctions.state import queue_rows
 from auctions.state.book import LiveBook
@@ -15,11 +15,11 @@ from scheduling.model.types import Json
 NO_SERVER: Final = "Its machines are out of service"
 
 
-def lay(
+def change_inventory(
     market: Market,
     book: LiveBook,
     moment: MarketTime,
-    layout: InventorySnapshot,
+    snapshot: InventorySnapshot,
     *,
     service: Json | None = None,
     why: str = "",
@@ -32,17 +32,17 @@ def lay(
     SlotPrice.objects.filter(market=market, slot__gte=moment.now).delete()
     # If the clock was set back, that slot may already be in the certificate's sums: the certificate is computed again.
     Certificate.objects.filter(market=market, settled_through__gt=moment.now).delete()
-    relaid = plans.rebased(book, layout, plans.offers_of(book))
-    new = relaid.book
+    rebased = planning.rebased(book, snapshot, planning.offers_of(book))
+    new = rebased.book
     if new.running.queues is not None:
-        queue_rows.lose(new.running.queues, layout, market.pk, now=moment.now)
+        queue_rows.lose(new.running.queues, snapshot, market.pk, now=moment.now)
     said: Json = {} if service is None else {"service": service}
-    failed: Json = {"failed": [int(name) for name in relaid.failed]} if relaid.failed else {}
-    unkept: Json = {"unkept": [int(name) for name in relaid.unkept]} if relaid.unkept else {}
+    failed: Json = {"failed": [int(name) for name in rebased.failed]} if rebased.failed else {}
+    unkept: Json = {"unkept": [int(name) for name in rebased.unkept]} if rebased.unkept else {}
     more = {**said, **failed, **unkept}
-    event = record_layout(market, moment, layout, kind=EventKind.INVENTORY, planned=relaid.planned, more=more)
-    plans.write(new, relaid.moves, moment, version=event.version)
-    plans.note_failure(market, new, relaid.planned, event, moment, others=relaid.unkept.values())
+    event = record_inventory(market, moment, snapshot, kind=EventKind.INVENTORY, planned=rebased.planned, more=more)
+    planning.write(new, rebased.moves, moment, version=event.version)
+    planning.note_failure(market, new, rebased.planned, event, moment, others=rebased.unkept.values())
     bids = {bid.sequence: bid for bid in Bid.objects.filter(market=market, sequence__in=failed.get("failed", []))}
     for sequence in failed.get("failed", []):
         _fail(market, bids[sequence], moment, why=why or f"{NO_SERVER}.", by=event.version)
@@ -50,17 +50,17 @@ def lay(
     return new
 
 
-def record_layout(
+def record_inventory(
     market: Market,
     moment: MarketTime,
-    layout: InventorySnapshot,
+    snapshot: InventorySnapshot,
     *,
     kind: EventKind,
-    planned: plans.Planned = plans.NOTHING,
+    planned: planning.Planned = planning.NOTHING,
     more: Json | None = None,
 ) -> Event:
     """Write the event of an inventory and put the inventory in force."""
-    payload = layout.to_json() | planned.payload() | (more or {})
+    payload = snapshot.to_json() | planned.payload() | (more or {})
     event = record(market, NewEvent(kind, at=moment.wall, slot=moment.now, payload=payload))
     market.inventory_version = event.version
     return event
@@ -70,6 +70,6 @@ def _fail(market: Market, bid: Bid, moment: MarketTime, *, why: str, by: int) ->
     """Write that the inventory of version `by` broke a promise; the job has left the book already."""
     refund = refund_of(bid, Refund.UNDELIVERED, now=moment.now)
     transitions.fail(bid, slot=moment.now, why=why, refund=refund)
-    plans.cut(bid, now=moment.now)
+    planning.cut(bid, now=moment.now)
     payload = {"why": why, "refund": refund, "how": Refund.UNDELIVERED.value, "by": by}
     record(market, NewEvent(EventKind.FAILED, at=moment.wall, slot=moment.now, bid=bid, payload=payload))

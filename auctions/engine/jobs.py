@@ -3,8 +3,7 @@
 from auctions.domain import transitions
 from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record, save_counters
 from auctions.domain.refunds import Refund, refund_of
-from auctions.engine import decision_queue as lane
-from auctions.engine import moves as plans
+from auctions.engine import decision_queue, planning
 from auctions.engine.slots import caught_up
 from auctions.models import Bid, EventKind, Market
 from auctions.state import book as books
@@ -33,7 +32,7 @@ def retry_bid(bid: Bid) -> Bid:
         transitions.retry(bid)
         record(market, NewEvent(EventKind.RETRIED, at=moment.wall, slot=moment.now, bid=bid))
         save_counters(market)
-        lane.wake(market.pk)
+        decision_queue.wake(market.pk)
     return bid
 
 
@@ -44,7 +43,7 @@ def cancel_job(bid: Bid) -> Bid:
         book = caught_up(market, moment)  # a job whose last slot has passed is completed, not cancelled
         transitions.cancel(bid, slot=moment.now)
         _end(market, bid, book, moment, kind=EventKind.CANCELLED)
-    books.keep(market, book)
+    books.store(market, book)
     return bid
 
 
@@ -58,19 +57,19 @@ def fail_job(bid: Bid, why: str, *, refund: Refund = Refund.UNDELIVERED) -> Bid:
         transitions.fail(bid, slot=moment.now, why=why, refund=amount)
         said = {"why": why, "refund": amount, "how": refund.value}
         _end(market, bid, book, moment, kind=EventKind.FAILED, said=said)
-    books.keep(market, book)
+    books.store(market, book)
     return bid
 
 
 def _end(
     market: Market, bid: Bid, book: LiveBook, moment: MarketTime, *, kind: EventKind, said: Json | None = None
 ) -> None:
-    plans.cut(bid, now=moment.now)
+    planning.cut(bid, now=moment.now)
     book.end(str(bid.sequence))
-    planned = plans.plan(book, Cause.ENDED)
+    planned = planning.plan(book, Cause.ENDED)
     payload = (said or {}) | planned.payload()
     event = record(market, NewEvent(kind, at=moment.wall, slot=moment.now, bid=bid, payload=payload))
-    plans.write(book, planned.moves, moment, version=event.version)
-    plans.note_failure(market, book, planned, event, moment)
+    planning.write(book, planned.moves, moment, version=event.version)
+    planning.note_failure(market, book, planned, event, moment)
     book.version = market.ledger_version
     save_counters(market)

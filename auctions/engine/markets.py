@@ -6,7 +6,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from auctions.domain.errors import NoMarket
-from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, layout_of, units_held
+from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, snapshot_of, units_held
 from auctions.domain.lock import lock, locked_market, market_time, save_counters
 from auctions.engine import inventories
 from auctions.engine.policies import add_version
@@ -36,7 +36,7 @@ def open_market(
         if created:
             moment = market_time(market)
             market.slot = moment.slot
-            inventories.record_layout(market, moment, layout_of(market.cluster), kind=EventKind.OPENED)
+            inventories.record_inventory(market, moment, snapshot_of(market.cluster), kind=EventKind.OPENED)
             add_version(market, moment, name=policy, parameters=parameters or {}, by=by)
         market.is_open = True
         save_counters(market)
@@ -71,7 +71,7 @@ def inventory_problems(cluster: Cluster, inventory: Inventory) -> list[str]:
         return []
     market = lock(market.pk)
     moment = market_time(market)
-    new, old = layout_of(cluster, inventory), _layout_in_force(market)
+    new, old = snapshot_of(cluster, inventory), _snapshot_in_force(market)
     problems, policy = [], _policy_in_force(market)
     try:
         policy.check(inventory)
@@ -93,16 +93,16 @@ def inventory_changed(cluster: Cluster) -> None:
         return
     with transaction.atomic():
         market = lock(market.pk)
-        layout = layout_of(cluster)
-        if layout.to_json() == _layout_in_force(market).to_json():
+        snapshot = snapshot_of(cluster)
+        if snapshot.to_json() == _snapshot_in_force(market).to_json():
             return
         moment = market_time(market)
         book = caught_up(market, moment)  # slots that began before now had the old inventory
-        inventories.lay(market, book, moment, layout)
+        inventories.change_inventory(market, book, moment, snapshot)
         save_counters(market)
 
 
-def _layout_in_force(market: Market) -> InventorySnapshot:
+def _snapshot_in_force(market: Market) -> InventorySnapshot:
     return InventorySnapshot.from_json(Event.objects.get(market=market, version=market.inventory_version).payload)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from django.contrib.auth.models import User
 from django.db.models import Q
 
-from auctions.domain.inventory_snapshot import layout_of
+from auctions.domain.inventory_snapshot import snapshot_of
 from auctions.domain.lock import MarketTime
 from auctions.engine import inventories
 from auctions.models import Market, Outage, OutageKind
@@ -55,7 +55,7 @@ def say(market: Market, book: LiveBook, moment: MarketTime, server: Server, said
             said_by=said.by,
             version=version,
         )
-    return _lay(market, book, moment, server, row, said)
+    return _change_inventory(market, book, moment, server, row, said)
 
 
 def take_effect(market: Market, book: LiveBook, moment: MarketTime) -> LiveBook:
@@ -67,20 +67,20 @@ def take_effect(market: Market, book: LiveBook, moment: MarketTime) -> LiveBook:
     for row in rows.select_related("server").order_by("version"):
         row.out_slot = moment.now
         row.save(update_fields=["out_slot"])
-        book = _lay(market, book, moment, row.server, row, None)
+        book = _change_inventory(market, book, moment, row.server, row, None)
     return book
 
 
-def _lay(
+def _change_inventory(
     market: Market, book: LiveBook, moment: MarketTime, server: Server, row: Outage | None, said: Said | None
 ) -> LiveBook:
-    layout = layout_of(market.cluster)
+    snapshot = snapshot_of(market.cluster)
     service: Json = {"server": server.name, "state": state_of(row)}
     if row is not None:
         service |= {"from_slot": row.from_slot, "deadline": row.deadline}
     if said is not None:
         service |= {"why": said.why, "by": "" if said.by is None else said.by.get_username()}
-    return inventories.lay(market, book, moment, layout, service=service, why=_why(server, row))
+    return inventories.change_inventory(market, book, moment, snapshot, service=service, why=_why(server, row))
 
 
 def state_of(row: Outage | None) -> str:

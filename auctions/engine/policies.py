@@ -6,7 +6,7 @@ from typing import Final
 from django.contrib.auth.models import User
 
 from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record, save_counters
-from auctions.engine import moves as plans
+from auctions.engine import planning
 from auctions.engine.slots import caught_up
 from auctions.kernels import warming
 from auctions.models import Event, EventKind, Market, PolicyVersion
@@ -27,14 +27,14 @@ def change_policy(market: Market, *, name: str, parameters: Json, by: User | Non
     with locked_market(market.pk) as held:
         moment = market_time(held)
         book = caught_up(held, moment)  # slots that began before now had the old policy's prices
-        policy.check(book.layout.inventory)
+        policy.check(book.snapshot.inventory)
         check_line(policy, book.view().jobs)
         book.policy = policy
-        planned = plans.plan(book, Cause.CHANGED)
+        planned = planning.plan(book, Cause.CHANGED)
         chosen, event = add_version(held, moment, name=name, parameters=parameters, by=by, planned=planned)
         book.policy_id = chosen.pk
-        plans.write(book, planned.moves, moment, version=event.version)
-        plans.note_failure(held, book, planned, event, moment)
+        planning.write(book, planned.moves, moment, version=event.version)
+        planning.note_failure(held, book, planned, event, moment)
         save_counters(held)
     return chosen
 
@@ -60,7 +60,7 @@ def add_version(
     name: str,
     parameters: Json,
     by: User | None,
-    planned: plans.Planned = plans.NOTHING,
+    planned: planning.Planned = planning.NOTHING,
 ) -> tuple[PolicyVersion, Event]:
     """Record the policy as the market's next version, under its lock. Every parameter is stored, defaults included."""
     complete = make_policy(name, parameters).to_json()

@@ -63,7 +63,7 @@ def _say(
                 raise WrongState(f"Server {server.name} is out of service already; return it to service first.")
             book = outages.say(market, book, moment, server, Said(kind, first, deadline, why, by))
         save_counters(market)
-    books.keep(market, book)
+    books.store(market, book)
     return outages.in_force(server)
 
 

@@ -3,8 +3,7 @@
 from auctions.domain import transitions
 from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record, save_counters
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
-from auctions.engine import moves as plans
-from auctions.engine import outages
+from auctions.engine import outages, planning
 from auctions.kernels import warming
 from auctions.models import Bid, BidState, Event, EventKind, Market, SlotPrice
 from auctions.readings import publications
@@ -26,7 +25,7 @@ def pass_slots(market_id: int) -> bool:
             return False
         book = caught_up(market, moment)
         save_counters(market)
-    books.keep(market, book)
+    books.store(market, book)
     return True
 
 
@@ -43,7 +42,7 @@ def caught_up(market: Market, moment: MarketTime) -> LiveBook:
     """
     warming.check_market(market.pk)  # a transaction must not wait for a compiler
     late = moment.slot > market.slot
-    book = books.take(market, now=market.slot + 1 if late else moment.now)
+    book = books.checkout(market, now=market.slot + 1 if late else moment.now)
     if late:
         first = market.slot + 1
         cause = _cause(market, moment)
@@ -51,16 +50,16 @@ def caught_up(market: Market, moment: MarketTime) -> LiveBook:
         begun = transitions.begin(market, moment.slot)
         market.slot = moment.slot
         book.advance(moment.now)
-    queue_rows.keep(book.running, book.layout, market.pk)
+    queue_rows.store(book.running, book.snapshot, market.pk)
     if late:
-        planned = plans.plan(book, cause)
+        planned = planning.plan(book, cause)
         payload = {"from": first, "to": moment.slot, "now": moment.now, "cause": cause}
         payload |= {"running": begun.running, "completed": begun.completed, **planned.payload()}
         if unpriced is not None:
             payload["unpriced"] = True
         event = record(market, NewEvent(EventKind.SLOT, at=moment.wall, slot=moment.slot, payload=payload))
-        plans.write(book, planned.moves, moment, version=event.version)
-        plans.note_failure(market, book, planned, event, moment, others=[unpriced])
+        planning.write(book, planned.moves, moment, version=event.version)
+        planning.note_failure(market, book, planned, event, moment, others=[unpriced])
         market.now = max(market.now, moment.now)  # already planned: slots stay passed if the clock is set back
         book.version = market.ledger_version
         book = outages.take_effect(market, book, moment)

@@ -13,12 +13,12 @@ from auctions.domain.errors import CannotDecide, KeyReused, MarketClosed
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record_all, save_counters
 from auctions.domain.policy_errors import PolicyFailed
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.decide import decide
 from auctions.engine.markets import market_of
 from auctions.kernels import warming
 from auctions.models import Bid, Event, EventKind, Market
-from auctions.state.snapshot import one_version, snapshot
+from auctions.state.market_snapshot import market_snapshot, one_version
 from cluster.models import Cluster
 from scheduling.book.state import NOBODY
 from scheduling.model.bid import Bid as CoreBid
@@ -47,8 +47,8 @@ class Quote:
     slot: int
     """First slot that could still be traded."""
     core: CoreBid
-    """The bid that was decided, in the positions of `layout`."""
-    layout: InventorySnapshot
+    """The bid that was decided, in the positions of `snapshot`."""
+    snapshot: InventorySnapshot
     """The inventory snapshot that defines the positions in the schedule."""
     policy: Policy
     """The policy that decided it."""
@@ -112,12 +112,12 @@ def quote(*, cluster: Cluster, body: Json) -> Quote:
         raise MarketClosed(f"The market of {cluster.name} takes no bids.")
     warming.check_market(market.pk)
     with one_version():
-        seen = snapshot(market)
+        seen = market_snapshot(market)
         book = seen.book.copy()  # a copy: kernels cache results on the ledger by the bid's number
-        resolved = resolve(body, cluster, book.layout)
+        resolved = resolve(body, cluster, book.snapshot)
     now = seen.moment.now
     # The bid gets the number it would have: some policies seed random draws with it.
-    core = core_bid(resolved, book.layout, bid_id=str(seen.market.submitted + 1), arrival=now)
+    core = core_bid(resolved, book.snapshot, bid_id=str(seen.market.submitted + 1), arrival=now)
     try:
         made = decide(book, core, owner=NOBODY)
     except PolicyFailed as failed:
@@ -128,7 +128,7 @@ def quote(*, cluster: Cluster, body: Json) -> Quote:
         ledger_version=book.version,
         slot=now,
         core=core,
-        layout=book.layout,
+        snapshot=book.snapshot,
         policy=book.policy,
     )
 
@@ -142,8 +142,8 @@ def _submit(
     known = _known(market, owner, keys, digests)
     if known:
         return known
-    layout = InventorySnapshot.from_json(Event.objects.get(market=market, version=market.inventory_version).payload)
-    read = partial(resolve, cluster=cluster, layout=layout, policy=policy_in_force(cluster))
+    snapshot = InventorySnapshot.from_json(Event.objects.get(market=market, version=market.inventory_version).payload)
+    read = partial(resolve, cluster=cluster, snapshot=snapshot, policy=policy_in_force(cluster))
     offers = [
         _Offer(body=body, resolved=_resolved(read, body, where.format(i)), digest=digest, key=key)
         for i, (body, digest, key) in enumerate(zip(bodies, digests, keys, strict=True))
@@ -156,11 +156,11 @@ def _submit(
             raise MarketClosed(f"The market of {cluster.name} takes no bids.")
         moment = market_time(held)
         # The snapshot read above may be stale by now: its version is stored, and the decision queue rewrites the core.
-        bids = [_bid(held, owner, offer, (layout, market.inventory_version), moment) for offer in offers]
+        bids = [_bid(held, owner, offer, (snapshot, market.inventory_version), moment) for offer in offers]
         Bid.objects.bulk_create(bids)
         record_all(held, (NewEvent(EventKind.SUBMITTED, at=moment.wall, slot=moment.now, bid=bid) for bid in bids))
         save_counters(held)
-        lane.wake(held.pk)
+        decision_queue.wake(held.pk)
     return [Submitted(bid, created=True) for bid in bids]
 
 
@@ -193,9 +193,9 @@ def _known(market: Market, owner: User, keys: Sequence[str | None], digests: Seq
 
 
 def _bid(market: Market, owner: User, offer: _Offer, known: tuple[InventorySnapshot, int], moment: MarketTime) -> Bid:
-    layout, inventory_version = known
+    snapshot, inventory_version = known
     market.submitted += 1
-    core = core_bid(offer.resolved, layout, bid_id=str(market.submitted), arrival=moment.now)
+    core = core_bid(offer.resolved, snapshot, bid_id=str(market.submitted), arrival=moment.now)
     return Bid(
         market=market,
         owner=owner,

@@ -7,7 +7,7 @@ import numpy as np
 from django.db.models import Sum
 
 from auctions.domain.bid_format import core_bid
-from auctions.domain.inventory_snapshot import InventorySnapshot, layouts
+from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
 from auctions.domain.lock import MOVES_THE_LEDGER
 from auctions.domain.totals import VALUE_KEPT
 from auctions.domain.transitions import Window
@@ -35,7 +35,7 @@ GOING = (BidState.PLANNED, BidState.RUNNING)
 def bids_as_sent(market: Market) -> list[str]:
     """Check that each bid was decided as it was sent: its body, offer, core, label and arrival agree."""
     bids = Bid.objects.filter(market=market).order_by("sequence")
-    known = layouts(market, set(bids.order_by().values_list("inventory_version", flat=True)))
+    known = snapshots_at(market, set(bids.order_by().values_list("inventory_version", flat=True)))
     decided = dict(DecisionRecord.objects.filter(bid__market=market).values_list("bid_id", "inventory_version"))
     problems = []
     for bid in in_pages(bids, by="sequence"):
@@ -58,8 +58,8 @@ def bids_as_sent(market: Market) -> list[str]:
     return problems
 
 
-def _core(bid: Bid, layout: InventorySnapshot) -> CoreBid:
-    return core_bid(bid.offer, layout, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
+def _core(bid: Bid, snapshot: InventorySnapshot) -> CoreBid:
+    return core_bid(bid.offer, snapshot, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
 
 
 def states_follow_events(market: Market) -> list[str]:
@@ -215,7 +215,7 @@ def _capacity_of_slots(market: Market, *, before: int | None) -> float:
         .order_by("slot")
         .values_list("inventory_version", "prices")
     )
-    known = layouts(market, {version for version, _ in rows})
+    known = snapshots_at(market, {version for version, _ in rows})
     return float(sum((np.array(prices) * known[version].inventory.capacity).sum() for version, prices in rows))
 
 

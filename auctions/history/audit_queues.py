@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from django.db.models import F, Q, Sum
 
-from auctions.domain import ps_assignments as tenures
+from auctions.domain import ps_assignments
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.history.replay import runs_by_replay
 from auctions.models import (
@@ -58,12 +58,12 @@ def no_ps_is_shared(market: Market) -> list[str]:
     """Check that no two jobs share a parameter server, and that every job has one while it runs and only then."""
     most: dict[tuple[int, int], int] = defaultdict(int)
     for event in Event.objects.filter(market=market, kind__in=(EventKind.OPENED, EventKind.INVENTORY)):
-        layout = InventorySnapshot.from_json(event.payload)
-        count = machines(layout.inventory.capacity, layout.inventory.ps_demand)
-        for s, server in enumerate(layout.server_ids):
-            for p, machine in enumerate(layout.ps_ids):
+        snapshot = InventorySnapshot.from_json(event.payload)
+        count = machines(snapshot.inventory.capacity, snapshot.inventory.ps_demand)
+        for s, server in enumerate(snapshot.server_ids):
+            for p, machine in enumerate(snapshot.ps_ids):
                 most[server, machine] = max(most[server, machine], int(count[s, p]))
-    problems = tenures.shared(market, most)
+    problems = ps_assignments.shared(market, most)
     ran = runs(Work(start, end, 0, 0, 0, str(bid)) for bid, _, _, _, start, end, _ in recorded(market.pk).segments)
     rows = list(Tenure.objects.filter(bid__market=market).select_related("bid"))
     served = runs(Work(row.start, row.end, 0, 0, 0, str(row.bid.sequence)) for row in rows)

@@ -79,13 +79,13 @@ def within_capacity(market: Market) -> list[str]:
         return []
     first, last = min(h.start for h in holdings), max(h.end for h in holdings)
     problems = []
-    for layout, start, end in _reigns(market, first=first, last=last):
+    for snapshot, start, end in _reigns(market, first=first, last=last):
         for low in range(start, end, STRETCH):
             high = min(low + STRETCH, end)
             near = [h for h in holdings if h.start < high and h.end > low]
-            over = units_held(layout, near, start=low, end=high) - layout.inventory.capacity
+            over = units_held(snapshot, near, start=low, end=high) - snapshot.inventory.capacity
             problems += [
-                f"server {layout.inventory.servers[s]} is {over[t, s, r]} {layout.inventory.resources[r]} over"
+                f"server {snapshot.inventory.servers[s]} is {over[t, s, r]} {snapshot.inventory.resources[r]} over"
                 f" capacity in slot {low + t}"
                 for t, s, r in np.argwhere(over > 0)
             ]
@@ -112,11 +112,11 @@ def work_done(market: Market) -> list[str]:
     """Check that every job is granted its whole work by its completion, and never more machines than it may use."""
     names = PolicyVersion.objects.filter(market=market).values_list("name", flat=True)
     pause = min((POLICIES[name].pause for name in names), default=0)
-    layouts = _layouts(market)
+    snapshots = _snapshots(market)
     return [
         f"bid {grant.bid.sequence} is granted {problem}"
         for grant, core, placements in _granted(market)
-        for problem in _missing_work(core, placements, grant, layouts[grant.layout_version].inventory, pause=pause)
+        for problem in _missing_work(core, placements, grant, snapshots[grant.inventory_version].inventory, pause=pause)
     ]
 
 
@@ -172,16 +172,16 @@ def _missing_bandwidth(workers: list[Placement], pss: list[Placement], inventory
 
 def _granted(market: Market) -> Iterator[tuple[Grant, CoreBid, tuple[Placement, ...]]]:
     """Yield admitted bids with their grants, in positions of the inventory of the last grant."""
-    layouts = _layouts(market)
+    snapshots = _snapshots(market)
     for grant in grants_of(market).values():
-        layout, bid = layouts[grant.layout_version], grant.bid
+        snapshot, bid = snapshots[grant.inventory_version], grant.bid
         core = CoreBid.from_json(bid.core)
-        if grant.layout_version != bid.inventory_version:
-            core = core_bid(bid.offer, layout, bid_id=core.id, arrival=core.arrival)
-        yield grant, core, layout.placements([h for h in grant.held if h.end > h.start])
+        if grant.inventory_version != bid.inventory_version:
+            core = core_bid(bid.offer, snapshot, bid_id=core.id, arrival=core.arrival)
+        yield grant, core, snapshot.placements([h for h in grant.held if h.end > h.start])
 
 
-def _layouts(market: Market) -> dict[int, InventorySnapshot]:
+def _snapshots(market: Market) -> dict[int, InventorySnapshot]:
     events = Event.objects.filter(market=market, kind__in=(EventKind.OPENED, EventKind.INVENTORY)).order_by("version")
     return {event.version: InventorySnapshot.from_json(event.payload) for event in events}
 

@@ -7,9 +7,9 @@ from typing import Final
 
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.policy_errors import PolicyFailed, policy_errors
-from auctions.engine import moves as plans
+from auctions.engine import planning
 from auctions.engine.decide import answer
-from auctions.engine.moves import Planned
+from auctions.engine.planning import Planned
 from auctions.models import Bid, DecisionRecord, Event, EventKind, Market
 from auctions.state.book import LiveBook
 from auctions.state.queue_rows import Runs, taken, together
@@ -142,8 +142,8 @@ class Replaying:
         If the record says that planning failed, the policy is not asked: it may have been corrected since.
         """
         if event.payload.get("plan_failed"):
-            return plans.unplanned(book, PolicyFailed("on record"))
-        planned = plans.plan(book, cause)
+            return planning.unplanned(book, PolicyFailed("on record"))
+        planned = planning.plan(book, cause)
         if planned.failed is not None:
             raise planned.failed
         return planned
@@ -166,16 +166,16 @@ class Replaying:
         cause = event.payload.get("cause")
         return () if cause is None else self.planned(book, Cause(cause), event).moves
 
-    def laid(self, book: LiveBook, event: Event) -> plans.Relaid:
+    def rebased(self, book: LiveBook, event: Event) -> planning.Rebased:
         """Return the book under another inventory, with the jobs that move or fail."""
         ask, keep = partial(self.planned, event=event), partial(self.kept, event=event)
-        return plans.rebased(book, InventorySnapshot.from_json(event.payload), self._offers_of(book), ask, keep)
+        return planning.rebased(book, InventorySnapshot.from_json(event.payload), self._offers_of(book), ask, keep)
 
     def kept(self, book: LiveBook, job: Job, event: Event) -> Schedule | None:
         """Return a schedule that keeps a promise on other machines; None if it is broken or the policy failed."""
         if int(job.bid.id) in event.payload.get("unkept", ()):
             return None
-        return plans.keep_promise(book, job)
+        return planning.keep_promise(book, job)
 
     def at(self, now: int) -> LiveBook:
         """Return the book advanced to slot `now`."""
@@ -183,7 +183,7 @@ class Replaying:
             raise ValueError("something happened before the market opened")
         if now > self._book.running.now:
             self._book.advance(now)
-            self.runs.append(taken(self._book.running.ran, self._book.layout))
+            self.runs.append(taken(self._book.running.ran, self._book.snapshot))
             self._book.running.ran.clear()
         return self._book
 
@@ -197,9 +197,9 @@ class Replaying:
             case EventKind.POLICY:
                 return self._change_policy(event)
             case EventKind.INVENTORY:
-                relaid = self.laid(self.at(event.slot), event)
-                self._book = relaid.book
-                return self._step(event, relaid.moves, relaid.failed)
+                rebased = self.rebased(self.at(event.slot), event)
+                self._book = rebased.book
+                return self._step(event, rebased.moves, rebased.failed)
             case EventKind.SLOT:
                 return self._step(event, self.passed(self.at(event.payload.get("now", event.slot + 1)), event))
             case EventKind.CANCELLED | EventKind.FAILED if bid is not None:
@@ -213,11 +213,11 @@ class Replaying:
         if self._book is None:
             if self._opening is None:
                 raise ValueError("a policy was chosen before the market opened")
-            layout = InventorySnapshot.from_json(self._opening.payload)
-            ledger = layout.ledger(start=self._opening.slot)
+            snapshot = InventorySnapshot.from_json(self._opening.payload)
+            ledger = snapshot.ledger(start=self._opening.slot)
             running = RunningBook(ledger)
             self._book = LiveBook(
-                version=0, market_id=event.market_id, layout=layout, policy=policy, policy_id=0, running=running
+                version=0, market_id=event.market_id, snapshot=snapshot, policy=policy, policy_id=0, running=running
             )
             return self._step(event, ())
         book = self.at(event.slot)

@@ -20,12 +20,12 @@ import numpy as np
 from django.db import IntegrityError, transaction
 from django.db.models import Sum
 
-from auctions.domain.inventory_snapshot import InventorySnapshot, layouts
+from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
 from auctions.domain.lock import MarketTime
 from auctions.domain.totals import VALUE_KEPT
 from auctions.models import BoundKind, Certificate, DecisionRecord, Market, SlotPrice
-from auctions.readings.market import kept_prices
-from auctions.state.snapshot import Snapshot, one_version, snapshot
+from auctions.readings.market_readings import kept_prices
+from auctions.state.market_snapshot import MarketSnapshot, market_snapshot, one_version
 from cluster.clock import now
 from scheduling.best_response.at_prices import Terms
 from scheduling.model.bid import Bid as CoreBid
@@ -46,7 +46,7 @@ class _Sight:
 
     market: Market
     moment: MarketTime
-    layout: InventorySnapshot
+    snapshot: InventorySnapshot
     policy: Policy
     decisions: list[DecisionRecord]
     """Decisions whose terms may still change, in order."""
@@ -101,7 +101,7 @@ def renew(market_id: int, *, budget_s: float = BUDGET_S) -> Certificate | None:
         row = Certificate.objects.filter(market=market).first() or Certificate(market=market, version=0)
         if row.version == market.version:
             return row if row.pk else None
-        sight = _look(snapshot(market), row)
+        sight = _look(market_snapshot(market), row)
     if sight is None or (not sight.decisions and not row.settled_bids):
         return None
     terms = _terms(sight, deadline=thread_time() + budget_s)
@@ -126,7 +126,7 @@ def renew(market_id: int, *, budget_s: float = BUDGET_S) -> Certificate | None:
     return row
 
 
-def _look(seen: Snapshot, row: Certificate) -> _Sight | None:
+def _look(seen: MarketSnapshot, row: Certificate) -> _Sight | None:
     """Read the input of a renewal; None if the policy in force has an objective other than welfare."""
     market, moment, book = seen.market, seen.moment, seen.book
     if book.policy.objective is not Objective.WELFARE:
@@ -139,32 +139,32 @@ def _look(seen: Snapshot, row: Certificate) -> _Sight | None:
     return _Sight(
         market=market,
         moment=moment,
-        layout=book.layout,
+        snapshot=book.snapshot,
         policy=book.policy,
         decisions=decisions,
         welfare=float(kept.aggregate(total=Sum("bid__value"))["total"] or 0.0),
         # Slots that began but are not processed yet have no row; their price is 0 until they have one.
-        past=kept_prices(market, book.layout, start=start, end=gone),
+        past=kept_prices(market, book.snapshot, start=start, end=gone),
         future=book.prices(),
-        worth_of_past=_worth_of_past(market, book.layout, since=row.settled_through, end=gone),
+        worth_of_past=_worth_of_past(market, book.snapshot, since=row.settled_through, end=gone),
     )
 
 
-def _worth_of_past(market: Market, layout: InventorySnapshot, *, since: int | None, end: int) -> float:
+def _worth_of_past(market: Market, snapshot: InventorySnapshot, *, since: int | None, end: int) -> float:
     fresh = SlotPrice.objects.filter(market=market, slot__lt=end)
     if since is not None:
         fresh = fresh.filter(slot__gte=since)
-    known, total = {market.inventory_version: layout}, 0.0
+    known, total = {market.inventory_version: snapshot}, 0.0
     for version, prices in fresh.values_list("inventory_version", "prices"):
         if version not in known:
-            known |= layouts(market, {version})
+            known |= snapshots_at(market, {version})
         total += float((np.array(prices) * known[version].inventory.capacity).sum())
     return total
 
 
 def _terms(sight: _Sight, *, deadline: float) -> _Terms:
-    layout, policy = sight.layout, sight.policy
-    horizon, values, loose = layout.horizon, [], []
+    snapshot, policy = sight.snapshot, sight.policy
+    horizon, values, loose = snapshot.horizon, [], []
     posted: Terms | None = None
     end = 0
     for decision in sight.decisions:
@@ -174,7 +174,7 @@ def _terms(sight: _Sight, *, deadline: float) -> _Terms:
             if posted is None or decision.slot + horizon > end:
                 # An index serves the bids of an eighth of the horizon: longer tables are slower to search.
                 end = decision.slot + horizon + horizon // 8
-                posted = policy.at_prices(layout.inventory, sight.prices(decision.slot, end), start=decision.slot)
+                posted = policy.at_prices(snapshot.inventory, sight.prices(decision.slot, end), start=decision.slot)
             core = CoreBid.from_json(decision.bid.core)
             if posted is not None:
                 term = min(term, posted.term(core, first=decision.slot, end=decision.slot + horizon))
@@ -191,13 +191,13 @@ def _capacity_term(row: Certificate, sight: _Sight) -> float:
     row.settled_capacity += sight.worth_of_past
     # If the clock was set back, a slot that is already in the sum is not added again.
     row.settled_through = max(sight.gone, row.settled_through or sight.gone)
-    return row.settled_capacity + float((sight.future * sight.layout.inventory.capacity).sum())
+    return row.settled_capacity + float((sight.future * sight.snapshot.inventory.capacity).sum())
 
 
 def _settle(row: Certificate, sight: _Sight, terms: _Terms) -> None:
     """Add the terms of the first bids to the row's sums, as long as their whole windows lie in processed slots."""
     for decision, term, loose in zip(sight.decisions, terms.values, terms.loose, strict=True):
-        if decision.slot + sight.layout.horizon > sight.gone:
+        if decision.slot + sight.snapshot.horizon > sight.gone:
             return
         row.settled_bids += 1
         row.settled_terms += term

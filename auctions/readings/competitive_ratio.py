@@ -14,7 +14,7 @@ from django.db.models import Max
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.models import Bid, BidState, Market, Quotients, Segment
 from auctions.state.book import core_in_force
-from auctions.state.snapshot import one_version, snapshot
+from auctions.state.market_snapshot import market_snapshot, one_version
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.errors import SchedulingError
 from scheduling.policies.preemptive import Preemptive
@@ -87,7 +87,7 @@ def renew(market_id: int) -> Quotients | None:
     """Compute a market's competitive ratios again if jobs were completed since; None if its policy does not queue."""
     began = perf_counter()
     with one_version():
-        seen = snapshot(Market.objects.get(pk=market_id))
+        seen = market_snapshot(Market.objects.get(pk=market_id))
         market, book = seen.market, seen.book
         if not isinstance(book.policy, Preemptive):
             return None
@@ -102,7 +102,7 @@ def renew(market_id: int) -> Quotients | None:
             return row
         latest = list(done.order_by("-completion_slot", "-sequence")[:MOST_JOBS])
     bids = sorted(latest, key=lambda bid: bid.sequence)
-    findings = _measured(bids, complete, market, book.layout, book.policy)  # rows of complete jobs never change
+    findings = _measured(bids, complete, market, book.snapshot, book.policy)  # rows of complete jobs never change
     row.basis, row.findings, row.computed_at = basis, asdict(findings), seen.moment.wall
     row.took_ms = (perf_counter() - began) * 1000
     row.save()
@@ -110,16 +110,16 @@ def renew(market_id: int) -> Quotients | None:
 
 
 def _measured(
-    bids: Sequence[Bid], complete: int, market: Market, layout: InventorySnapshot, policy: Preemptive
+    bids: Sequence[Bid], complete: int, market: Market, snapshot: InventorySnapshot, policy: Preemptive
 ) -> Findings:
     if not bids:
         return Findings.nothing("No job is complete yet since servers last changed.")
-    cores = [core_in_force(bid, market, layout) for bid in bids]
+    cores = [core_in_force(bid, market, snapshot) for bid in bids]
     try:
-        bound, step = _bound(cores, layout)
+        bound, step = _bound(cores, snapshot)
         runs = [(AS_IT_RAN, *_as_it_ran(bids))]
         for speed in SPEEDS:
-            took = flow(play(cores, layout.inventory, rule=policy.cloud, speed=speed))
+            took = flow(play(cores, snapshot.inventory, rule=policy.cloud, speed=speed))
             runs.append((f"speed {float(speed):g}", float(took.fractional), float(took.jobs)))
     except TooLarge:
         why = f"{len(bids)} jobs here are too many for a linear program of at most {MOST_UNKNOWNS:,} unknowns."
@@ -136,14 +136,14 @@ def _measured(
     return Findings(len(bids), complete, step, bound.fractional, bound.jct, tuple(rows))
 
 
-def _bound(cores: Sequence[CoreBid], layout: InventorySnapshot) -> tuple[Least, float]:
+def _bound(cores: Sequence[CoreBid], snapshot: InventorySnapshot) -> tuple[Least, float]:
     """Return the bounds, and the step length that gave a small enough program, slots."""
     for step in STEPS[:-1]:
         try:
-            return least(cores, layout.inventory, step=step, most=MOST_UNKNOWNS, seconds=LONGEST_S), step
+            return least(cores, snapshot.inventory, step=step, most=MOST_UNKNOWNS, seconds=LONGEST_S), step
         except TooLarge:
             continue
-    return least(cores, layout.inventory, step=STEPS[-1], most=MOST_UNKNOWNS, seconds=LONGEST_S), STEPS[-1]
+    return least(cores, snapshot.inventory, step=STEPS[-1], most=MOST_UNKNOWNS, seconds=LONGEST_S), STEPS[-1]
 
 
 def _as_it_ran(bids: Sequence[Bid]) -> tuple[float, float]:

@@ -11,7 +11,7 @@ from django.db.models import F
 from auctions.models import Bid, BidState, Commitment, Market
 from auctions.readings import queues as queue_readings
 from auctions.readings.types import Bar
-from auctions.state.snapshot import one_version
+from auctions.state.market_snapshot import one_version
 from cluster.models import MachineRole, MachineType, Server
 from cluster.operators import is_operator
 

@@ -19,9 +19,9 @@ from django.contrib.auth.models import User
 
 from auctions.domain.totals import VALUE_KEPT, figures_of
 from auctions.models import Bid, BidState, Event, EventKind, Market, Publication
-from auctions.readings import market as readings
+from auctions.readings import market_readings
 from auctions.readings.types import Flow, Summary, Welfare
-from auctions.state.snapshot import one_version
+from auctions.state.market_snapshot import one_version
 from cluster.operators import is_operator
 
 LEAST_OWNERS: Final = 4
@@ -75,14 +75,14 @@ def _of_no_bids() -> dict[str, Any]:
 @one_version()
 def summary(market: Market, viewer: User) -> Summary:
     """Return the summary of the market that the viewer may read."""
-    return readings.summary(market, published=None if sees_all(market, viewer) else _latest(market))
+    return market_readings.summary(market, published=None if sees_all(market, viewer) else _latest(market))
 
 
 @one_version()
 def welfare(market: Market, viewer: User) -> Welfare:
     """Return welfare and revenue after each decision or, if the viewer may not read these, after each publication."""
     if sees_all(market, viewer):
-        return readings.welfare(market)
+        return market_readings.welfare(market)
     rows = list(Publication.objects.filter(market=market))
     slot_seconds = market.cluster.slot_seconds
     return Welfare(
@@ -100,7 +100,7 @@ def welfare(market: Market, viewer: User) -> Welfare:
 @one_version()
 def flow(market: Market, viewer: User) -> Flow:
     """Return times from arrival to completion: of all jobs, or of the viewer's own jobs with the published means."""
-    found = readings.flow(market)
+    found = market_readings.flow(market)
     if sees_all(market, viewer):
         return found
     own = Bid.objects.filter(market=market, owner=viewer, state=BidState.COMPLETED)

@@ -10,8 +10,8 @@ from django.contrib.auth.models import User
 
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.models import Bid, Market, Preemption, QueuedChunks, Segment, Tenure
+from auctions.state.market_snapshot import market_snapshot, one_version
 from auctions.state.queue_rows import joined
-from auctions.state.snapshot import one_version, snapshot
 from cluster.models import Server, ServerKind
 from cluster.operators import is_operator
 from scheduling.model.types import Ints
@@ -58,7 +58,7 @@ def stretches(market: Market, *, start: int, end: int) -> tuple[Stretch, ...]:
     past = Segment.objects.filter(queued__bid__market=market, start__lt=end * TICKS, end__gt=start * TICKS)
     where = ("queued__server_id", "queued__machine_type_id", "queued__worker")
     rows = [tuple(row) for row in past.values_list("queued__bid__sequence", *where, "start", "end", "count")]
-    rows += snapshot(market).book.runs().segments
+    rows += market_snapshot(market).book.runs().segments
     return tuple(
         Stretch(bid, server, machine, worker, count, first / TICKS, last / TICKS)
         for bid, server, machine, worker, first, last, count in joined(rows)
@@ -75,33 +75,33 @@ def stretches_of(bid: Bid) -> tuple[Stretch, ...]:
     return tuple(s for s in stretches(bid.market, start=bid.start_slot, end=end) if s.sequence == bid.sequence)
 
 
-def busy(layout: InventorySnapshot, found: Iterable[Stretch], *, start: int, end: int) -> Ints:
+def busy(snapshot: InventorySnapshot, found: Iterable[Stretch], *, start: int, end: int) -> Ints:
     """Return units that workers use in some part of each slot of [start, end), T x S x R."""
-    servers = {key: i for i, key in enumerate(layout.server_ids)}
-    types = {key: i for i, key in enumerate(layout.worker_ids)}
+    servers = {key: i for i, key in enumerate(snapshot.server_ids)}
+    types = {key: i for i, key in enumerate(snapshot.worker_ids)}
     known = (
         (servers[s.server_id], types[s.machine_type_id], s.worker, s.count, s.slots)
         for s in found
         if s.server_id in servers and s.machine_type_id in types
     )
-    return units_in_use(known, layout.inventory.worker_demand, servers=len(servers), start=start, end=end)
+    return units_in_use(known, snapshot.inventory.worker_demand, servers=len(servers), start=start, end=end)
 
 
-def pss_busy(market: Market, layout: InventorySnapshot, *, start: int, end: int) -> Ints:
+def pss_busy(market: Market, snapshot: InventorySnapshot, *, start: int, end: int) -> Ints:
     """Return units used by parameter servers of the edge in past slots of [start, end), T x S x R.
 
     The number is that of the busiest instant of each slot, because it is not stored which parameter server of a server
     a job had. The cloud is not counted: it always has another parameter server.
     """
-    used = np.zeros((end - start, *layout.inventory.capacity.shape), dtype=np.int64)
+    used = np.zeros((end - start, *snapshot.inventory.capacity.shape), dtype=np.int64)
     rows = Tenure.objects.filter(bid__market=market, start__lt=end * TICKS, end__gt=start * TICKS)
     steps: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for server, machine, first, last in rows.values_list("server_id", "machine_type_id", "start", "end"):
-        if server in layout.server_ids and machine in layout.ps_ids:
-            place = layout.server_ids.index(server), layout.ps_ids.index(machine)
+        if server in snapshot.server_ids and machine in snapshot.ps_ids:
+            place = snapshot.server_ids.index(server), snapshot.ps_ids.index(machine)
             steps[place] += [(first, 1), (last, -1)]
     for (s, p), changes in steps.items():
-        used[:, s] += _peaks(sorted(changes), start=start, end=end)[:, None] * layout.inventory.ps_demand[p]
+        used[:, s] += _peaks(sorted(changes), start=start, end=end)[:, None] * snapshot.inventory.ps_demand[p]
     return used
 
 

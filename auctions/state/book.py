@@ -59,7 +59,7 @@ class LiveBook:
     version: int
     """The ledger version of its contents."""
     market_id: int
-    layout: InventorySnapshot
+    snapshot: InventorySnapshot
     policy: Policy
     policy_id: int
     running: RunningBook
@@ -84,29 +84,29 @@ class LiveBook:
         """
         self.running.apply_decision(bid, decision, bound=self.policy.binding, owner=owner)
 
-    def relaid(self, layout: InventorySnapshot, offers: Mapping[str, Json]) -> "LiveBook":
+    def rebased(self, snapshot: InventorySnapshot, offers: Mapping[str, Json]) -> "LiveBook":
         """Return the book under another inventory; `offers` by the bid's id. Raises if what jobs hold does not fit."""
         jobs = [
             replace(
                 job,
-                bid=core_bid(offers[name], layout, bid_id=name, arrival=job.bid.arrival),
-                held=tuple(sorted(layout.placements(self.layout.holdings(job.held)))),
+                bid=core_bid(offers[name], snapshot, bid_id=name, arrival=job.bid.arrival),
+                held=tuple(sorted(snapshot.placements(self.snapshot.holdings(job.held)))),
             )
             for name, job in self.running.jobs.items()
         ]
-        ledger = layout.ledger(start=self.running.now)
+        ledger = snapshot.ledger(start=self.running.now)
         ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
-        history = realigned(self.running.history, old=self.layout, new=layout)
+        history = realigned(self.running.history, old=self.snapshot, new=snapshot)
         known = {job.bid.id: job for job in jobs}
         queues = self.running.queues
         if queues is not None:
-            servers = _positions(self.layout.server_ids, layout.server_ids)
-            types = _positions(self.layout.worker_ids, layout.worker_ids)
+            servers = _positions(self.snapshot.server_ids, snapshot.server_ids)
+            types = _positions(self.snapshot.worker_ids, snapshot.worker_ids)
             bids = {name: job.bid for name, job in known.items()}
-            queues = queues.relaid(layout.inventory, servers=servers, types=types, bids=bids)
+            queues = queues.relaid(snapshot.inventory, servers=servers, types=types, bids=bids)
         offered = deque(self.running.offers, maxlen=HISTORY)
         running = RunningBook(ledger, history, self.running.decided, known, queues, list(self.running.ran), offered)
-        return replace(self, layout=layout, running=running)
+        return replace(self, snapshot=snapshot, running=running)
 
     def end(self, job_id: str) -> None:
         """Free what a job holds from now on; nothing happens if the job is over."""
@@ -118,7 +118,7 @@ class LiveBook:
 
         What workers do in a slot that has begun no longer changes, so the numbers of the first slot are final.
         """
-        held, queues, inventory = self.ledger.held, self.running.queues, self.layout.inventory
+        held, queues, inventory = self.ledger.held, self.running.queues, self.snapshot.inventory
         if queues is None:
             return held
         busy = slots_of(queues.planned(), queues.ticks)
@@ -148,7 +148,7 @@ class LiveBook:
         return LiveBook(
             version=self.version,
             market_id=self.market_id,
-            layout=self.layout,
+            snapshot=self.snapshot,
             policy=self.policy,
             policy_id=self.policy_id,
             running=self.running.copy(),
@@ -167,7 +167,7 @@ class SharedBook:
         self._prices: Floats | None = None
         self._runs: Runs | None = None
         self.version = book.version
-        self.layout = book.layout
+        self.snapshot = book.snapshot
         self.policy = book.policy
         self.policy_id = book.policy_id
         self.view = book.view()
@@ -198,7 +198,7 @@ class SharedBook:
                 ran, queues = list(self._book.running.ran), self.view.queues
                 if queues is not None:
                     ran.append(Ran(queues.planned(), (), {}))
-                self._runs = queue_rows.taken(ran, self.layout)
+                self._runs = queue_rows.taken(ran, self.snapshot)
             return self._runs
 
     def copy(self) -> LiveBook:
@@ -221,8 +221,8 @@ def forget() -> None:
         _shelves.clear()
 
 
-def take(market: Market, *, now: int) -> LiveBook:
-    """Return the book of a market whose lock is held, at slot `now`; the caller owns it until `keep` stores it."""
+def checkout(market: Market, *, now: int) -> LiveBook:
+    """Return the book of a market whose lock is held, at slot `now`; the caller owns it until `store` puts it back."""
     with _guard:
         book = _books.pop(market.token, None)
     if book is not None and book.ledger.start <= now and _catch_up(book, market):
@@ -231,13 +231,13 @@ def take(market: Market, *, now: int) -> LiveBook:
     return rebuild(market, now=now)
 
 
-def keep(market: Market, book: LiveBook) -> None:
+def store(market: Market, book: LiveBook) -> None:
     """Store a book in memory; all its changes must have been committed."""
     with _guard:
         _books[market.token] = book
 
 
-def peek(market: Market, *, now: int) -> LiveBook:
+def private_copy(market: Market, *, now: int) -> LiveBook:
     """Return a copy of the book at slot `now`, for a holder of the market's lock who only reads."""
     book = _own_copy(market)
     if book is not None and book.ledger.start <= now:
@@ -304,18 +304,18 @@ def _own_copy(market: Market) -> LiveBook | None:
 def rebuild(market: Market, *, now: int) -> LiveBook:
     """Rebuild the book from rows, in a few queries."""
     opening = Event.objects.get(market=market, version=market.inventory_version)
-    layout = InventorySnapshot.from_json(opening.payload)
+    snapshot = InventorySnapshot.from_json(opening.payload)
     chosen = PolicyVersion.objects.filter(market=market).latest("number")
-    known = _jobs(market, layout, now=now)
+    known = _jobs(market, snapshot, now=now)
     jobs = [job for job in known.values() if not job.is_over(now)]
-    ledger = layout.ledger(start=now)
+    ledger = snapshot.ledger(start=now)
     ledger.restore(Schedule(start=0, completion=0, placements=job.held) for job in jobs)
     decisions = DecisionRecord.objects.filter(bid__market=market)
-    history, offers = recorded_history(decisions, layout, market_id=market.pk, in_force=market.inventory_version)
+    history, offers = recorded_history(decisions, snapshot, market_id=market.pk, in_force=market.inventory_version)
     book = LiveBook(
         version=market.ledger_version,
         market_id=market.pk,
-        layout=layout,
+        snapshot=snapshot,
         policy=make_policy(chosen.name, chosen.parameters),
         policy_id=chosen.pk,
         running=RunningBook(
@@ -323,7 +323,7 @@ def rebuild(market: Market, *, now: int) -> LiveBook:
             history=history,
             decided=decisions.count(),
             jobs={job.bid.id: job for job in jobs},
-            queues=queue_rows.restored({pk: job.bid for pk, job in known.items()}, layout, market.pk),
+            queues=queue_rows.restored({pk: job.bid for pk, job in known.items()}, snapshot, market.pk),
             offers=offers,
         ),
     )
@@ -331,14 +331,14 @@ def rebuild(market: Market, *, now: int) -> LiveBook:
     return book
 
 
-def core_in_force(bid: Bid, market: Market, layout: InventorySnapshot) -> CoreBid:
+def core_in_force(bid: Bid, market: Market, snapshot: InventorySnapshot) -> CoreBid:
     """Return the bid in the positions of the inventory in force."""
     if bid.inventory_version == market.inventory_version:
         return CoreBid.from_json(bid.core)
-    return core_bid(bid.offer, layout, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
+    return core_bid(bid.offer, snapshot, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
 
 
-def _jobs(market: Market, layout: InventorySnapshot, *, now: int) -> dict[int, Job]:
+def _jobs(market: Market, snapshot: InventorySnapshot, *, now: int) -> dict[int, Job]:
     """Return jobs that are not over or still hold machines, by the bid's key, in order of admission."""
     going = Q(state__in=(BidState.PLANNED, BidState.RUNNING))
     # A schedule with an inclusive window holds one slot more than the job needs.
@@ -350,8 +350,8 @@ def _jobs(market: Market, layout: InventorySnapshot, *, now: int) -> dict[int, J
         held[pk].append(Holding(*row))
     return {
         bid.pk: Job(
-            bid=core_in_force(bid, market, layout),
-            held=tuple(sorted(layout.placements([h for h in held[bid.pk] if h.end > h.start]))),
+            bid=core_in_force(bid, market, snapshot),
+            held=tuple(sorted(snapshot.placements([h for h in held[bid.pk] if h.end > h.start]))),
             completion=bid.completion_slot,
             bound=POLICIES[bid.decision.policy.name].binding,
             queued_from=None if held[bid.pk] else bid.start_slot,
@@ -375,11 +375,11 @@ def realigned(
 
 
 def recorded_history(
-    decisions: "QuerySet[DecisionRecord]", layout: InventorySnapshot, *, market_id: int, in_force: int
+    decisions: "QuerySet[DecisionRecord]", snapshot: InventorySnapshot, *, market_id: int, in_force: int
 ) -> tuple[deque[tuple[float, ...]], deque[tuple[int, float, int]]]:
     """Return what prices learn from the last of these receipts.
 
-    First densities, with resources in the order of `layout`, whose version is `in_force`; then slots, ceilings and
+    First densities, with resources in the order of `snapshot`, whose version is `in_force`; then slots, ceilings and
     owners.
     """
     rows = list(decisions.order_by("-version").values_list("receipt", "inventory_version", "bid__owner_id")[:HISTORY])
@@ -392,7 +392,7 @@ def recorded_history(
         receipt = parse(text)
         density = tuple(receipt["density"])
         offers.append((receipt["slot"], receipt["ceiling"], owner))
-        history.extend(realigned([density], old=known[version], new=layout) if version in known else [density])
+        history.extend(realigned([density], old=known[version], new=snapshot) if version in known else [density])
     return history, offers
 
 
@@ -415,7 +415,7 @@ def _catch_up(book: LiveBook, market: Market) -> bool:
             book.running.apply(moves)
         else:
             decision = replace(Decision.from_json(parse(event.bid.decision.receipt)), moves=tuple(moves))
-            book.apply_decision(core_in_force(event.bid, market, book.layout), decision, owner=event.bid.owner_id)
+            book.apply_decision(core_in_force(event.bid, market, book.snapshot), decision, owner=event.bid.owner_id)
     book.running.ran.clear()  # the other process has written it
     book.version = market.ledger_version
     return True

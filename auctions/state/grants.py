@@ -17,7 +17,7 @@ class Grant:
     bid: Bid
     completion: int | None = None
     held: list[Holding] = field(default_factory=list)
-    layout_version: int = 0
+    inventory_version: int = 0
     """Version of the inventory under which the last of `held` was granted."""
     queued_from: int | None = None
     """Forecast start of a job in queues."""
@@ -37,15 +37,15 @@ class Grants:
         bids = Bid.objects.filter(market=market).select_related("decision__policy")
         self._bids = {bid.pk: bid for bid in bids}
         self._keys = {str(bid.sequence): bid.pk for bid in bids}
-        self._layout: InventorySnapshot | None = None
-        self._layout_version = 0
+        self._snapshot: InventorySnapshot | None = None
+        self._inventory_version = 0
         self.all: dict[int, Grant] = {}
         """By the bid's key."""
 
     def step(self, event: Event) -> list[int]:
         """Apply one event; return the keys of the bids whose machines changed."""
         if event.kind in (EventKind.OPENED, EventKind.INVENTORY):
-            self._layout, self._layout_version = InventorySnapshot.from_json(event.payload), event.version
+            self._snapshot, self._inventory_version = InventorySnapshot.from_json(event.payload), event.version
         if event.kind == EventKind.ADMITTED and event.bid_id is not None:
             self._admit(event, self._bids[event.bid_id])
         if event.kind in (EventKind.CANCELLED, EventKind.FAILED) and event.bid_id is not None:
@@ -59,10 +59,10 @@ class Grants:
 
     def _admit(self, event: Event, bid: Bid) -> None:
         schedule = Decision.from_json(parse(bid.decision.receipt)).schedule
-        grant = self.all[bid.pk] = Grant(bid, layout_version=self._layout_version)
-        if schedule is not None and self._layout is not None:
+        grant = self.all[bid.pk] = Grant(bid, inventory_version=self._inventory_version)
+        if schedule is not None and self._snapshot is not None:
             grant.completion = schedule.completion
-            grant.held = list(self._layout.holdings(schedule.placements))
+            grant.held = list(self._snapshot.holdings(schedule.placements))
             grant.queued_from = None if schedule.placements else schedule.start
         if not POLICIES[bid.decision.policy.name].binding:
             grant.changes.append((event.version, event.slot, *grant.window))
@@ -72,12 +72,12 @@ class Grants:
         before = grant.window
         kept = [replace(h, end=min(h.end, now)) for h in grant.held if h.start < now]
         placements = () if move.schedule is None else move.schedule.placements
-        new = () if self._layout is None else self._layout.holdings(placements)
+        new = () if self._snapshot is None else self._snapshot.holdings(placements)
         if move.schedule is not None and not placements:
             grant.queued_from = move.schedule.start
         elif grant.queued_from is not None and grant.queued_from >= now:
             grant.queued_from = None
-        grant.held, grant.layout_version = [*kept, *new], self._layout_version
+        grant.held, grant.inventory_version = [*kept, *new], self._inventory_version
         grant.completion = None if move.schedule is None else move.schedule.completion
         if grant.window != before:
             grant.changes.append((event.version, now, *grant.window))

@@ -40,9 +40,9 @@ class _Row:
 class OpenRows:
     """Rows of these jobs (by their bids' ids) that are still in their queues."""
 
-    def __init__(self, names: Iterable[str], layout: InventorySnapshot, market_id: int) -> None:
-        servers = {key: i for i, key in enumerate(layout.server_ids)}
-        types = {key: i for i, key in enumerate(layout.worker_ids)}
+    def __init__(self, names: Iterable[str], snapshot: InventorySnapshot, market_id: int) -> None:
+        servers = {key: i for i, key in enumerate(snapshot.server_ids)}
+        types = {key: i for i, key in enumerate(snapshot.worker_ids)}
         found = QueuedChunks.objects.filter(
             bid__market_id=market_id, bid__sequence__in=[int(name) for name in names], until=None
         ).annotate(worked=WORKED, ended=Max("segments__end"))

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.db.models import Max, Min, QuerySet
 
-from auctions.domain import ps_assignments as tenures
+from auctions.domain import ps_assignments
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.models import Bid, BidState, Preemption, QueuedChunks, Segment
 from auctions.state.open_rows import WORKED, OpenRows
@@ -47,15 +47,15 @@ def joined(segments: Iterable[tuple[int, int, int, int, int, int, int]]) -> tupl
     return tuple(whole)
 
 
-def taken(ran: Iterable[Ran], layout: InventorySnapshot) -> Runs:
+def taken(ran: Iterable[Ran], snapshot: InventorySnapshot) -> Runs:
     """Return what workers processed from queues, with the row keys of a snapshot."""
     segments = (
-        (int(s.job), layout.server_ids[s.server], layout.worker_ids[s.type], s.index, s.start, s.end, s.count)
+        (int(s.job), snapshot.server_ids[s.server], snapshot.worker_ids[s.type], s.index, s.start, s.end, s.count)
         for some in ran
         for s in some.segments
     )
     left = (
-        (p.at, int(p.job), int(p.by), layout.server_ids[p.server], layout.worker_ids[p.type], p.index)
+        (p.at, int(p.job), int(p.by), snapshot.server_ids[p.server], snapshot.worker_ids[p.type], p.index)
         for some in ran
         for p in some.preemptions
     )
@@ -80,15 +80,15 @@ def recorded(market_id: int) -> Runs:
     return Runs(joined(rows), tuple(sorted(lost)))
 
 
-def keep(running: RunningBook, layout: InventorySnapshot, market_id: int) -> None:
+def store(running: RunningBook, snapshot: InventorySnapshot, market_id: int) -> None:
     """Write what workers processed from queues since the last call."""
     ran, running.ran = running.ran, []
     names = {segment.job for some in ran for segment in some.segments}
     names |= {name for some in ran for lost in some.preemptions for name in (lost.job, lost.by)}
     if not names:
         return
-    rows = OpenRows(names, layout, market_id)
-    tenures.keep([segment for some in ran for segment in some.segments], layout, market_id)
+    rows = OpenRows(names, snapshot, market_id)
+    ps_assignments.store([segment for some in ran for segment in some.segments], snapshot, market_id)
     taken_by = [share for some in ran for segment in some.segments for share in rows.shares(segment)]
     Segment.objects.bulk_create(
         Segment(queued_id=key, count=count, start=start, end=end) for key, count, start, end in taken_by
@@ -100,15 +100,15 @@ def keep(running: RunningBook, layout: InventorySnapshot, market_id: int) -> Non
     )
 
 
-def join(bid: Bid, chunks: Sequence[Chunks], queues: Queues, layout: InventorySnapshot) -> None:
+def join(bid: Bid, chunks: Sequence[Chunks], queues: Queues, snapshot: InventorySnapshot) -> None:
     """Write that chunks of a bid join queues now."""
     name = str(bid.sequence)
     task, whole = queues.task_of(name), int(bid.offer["chunks"])
     QueuedChunks.objects.bulk_create(
         QueuedChunks(
             bid=bid,
-            server_id=layout.server_ids[c.server],
-            machine_type_id=layout.worker_ids[c.type],
+            server_id=snapshot.server_ids[c.server],
+            machine_type_id=snapshot.worker_ids[c.type],
             worker=c.index,
             count=c.count,
             since=queues.now,
@@ -127,11 +127,11 @@ def take_out(bids: Iterable[Bid], *, now: int) -> None:
     _close(QueuedChunks.objects.filter(bid__in=[bid.pk for bid in bids]), now=now)
 
 
-def lose(queues: Queues, layout: InventorySnapshot, market_id: int, *, now: int) -> None:
+def lose(queues: Queues, snapshot: InventorySnapshot, market_id: int, *, now: int) -> None:
     """Write that chunks leave the queues of workers that a new snapshot no longer has."""
     rows = QueuedChunks.objects.filter(bid__market_id=market_id, bid__state__in=GOING)
-    servers = {key: i for i, key in enumerate(layout.server_ids)}
-    types = {key: i for i, key in enumerate(layout.worker_ids)}
+    servers = {key: i for i, key in enumerate(snapshot.server_ids)}
+    types = {key: i for i, key in enumerate(snapshot.worker_ids)}
     gone = [
         pk
         for pk, server, machine, worker in rows.values_list("pk", "server_id", "machine_type_id", "worker")
@@ -149,10 +149,10 @@ def _close(found: QuerySet[QueuedChunks], *, now: int) -> None:
     update_rows(rows, ["until", "done"])
 
 
-def restored(cores: Mapping[int, CoreBid], layout: InventorySnapshot, market_id: int) -> Queues | None:
+def restored(cores: Mapping[int, CoreBid], snapshot: InventorySnapshot, market_id: int) -> Queues | None:
     """Restore the queues from rows, at the slot up to which rows were written; None if no job is in a queue.
 
-    `cores` holds the bids of jobs that are not over, by key, in positions of `layout`.
+    `cores` holds the bids of jobs that are not over, by key, in positions of `snapshot`.
     """
     found = QueuedChunks.objects.filter(bid__in=list(cores)).annotate(worked=WORKED, ended=Max("segments__end"))
     rows = list(found.annotate(began=Min("segments__start")).order_by("pk"))
@@ -167,18 +167,18 @@ def restored(cores: Mapping[int, CoreBid], layout: InventorySnapshot, market_id:
     by_bid: dict[int, list[QueuedChunks]] = defaultdict(list)
     for row in rows:
         by_bid[row.bid_id].append(row)
-    jobs = [_job(cores[pk], mine, layout, latest) for pk, mine in by_bid.items()]
+    jobs = [_job(cores[pk], mine, snapshot, latest) for pk, mine in by_bid.items()]
     ever = QueuedChunks.objects.filter(bid__market_id=market_id).aggregate(last=Max("order"))["last"]
     now = max(-(-clock // TICKS), max(row.since for row in rows))
-    return Queues.restored(layout.inventory, now=now, next_order=ever + 1, jobs=jobs)
+    return Queues.restored(snapshot.inventory, now=now, next_order=ever + 1, jobs=jobs)
 
 
 def _job(
-    core: CoreBid, rows: Sequence[Any], layout: InventorySnapshot, latest: Mapping[tuple[int, int, int], int]
+    core: CoreBid, rows: Sequence[Any], snapshot: InventorySnapshot, latest: Mapping[tuple[int, int, int], int]
 ) -> Restored:
     """Restore one job; `latest` is the tick at which each worker's last segment ended."""
-    servers = {key: i for i, key in enumerate(layout.server_ids)}
-    types = {key: i for i, key in enumerate(layout.worker_ids)}
+    servers = {key: i for i, key in enumerate(snapshot.server_ids)}
+    types = {key: i for i, key in enumerate(snapshot.worker_ids)}
     parts = tuple(
         Part(
             Chunks(servers[row.server_id], types[row.machine_type_id], row.worker, row.count),

@@ -28,13 +28,13 @@ def storage_problems(market: Market, new: InventorySnapshot, *, now: int) -> lis
     Data sent while the policy ignored storage may stay, so a server that stores too much already prevents no other
     change.
     """
-    book = books.peek(market, now=now)
+    book = books.private_copy(market, now=now)
     if book.running.queues is None or not limits_storage(book.policy):
         return []
-    held = dict(zip(book.layout.server_ids, book.running.queues.stored, strict=True))
+    held = dict(zip(book.snapshot.server_ids, book.running.queues.stored, strict=True))
     limits = new.inventory.storage or (None,) * len(new.server_ids)
-    now_in_force = book.layout.inventory.storage or (None,) * len(held)
-    before = dict(zip(book.layout.server_ids, now_in_force, strict=True))
+    now_in_force = book.snapshot.inventory.storage or (None,) * len(held)
+    before = dict(zip(book.snapshot.server_ids, now_in_force, strict=True))
     return [
         f"Server {name} stores {mb_of(held[key]):g} MB for jobs that are not complete;"
         f" its storage_mb cannot be {mb_of(limit):g}."
@@ -101,13 +101,13 @@ class _Rules:
         events = Event.objects.filter(market=market, kind__in=kinds).order_by("version")
         rows = list(events.values_list("slot", "kind", "payload"))
         self._limited = [(slot, _is_limited(payload)) for slot, kind, payload in rows if kind == EventKind.POLICY]
-        self._layouts = [(slot, _limits(payload)) for slot, kind, payload in rows if kind != EventKind.POLICY]
+        self._snapshots = [(slot, _limits(payload)) for slot, kind, payload in rows if kind != EventKind.POLICY]
 
     def limit(self, server: int, slot: int) -> int | None:
         """Return the most that a server could store in a slot, bytes; None if it was not limited all the time."""
         if not all(_in_force(self._limited, slot)):
             return None
-        limits = [layout.get(server) for layout in _in_force(self._layouts, slot)]
+        limits = [snapshot.get(server) for snapshot in _in_force(self._snapshots, slot)]
         known = [limit for limit in limits if limit is not None]
         return max(known) if known and len(known) == len(limits) else None
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from auctions.readings.market import Summary
+from auctions.readings.market_readings import Summary
 from frontend.presenters.numbers import money, percent
 from scheduling.policies.base import Objective
 

@@ -17,9 +17,9 @@ from auctions.domain.errors import WrongState
 from auctions.domain.money import money_of
 from auctions.engine.jobs import cancel_job, retry_bid, withdraw_bid
 from auctions.models import UNDECIDED, Bid, BidState, Commitment, DecisionRecord, Market
-from auctions.readings import market as readings
+from auctions.readings import market_readings
 from auctions.readings import queues as queue_readings
-from auctions.state.snapshot import one_version, snapshot
+from auctions.state.market_snapshot import market_snapshot, one_version
 from cluster.operators import is_operator
 from frontend.access import market_named, timeline_of, viewer_of, visible_bids
 from frontend.figures import gantt
@@ -101,7 +101,7 @@ def schedule(request: HttpRequest, name: str, number: int) -> HttpResponse:
             window = (first - MARGIN_SLOTS, last + MARGIN_SLOTS)
         else:
             window = (bid.arrival_slot, bid.arrival_slot + 24)
-        now = snapshot(market).moment.now
+        now = market_snapshot(market).moment.now
         drawing = gantt.figure(spans, timeline_of(market), now=now, window=window)
         return JsonResponse(drawing.to_json())
 
@@ -125,7 +125,7 @@ def machines(request: HttpRequest, name: str, number: int) -> HttpResponse:
     market, bid = _own(request, name, number)
 
     def build() -> HttpResponse:
-        drawing = counts.figure(_counts(bid), timeline_of(market), now=snapshot(market).moment.now)
+        drawing = counts.figure(_counts(bid), timeline_of(market), now=market_snapshot(market).moment.now)
         return JsonResponse(drawing.to_json())
 
     return unless_known(request, market, build)
@@ -243,7 +243,7 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         # Only a job that may move has steps.
         "is_plan": is_plan,
         "start_words": _start_words(bid, is_plan=is_plan),
-        "place": plans.place_of(bid, now=snapshot(market).moment.now) if steps else None,
+        "place": plans.place_of(bid, now=market_snapshot(market).moment.now) if steps else None,
         "runs": counts.runs(held),
         "seen": look_of(bid, may_move=bool(steps)),
         "window": windows.pop() if len(windows) == 1 else None,
@@ -272,7 +272,7 @@ def _start_words(bid: Bid, *, is_plan: bool) -> str:
 
 
 def _counts(bid: Bid) -> counts.Counts:
-    held = readings.machines(bid)
+    held = market_readings.machines(bid)
     return counts.Counts(start=held.start, workers=held.workers, pss=held.pss)
 
 

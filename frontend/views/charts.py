@@ -10,13 +10,11 @@ from django.contrib.auth.models import User
 from django.http import Http404, QueryDict
 
 from auctions.models import BoundKind, Market, Outage
-from auctions.readings import market as readings
-from auctions.readings import publications
+from auctions.readings import market_readings, publications
 from auctions.readings.competitive_ratio import found
-from auctions.state.snapshot import snapshot
+from auctions.state.market_snapshot import market_snapshot
 from frontend.access import timeline_of
-from frontend.figures import competitive_ratio as quotients
-from frontend.figures import flow, gantt, prices, welfare
+from frontend.figures import competitive_ratio, flow, gantt, prices, welfare
 from frontend.figures.base import Drawing, Table
 from scheduling.policies.base import Objective
 
@@ -47,9 +45,9 @@ def price_view(market: Market, choice: str, *, priced_only: bool = False) -> pri
 
     `priced_only`: without what has no price in any slot, if anything has one.
     """
-    layout = (seen := snapshot(market)).book.layout
-    read = readings.prices(market, start=seen.book.now, end=seen.book.end)
-    names, capacity = layout.inventory.servers, layout.built
+    snapshot = (seen := market_snapshot(market)).book.snapshot
+    read = market_readings.prices(market, start=seen.book.now, end=seen.book.end)
+    names, capacity = snapshot.inventory.servers, snapshot.built
     read = replace(
         read,
         servers=service_names(market, read.servers),
@@ -89,23 +87,23 @@ def service_of(market: Market) -> dict[str, str]:
 
 def spans(market: Market, viewer: User, choice: str) -> tuple[list[gantt.Span], int, tuple[int, int]]:
     """What is held, the first tradable slot, and the window; `choice` is `server:NAME` or empty for all."""
-    book = snapshot(market).book
+    book = market_snapshot(market).book
     start, end = book.now - PAST_SLOTS, book.end
     only = choice.removeprefix("server:") if choice.startswith("server:") else ""
-    if only and only not in book.layout.inventory.servers:
+    if only and only not in book.snapshot.inventory.servers:
         raise Http404
-    servers = book.layout.inventory.servers
+    servers = book.snapshot.inventory.servers
     names = dict(zip(servers, service_names(market, servers), strict=True))
     held = [
         bar_span(bar, group=f"{names[bar.server]} · {bar.machine_type}" if only else names[bar.server])
-        for bar in readings.bars(market, start=start, end=end, viewer=viewer)
+        for bar in market_readings.bars(market, start=start, end=end, viewer=viewer)
         if not only or bar.server == only
     ]
     last = max((ceil(span.end) for span in held), default=end)
     return held, book.now, (max(0, start), min(end, max(last, book.now + 12) + 1))
 
 
-def bar_span(bar: readings.Bar, *, group: str) -> gantt.Span:
+def bar_span(bar: market_readings.Bar, *, group: str) -> gantt.Span:
     """A bar as the chart draws it; of other people's work only how many machines it takes together."""
     known = bar.sequence is not None
     return gantt.Span(
@@ -135,7 +133,7 @@ def course(market: Market, viewer: User) -> welfare.Course:
     )
 
 
-def in_words(bound: readings.BoundReading) -> str:
+def in_words(bound: market_readings.BoundReading) -> str:
     """Which bound it is, its gap, how long it took, and whether every term is exact."""
     words = f"{BoundKind(bound.kind).label}, gap {100 * bound.gap:.1f} %, {bound.took_ms:.0f} ms"
     if bound.loose and bound.kind == BoundKind.POSTED_PRICE:
@@ -197,11 +195,12 @@ def _tabulate_flow(market: Market, viewer: User, query: QueryDict) -> Table:
     return flow.table(flow_of(market, viewer), timeline_of(market))
 
 
-def quotients_of(market: Market) -> tuple[list[quotients.Run], str]:
+def quotients_of(market: Market) -> tuple[list[competitive_ratio.Run], str]:
     """What is known of how near the market came to the best possible, and what must be said beside it."""
     known = found(market)
     runs = [
-        quotients.Run(row.run, row.fractional, known.fractional_bound, row.jct, known.jct_bound) for row in known.rows
+        competitive_ratio.Run(row.run, row.fractional, known.fractional_bound, row.jct, known.jct_bound)
+        for row in known.rows
     ]
     if not runs:
         return [], known.why
@@ -215,11 +214,11 @@ def quotients_of(market: Market) -> tuple[list[quotients.Run], str]:
 
 def _draw_quotients(market: Market, viewer: User, query: QueryDict) -> Drawing:
     runs, note = quotients_of(market)
-    return quotients.figure(runs, note=note)
+    return competitive_ratio.figure(runs, note=note)
 
 
 def _tabulate_quotients(market: Market, viewer: User, query: QueryDict) -> Table:
-    return quotients.table(quotients_of(market)[0])
+    return competitive_ratio.table(quotients_of(market)[0])
 
 
 def _price_choices(servers: Sequence[str]) -> Choices:

@@ -9,9 +9,8 @@ from django.views.decorators.http import require_safe
 
 from auctions.kernels import warming
 from auctions.models import Market
-from auctions.readings import market as readings
-from auctions.readings import publications
-from auctions.state.snapshot import one_version
+from auctions.readings import market_readings, publications
+from auctions.state.market_snapshot import one_version
 from cluster.models import Server
 from cluster.spreadsheets import inert
 from frontend.access import market_named, timeline_of, viewer_of
@@ -55,13 +54,13 @@ def overview(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "frontend/overview.html", context)
 
 
-def now_words(market: Market, reading: readings.Summary) -> str:
+def now_words(market: Market, reading: market_readings.Summary) -> str:
     """The first slot on sale, and whether time stands still."""
     stands = "" if market.cluster.clock_running else "; the clock stands"
     return f"{timeline_of(market).words(reading.now)}{stands}"
 
 
-def published_words(market: Market, reading: readings.Summary) -> str:
+def published_words(market: Market, reading: market_readings.Summary) -> str:
     """The slot as of whose beginning figures are shown; empty where they are as of now."""
     return "" if reading.published is None else timeline_of(market).words(reading.published)
 

@@ -81,7 +81,7 @@ def _quoted(market: Market, body: Json) -> dict[str, Any]:
     schedule = decision.schedule
     offer = value.Offer(
         arrival=answer.slot,
-        curve=answer.core.utility.curve(answer.layout.horizon + 1),
+        curve=answer.core.utility.curve(answer.snapshot.horizon + 1),
         completion=None if schedule is None else schedule.completion,
         payment=None if schedule is None else decision.payment,
     )

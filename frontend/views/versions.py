@@ -8,7 +8,7 @@ from django.utils.cache import patch_cache_control
 
 from auctions.models import Market
 from auctions.readings.publications import sees_all
-from auctions.state.snapshot import snapshot
+from auctions.state.market_snapshot import market_snapshot
 from cluster.operators import is_operator
 from frontend.access import viewer_of
 
@@ -17,7 +17,7 @@ def tag_of(request: HttpRequest, market: Market) -> str:
     """What an answer about a market depends on: its version, what was computed of it, the slot, who asks for what."""
     row = Market.objects.filter(pk=market.pk)
     computed = row.values_list("certificate__version", "quotients__computed_at").first()
-    viewer, seen = viewer_of(request), snapshot(market)
+    viewer, seen = viewer_of(request), market_snapshot(market)
     of_viewer = (viewer.pk, is_operator(viewer), sees_all(market, viewer))
     parts = (seen.market.version, computed, seen.moment.now, *of_viewer, request.get_full_path())
     return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'

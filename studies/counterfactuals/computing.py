@@ -82,4 +82,4 @@ def _compute(attempt: Attempt[Hindsight], asked: Hindsight, stopping: Stopping) 
 
 def _told(asked: Hindsight, watch: _Watch) -> Comparison:
     record = Record(asked.market_id, version=asked.version, slot=asked.slot, submitted=asked.submitted)
-    return compare(record, make_policy(asked.policy, asked.parameters), since=asked.since, tell=watch)
+    return compare(record, make_policy(asked.policy, asked.parameters), since=asked.since, progress=watch)

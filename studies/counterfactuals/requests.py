@@ -96,9 +96,9 @@ def ask(owner: User, market: Market, question: Question, request: Once = NO_KEY)
 def _check_servers(record: Record, question: Question) -> None:
     """Check the policy against every inventory of the period. Conflicts with running jobs are found in the replay."""
     policy, start = question.policy, record.decided_from(question.since)
-    for layout in record.layouts_from(record.version + 1 if start is None else start):
+    for snapshot in record.snapshots_from(record.version + 1 if start is None else start):
         try:
-            policy.check(layout.inventory)
+            policy.check(snapshot.inventory)
         except InvalidField as error:
             raise InvalidField(
                 "policy", f"{policy.name} cannot run on this market's servers: {error.problem}"

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import User
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.submission import submit_bid
 from auctions.history.audit import audit_market
 from auctions.history.replay import replay_market
@@ -86,6 +86,6 @@ def assert_clean(market: Market) -> None:
     assert replay_market(market).mismatches == ()
 
 
-def drain(market: Market) -> int:
+def process_pending(market: Market) -> int:
     """Decide all that wait."""
-    return lane.drain(market.pk)
+    return decision_queue.process_pending(market.pk)

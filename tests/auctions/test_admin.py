@@ -5,7 +5,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.markets import open_market
 from auctions.engine.submission import submit_bid
 from auctions.models import Bid, BidState, Event, EventKind, Market, PolicyVersion
@@ -101,7 +101,7 @@ def test_a_market_is_closed_and_opened(operator: Client, market: Market) -> None
 
 def test_history_is_shown_and_cannot_be_changed(operator: Client, market: Market, alice: User) -> None:
     bid = submit(market, alice)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     names = ["bid", "decisionrecord", "event", "commitment", "payment", "policyversion", "slotprice", "certificate"]
     for name in names:
         assert operator.get(f"/admin/auctions/{name}/").status_code == 200
@@ -134,7 +134,7 @@ def test_a_policy_that_plans_nothing_is_refused_while_jobs_wait_in_line(operator
     weighted = {key: value for key, value in body(epochs=3).items() if key != "utility"} | {"weight": 1}
     for _ in range(12):
         submit_bid(cluster=market.cluster, owner=alice, body=weighted)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     assert Bid.objects.filter(state=BidState.PLANNED, start_slot=None).exists()
     answer = operator.post(f"/admin/auctions/market/{market.pk}/policy/?policy=dps", parameters())
     assert "wait in line for a plan" in answer.content.decode()

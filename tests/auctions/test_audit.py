@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db.models import F
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
@@ -39,12 +39,12 @@ def busy(market: Market, alice: User) -> Market:
     owners = [alice, *(make_user(name) for name in ("bob", "carol", "dave", "erin"))]
     for i in range(24):
         submit(market, owners[i % 5], 20.0 * (1 + i % 5), epochs=1 + i % 7)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     set_time(market, 310.0)
     pass_slots(market.pk)
     change_policy(market, name="dps", parameters={"price": "printed"}, by=alice)
     submit(market, alice)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     withdraw_bid(submit(market, alice))
     cancel_job(Bid.objects.filter(state=BidState.PLANNED).latest("sequence"))
     certificates.renew(market.pk)
@@ -263,7 +263,7 @@ def test_tampering_is_found(busy: Market, what: str) -> None:
 def test_what_happens_in_another_market_is_not_this_ones_fault(busy: Market, alice: User) -> None:
     other = make_market(make_cluster("other"))
     submit(other, alice)
-    lane.drain(other.pk)
+    decision_queue.process_pending(other.pk)
     assert Bid.objects.filter(market=other, state__in=("planned", "running")).exists()
     assert [finding.check for finding in audit_market(busy) if not finding.passed] == []
     Payment.objects.filter(bid__market=other).delete()

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from auctions.domain.inventory_snapshot import InventorySnapshot
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job, fail_job
 from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
@@ -32,10 +32,10 @@ UTILITIES = (
 )
 
 
-def options(record: DecisionRecord, layout: InventorySnapshot, *, slots: int) -> list[tuple[float, Ints]]:
+def options(record: DecisionRecord, snapshot: InventorySnapshot, *, slots: int) -> list[tuple[float, Ints]]:
     """What the bid could have had alone: value and units held by slot, best first. Complete for two servers."""
-    core, inventory = CoreBid.from_json(record.bid.core), layout.inventory
-    nothing = np.zeros((layout.horizon, *inventory.capacity.shape), dtype=np.int64)
+    core, inventory = CoreBid.from_json(record.bid.core), snapshot.inventory
+    nothing = np.zeros((snapshot.horizon, *inventory.capacity.shape), dtype=np.int64)
     problem = Problem(core, inventory, record.slot, nothing, nothing.astype(float))
     found: dict[bytes, tuple[float, Ints]] = {}
     for one in every(problem):
@@ -51,9 +51,9 @@ def options(record: DecisionRecord, layout: InventorySnapshot, *, slots: int) ->
 def capacities(market: Market, *, slots: int) -> Iterator[Ints]:
     """The capacity each slot could last be traded with."""
     events = Event.objects.filter(market=market, kind__in=(EventKind.OPENED, EventKind.INVENTORY)).order_by("version")
-    layouts = [(event.slot, InventorySnapshot.from_json(event.payload)) for event in events]
+    snapshots = [(event.slot, InventorySnapshot.from_json(event.payload)) for event in events]
     for t in range(slots):
-        yield [layout for slot, layout in layouts if slot <= t or slot == layouts[0][0]][-1].inventory.capacity
+        yield [snapshot for slot, snapshot in snapshots if slot <= t or slot == snapshots[0][0]][-1].inventory.capacity
 
 
 def optimum(market: Market) -> float:
@@ -87,7 +87,7 @@ def optimum(market: Market) -> float:
 
 def check(market: Market) -> None:
     """Both bounds hold, and the smaller one is named."""
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     row = certificates.renew(market.pk, budget_s=60.0)
     assert row is not None
     best = optimum(market) * (1 - 1e-9)
@@ -133,11 +133,11 @@ def test_a_slot_is_counted_once_in_what_the_capacity_costs() -> None:
     set_clock(cluster, at_s=SLOT_S / 2)
     market = make_market(cluster, price="printed", eta_worker=[3.0], eta_ps=[3.0])
     submit(market, make_user(), 500.0)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     before = certificates.renew(market.pk)
     set_time(market, float(SLOT_S))  # the very beginning of slot 1: it has begun and can still be traded
     submit(market, make_user("bob"), utility={"form": "step", "value": 9.0, "deadline_s": 1})  # worth nothing
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     after = certificates.renew(market.pk)
     assert before is not None
     assert after is not None
@@ -151,13 +151,13 @@ def test_a_slot_whose_capacity_grows_as_it_begins_is_not_bounded_by_what_it_was(
     )
     alice = make_user()
     submit(market, alice, 500.0)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     set_time(market, float(SLOT_S))
     with checked_change(market.cluster):
         Capacity.objects.filter(server__cluster=market.cluster).update(amount=50)
     for _ in range(6):
         submit(market, alice, 500.0, utility={"form": "step", "value": 500.0, "deadline_s": 100})
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     set_time(market, 10.0 * SLOT_S)
     row = certificates.renew(market.pk)
     assert row is not None
@@ -171,7 +171,7 @@ def test_a_sweep_has_time_for_every_bid_of_a_demo() -> None:
     alice = make_user()
     for i in range(60):
         submit(market, alice, 100.0, epochs=1 + i % 7)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     row = certificates.renew(market.pk)
     assert row is not None
     assert row.loose == 0
@@ -181,7 +181,7 @@ def test_two_workers_may_compute_the_first_certificate_at_once(
     market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit(market, alice)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     compute = certificates._terms
 
     def while_another_is_faster(*arguments: Any, **keywords: Any) -> Any:
@@ -196,12 +196,12 @@ def test_two_workers_may_compute_the_first_certificate_at_once(
 
 def test_a_sweep_renews_a_certificate_that_took_long_less_often(market: Market, alice: User) -> None:
     submit(market, alice)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     certificates.keep_fresh(market.pk)
     Certificate.objects.update(took_ms=500.0)
     first = Certificate.objects.get().version
     submit(market, alice)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     certificates.keep_fresh(market.pk)
     assert Certificate.objects.get().version == first
     Certificate.objects.update(computed_at=now() - timedelta(seconds=0.5 * (1 + certificates.REST)))
@@ -214,12 +214,12 @@ def test_a_clock_that_leaps_ahead_costs_no_more_than_what_was_kept() -> None:
     market = make_market(make_cluster(servers=100, units=8, horizon=20))
     alice = make_user()
     submit(market, alice)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     set_time(market, 1e9)  # ten million slots; an array of them would not fit in memory
     assert pass_slots(market.pk)
     submit(market, alice)
     certificates.renew(market.pk)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     row = certificates.renew(market.pk)
     assert row is not None
     assert row.value >= row.welfare

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from auctions.domain.errors import MarketClosed, WrongState
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job
 from auctions.engine.markets import set_open
 from auctions.engine.slots import pass_slots
@@ -20,7 +20,7 @@ from tests.auctions.worlds import SLOT_S, add_server, body, make_market, set_tim
 
 
 def check(market: Market) -> None:
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     pass_slots(market.pk)
     certificates.renew(market.pk)
     assert {f.check: f.rows for f in audit_market(market) if not f.passed} == {}
@@ -49,7 +49,7 @@ def test_any_amount_of_money_is_decided(alice: User, price: str, value: float) -
 def test_the_horizon_may_shrink_to_the_last_promise_and_grow_again(market: Market, alice: User) -> None:
     submit(market, alice, epochs=3)
     submit(market, alice, epochs=3)
-    lane.drain(market.pk, at_most=1)
+    decision_queue.process_pending(market.pk, at_most=1)
     with (
         pytest.raises(ChangeRefused, match="must be at least"),
         checked_change(market.cluster),
@@ -79,17 +79,17 @@ def test_servers_and_types_come_go_and_change_names_under_waiting_bids(market: M
     cluster = market.cluster
     for _ in range(5):
         submit(market, alice, upload_delay_s={"edge-0": 50, "edge-1": 10}, epochs=2)
-    lane.drain(market.pk, at_most=1)
+    decision_queue.process_pending(market.pk, at_most=1)
     with checked_change(cluster):
         Server.objects.filter(cluster=cluster, name="edge-0").update(name="renamed")
-    lane.drain(market.pk, at_most=1)
+    decision_queue.process_pending(market.pk, at_most=1)
     with checked_change(cluster):
         MachineType.objects.filter(cluster=cluster, name="gpu").update(name="tpu")
-    lane.drain(market.pk, at_most=1)
+    decision_queue.process_pending(market.pk, at_most=1)
     with checked_change(cluster):
         MachineType.objects.filter(cluster=cluster, name="tpu").update(name="gpu")
         add_server(cluster, "late", units=3)
-    lane.drain(market.pk, at_most=1)
+    decision_queue.process_pending(market.pk, at_most=1)
     unused = Server.objects.filter(cluster=cluster, commitments__isnull=True).first()
     assert unused is not None
     with checked_change(cluster):
@@ -101,7 +101,7 @@ def test_servers_and_types_come_go_and_change_names_under_waiting_bids(market: M
 
 def test_a_job_is_cancelled_in_its_first_slot_and_not_at_its_completion(market: Market, alice: User) -> None:
     done, other = submit(market, alice, epochs=4), submit(market, alice, epochs=4, start_after_s=2 * SLOT_S)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     done.refresh_from_db()
     other.refresh_from_db()
     assert other.state == BidState.PLANNED

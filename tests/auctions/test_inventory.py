@@ -4,7 +4,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.db import models
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.history.audit import audit_market
 from auctions.history.replay import replay_market
 from auctions.models import Bid, BidState, Event, EventKind, Market
@@ -18,7 +18,7 @@ def held(market: Market, alice: User) -> Market:
     """Three jobs planned and one bid that waits."""
     for _ in range(3):
         submit(market, alice, 500.0, epochs=5)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     submit(market, alice, 500.0, epochs=2, upload_delay_s={"edge-1": 200})
     return market
 
@@ -62,7 +62,7 @@ def test_a_bid_that_waits_is_decided_by_the_new_inventory(held: Market) -> None:
     with checked_change(cluster):
         new = add_server(cluster, "edge-new", units=30, delay_s=0.0)
         Server.objects.exclude(pk=new.pk).update(position=models.F("position") + 10)
-    lane.drain(held.pk)
+    decision_queue.process_pending(held.pk)
     bid = Bid.objects.latest("sequence")
     assert bid.state in (BidState.PLANNED, BidState.RUNNING)
     assert bid.core["delay"] == [0, 0, 2, 3], "the new server stands first; the bid's own delay follows edge-1"
@@ -80,6 +80,6 @@ def test_a_renamed_server_keeps_its_jobs(held: Market, alice: User) -> None:
     with checked_change(held.cluster):
         Server.objects.filter(name="edge-1").update(name="edge-eins")
     submit(held, alice, 500.0, epochs=3)
-    lane.drain(held.pk)
+    decision_queue.process_pending(held.pk)
     assert Event.objects.filter(kind=EventKind.INVENTORY).count() == 1
     assert broken(held) == {}

@@ -7,7 +7,7 @@ from django.db.models import F
 
 from auctions.domain.errors import WrongState
 from auctions.domain.refunds import Refund, refund_of
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job, fail_job, withdraw_bid
 from auctions.engine.slots import pass_slots
 from auctions.history.audit_rows import TOLERANCE, payments_rational, welfare_adds_up
@@ -22,7 +22,7 @@ from auctions.models import (
     Payment,
     SlotPrice,
 )
-from auctions.readings.market import summary
+from auctions.readings.market_readings import summary
 from auctions.state import book
 from auctions.state.book import CATCH_UP_SLOTS
 from tests.auctions.worlds import make_cluster, make_market, set_time, submit
@@ -30,7 +30,7 @@ from tests.auctions.worlds import make_cluster, make_market, set_time, submit
 
 def test_slots_pass_and_jobs_run_and_complete(market: Market, alice: User) -> None:
     bid = submit(market, alice, start_after_s=200)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     bid.refresh_from_db()
     assert (bid.state, bid.start_slot) == (BidState.PLANNED, 2)
     states = []
@@ -46,8 +46,8 @@ def test_slots_pass_and_jobs_run_and_complete(market: Market, alice: User) -> No
 
 def test_every_slot_that_begins_keeps_its_prices_once(market: Market, alice: User) -> None:
     submit(market, alice, epochs=3)
-    lane.drain(market.pk)
-    expected = book.peek(market, now=0)
+    decision_queue.process_pending(market.pk)
+    expected = book.private_copy(market, now=0)
     prices = expected.policy.prices(expected.view())
     set_time(market, 350.0)
     assert pass_slots(market.pk)
@@ -67,22 +67,22 @@ def test_a_long_stop_keeps_only_the_latest_slots_of_the_horizon(alice: User) -> 
 
 def test_a_cancelled_job_frees_its_future_and_stays_paid(market: Market, alice: User) -> None:
     bid = submit(market, alice, epochs=8)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     set_time(market, 250.0)
     pass_slots(market.pk)
     bid.refresh_from_db()
-    paid, held = bid.payment, book.peek(market, now=3).ledger.used.sum()
+    paid, held = bid.payment, book.private_copy(market, now=3).ledger.used.sum()
     assert held > 0
     cancel_job(bid)
     assert (bid.state, bid.ended_slot, bid.payment, bid.charge.amount) == (BidState.CANCELLED, 3, paid, paid)
     market.refresh_from_db()
-    assert book.peek(market, now=3).ledger.used.sum() == 0
+    assert book.private_copy(market, now=3).ledger.used.sum() == 0
     assert max(bid.commitments.values_list("end", flat=True)) == 3
 
 
 def test_a_job_that_failed_says_why(market: Market, alice: User) -> None:
     bid = submit(market, alice)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     fail_job(bid, "a disk broke")
     assert Event.objects.get(kind=EventKind.FAILED).payload["why"] == "a disk broke"
     assert bid.state == BidState.FAILED
@@ -90,7 +90,7 @@ def test_a_job_that_failed_says_why(market: Market, alice: User) -> None:
 
 def test_without_costs_by_slot_a_failed_job_is_paid_back_by_machine_slots(market: Market, alice: User) -> None:
     bid = submit(market, alice, epochs=4, start_after_s=200)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     DecisionRecord.objects.update(costs=None)  # as of decisions before these were kept
     bid.refresh_from_db()
     bid.payment = 12.0
@@ -109,7 +109,7 @@ def test_without_costs_by_slot_a_failed_job_is_paid_back_by_machine_slots(market
 
 def test_what_a_failed_job_is_paid_back_is_no_revenue(market: Market, alice: User) -> None:
     kept, failed = submit(market, alice, epochs=4), submit(market, alice, epochs=4)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     Bid.objects.update(payment=10.0)
     fail_job(failed, "a disk broke", refund=Refund.FULL)  # as it was before it was decided: rows say what it paid
     assert failed.refund == 10.0
@@ -121,7 +121,7 @@ def test_what_a_failed_job_is_paid_back_is_no_revenue(market: Market, alice: Use
 
 def test_only_jobs_that_have_started_count_in_the_mean_wait(market: Market, alice: User) -> None:
     now, later = submit(market, alice), submit(market, alice, start_after_s=200)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     later.refresh_from_db()
     assert (later.state, later.start_slot) == (BidState.PLANNED, 2)
     assert summary(market).mean_wait == 0
@@ -137,7 +137,7 @@ def test_only_jobs_that_have_started_count_in_the_mean_wait(market: Market, alic
 
 def test_a_job_whose_last_slot_has_passed_is_complete_and_not_cancelled(market: Market, alice: User) -> None:
     bid = submit(market, alice)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     bid.refresh_from_db()
     set_time(market, 100.0 * (bid.completion_slot or 0))
     with pytest.raises(WrongState, match="is completed; only a bid that is planned or running can become cancelled"):
@@ -147,7 +147,7 @@ def test_a_job_whose_last_slot_has_passed_is_complete_and_not_cancelled(market: 
 def test_only_a_waiting_bid_is_withdrawn(market: Market, alice: User) -> None:
     bid, other = submit(market, alice), submit(market, alice)
     withdraw_bid(bid)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     bid.refresh_from_db()
     assert bid.state == BidState.WITHDRAWN
     with pytest.raises(WrongState):
@@ -164,11 +164,11 @@ def test_an_empty_market_has_no_money_and_no_means(market: Market) -> None:
 
 def test_mean_times_count_from_the_arrival_and_weighted_ones_by_value(market: Market, alice: User) -> None:
     first = submit(market, alice, 30.0)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     set_time(market, 300.0)
     pass_slots(market.pk)
     second = submit(market, alice, 90.0, epochs=6, start_after_s=200)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     set_time(market, 2000.0)
     pass_slots(market.pk)
     for bid in (first, second):
@@ -187,7 +187,7 @@ def test_mean_times_count_from_the_arrival_and_weighted_ones_by_value(market: Ma
 def test_the_audit_of_a_market_leaves_the_payments_of_another_alone(market: Market, alice: User) -> None:
     other = make_market(make_cluster("other"))
     bid = submit(other, alice)
-    lane.drain(other.pk)
+    decision_queue.process_pending(other.pk)
     bid.refresh_from_db()
     Bid.objects.filter(pk=bid.pk).update(state=BidState.WITHDRAWN, value=None)
     assert payments_rational(market) == []
@@ -196,7 +196,7 @@ def test_the_audit_of_a_market_leaves_the_payments_of_another_alone(market: Mark
 
 def test_sums_of_money_may_differ_by_rounding_in_proportion_to_the_values(market: Market, alice: User) -> None:
     bid = submit(market, alice, 1e6)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     bid.refresh_from_db()
     paid = bid.charge.amount
     for share, found in ((0.0, 0), (0.5, 0), (1.5, 1)):
@@ -206,7 +206,7 @@ def test_sums_of_money_may_differ_by_rounding_in_proportion_to_the_values(market
 
 def test_a_refund_without_recorded_costs_is_the_share_of_the_jobs_own_machines(market: Market, alice: User) -> None:
     first, second = submit(market, alice, epochs=8), submit(market, alice, epochs=3, start_after_s=200)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     DecisionRecord.objects.update(costs=None)
     for bid in (first, second):
         bid.refresh_from_db()

@@ -19,7 +19,7 @@ from auctions.domain.bid_format import policy_in_force
 from auctions.domain.errors import CannotDecide, WrongState
 from auctions.domain.lock import market_time
 from auctions.domain.refunds import Refund
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job, fail_job, retry_bid, withdraw_bid
 from auctions.engine.policies import change_policy
 from auctions.engine.servers import drain_server, lose_server, restore_server
@@ -35,13 +35,13 @@ from scheduling.model.decision import parse
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.policies.base import Objective
-from tests.auctions.faulty import UNLUCKY, register
-from tests.auctions.tellings import (
+from tests.auctions.counterfactual.assertions import (
     assert_every_bid_is_accounted_for,
+    assert_replayed_as_recorded,
     assert_stands_on_rows_as_on_events,
     assert_the_same_policy_changes_nothing,
-    assert_told_as_it_was,
 )
+from tests.auctions.faulty import UNLUCKY, register
 from tests.auctions.worlds import SLOT_S, add_server, body, make_cluster, make_market, make_user, set_time
 
 OTHERS = ("dps", "fifo", "drf", "weighted_completion", "preemptive", "srtf", "faulty_fifo")
@@ -113,17 +113,17 @@ class MarketMachine(RuleBasedStateMachine):
     @rule(at_most=st.integers(1, 6))
     def decide(self, at_most: int) -> None:
         """A worker has time for a few bids."""
-        lane.drain(self.market.pk, at_most=at_most)
+        decision_queue.process_pending(self.market.pk, at_most=at_most)
 
     @rule(value=VALUES, epochs=EPOCHS)
     def quote_then_submit(self, value: float, epochs: int) -> None:
         """A quote on an empty queue is what is then decided."""
-        lane.drain(self.market.pk)
+        decision_queue.process_pending(self.market.pk)
         sent = self.offer(value, epochs, {"form": "constant"})
         with suppress(CannotDecide):
             offered = quote(cluster=self.market.cluster, body=sent)
         bid = submit_bid(cluster=self.market.cluster, owner=self.bidder, body=sent).bid
-        lane.drain(self.market.pk)
+        decision_queue.process_pending(self.market.pk)
         record = DecisionRecord.objects.filter(bid=bid).first()
         if record is None:
             assert value == UNLUCKY
@@ -228,7 +228,7 @@ class MarketMachine(RuleBasedStateMachine):
         if hasattr(self, "market"):
             broken = {f.check: f.rows for f in audit_market(self.market) if not f.passed}
             assert broken == {}
-            assert_told_as_it_was(self.market)
+            assert_replayed_as_recorded(self.market)
             assert_stands_on_rows_as_on_events(self.market)
             assert_the_same_policy_changes_nothing(self.market)
             assert_every_bid_is_accounted_for(self.market, *OTHERS[self.market.pk % 3 :: 3])

@@ -11,7 +11,7 @@ from auctions.counterfactual.comparison import compare
 from auctions.counterfactual.record import Record
 from auctions.domain.errors import WrongState
 from auctions.domain.refunds import Refund
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job, fail_job
 from auctions.engine.markets import open_market
 from auctions.engine.servers import drain_server, lose_server, restore_server
@@ -28,11 +28,11 @@ from scheduling.model.schedule import CLOUD
 from scheduling.model.types import Json
 from scheduling.policies.base import Objective
 from scheduling.registry import POLICIES, make_policy
-from tests.auctions.tellings import (
+from tests.auctions.counterfactual.assertions import (
     assert_every_bid_is_accounted_for,
+    assert_replayed_as_recorded,
     assert_stands_on_rows_as_on_events,
     assert_the_same_policy_changes_nothing,
-    assert_told_as_it_was,
 )
 from tests.auctions.worlds import SLOT_S, body, make_cluster, make_market, make_user, set_time, submit
 from tests.scheduling.policy_settings import SETTINGS
@@ -73,7 +73,7 @@ def paid(alice: User) -> Paid:
     market = make_market(make_cluster(servers=1, units=4))
     utility = {"form": "step", "value": 500.0, "deadline_s": 6 * SLOT_S}
     bid = submit(market, alice, 500.0, epochs=5, utility=utility, upload_delay_s={"cloud": 10 * SLOT_S})
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     bid.refresh_from_db()
     assert bid.state == BidState.RUNNING or bid.state == BidState.PLANNED
     assert bid.payment
@@ -112,7 +112,7 @@ def test_a_promise_that_had_not_begun_is_paid_back_whole(paid: Paid) -> None:
 
 def test_a_promise_is_kept_on_other_machines_where_they_are_free_at_no_other_price(market: Market, alice: User) -> None:
     submit(market, alice, 500.0, epochs=5)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     bid = Bid.objects.get()
     lost = Commitment.objects.filter(bid=bid).first()
     assert lost is not None
@@ -133,11 +133,11 @@ def test_a_lost_server_returns_with_what_it_has(market: Market, alice: User) -> 
     for name in ("edge-0", "edge-1", "cloud"):
         lose_server(server(market, name), why="", by=None)
     submit(market, alice)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     assert Bid.objects.get().state == BidState.REJECTED
     restore_server(server(market, "edge-1"), why="", by=None)
     submit(market, alice)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     assert Bid.objects.latest("sequence").state in (BidState.PLANNED, BidState.RUNNING)
     assert {row.server.name for row in Commitment.objects.select_related("server")} == {"edge-1"}
     assert broken(market) == {}
@@ -147,7 +147,7 @@ def test_a_drained_server_finishes_what_it_holds_and_takes_nothing_new(paid: Pai
     market = paid.market
     drain_server(server(market, "edge-0"), why="a fan is loud", by=None)
     submit(market, alice, epochs=1, upload_delay_s={"cloud": 10 * SLOT_S})
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     other = Bid.objects.latest("sequence")
     assert held_from(market, "edge-0", 0) == [1], f"{other} is not there"
     for slot in range(1, 9):
@@ -186,7 +186,7 @@ def test_a_drain_from_a_later_slot_sells_what_is_free_until_then(alice: User) ->
     drain_server(server(market, "edge-0"), from_slot=4, why="", by=None)
     for epochs in (1, 8):
         submit(market, alice, 500.0, epochs=epochs, upload_delay_s={"cloud": 15 * SLOT_S})
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     ends = Commitment.objects.filter(server__name="edge-0").values_list("end", flat=True)
     assert ends
     assert max(ends) <= 4
@@ -277,7 +277,7 @@ def test_under_every_policy_nobody_is_left_on_a_lost_server(db: None, policy: st
         for _ in range(number):
             sent = {key: value for key, value in body(300.0, epochs=epochs).items() if key != "utility"} | worth
             submit_bid(cluster=market.cluster, owner=alice, body=sent)
-        lane.drain(market.pk)
+        decision_queue.process_pending(market.pk)
 
     def at(slot: int) -> None:
         set_time(market, slot * SLOT_S + 1)
@@ -308,7 +308,7 @@ def test_under_every_policy_nobody_is_left_on_a_lost_server(db: None, policy: st
     at(12)
     assert broken(market) == {}
     assert replay_market(market).mismatches == ()
-    assert_told_as_it_was(market)
+    assert_replayed_as_recorded(market)
     assert_stands_on_rows_as_on_events(market)
     assert_the_same_policy_changes_nothing(market)
     assert_every_bid_is_accounted_for(market, "dps", "srtf")
@@ -356,7 +356,7 @@ def test_operators_do_it_in_the_admin(paid: Paid, client: Client) -> None:
     client.post(reverse("admin:auctions_outage_changelist"), action)
     assert not Outage.objects.filter(ended_version=None).exists()
     submit(market, User.objects.get(username="alice"))
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     chosen = {"action": "fail", "_selected_action": [Bid.objects.latest("sequence").pk], "refund": "full"}
     client.post(reverse("admin:auctions_bid_changelist"), chosen)
     assert Bid.objects.latest("sequence").state != BidState.FAILED, "a reason is needed"

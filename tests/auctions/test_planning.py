@@ -8,8 +8,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from auctions.domain.errors import WrongState
-from auctions.engine import decision_queue as lane
-from auctions.engine import moves as plans
+from auctions.engine import decision_queue, planning
 from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.engine.markets import open_market
 from auctions.engine.policies import change_policy
@@ -19,7 +18,7 @@ from auctions.history.audit import audit_market
 from auctions.history.replay import replay_market
 from auctions.models import Bid, BidState, Certificate, Commitment, Event, EventKind, Market, Payment, PlanChange
 from auctions.readings import certificates
-from auctions.readings.market import flow, machines, summary
+from auctions.readings.market_readings import flow, machines, summary
 from auctions.state import book
 from cluster.guards import ChangeRefused, checked_change
 from cluster.models import Capacity
@@ -39,7 +38,7 @@ def planned(db: None) -> Market:
 def send(market: Market, owner: User, weight: float, epochs: int = 4) -> Bid:
     body = {"model": "ResNet-50", "epochs": epochs, "weight": weight, **SOLE}
     bid = submit_bid(cluster=market.cluster, owner=owner, body=body).bid
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     bid.refresh_from_db()
     return bid
 
@@ -162,7 +161,7 @@ def test_a_promise_is_kept_under_every_later_policy(planned: Market, alice: User
         "start_after_s": 150,
     }
     promised = submit_bid(cluster=planned.cluster, owner=alice, body=body).bid
-    lane.drain(planned.pk)
+    decision_queue.process_pending(planned.pk)
     before = window(promised)
     change_policy(planned, name="weighted_completion", parameters={}, by=None)
     send(planned, alice, 1e6)
@@ -190,14 +189,14 @@ def test_another_process_catches_up_with_moves(planned: Market, alice: User) -> 
     set_time(planned, 10.0)
     send(planned, alice, 1.0)
     planned.refresh_from_db()
-    here = book.peek(planned, now=1)
+    here = book.private_copy(planned, now=1)
     send(planned, alice, 50.0)
     set_time(planned, 120.0)
     pass_slots(planned.pk)
     planned.refresh_from_db()
     book.forget()
-    book.keep(planned, here)
-    caught = book.take(planned, now=2)
+    book.store(planned, here)
+    caught = book.checkout(planned, now=2)
     book.forget()
     fresh = book.rebuild(planned, now=2)
     assert caught.running.jobs == fresh.running.jobs
@@ -224,4 +223,4 @@ def test_tampering_with_plans_is_found(what: str, planned: Market, alice: User) 
 
 
 def test_a_payload_without_moves_says_nothing_of_them() -> None:
-    assert plans.to_payload(()) == {}
+    assert planning.to_payload(()) == {}

@@ -24,8 +24,8 @@ from scheduling.book.state import Book, Cause
 from scheduling.model.decision import Move
 from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.policies.preemptive import Preemptive
-from tests.auctions.faulty import FaultyDps, FaultyFifo, assert_clean, drain, register, send, states
-from tests.auctions.tellings import assert_told_as_it_was
+from tests.auctions.counterfactual.assertions import assert_replayed_as_recorded
+from tests.auctions.faulty import FaultyDps, FaultyFifo, assert_clean, process_pending, register, send, states
 from tests.auctions.worlds import make_cluster, set_time
 
 SOLE: dict[str, Any] = {"upload_delay_s": {"cloud": 5000}}
@@ -42,7 +42,7 @@ def faulty(db: None, monkeypatch: pytest.MonkeyPatch) -> Market:
 
 def job(market: Market, owner: User, epochs: int = 4) -> Bid:
     sent = send(market, owner, 1.0, epochs=epochs, **SOLE)
-    drain(market)
+    process_pending(market)
     return sent
 
 
@@ -85,7 +85,7 @@ def test_jobs_in_line_start_as_soon_as_planning_succeeds_again(faulty: Market, a
     faulty.refresh_from_db()
     assert not faulty.planning_failed
     assert_clean(faulty)
-    assert_told_as_it_was(faulty)
+    assert_replayed_as_recorded(faulty)
 
 
 DEEDS: dict[str, Callable[[Market, Bid], object]] = {
@@ -111,7 +111,7 @@ def test_what_people_do_is_done_while_planning_fails(what: str, faulty: Market, 
         assert window(running)[0] in ("cancelled", "failed")
         assert window(waiting) == ("planned", None, None)
     assert_clean(faulty)
-    assert_told_as_it_was(faulty)
+    assert_replayed_as_recorded(faulty)
 
 
 def test_a_policy_that_fails_is_replaced_and_the_next_one_plans_what_it_left(faulty: Market, alice: User) -> None:
@@ -167,7 +167,7 @@ def test_servers_change_while_planning_fails_and_jobs_keep_the_plans_that_still_
         go_to(market, slot)
     assert states(market) == ["completed"] * 3
     assert_clean(market)
-    assert_told_as_it_was(market)
+    assert_replayed_as_recorded(market)
 
 
 def test_a_job_whose_planned_machines_are_gone_is_in_line_while_planning_fails(
@@ -182,7 +182,7 @@ def test_a_job_whose_planned_machines_are_gone_is_in_line_while_planning_fails(
         Capacity.objects.filter(server__name="edge-0", resource__name="gpu").update(amount=2)
     assert (window(first), window(second)) == (("running", 0, 4), ("planned", None, None))
     assert_clean(market)
-    assert_told_as_it_was(market)
+    assert_replayed_as_recorded(market)
 
 
 def test_servers_are_lost_while_planning_fails(faulty: Market, alice: User) -> None:
@@ -194,7 +194,7 @@ def test_servers_are_lost_while_planning_fails(faulty: Market, alice: User) -> N
     assert window(waiting) == ("planned", None, None)
     assert EventKind.INVENTORY in failures(faulty)
     assert_clean(faulty)
-    assert_told_as_it_was(faulty)
+    assert_replayed_as_recorded(faulty)
 
 
 def test_a_server_is_drained_while_planning_fails(faulty: Market, alice: User) -> None:
@@ -220,7 +220,7 @@ def queued(db: None, monkeypatch: pytest.MonkeyPatch) -> Market:
 @pytest.mark.thorough
 def test_forecasts_of_queued_jobs_are_right_though_planning_fails(queued: Market, alice: User) -> None:
     jobs = [send(queued, alice, 1.0, epochs=3) for _ in range(5)]
-    drain(queued)
+    process_pending(queued)
     before = [window(bid) for bid in jobs]
     cancel_job(jobs[0])
     assert [window(bid) for bid in jobs[1:]] != before[1:], "others are complete sooner"
@@ -235,7 +235,7 @@ def test_the_last_of_equal_errors_of_plans_has_no_traceback_of_its_own(
     queued: Market, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     send(queued, alice, 1.0, epochs=3)
-    drain(queued)
+    process_pending(queued)
     for slot in range(1, 5):
         go_to(queued, slot)
     assert [bool(row.traceback) for row in PolicyError.objects.order_by("version")] == [True, False, False]
@@ -290,7 +290,7 @@ def test_slots_whose_prices_the_policy_fails_to_say_are_unknown(
     register(monkeypatch)
     market = open_market(make_cluster(), policy="faulty_dps")
     running = send(market, alice, 50.0, auction=True, epochs=8)
-    drain(market)
+    process_pending(market)
     go_to(market, 2)
 
     def broken(*_args: object) -> None:
@@ -313,7 +313,7 @@ def test_a_promise_on_which_the_policy_fails_when_its_server_is_lost_is_broken_a
     register(monkeypatch)
     market = open_market(make_cluster(), policy="faulty_dps")
     promised = send(market, alice, 50.0, auction=True, start_after_s=150)
-    drain(market)
+    process_pending(market)
     server = promised.commitments.first().server  # type: ignore[union-attr]
 
     def broken(*_args: object) -> None:
@@ -326,7 +326,7 @@ def test_a_promise_on_which_the_policy_fails_when_its_server_is_lost_is_broken_a
     assert promised.refund == promised.payment
     assert PolicyError.objects.get().error == "RuntimeError: no promise"
     assert_clean(market)
-    assert_told_as_it_was(market)
+    assert_replayed_as_recorded(market)
 
 
 def test_a_telling_counts_the_plans_on_which_the_other_policy_fails(
@@ -354,8 +354,8 @@ def test_another_process_catches_up_with_slots_whose_plan_failed(faulty: Market,
     go_to(faulty, 3)
     faulty.refresh_from_db()
     book.forget()
-    book.keep(faulty, here)
-    caught = book.take(faulty, now=3)
+    book.store(faulty, here)
+    caught = book.checkout(faulty, now=3)
     assert caught is here
     assert caught.running.jobs == book.rebuild(faulty, now=3).running.jobs
 

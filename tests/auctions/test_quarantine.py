@@ -11,7 +11,7 @@ from django.db import IntegrityError, OperationalError
 from auctions.counterfactual.comparison import compare
 from auctions.counterfactual.record import Record
 from auctions.domain.errors import CannotDecide, WrongState
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job, retry_bid, withdraw_bid
 from auctions.engine.markets import open_market
 from auctions.engine.policies import change_policy
@@ -19,15 +19,15 @@ from auctions.engine.submission import quote
 from auctions.history.audit import audit_market
 from auctions.models import Bid, BidState, DecisionRecord, Event, EventKind, Market, PolicyError
 from auctions.readings import certificates
-from auctions.readings.market import summary
+from auctions.readings.market_readings import summary
 from auctions.state import book
 from scheduling.book.state import Book
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.decision import Decision
 from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.policies.dps import Dps
-from tests.auctions.faulty import UNLUCKY, FaultyDps, FaultyFifo, assert_clean, drain, register, send, states
-from tests.auctions.tellings import assert_stands_on_rows_as_on_events, assert_told_as_it_was
+from tests.auctions.counterfactual.assertions import assert_replayed_as_recorded, assert_stands_on_rows_as_on_events
+from tests.auctions.faulty import UNLUCKY, FaultyDps, FaultyFifo, assert_clean, process_pending, register, send, states
 from tests.auctions.worlds import make_cluster, set_time
 
 
@@ -45,7 +45,7 @@ def bid(market: Market, owner: User, worth: float = 50.0) -> Bid:
 def test_a_bid_on_which_the_policy_raises_is_quarantined_and_the_next_is_decided(faulty: Market, alice: User) -> None:
     for worth in (50.0, UNLUCKY, 60.0, UNLUCKY, 70.0):
         bid(faulty, alice, worth)
-    assert drain(faulty) == 5
+    assert process_pending(faulty) == 5
     assert states(faulty) == ["running", "quarantined", "running", "quarantined", "planned"]
     assert not DecisionRecord.objects.filter(bid__state=BidState.QUARANTINED).exists()
     events = Event.objects.filter(kind=EventKind.QUARANTINED).order_by("version")
@@ -67,7 +67,7 @@ def test_what_a_policy_does_to_the_book_before_it_raises_is_forgotten(
     monkeypatch.setattr(FaultyDps, "decide", spoil)
     for worth in (UNLUCKY, 50.0):
         bid(faulty, alice, worth)
-    drain(faulty)
+    process_pending(faulty)
     assert states(faulty) == ["quarantined", "running"]
     assert_clean(faulty)
 
@@ -76,7 +76,7 @@ def test_operators_find_the_error_and_its_traceback(
     faulty: Market, alice: User, caplog: pytest.LogCaptureFixture
 ) -> None:
     unlucky = bid(faulty, alice, UNLUCKY)
-    drain(faulty)
+    process_pending(faulty)
     kept = PolicyError.objects.get()
     assert (kept.bid, kept.policy.name, kept.error) == (unlucky, "faulty_dps", "OutsideHorizon: bid 1 is unlucky")
     assert "_stumble" in kept.traceback
@@ -86,7 +86,7 @@ def test_operators_find_the_error_and_its_traceback(
 def test_the_summary_counts_quarantined_bids(faulty: Market, alice: User) -> None:
     for worth in (50.0, UNLUCKY, UNLUCKY):
         bid(faulty, alice, worth)
-    drain(faulty)
+    process_pending(faulty)
     bid(faulty, alice)
     seen = summary(faulty)
     assert (seen.submitted, seen.admitted, seen.waiting, seen.quarantined) == (4, 1, 1, 2)
@@ -95,32 +95,32 @@ def test_the_summary_counts_quarantined_bids(faulty: Market, alice: User) -> Non
 
 def test_a_quarantined_bid_put_back_is_decided_before_later_ones(faulty: Market, alice: User) -> None:
     first, late = bid(faulty, alice, UNLUCKY), bid(faulty, alice)
-    drain(faulty)
+    process_pending(faulty)
     change_policy(faulty, name="dps", parameters={}, by=None)
     waiting = bid(faulty, alice)
     retry_bid(first)
     assert states(faulty) == ["submitted", "running", "submitted"]
-    drain(faulty)
+    process_pending(faulty)
     decided = Event.objects.filter(kind__in=(EventKind.ADMITTED, EventKind.REJECTED)).order_by("version")
     assert list(decided.values_list("bid", flat=True)) == [late.pk, first.pk, waiting.pk]
     assert_clean(faulty)
-    assert_told_as_it_was(faulty)
+    assert_replayed_as_recorded(faulty)
     assert_stands_on_rows_as_on_events(faulty, looks=9)
 
 
 def test_a_bid_that_fails_again_is_quarantined_again(faulty: Market, alice: User) -> None:
     unlucky = bid(faulty, alice, UNLUCKY)
     for _ in range(3):
-        drain(faulty)
+        process_pending(faulty)
         retry_bid(unlucky)
-    drain(faulty)
+    process_pending(faulty)
     assert PolicyError.objects.filter(bid=unlucky).count() == 4
     assert_clean(faulty)
 
 
 def test_the_owner_withdraws_a_quarantined_bid(faulty: Market, alice: User) -> None:
     unlucky = bid(faulty, alice, UNLUCKY)
-    drain(faulty)
+    process_pending(faulty)
     withdraw_bid(unlucky)
     assert states(faulty) == ["withdrawn"]
     with pytest.raises(WrongState):
@@ -132,7 +132,7 @@ def test_the_owner_withdraws_a_quarantined_bid(faulty: Market, alice: User) -> N
 def test_only_a_quarantined_bid_is_put_back(state: str, faulty: Market, alice: User) -> None:
     sent = bid(faulty, alice)
     if state == "running":
-        drain(faulty)
+        process_pending(faulty)
     with pytest.raises(WrongState, match=f"is {state}; only a bid that is quarantined"):
         retry_bid(sent)
 
@@ -140,7 +140,7 @@ def test_only_a_quarantined_bid_is_put_back(state: str, faulty: Market, alice: U
 @pytest.mark.parametrize("deed", [retry_bid, withdraw_bid])
 def test_a_quarantined_bid_is_no_job_that_can_be_cancelled(deed: Any, faulty: Market, alice: User) -> None:
     unlucky = bid(faulty, alice, UNLUCKY)
-    drain(faulty)
+    process_pending(faulty)
     with pytest.raises(WrongState, match=r"can become cancelled\. It can be withdrawn\.$"):
         cancel_job(unlucky)
     deed(unlucky)
@@ -161,9 +161,9 @@ def test_errors_of_the_database_and_the_machine_are_passed_on_and_the_bid_decide
     with monkeypatch.context() as patched:
         patched.setattr(FaultyDps, "decide", broken)
         with pytest.raises(type(error)):
-            drain(faulty)
+            process_pending(faulty)
     assert (states(faulty), PolicyError.objects.count()) == (["submitted"], 0)
-    assert drain(faulty) == 1
+    assert process_pending(faulty) == 1
     assert states(faulty) == ["running"]
     assert_clean(faulty)
 
@@ -178,12 +178,12 @@ def test_a_worker_killed_between_the_failure_and_the_quarantine_leaves_the_bid_f
         raise SystemExit
 
     with monkeypatch.context() as patched:
-        patched.setattr(lane, "keep_error", killed)
+        patched.setattr(decision_queue, "store_error", killed)
         with pytest.raises(SystemExit):
-            drain(faulty)
+            process_pending(faulty)
     assert states(faulty) == ["submitted", "submitted"]
-    assert drain(faulty) == 2
-    assert drain(faulty) == 0
+    assert process_pending(faulty) == 2
+    assert process_pending(faulty) == 0
     assert states(faulty) == ["quarantined", "running"]
     assert Event.objects.filter(kind=EventKind.QUARANTINED).count() == PolicyError.objects.count() == 1
     assert_clean(faulty)
@@ -214,10 +214,10 @@ def test_a_decision_that_cannot_be_stored_quarantines_its_bid(
     bid(faulty, alice)
     with monkeypatch.context() as patched:
         patched.setattr(FaultyDps, "decide", wrong)
-        drain(faulty)
+        process_pending(faulty)
     assert states(faulty) == ["quarantined"]
     bid(faulty, alice)
-    drain(faulty)
+    process_pending(faulty)
     assert states(faulty) == ["quarantined", "running"]
     assert_clean(faulty)
 
@@ -232,7 +232,7 @@ def test_a_quote_of_such_a_bid_says_that_it_cannot_be_decided_and_no_more(faulty
 def test_the_certificate_leaves_quarantined_bids_out(faulty: Market, alice: User) -> None:
     unlucky = bid(faulty, alice, UNLUCKY)
     bid(faulty, alice)
-    drain(faulty)
+    process_pending(faulty)
     found = certificates.renew(faulty.pk)
     assert found is not None
     assert (found.decided, found.welfare) == (1, 50.0)
@@ -240,7 +240,7 @@ def test_the_certificate_leaves_quarantined_bids_out(faulty: Market, alice: User
     change_policy(faulty, name="dps", parameters={}, by=None)
     set_time(faulty, 2000.0)
     retry_bid(unlucky)
-    drain(faulty)
+    process_pending(faulty)
     found = certificates.renew(faulty.pk)
     assert found is not None
     assert found.decided == 2
@@ -255,7 +255,7 @@ def test_a_market_told_under_a_policy_that_raises_counts_what_it_could_not_decid
     market = open_market(make_cluster(), policy="fifo")
     for worth in (1.0, UNLUCKY, 2.0, UNLUCKY):
         send(market, alice, worth)
-    drain(market)
+    process_pending(market)
     found = compare(Record.of(market), FaultyFifo())
     assert (found.recorded.quarantined, found.other.quarantined) == (0, 2)
     assert (found.recorded.admitted, found.other.admitted) == (4, 2)
@@ -266,9 +266,9 @@ def test_a_market_told_under_a_policy_that_raises_counts_what_it_could_not_decid
 
 def test_a_record_with_quarantined_bids_is_told_as_it_was(faulty: Market, alice: User) -> None:
     unlucky = [bid(faulty, alice, worth) for worth in (50.0, UNLUCKY, UNLUCKY, 60.0)]
-    drain(faulty)
+    process_pending(faulty)
     withdraw_bid(unlucky[1])
-    assert_told_as_it_was(faulty)
+    assert_replayed_as_recorded(faulty)
     found = compare(Record.of(faulty), FaultyDps())
     assert found.recorded == found.other
     assert (found.recorded.quarantined, found.recorded.withdrawn) == (1, 1)
@@ -276,16 +276,16 @@ def test_a_record_with_quarantined_bids_is_told_as_it_was(faulty: Market, alice:
 
 def test_another_process_catches_up_with_quarantined_bids(faulty: Market, alice: User) -> None:
     bid(faulty, alice)
-    drain(faulty)
+    process_pending(faulty)
     faulty.refresh_from_db()
     here = book.rebuild(faulty, now=0)
     for worth in (UNLUCKY, 60.0):
         bid(faulty, alice, worth)
-    drain(faulty)
+    process_pending(faulty)
     faulty.refresh_from_db()
     book.forget()
-    book.keep(faulty, here)
-    caught = book.take(faulty, now=0)
+    book.store(faulty, here)
+    caught = book.checkout(faulty, now=0)
     assert caught is here
     assert (caught.ledger.used == book.rebuild(faulty, now=0).ledger.used).all()
 
@@ -294,7 +294,7 @@ def test_a_policy_that_fails_in_a_replay_on_what_it_decided_is_a_finding(
     faulty: Market, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bid(faulty, alice)
-    drain(faulty)
+    process_pending(faulty)
 
     def broken(*_args: object) -> None:
         raise RuntimeError("broken since")
@@ -322,7 +322,7 @@ TAMPERINGS: dict[str, Any] = {
 def test_tampering_with_quarantined_bids_is_found(what: str, faulty: Market, alice: User) -> None:
     for worth in (50.0, UNLUCKY, 60.0):
         bid(faulty, alice, worth)
-    drain(faulty)
+    process_pending(faulty)
     assert_clean(faulty)
     TAMPERINGS[what]()
     assert not all(finding.passed for finding in audit_market(faulty))
@@ -331,7 +331,7 @@ def test_tampering_with_quarantined_bids_is_found(what: str, faulty: Market, ali
 def test_a_bid_decided_out_of_turn_is_found(faulty: Market, alice: User) -> None:
     bids = [bid(faulty, alice) for _ in range(3)]
     Bid.objects.filter(pk=bids[0].pk).update(state="withdrawn")
-    drain(faulty)
+    process_pending(faulty)
     Bid.objects.filter(pk=bids[0].pk).update(state="submitted")
     rows = {f.check: f.rows for f in audit_market(faulty) if not f.passed}
     assert rows == {

@@ -3,7 +3,7 @@
 import pytest
 from django.contrib.auth.models import User
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job
 from auctions.engine.markets import open_market
 from auctions.engine.policies import change_policy
@@ -12,7 +12,7 @@ from auctions.engine.submission import quote, submit_bid
 from auctions.history.audit import audit_market
 from auctions.history.replay import replay_market
 from auctions.models import Bid, BidState, Market, PlanChange, Preemption, QueuedChunks, Segment, SlotPrice
-from auctions.readings.market import bars, machines, summary, utilisation
+from auctions.readings.market_readings import bars, machines, summary, utilisation
 from auctions.readings.queues import displacements, stretches
 from auctions.state import book
 from auctions.state.book import rebuild
@@ -31,7 +31,7 @@ def queued(db: None) -> Market:
 
 def send(market: Market, owner: User, *, epochs: int = 4, **more: object) -> Bid:
     submitted = submit_bid(cluster=market.cluster, owner=owner, body={"model": "ResNet-50", "epochs": epochs, **more})
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     submitted.bid.refresh_from_db()
     return submitted.bid
 
@@ -114,7 +114,7 @@ def test_a_book_read_back_from_rows_is_the_one_in_memory(queued: Market, alice: 
     for slot in (1.5, 2.5, 4.5):
         go_to(queued, slot)
         queued.refresh_from_db()
-        kept = book.peek(queued, now=queued.now).running.queues
+        kept = book.private_copy(queued, now=queued.now).running.queues
         again = rebuild(queued, now=queued.now).running.queues
         assert kept is not None
         assert again is not None
@@ -224,22 +224,22 @@ def test_another_process_catches_up_with_queues(queued: Market, alice: User) -> 
     set_time(queued, 10.0)
     send(queued, alice, epochs=20)
     queued.refresh_from_db()
-    here = book.peek(queued, now=1)
+    here = book.private_copy(queued, now=1)
     book.forget()
     send(queued, alice, epochs=3)
     go_to(queued, 2.5)
     send(queued, alice, epochs=1)
     queued.refresh_from_db()
     book.forget()
-    book.keep(queued, here)
-    caught = book.take(queued, now=3)
+    book.store(queued, here)
+    caught = book.checkout(queued, now=3)
     fresh = rebuild(queued, now=3)
     assert caught.running.ran == []
     assert caught.running.jobs == fresh.running.jobs
     assert caught.running.queues is not None
     assert fresh.running.queues is not None
     assert caught.running.queues.planned() == fresh.running.queues.planned()
-    book.keep(queued, caught)
+    book.store(queued, caught)
     send(queued, alice, epochs=2)
     go_to(queued, 400)
     assert_clean(queued)

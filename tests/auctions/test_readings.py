@@ -11,12 +11,11 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from auctions.domain.totals import figures_of
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job
 from auctions.engine.slots import pass_slots
 from auctions.models import Bid, BidState, Certificate, Market
-from auctions.readings import certificates
-from auctions.readings import market as readings
+from auctions.readings import certificates, market_readings
 from tests.auctions.worlds import make_operator, make_user, set_time, submit
 
 BEGIN_AND_END = 4
@@ -29,7 +28,7 @@ def busy(market: Market, alice: User) -> Market:
     for i in range(30):
         submit(market, alice, 30.0 * (1 + i % 4), epochs=1 + i % 6)
         if i % 10 == 9:
-            lane.drain(market.pk)
+            decision_queue.process_pending(market.pk)
             set_time(market, 90.0 * i)
             pass_slots(market.pk)
     cancel_job(Bid.objects.filter(state__in=[BidState.PLANNED, BidState.RUNNING]).latest("sequence"))
@@ -39,7 +38,7 @@ def busy(market: Market, alice: User) -> Market:
 
 @pytest.mark.thorough
 def test_the_summary_adds_up(busy: Market) -> None:
-    s = readings.summary(busy)
+    s = market_readings.summary(busy)
     assert s.submitted == 31 == s.admitted + s.rejected + s.waiting + s.withdrawn
     assert s.admitted == s.planned + s.running + s.completed + s.cancelled + s.failed
     assert s.welfare == pytest.approx(s.bidder_payoff + s.revenue)
@@ -65,7 +64,7 @@ def test_all_figures_of_a_market_are_read_in_two_queries(busy: Market) -> None:
 
 @pytest.mark.thorough
 def test_prices_join_what_was_kept_and_what_is_posted(busy: Market) -> None:
-    read = readings.prices(busy, start=-100, end=1000)
+    read = market_readings.prices(busy, start=-100, end=1000)
     assert read.start == 0
     assert read.price.shape == (len(read.known), 3, 2)
     assert not read.known[0], "slot 0 had begun when the market opened"
@@ -75,7 +74,7 @@ def test_prices_join_what_was_kept_and_what_is_posted(busy: Market) -> None:
 
 @pytest.mark.thorough
 def test_utilisation_counts_commitments(busy: Market) -> None:
-    read = readings.utilisation(busy, start=0, end=1000)
+    read = market_readings.utilisation(busy, start=0, end=1000)
     assert (read.used <= read.capacity).all()
     assert read.used.sum() == sum(c.count * (c.end - c.start) for b in Bid.objects.all() for c in b.commitments.all())
     assert read.share.shape == (len(read.used), 2)
@@ -83,7 +82,7 @@ def test_utilisation_counts_commitments(busy: Market) -> None:
 
 @pytest.mark.thorough
 def test_the_welfare_series_ends_where_the_summary_stands(busy: Market) -> None:
-    series, s = readings.welfare(busy), readings.summary(busy)
+    series, s = market_readings.welfare(busy), market_readings.summary(busy)
     assert series.sequence is not None
     assert series.zero_price_bound is not None
     assert len(series.sequence) == s.admitted + s.rejected == series.decided[-1]
@@ -92,7 +91,7 @@ def test_the_welfare_series_ends_where_the_summary_stands(busy: Market) -> None:
     assert (np.diff(series.zero_price_bound) >= 0).all()
 
 
-def held_in_each_slot(bars: Iterable[readings.Bar]) -> Counter[tuple[str, str, int]]:
+def held_in_each_slot(bars: Iterable[market_readings.Bar]) -> Counter[tuple[str, str, int]]:
     """Machines in use by server, type and slot."""
     held: Counter[tuple[str, str, int]] = Counter()
     for bar in bars:
@@ -102,9 +101,9 @@ def held_in_each_slot(bars: Iterable[readings.Bar]) -> Counter[tuple[str, str, i
 
 
 def test_bars_name_only_the_viewers_own_jobs(busy: Market, alice: User) -> None:
-    mine = readings.bars(busy, start=0, end=1000, viewer=alice)
-    others = readings.bars(busy, start=0, end=1000, viewer=make_user("charlie"))
-    operator = readings.bars(busy, start=0, end=1000, viewer=make_operator())
+    mine = market_readings.bars(busy, start=0, end=1000, viewer=alice)
+    others = market_readings.bars(busy, start=0, end=1000, viewer=make_user("charlie"))
+    operator = market_readings.bars(busy, start=0, end=1000, viewer=make_operator())
     assert len(mine) == len(operator) > 0
     # Of others' jobs only sums: the same machines in the same slots, not which of them belong together.
     assert held_in_each_slot(others) == held_in_each_slot(mine) == held_in_each_slot(operator)
@@ -116,16 +115,16 @@ def test_bars_name_only_the_viewers_own_jobs(busy: Market, alice: User) -> None:
 def test_readings_take_few_queries_whatever_the_number_of_bids(
     busy: Market, django_assert_max_num_queries: Any
 ) -> None:
-    readings.summary(busy)
+    market_readings.summary(busy)
     with django_assert_max_num_queries(BEGIN_AND_END + 11):
-        readings.summary(busy)
-    for reading in (readings.prices, readings.utilisation):
+        market_readings.summary(busy)
+    for reading in (market_readings.prices, market_readings.utilisation):
         with django_assert_max_num_queries(BEGIN_AND_END + 5):
             reading(busy, start=0, end=100)
     with django_assert_max_num_queries(BEGIN_AND_END + 3):
-        readings.welfare(busy)
+        market_readings.welfare(busy)
     with django_assert_max_num_queries(BEGIN_AND_END + 2):
-        readings.bars(busy, start=0, end=100, viewer=None)
+        market_readings.bars(busy, start=0, end=100, viewer=None)
 
 
 def test_the_certificate_bounds_welfare_and_is_renewed_only_when_something_happened(busy: Market) -> None:
@@ -146,7 +145,7 @@ def test_settled_sums_give_the_bound_that_starting_again_gives(busy: Market, ali
         set_time(busy, 3000.0 + 300.0 * i)
         pass_slots(busy.pk)
         submit(busy, alice, 40.0, epochs=1 + i % 5)
-        lane.drain(busy.pk)
+        decision_queue.process_pending(busy.pk)
     kept = certificates.renew(busy.pk)
     assert kept is not None
     assert kept.settled_bids > 0

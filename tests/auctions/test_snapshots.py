@@ -22,17 +22,16 @@ from django.db.utils import load_backend
 from django.test import Client
 from pytest_django import DjangoDbBlocker
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.engine.markets import open_market
 from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
 from auctions.engine.submission import quote, submit_bid
 from auctions.models import Bid, BidState, Market
-from auctions.readings import market as readings
+from auctions.readings import market_readings
 from auctions.state import book
-from auctions.state import snapshot as snapshots
-from auctions.state.snapshot import one_version, snapshot
+from auctions.state.market_snapshot import _snapshots, market_snapshot, one_version
 from cluster.guards import checked_change
 from cluster.models import Capacity
 from cluster.read_transaction import read_transaction
@@ -81,7 +80,7 @@ class Databases:
         with ExitStack() as stack:
             connections["default"] = self.writer
             stack.callback(connections.__setitem__, "default", self.reader)
-            stack.callback(snapshots._snapshots.reset, snapshots._snapshots.set(None))
+            stack.callback(_snapshots.reset, _snapshots.set(None))
             for name in ("_books", "_shelves") if process else ():
                 stack.callback(setattr, book, name, getattr(book, name))
                 setattr(book, name, {})
@@ -156,7 +155,7 @@ class World:
     def decide(self) -> None:
         """A bid comes and is decided; later ones are worth less."""
         submit_bid(cluster=self.market.cluster, owner=self.alice, body=self.offer())
-        lane.drain(self.market.pk)
+        decision_queue.process_pending(self.market.pk)
 
     def offer(self) -> Json:
         """A bid that says its worth as the policy asks."""
@@ -209,12 +208,12 @@ class World:
         addresses = [f"/markets/{market.cluster.name}{page}" for page in of_pages]
         addresses += [f"{api}{part}" for part in ("/summary", "/utilisation", "/bids/1/schedule")]
         return {
-            "summary": lambda: readings.summary(market),
-            "prices": lambda: readings.prices(market, start=-100, end=1000),
-            "utilisation": lambda: readings.utilisation(market, start=-100, end=1000),
-            "flow": lambda: readings.flow(market),
-            "bars": lambda: readings.bars(market, start=-100, end=1000, viewer=self.alice),
-            "machines": lambda: readings.machines(bid),
+            "summary": lambda: market_readings.summary(market),
+            "prices": lambda: market_readings.prices(market, start=-100, end=1000),
+            "utilisation": lambda: market_readings.utilisation(market, start=-100, end=1000),
+            "flow": lambda: market_readings.flow(market),
+            "bars": lambda: market_readings.bars(market, start=-100, end=1000, viewer=self.alice),
+            "machines": lambda: market_readings.machines(bid),
             "quote": lambda: quote(cluster=market.cluster, body=self.offer_quoted()).decision,
             **{address: partial(_answer, client, address) for address in addresses},
         }
@@ -290,7 +289,7 @@ def test_a_reading_on_postgres_is_of_one_version(postgres: Databases) -> None:
 def test_a_reader_takes_no_lock_and_sees_nothing_new(sqlite: Databases) -> None:
     world = World.of("an auction")
     with one_version():
-        before = snapshot(world.market).market.version
+        before = market_snapshot(world.market).market.version
         with sqlite.as_another():
             world.decide()
         assert Market.objects.get().version == before
@@ -325,7 +324,7 @@ def test_a_reading_within_a_transaction_that_may_have_written_is_a_mistake(sqlit
 def test_a_snapshot_needs_a_version(sqlite: Databases) -> None:
     market = World.of("an auction").market
     with pytest.raises(RuntimeError, match="one_version"):
-        snapshot(market)
+        market_snapshot(market)
 
 
 @pytest.mark.thorough
@@ -333,7 +332,7 @@ def test_no_reading_after_a_decision_of_another_process_reads_all_jobs_again(
     sqlite: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World.of("an auction")
-    readings.summary(world.market)
+    market_readings.summary(world.market)
     with sqlite.as_another(process=True):
         for _ in range(3):
             world.decide()
@@ -349,22 +348,22 @@ def test_many_waiting_bids_do_not_make_a_reader_read_all_jobs_again(
     sqlite: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World.of("an auction")
-    readings.summary(world.market)
+    market_readings.summary(world.market)
     with sqlite.as_another(process=True):
         for _ in range(2 * book.CATCH_UP_EVENTS):
             submit_bid(cluster=world.market.cluster, owner=world.alice, body=world.offer())
-        lane.decide_next(world.market.pk)
+        decision_queue.decide_next(world.market.pk)
     monkeypatch.setattr(book, "rebuild", _fail)
-    assert readings.summary(world.market).waiting == 2 * book.CATCH_UP_EVENTS - 1
+    assert market_readings.summary(world.market).waiting == 2 * book.CATCH_UP_EVENTS - 1
 
 
 def test_a_reading_while_a_bid_is_decided_needs_no_new_book(sqlite: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World.of("an auction")
-    known = readings.summary(world.market)
+    known = market_readings.summary(world.market)
     world.market.refresh_from_db()
-    book.take(world.market, now=world.market.now)  # as a worker does that has the lock
+    book.checkout(world.market, now=world.market.now)  # as a worker does that has the lock
     monkeypatch.setattr(book, "rebuild", _fail)
-    assert plain(readings.summary(world.market)) == plain(known)
+    assert plain(market_readings.summary(world.market)) == plain(known)
 
 
 @pytest.mark.thorough
@@ -374,7 +373,7 @@ def test_readers_who_come_at_once_make_one_book(
 ) -> None:
     world, made, at_once = World.of("an auction"), [], 6
     if known:
-        readings.summary(world.market)
+        market_readings.summary(world.market)
     with sqlite.as_another(process=True):
         world.decide()
     name = "_catch_up" if known else "rebuild"
@@ -393,7 +392,7 @@ def test_readers_who_come_at_once_make_one_book(
     def read() -> None:
         connections["default"] = sqlite.another_reader()
         together.wait()
-        found.append(plain(readings.summary(world.market)))
+        found.append(plain(market_readings.summary(world.market)))
         connections["default"].close()
 
     threads = [threading.Thread(target=read) for _ in range(at_once)]

@@ -40,7 +40,7 @@ def chunks_on(bid: Bid) -> dict[str, int]:
 def stored(market: Market) -> tuple[int, ...]:
     """Bytes on each server, and the same read back from rows."""
     market.refresh_from_db()
-    kept = book.peek(market, now=market.now).running.queues
+    kept = book.private_copy(market, now=market.now).running.queues
     again = rebuild(market, now=market.now).running.queues
     assert kept is not None
     assert again is not None
@@ -137,7 +137,7 @@ def test_storage_is_read_back_after_a_restart_in_the_middle(db: None, alice: Use
 
 def stored_after(market: Market) -> int:
     market.refresh_from_db()
-    queues = book.peek(market, now=market.now).running.queues
+    queues = book.private_copy(market, now=market.now).running.queues
     return 0 if queues is None else sum(queues.stored)
 
 

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 
 from auctions.domain.errors import KeyReused, MarketClosed, NoMarket
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.markets import open_market, set_open
 from auctions.engine.policies import change_policy
 from auctions.engine.submission import quote, submit_bid, submit_bids
@@ -113,7 +113,7 @@ def test_a_wrong_field_is_named_and_nothing_stored(
 
 def test_a_quote_changes_nothing(market: Market, alice: User) -> None:
     submit(market, alice)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     market.refresh_from_db()
     before = (market.version, Event.objects.count(), Bid.objects.count())
     assert quote(cluster=market.cluster, body=body()).decision.admitted
@@ -144,7 +144,7 @@ def test_a_ring_has_no_parameter_servers(line: Market, alice: User) -> None:
     core = submit_bid(cluster=line.cluster, owner=alice, body=sent).bid.core
     assert (core["architecture"], core["reduce_time"]) == ("ring", "1/200")
     assert core["ps_time"] == ["13"]
-    lane.drain(line.pk)
+    decision_queue.process_pending(line.pk)
     bid = Bid.objects.get()
     assert bid.state == BidState.RUNNING
     assert not bid.commitments.filter(machine_type__role="ps").exists()
@@ -181,7 +181,7 @@ def test_an_offer_outlives_a_change_of_policy(line: Market, alice: User) -> None
     for sent in (weighted(3.0), weighted(2.0, architecture="ring"), weighted(2.5)):
         submit_bid(cluster=line.cluster, owner=alice, body=sent)
     change_policy(line, name="dps", parameters={}, by=None)
-    lane.drain(line.pk)
+    decision_queue.process_pending(line.pk)
     kept = Bid.objects.order_by("sequence").values_list("state", "value")
     assert list(kept) == [(BidState.RUNNING, 3.0), (BidState.REJECTED, None), (BidState.RUNNING, 2.5)]
     with pytest.raises(InvalidField, match="takes a utility"):

@@ -9,8 +9,7 @@ from django.contrib.auth.models import User
 from kombu.exceptions import OperationalError
 
 from auctions import tasks
-from auctions.engine import decision_queue as lane
-from auctions.engine import slots
+from auctions.engine import decision_queue, slots
 from auctions.models import Bid, BidState, Market
 from tests.auctions.worlds import make_cluster, make_market, submit
 from tests.conftest import Tables
@@ -20,7 +19,7 @@ from tests.processes import free_port, python_env
 
 @pytest.fixture(autouse=True)
 def _rested(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lane, "_resting_until", 0.0)
+    monkeypatch.setattr(decision_queue, "_resting_until", 0.0)
 
 
 @pytest.mark.thorough
@@ -46,10 +45,10 @@ def test_workers_are_woken_for_every_market_that_has_bids_to_decide(
     done, busy = make_market(make_cluster("done")), make_market(make_cluster("busy"))
     for one in (market, busy, busy, done):
         submit(one, alice)
-    lane.drain(done.pk)
+    decision_queue.process_pending(done.pk)
     monkeypatch.setattr(tasks.decide_market, "apply_async", lambda args, kwargs, **options: woken.extend(args))
     with django_capture_on_commit_callbacks(execute=True):
-        lane.wake_all()
+        decision_queue.wake_all()
     assert sorted(woken) == sorted([market.pk, busy.pk])
 
 
@@ -81,12 +80,12 @@ def test_a_broker_that_failed_is_tried_again_after_its_rest(market: Market, monk
         raise OperationalError("nobody is there")
 
     monkeypatch.setattr(tasks.decide_market, "apply_async", fail)
-    monkeypatch.setattr(lane, "never_in_transaction", lambda what: None)
-    monkeypatch.setattr(lane, "monotonic", lambda: readings[-1])
-    for reading in (1000.0, 1000.0 + lane.BROKER_REST_S - 0.5, 1000.0 + lane.BROKER_REST_S):
+    monkeypatch.setattr(decision_queue, "never_in_transaction", lambda what: None)
+    monkeypatch.setattr(decision_queue, "monotonic", lambda: readings[-1])
+    for reading in (1000.0, 1000.0 + decision_queue.BROKER_REST_S - 0.5, 1000.0 + decision_queue.BROKER_REST_S):
         readings.append(reading)
-        lane._publish(market.pk)
-    assert tried == [1000.0, 1000.0 + lane.BROKER_REST_S]
+        decision_queue._publish(market.pk)
+    assert tried == [1000.0, 1000.0 + decision_queue.BROKER_REST_S]
 
 
 def test_one_market_in_trouble_does_not_stop_the_sweep(

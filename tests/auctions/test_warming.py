@@ -14,7 +14,7 @@ from django.test import Client
 
 from auctions import tasks
 from auctions.domain.errors import NotReady
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job
 from auctions.engine.markets import open_market, set_open
 from auctions.engine.policies import change_policy
@@ -144,7 +144,7 @@ def test_a_group_is_there_when_all_of_its_parts_are(market: Market, start: Start
 
 def test_no_transaction_waits_for_a_compiler(market: Market, alice: User, start: Start) -> None:
     bid = submit(market, alice)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     bid.refresh_from_db()
     before = bid.state
     set_time(market, 100)

@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from auctions.engine.decision_queue import drain
+from auctions.engine.decision_queue import process_pending
 from auctions.models import Event, EventKind
 from cluster.models import Capacity, Server
 from tests.auctions.worlds import make_market, make_user, submit
@@ -38,7 +38,7 @@ def form(server: Server, amount: int) -> dict[str, object]:
 def test_capacity_below_what_is_committed_is_refused_and_more_is_recorded(admin: Client) -> None:
     market = make_market()
     bid = submit(market, make_user())
-    drain(market.pk)
+    process_pending(market.pk)
     bid.refresh_from_db()
     server = Server.objects.get(pk=bid.commitments.all()[0].server_id)
     page = reverse("admin:cluster_server_change", args=[server.pk])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db import DEFAULT_DB_ALIAS, connection, connections, transaction
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from cluster.database import holding, limits
 from cluster.database.sqlite3.base import DatabaseWrapper
 from cluster.database.waiting import WaitsInTransaction, never_in_transaction
@@ -129,7 +129,7 @@ def test_the_limits_of_postgres_are_options_of_its_session() -> None:
 @pytest.mark.parametrize(
     "wait",
     [
-        lambda: lane._publish(1),
+        lambda: decision_queue._publish(1),
         lambda: waking._publish("task", "queue"),
         lambda: Process(["true"]),
         lambda: never_in_transaction("Anything"),

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from django.contrib.auth.models import User
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job, fail_job
 from auctions.engine.markets import open_market
 from auctions.engine.servers import drain_server, lose_server, restore_server
@@ -62,7 +62,7 @@ def day(scenario: Scenario, owners: list[User]) -> Json:
             next_slot = clock.read(cluster).next_slot
             drain_server(servers[1], from_slot=next_slot, deadline=next_slot + 3, why="", by=None)
         bid = submit_bid(cluster=cluster, owner=owners[number % OWNERS], body=offer.body).bid
-        lane.drain(market.pk)
+        decision_queue.process_pending(market.pk)
         bid.refresh_from_db()
         if bid.state in (BidState.PLANNED, BidState.RUNNING) and number % CANCELLED_EACH == 3:
             cancel_job(bid)

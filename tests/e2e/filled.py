@@ -93,8 +93,7 @@ def fill_experiments(owner: "User") -> None:
 
 def fill_one(scenario: "Scenario", bidders: "list[User]", bids: int) -> None:
     """One market, its bids sent in turn, the last third at once: a crowd."""
-    from auctions.engine import decision_queue as lane
-    from auctions.engine import slots
+    from auctions.engine import decision_queue, slots
     from auctions.engine.submission import submit_bid
     from auctions.readings import certificates
     from cluster.clock import set_clock
@@ -108,7 +107,7 @@ def fill_one(scenario: "Scenario", bidders: "list[User]", bids: int) -> None:
             set_clock(market.cluster, running=False, at_s=offer.at_s)
             slots.pass_slots(market.pk)
         submit_bid(cluster=market.cluster, owner=bidders[i % 2], body=offer.body)
-        lane.drain(market.pk)
+        decision_queue.process_pending(market.pk)
     certificates.renew(market.pk)
 
 

@@ -178,7 +178,7 @@ def _script() -> str:
 
     from django.contrib.auth.models import User
 
-    from auctions.engine import decision_queue as lane
+    from auctions.engine import decision_queue
     from auctions.engine.jobs import cancel_job
     from auctions.engine.policies import change_policy
     from auctions.models import DecisionRecord
@@ -195,7 +195,7 @@ def _script() -> str:
         utility = ({"form": "linear", "zero_at_s": 1e-6 if i % 3 else 2000}, {"form": "sigmoid"}, {"form": "constant"})
         extra = {"steepness_per_s": 0.01, "midpoint_s": 700} if i % 3 == 1 else {}
         bid = submit(market, alice, epochs=1 + i % 9, utility={**utility[i % 3], **extra, "value": value})
-        lane.drain(market.pk)
+        decision_queue.process_pending(market.pk)
         bid.refresh_from_db()
         if i % 11 == 0 and bid.state == "planned":
             cancel_job(bid)

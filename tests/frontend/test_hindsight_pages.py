@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.policies import change_policy
 from auctions.engine.submission import submit_bid
 from auctions.models import Market
@@ -32,7 +32,7 @@ def decided(market: Market, alice: User) -> Market:
     for i, value in enumerate((0.0001, 900.0, 0.0001)):
         utility = {"form": "step", "value": value, "deadline_s": 900}
         submit(market, alice, label=f"job {i}", utility=utility)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     return market
 
 
@@ -186,7 +186,7 @@ def test_a_bid_that_waits_has_no_curve_yet(market: Market, alice: User, as_alice
 def test_where_nobody_pays_the_curve_is_of_time_against_weight(market: Market, alice: User, as_alice: Client) -> None:
     change_policy(market, name="weighted_completion", parameters={}, by=None)
     submit_bid(cluster=market.cluster, owner=alice, body={"model": "ResNet-50", "epochs": 2, "weight": 3})
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     drawing = as_alice.get("/markets/lab/bids/1/stating/value.json").json()
     assert drawing["layout"]["xaxis"]["title"]["text"] == "stated weight"
     assert "Nobody pays here" in drawing["note"]

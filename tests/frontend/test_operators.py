@@ -7,9 +7,9 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, Group, Permission, User
 from django.test import Client
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.models import Bid, BidState, Market
-from auctions.readings import market as readings
+from auctions.readings import market_readings
 from auctions.readings.queues import displacements
 from cluster.operators import is_operator
 from studies.background.rows import WorkState
@@ -80,7 +80,7 @@ def people(alice: User) -> dict[str, User | None]:
 def bid(market: Market, alice: User) -> Bid:
     """A planned job of Alice."""
     bid = submit(market, alice, label="secret of alice", epochs=2)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     return bid
 
 
@@ -130,7 +130,7 @@ def test_pages_offer_the_admin_and_everybodys_rows_to_operators_alone(
     sees = operates or person == "alice"
     assert ("secret of alice" in client.get(f"{PAGES}/bids/").text) == sees
     assert ("secret of alice" in client.get("/plans/").text) == sees
-    bars = readings.bars(market, start=0, end=100, viewer=user)
+    bars = market_readings.bars(market, start=0, end=100, viewer=user)
     assert bars
     assert all((bar.sequence == bid.sequence) == (bar.label == "secret of alice") == sees for bar in bars)
     assert displacements(bid, user) == ()

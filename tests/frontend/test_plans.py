@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.markets import open_market
 from auctions.engine.submission import submit_bid
 from auctions.models import Bid, BidState, Market
@@ -30,7 +30,7 @@ def planned(db: None) -> Market:
 def send(market: Market, owner: User, *, weight: float = 1.0, epochs: int = 1, **changes: Any) -> Bid:
     body = {"model": "ResNet-50", "epochs": epochs, "weight": weight, **changes}
     bid = submit_bid(cluster=market.cluster, owner=owner, body=body).bid
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     bid.refresh_from_db()
     return bid
 
@@ -77,7 +77,7 @@ def test_a_job_that_runs_has_no_place_in_line_and_no_planned_start(
 ) -> None:
     bid = send(planned, alice, epochs=4)
     set_time(planned, 150)
-    lane.drain(planned.pk)
+    decision_queue.process_pending(planned.pk)
     page = as_alice.get(f"{HOME}bids/{bid.sequence}/")
     bid.refresh_from_db()
     assert bid.state == BidState.RUNNING
@@ -100,7 +100,7 @@ def test_where_nobody_pays_no_page_asks_for_money(planned: Market, alice: User, 
 def test_every_chart_of_a_page_is_served_with_its_table(planned: Market, alice: User, as_alice: Client) -> None:
     send(planned, alice)
     set_time(planned, 1150)
-    lane.drain(planned.pk)
+    decision_queue.process_pending(planned.pk)
     sections = as_alice.get(HOME).context["sections"]
     assert "flow" in [section.name for section in sections]
     for section in sections:

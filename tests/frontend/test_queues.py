@@ -7,12 +7,12 @@ import pytest
 from django.contrib.auth.models import User
 from django.test import Client
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.markets import open_market
 from auctions.engine.slots import pass_slots
 from auctions.engine.submission import submit_bid
 from auctions.models import Bid, Market
-from auctions.readings import competitive_ratio as quotients
+from auctions.readings import competitive_ratio
 from auctions.readings.queues import displacements
 from tests.auctions.worlds import make_cluster, make_operator, make_user, set_time
 
@@ -27,7 +27,7 @@ def queues(db: None) -> Market:
 
 def send(market: Market, owner: User, epochs: int, **more: object) -> Bid:
     bid = submit_bid(cluster=market.cluster, owner=owner, body={"model": "ResNet-50", "epochs": epochs, **more}).bid
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     return bid
 
 
@@ -96,7 +96,7 @@ def test_the_form_asks_for_the_size_of_a_chunk_where_jobs_queue(queues: Market, 
     wrong = as_alice.post(f"{HOME}quote/", {**typed, "chunk_mb": "2e9"}).json()["errors"]
     assert list(wrong) == ["chunk_mb"]
     as_alice.post(f"{HOME}submit/", typed)
-    lane.drain(queues.pk)
+    decision_queue.process_pending(queues.pk)
     bid = Bid.objects.get()
     assert bid.body["chunk_mb"] == 2.5
     assert "takes 2.5 MB" in as_alice.get(f"{HOME}bids/1/").text
@@ -114,7 +114,7 @@ def test_both_quotients_are_drawn_with_what_must_be_said(queues: Market, alice: 
     send(queues, alice, 3)
     go_to(queues, 60)
     tag = as_alice.get(f"{HOME}figures/quotients.json").headers["ETag"]
-    quotients.renew(queues.pk)
+    competitive_ratio.renew(queues.pk)
     drawn = as_alice.get(f"{HOME}figures/quotients.json", headers={"If-None-Match": tag})
     assert drawn.status_code == 200, "what was computed since is shown, though nothing happened"
     bars = drawn.json()["data"]

@@ -24,14 +24,13 @@ from django.utils import timezone
 
 from auctions.domain.bid_format import policy_in_force
 from auctions.domain.totals import VALUE_KEPT
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job
 from auctions.engine.markets import open_market
 from auctions.engine.slots import pass_slots
 from auctions.engine.submission import submit_bid
 from auctions.models import Bid, BidState, DecisionRecord, Market, Publication
-from auctions.readings import certificates, publications
-from auctions.readings import market as readings
+from auctions.readings import certificates, market_readings, publications
 from auctions.readings.publications import LEAST_OWNERS
 from auctions.state import book
 from cluster.models import Capacity, ServerKind
@@ -63,7 +62,7 @@ class World:
         if not self.pays:
             asked = {**{name: part for name, part in asked.items() if name != "utility"}, "weight": value}
         sent = submit_bid(cluster=self.market.cluster, owner=self.people[who], body=asked).bid
-        lane.drain(self.market.pk)
+        decision_queue.process_pending(self.market.pk)
         sent.refresh_from_db()
         return sent
 
@@ -143,7 +142,7 @@ def seen(
     with world(people, *POLICIES[policy], stated) as found:
         spy = Spy(client, found.market, NUMBERS)
         course(found, spy)
-        exact = readings.welfare(found.market)
+        exact = market_readings.welfare(found.market)
         assert exact.zero_price_bound is not None
         return spy.kept, (float(exact.welfare[-1]), float(exact.zero_price_bound[-1]))
 
@@ -386,7 +385,7 @@ def _random_market(people: dict[str, User], rng: np.random.Generator, look: Call
         who = str(rng.choice(PEOPLE if i % 6 == 0 else OTHERS))
         value = float(rng.uniform(20, 400)) if rng.random() < 0.7 else float(rng.uniform(0.003, 0.03))
         bid = submit(market, people[who], value, epochs=int(rng.integers(1, 5)))
-        lane.drain(market.pk)
+        decision_queue.process_pending(market.pk)
         bid.refresh_from_db()
         after = look()
         if who != "alice":
@@ -446,7 +445,7 @@ def test_any_two_readings_of_a_publication_apart_hold_sums_over_three_others_at_
     for slot in range(1, 40):
         for _ in range(int(rng.integers(0, 3))):
             submit(market, people[str(rng.choice(PEOPLE))], float(rng.uniform(20, 400)))
-        lane.drain(market.pk)
+        decision_queue.process_pending(market.pk)
         going = Bid.objects.filter(state__in=[BidState.PLANNED, BidState.RUNNING])
         if rng.random() < 0.3 and going.exists():
             cancel_job(going.latest("pk"))
@@ -469,12 +468,12 @@ def test_nothing_is_published_while_a_slot_is_under_way_or_owners_are_few(people
     for name in PEOPLE[: LEAST_OWNERS - 1]:
         submit(market, people[name], 100.0)
         submit(market, people[name], 110.0)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     set_time(market, SLOT_S)
     pass_slots(market.pk)
     assert not Publication.objects.exists()
     submit(market, people[PEOPLE[LEAST_OWNERS - 1]], 100.0)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     assert not Publication.objects.exists(), "the slot is not over"
     seen = publications.summary(market, people["alice"])
     assert (seen.submitted, seen.welfare, seen.revenue, seen.published) == (0, 0.0, 0.0, 0)
@@ -486,7 +485,7 @@ def test_nothing_is_published_while_a_slot_is_under_way_or_owners_are_few(people
     assert not [query["sql"] for query in asked if "SUM(" in query["sql"] or "AVG(" in query["sql"]], "what is sealed"
     assert seen.published == row.slot == 2
     assert (seen.submitted, seen.admitted) == (7, 7)
-    exact = readings.summary(market)
+    exact = market_readings.summary(market)
     assert seen.welfare == pytest.approx(exact.welfare) == 730.0
     assert seen.revenue == pytest.approx(exact.revenue)
     assert (seen.bound, seen.weighted_flow) == (None, None)
@@ -496,7 +495,7 @@ def test_a_cancelled_job_does_not_count_among_the_owners_of_a_publication(people
     market = open_market(make_cluster(units=40, horizon=12), policy="dps", parameters={})
     for name in PEOPLE[:LEAST_OWNERS]:
         submit(market, people[name], 100.0)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     for name in PEOPLE[1:LEAST_OWNERS]:
         cancel_job(Bid.objects.get(owner=people[name]))
     set_time(market, SLOT_S)
@@ -508,7 +507,7 @@ def test_what_was_published_does_not_change_when_jobs_are_cancelled(people: dict
     market = open_market(make_cluster(units=40, horizon=12), policy="dps", parameters={})
     for name in PEOPLE:
         submit(market, people[name], 100.0, epochs=5)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     set_time(market, SLOT_S)
     pass_slots(market.pk)
     before = publications.summary(market, people["alice"])
@@ -519,20 +518,20 @@ def test_what_was_published_does_not_change_when_jobs_are_cancelled(people: dict
     after = publications.summary(market, people["alice"])
     assert (after.welfare, after.cancelled, after.published) == (before.welfare, 0, before.published) == (500.0, 0, 1)
     assert publications.welfare(market, people["alice"]).welfare.tolist() == series.welfare.tolist() == [500.0]
-    assert readings.summary(market).welfare == 400.0
+    assert market_readings.summary(market).welfare == 400.0
 
 
 def test_who_owns_all_bids_reads_them_as_they_stand_until_another_bids(people: dict[str, User]) -> None:
     market = open_market(make_cluster(units=40, horizon=12), policy="dps", parameters={})
     alice = people["alice"]
     submit(market, alice, 100.0)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     mine = publications.summary(market, alice)
     assert (mine.published, mine.welfare) == (None, 100.0)
     assert publications.welfare(market, alice).sequence is not None
     assert publications.summary(market, people["bob"]).welfare == 0.0
     submit(market, people["bob"], 100.0)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     seen = publications.summary(market, alice)
     assert (seen.published, seen.welfare) == (0, 0.0)
     assert publications.summary(market, make_operator()).welfare == 200.0
@@ -547,7 +546,7 @@ def test_prices_and_use_tell_which_machines_were_taken_and_what_these_cost_and_n
     """Posted prices are public, and so is which machines are free: their product is no secret."""
     market = open_market(make_cluster(units=8, horizon=12), policy="dps", parameters=POLICIES["DPS, printed prices"][1])
     submit(market, people["alice"], 60.0)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
 
     def look() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         prices, use = (client.get(f"/api/v1/clusters/lab/{what}").json() for what in ("prices", "utilisation"))
@@ -555,7 +554,7 @@ def test_prices_and_use_tell_which_machines_were_taken_and_what_these_cost_and_n
 
     price, used = look()
     bid = submit(market, people["bob"], 123.456, epochs=3)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     bid.refresh_from_db()
     _, used_now = look()
     assert float((price * (used_now - used)).sum()) == pytest.approx(bid.payment)
@@ -564,7 +563,7 @@ def test_prices_and_use_tell_which_machines_were_taken_and_what_these_cost_and_n
     assert rows, "who looks sees that others hold machines"
     assert "bid 2" not in page
     submit(market, people["carol"], 99.0, epochs=3)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     together = [row for row in client.get("/markets/lab/figures/schedule.csv").text.splitlines() if "others" in row]
     held = sum(
         c.count * (c.end - c.start) for b in Bid.objects.exclude(owner=people["alice"]) for c in b.commitments.all()

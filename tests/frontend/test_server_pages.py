@@ -5,7 +5,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.urls import reverse
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.models import Bid, BidState, Commitment, Market, Outage
 from tests.auctions.worlds import make_operator, set_time, submit
 
@@ -21,7 +21,7 @@ def operator(client: Client, market: Market) -> Client:
 def busy(market: Market, alice: User) -> str:
     """The server that one job of Alice runs on."""
     submit(market, alice, label="mine", epochs=5)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     row = Commitment.objects.select_related("server").first()
     assert row is not None
     return row.server.name

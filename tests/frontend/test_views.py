@@ -11,7 +11,7 @@ from django.template.loader import render_to_string
 from django.test import Client
 
 from auctions.domain.errors import NotReady
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job
 from auctions.kernels import warming
 from auctions.models import Bid, BidState, Market
@@ -27,7 +27,7 @@ FORM = {"model": "ResNet-50", "epochs": "1", "value": "100", "form": "constant",
 
 def decided(market: Market, owner: User, value: float = 100.0, **changes: Any) -> Bid:
     bid = submit(market, owner, value, **changes)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     bid.refresh_from_db()
     return bid
 
@@ -293,7 +293,7 @@ def test_a_waiting_bid_is_withdrawn_and_a_job_cancelled(market: Market, alice: U
 @pytest.mark.django_db(transaction=True)
 def test_every_state_has_a_page(market: Market, alice: User, as_alice: Client) -> None:
     submit(market, alice)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     cancel_job(Bid.objects.get())
     decided(market, alice)
     decided(market, alice, 0.001)

@@ -13,7 +13,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.kernels.warming import Warming, groups_of_open_markets
 from auctions.runtime import embedded
 from cluster import memory
@@ -86,7 +86,7 @@ class Command(BaseCommand):
                 if not _is_told_to_serve():
                     return
             if settings.EMBEDDED:
-                warm.on_ready = lane.wake_all
+                warm.on_ready = decision_queue.wake_all
             # Pages are up at once; each market decides once its kernels are here.
             warm.ask(groups_of_open_markets())
             connection.close()  # the main thread reads nothing more

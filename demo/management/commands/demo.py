@@ -14,8 +14,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connection
 
 from auctions.models import Bid, Market
-from auctions.readings import certificates
-from auctions.readings import market as readings
+from auctions.readings import certificates, market_readings
 from cluster.traces.philly import read
 from cluster.traces.records import Malformed, TraceJob
 from demo import client, jobs, philly, run, world
@@ -192,7 +191,7 @@ class Command(BaseCommand):
         for market, tally in done:
             certificates.renew(market.pk)
             market.refresh_from_db()
-            seen = readings.summary(market)
+            seen = market_readings.summary(market)
             self.stdout.write(f"{market.cluster.title}, {market.cluster.name}:")
             for label, value in _table(seen, tally):
                 self.stdout.write(f"  {label:<22} {value:>14}")
@@ -247,7 +246,7 @@ def _until_interrupted() -> None:
         signal.pause()
 
 
-def _table(seen: readings.Summary, tally: Tally) -> list[tuple[str, str]]:
+def _table(seen: market_readings.Summary, tally: Tally) -> list[tuple[str, str]]:
     rows = [
         ("bids sent", str(tally.sent)),
         ("in the market", str(seen.submitted)),
@@ -261,7 +260,7 @@ def _table(seen: readings.Summary, tally: Tally) -> list[tuple[str, str]]:
     return rows + _money(seen) if POLICIES[seen.policy].objective is Objective.WELFARE else rows
 
 
-def _money(seen: readings.Summary) -> list[tuple[str, str]]:
+def _money(seen: market_readings.Summary) -> list[tuple[str, str]]:
     bound = seen.bound
     return [
         # The demo draws what bids are worth, of a trace too.

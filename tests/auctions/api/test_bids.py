@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from rest_framework.test import APIClient
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.markets import set_open
 from auctions.models import Bid, Market
 from tests.auctions.api.conftest import BASE
@@ -23,7 +23,7 @@ def post(client: APIClient, path: str, document: Any, **headers: str) -> Any:
 def test_a_bid_is_taken_and_later_read_with_its_receipt(api: APIClient, market: Market) -> None:
     answer = post(api, BIDS, body(label="first"))
     assert (answer.status_code, answer.json()["state"]) == (202, "submitted")
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     told = api.get(answer["Location"]).json()
     assert told["decision"]["admitted"]
     assert told["decision"]["schedule"]["placements"][0]["server"] == "edge-0"
@@ -33,7 +33,7 @@ def test_a_bid_is_taken_and_later_read_with_its_receipt(api: APIClient, market: 
 
 
 def test_who_prefers_to_wait_gets_the_decision(api: APIClient, market: Market, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("web.shutdown.pause", lambda _: lane.drain(market.pk))
+    monkeypatch.setattr("web.shutdown.pause", lambda _: decision_queue.process_pending(market.pk))
     answer = post(api, BIDS, body(), Prefer="respond-async, WAIT=99")
     assert answer.status_code == 201
     assert answer["Preference-Applied"] == "wait=30"
@@ -58,7 +58,7 @@ def test_who_prefers_to_wait_gets_the_decision(api: APIClient, market: Market, m
 def test_a_preference_is_applied_or_ignored_and_never_fails(
     api: APIClient, market: Market, monkeypatch: pytest.MonkeyPatch, prefer: str, applied: str | None
 ) -> None:
-    monkeypatch.setattr("web.shutdown.pause", lambda _: lane.drain(market.pk))
+    monkeypatch.setattr("web.shutdown.pause", lambda _: decision_queue.process_pending(market.pk))
     answer = post(api, BIDS, body(), Prefer=prefer)
     assert answer.status_code in (201, 202)
     assert answer.get("Preference-Applied") == applied
@@ -99,7 +99,7 @@ def test_a_rejection_tells_what_would_have_done_and_that_is_true(
     for n in (3, 7):
         post(api, BIDS, body(900.0, epochs=n))
 
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
 
     def offer(value: float, *, start: int = 0) -> Any:
         return body(epochs=epochs, utility={**utility, "value": value}, start_after_s=start * SLOT_S)
@@ -116,7 +116,7 @@ def test_a_rejection_tells_what_would_have_done_and_that_is_true(
     assert last["ledger_version"] == low["ledger_version"]
     for value in (0.001, least - 0.01, least + 0.01):
         post(api, BIDS, offer(value))
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     decisions = [api.get(f"{BIDS}/{n}").json()["decision"] for n in (3, 4, 5)]
     assert [decision["admitted"] for decision in decisions] == [False, False, True]
     assert decisions[0]["counter_offer"] == low["counter_offer"]
@@ -205,7 +205,7 @@ def test_a_quote_is_the_later_decision_and_stores_nothing(api: APIClient, market
     quote = post(api, f"{BASE}/quotes", body()).json()
     assert not Bid.objects.exists()
     post(api, BIDS, body())
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     decision = api.get(f"{BIDS}/1").json()["decision"]
     assert {key: decision[key] for key in quote} == quote
 
@@ -216,7 +216,7 @@ def test_waiting_bids_are_withdrawn_and_jobs_cancelled(api: APIClient, market: M
     assert post(api, f"{BIDS}/1/withdraw", None).json()["state"] == "withdrawn"
     assert api.get(f"{BIDS}/1/schedule").status_code == 404
     post(api, BIDS, body())
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     assert post(api, f"{BIDS}/2/withdraw", None).status_code == 409
     assert post(api, f"{BIDS}/2/cancel", {}).json()["state"] == "cancelled"
 
@@ -229,7 +229,7 @@ def test_the_list_holds_what_one_may_see(api: APIClient, olga: APIClient, charli
 def test_the_list_filters_and_turns_pages(api: APIClient, olga: APIClient, market: Market) -> None:
     for i in range(5):
         post(api, BIDS, body(label=f"b{i % 2}"))
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     page = api.get(f"{BIDS}?page_size=2").json()
     assert [row["sequence"] for row in page["results"]] == [5, 4]
     assert [row["sequence"] for row in api.get(page["next"]).json()["results"]] == [3, 2]

@@ -7,7 +7,7 @@ from django.contrib.auth.models import Group, User
 from rest_framework.test import APIClient
 
 from auctions.api.examples import BIDS, TOKEN
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.submission import submit_bid
 from auctions.models import Market
 from cluster.models import Server
@@ -35,7 +35,7 @@ def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: An
     plan = ask(User.objects.get(), Wish.from_json({"instance": TINY}))
     assert compute_here()
     promised = submit_bid(cluster=demo.cluster, owner=User.objects.get(), body=BIDS["A model this cluster knows"]).bid
-    lane.drain(demo.pk)
+    decision_queue.process_pending(demo.pk)
     server = Server.objects.filter(cluster=demo.cluster)[0]
     names = {"{plan}": str(plan.pk), "{sequence}": str(promised.sequence), "{server}": server.name}
     for path, method, operation in operations(document):
@@ -52,7 +52,7 @@ def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: An
             assert answer.status_code in (200, 201, 202), f"{operation['operationId']} {title}: {answer.content!r}"
             taken += 1
     assert taken == 34
-    lane.drain(demo.pk)
+    decision_queue.process_pending(demo.pk)
     decided = client.get("/api/v1/clusters/demo/bids").json()["results"]
     states = {row["sequence"]: row["state"] for row in decided}
     assert states.pop(promised.sequence) == "failed"

@@ -18,7 +18,7 @@ from schemathesis.checks import load_all_checks
 from schemathesis.core.result import Ok
 from schemathesis.generation import GenerationMode
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.policies import change_policy
 from auctions.engine.submission import submit_bid
 from auctions.models import Market
@@ -78,7 +78,7 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("django.contrib.auth.hashers.PBKDF2PasswordHasher.iterations", 1)
     User.objects.create_user("bob", password="correct horse")
     submit(market, alice)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     submit(market, alice)
     for source in ({"instance": TINY}, {"profile": DESCRIBED}, {"profile": DESCRIBED}):
         ask(alice, Wish.from_json(source))
@@ -93,7 +93,7 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr("studies.experiments.requests.MOST_OPEN", 10**6)
     monkeypatch.setattr("studies.split_learning.plans.requests.MOST_WAITING", 10**6)
     monkeypatch.setattr("studies.counterfactuals.requests.MOST_OPEN", 10**6)
-    monkeypatch.setattr("web.shutdown.pause", lambda _: lane.drain(market.pk))
+    monkeypatch.setattr("web.shutdown.pause", lambda _: decision_queue.process_pending(market.pk))
     monkeypatch.setattr("web.throttles.PasswordThrottle.allow_request", lambda *_: True)
     # The end of a request would close the connection, and with it undo the test's own transaction.
     monkeypatch.setattr(connection, "close_if_unusable_or_obsolete", lambda: None)
@@ -281,7 +281,7 @@ def test_bids_of_a_weight_are_answered_as_documented(document: Any, market: Mark
     for weight in (3, 5):
         sent = {key: value for key, value in body().items() if key != "utility"} | {"weight": weight}
         submit_bid(cluster=market.cluster, owner=alice, body=sent)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     known = knowing(document)
     bid = known["components"]["schemas"]["BidIn"]
     del bid["properties"]["utility"], bid["properties"]["ps_step_s"]

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.models import Bid, Market, Outage
 from scheduling.registry import make_policy
 from studies.counterfactuals.computing import compute_next as tell_next
@@ -131,7 +131,7 @@ def test_an_operation_answers_whom_it_may(
 ) -> None:
     submit(market, alice, label=SECRET)
     if name != "bids_withdraw":
-        lane.drain(market.pk)
+        decision_queue.process_pending(market.pk)
     if name == "bids_retry":
         Bid.objects.update(state="quarantined")
     source = {"profile": DESCRIBED} if name == "plans_slots" else {"instance": TINY}

@@ -9,7 +9,7 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.markets import open_market
 from auctions.models import Market
 from cluster.documents import import_cluster
@@ -68,7 +68,7 @@ def test_a_job_that_must_wait_for_heavier_ones_lists_how_its_plan_changed(alices
     set_time(line, 50)
     for weight in (1, 1, 1, 100, 100, 100):
         assert alices.post(BIDS, weighted(weight, epochs=3), format="json").status_code == 202
-        lane.drain(line.pk)
+        decision_queue.process_pending(line.pk)
     results = alices.get(f"{BIDS}/3/changes").json()["results"]
     starts = [row["start_slot"] for row in results]
     assert starts == [4, 7]
@@ -83,7 +83,7 @@ def test_an_elastic_job_tells_its_machines_slot_by_slot(alices: APIClient, db: N
     market = open_market(cluster, policy="oasis")
     for offer in islice(OASIS.offers(machines_of(cluster), seed=1, number=1, from_s=0.0), 12):
         assert alices.post("/api/v1/clusters/pools/bids", offer.body, format="json").status_code == 202
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     base = "/api/v1/clusters/pools/bids"
     admitted = [row["sequence"] for row in alices.get(f"{base}?admitted=true").json()["results"]]
     counts = set()

@@ -9,13 +9,13 @@ from rest_framework.test import APIClient
 
 from auctions.domain.money import money_of
 from auctions.domain.refunds import Refund
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job, fail_job, withdraw_bid
 from auctions.engine.markets import open_market
 from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
 from auctions.models import Bid, Market
-from tests.auctions.faulty import UNLUCKY, drain, register, send
+from tests.auctions.faulty import UNLUCKY, process_pending, register, send
 from tests.auctions.worlds import make_cluster, make_user, set_time, submit
 
 BASE = "/api/v1/clusters/lab/bids"
@@ -27,7 +27,7 @@ def unlucky(db: None, alice: User, monkeypatch: pytest.MonkeyPatch) -> Bid:
     register(monkeypatch)
     market = open_market(make_cluster(), policy="faulty_dps")
     bid = send(market, alice, UNLUCKY, auction=True)
-    drain(market)
+    process_pending(market)
     return bid
 
 
@@ -58,7 +58,7 @@ def test_only_an_operator_puts_it_back_in_the_queue_by_rest(
     change_policy(unlucky.market, name="dps", parameters={}, by=None)
     answer = client_of(operator).post(f"{BASE}/1/retry", format="json")
     assert (answer.status_code, answer.json()["state"]) == (200, "submitted")
-    lane.drain(unlucky.market_id)
+    decision_queue.process_pending(unlucky.market_id)
     assert client_of(operator).post(f"{BASE}/1/retry", format="json").status_code == 409
 
 
@@ -91,7 +91,7 @@ def test_the_admin_fails_jobs_with_a_reason_and_a_refund_that_are_given(
     market: Market, alice: User, operator: User
 ) -> None:
     bid = submit(market, alice, 100.0, epochs=3)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     pages = Client()
     pages.force_login(operator)
 
@@ -127,7 +127,7 @@ def test_a_market_shows_operators_that_bids_are_quarantined(unlucky: Bid, alice:
 
 def ended(market: Market, owner: User, how: str) -> Bid:
     bid = submit(market, owner, 100.0, epochs=3)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     bid.refresh_from_db()
     assert bid.payment
     if how == "cancelled":
@@ -168,7 +168,7 @@ def test_a_receipt_says_that_a_job_that_ended_before_its_start_would_have_starte
     how: str, market: Market, alice: User, client_of: Callable[[User], APIClient]
 ) -> None:
     bid = submit(market, alice, 100.0, epochs=3, upload_delay_s={"edge-0": 500, "edge-1": 500, "cloud": 500})
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     bid.refresh_from_db()
     assert bid.state == "planned"
     assert "<dt>Starts</dt>" in shown(alice, bid)
@@ -190,7 +190,7 @@ def test_a_receipt_says_that_a_job_that_ended_while_it_ran_had_started(
     market: Market, alice: User, client_of: Callable[[User], APIClient]
 ) -> None:
     bid = submit(market, alice, 100.0, epochs=3)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     set_time(market, 100.0)
     pass_slots(market.pk)
     bid.refresh_from_db()

@@ -7,7 +7,7 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.markets import open_market
 from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
@@ -34,7 +34,7 @@ def alices(client_of: Callable[[User], APIClient], alice: User) -> APIClient:
 def send(client: APIClient, market: Market, epochs: int) -> int:
     answer = client.post(BIDS, {"model": "ResNet-50", "epochs": epochs}, format="json")
     assert answer.status_code == 202, answer.json()
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     return int(answer.json()["sequence"])
 
 

@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from rest_framework.test import APIClient
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.models import Bid, Market
 from tests.auctions.api.conftest import BASE
 from tests.auctions.worlds import body, set_time, submit
@@ -22,7 +22,7 @@ def test_a_reading_is_not_sent_again_until_something_moved(
     again = api.get(f"{BASE}/{what}", headers={"If-None-Match": first["ETag"]})
     assert (first.status_code, again.status_code, again.content) == (200, 304, b"")
     submit(market, alice)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     assert api.get(f"{BASE}/{what}", headers={"If-None-Match": first["ETag"]}).status_code == 200
 
 
@@ -90,7 +90,7 @@ def test_what_nobody_foresaw_is_a_problem_that_tells_nothing_of_the_inside(
     def fail(_: Market) -> None:
         raise RuntimeError("the inside")
 
-    monkeypatch.setattr("auctions.readings.market.summary", fail)
+    monkeypatch.setattr("auctions.readings.market_readings.summary", fail)
     client = Client(raise_request_exception=False)
     client.force_login(alice)
     answer = client.get(f"{BASE}/summary")

@@ -6,7 +6,7 @@ import pytest
 from django.contrib.auth.models import User
 from rest_framework.test import APIClient
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.models import Bid, BidState, Event, Market
 from tests.auctions.worlds import make_operator, set_time, submit
 
@@ -21,7 +21,7 @@ def operator(client_of: Callable[[User], APIClient]) -> APIClient:
 
 def test_an_operator_reads_who_holds_what_until_when(market: Market, alice: User, operator: APIClient) -> None:
     submit(market, alice, label="mine", epochs=5)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     bid = Bid.objects.get()
     rows = operator.get(SERVERS).json()["results"]
     assert [row["name"] for row in rows] == ["edge-0", "edge-1", "cloud"]
@@ -84,7 +84,7 @@ def test_an_operator_fails_a_job_and_its_owner_reads_why(
     market: Market, alice: User, operator: APIClient, client_of: Callable[[User], APIClient]
 ) -> None:
     submit(market, alice, epochs=5)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     set_time(market, 150)
     address = "/api/v1/clusters/lab/bids/1"
     for body, field in (({}, "why"), ({"why": ""}, "why"), ({"why": "x", "refund": "half"}, "refund")):

@@ -7,7 +7,7 @@ from django.contrib.auth.models import User
 from django.core.cache import cache
 from rest_framework.test import APIClient
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.models import Market
 from auctions.state import book
 from tests.auctions.worlds import make_market, make_operator, make_user, submit
@@ -36,7 +36,7 @@ def market(db: None) -> Market:
     market, alice = make_market(), make_user("alice")
     for i in range(5):
         submit(market, alice, 0.0001, label=f"job {i}")
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     return market
 
 

@@ -15,7 +15,7 @@ BIDS = 520
 """Their decisions fill more than a page of events."""
 DECIDE_AND_ASK = f"""
 from django.contrib.auth.models import User
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.models import Market
 from auctions.engine.submission import submit_bids
 from scheduling.registry import make_policy
@@ -23,7 +23,7 @@ from studies.counterfactuals.requests import Question, ask
 market, alice = Market.objects.get(), User.objects.first()
 body = {{"model": "ResNet-50", "epochs": 1, "utility": {{"form": "constant", "value": 1e-6}}}}
 submit_bids(cluster=market.cluster, owner=alice, bodies=[body] * {BIDS})
-lane.drain(market.pk)
+decision_queue.process_pending(market.pk)
 ask(alice, market, Question(make_policy("fifo", {{}}), 1))
 """
 TELL_WHILE_OTHERS_COMMIT = """

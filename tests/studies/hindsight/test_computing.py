@@ -10,7 +10,7 @@ from django.contrib.auth.models import User
 from django.db import OperationalError
 from django.db.models import F
 
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.kernels import compiling
 from auctions.models import Bid, Market
 from scheduling.model.errors import InvalidField
@@ -38,7 +38,7 @@ def after(hindsight: Hindsight) -> Hindsight:
 def test_it_tells_the_record_as_it_was_when_it_was_asked(market: Market, olga: User) -> None:
     hindsight = asked(market, olga)
     submit(market, Bid.objects.first().owner, 0.0001)  # type: ignore[union-attr]
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     assert compute_next()
     found = after(hindsight)
     assert (found.state, found.decided, found.changed, found.error) == (WorkState.DONE, 5, 5, "")

@@ -5,13 +5,13 @@ from django.contrib.auth.models import User
 
 from auctions.counterfactual.comparison import Comparison, Enough, Row, compare
 from auctions.counterfactual.record import Record
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.engine.markets import open_market
 from auctions.engine.slots import pass_slots
 from auctions.engine.submission import submit_bid
 from auctions.models import Bid, BidState, Market
-from auctions.readings.market import summary
+from auctions.readings.market_readings import summary
 from auctions.state import book
 from cluster.guards import checked_change
 from cluster.models import Capacity, Server
@@ -32,7 +32,7 @@ def sole(db: None) -> Market:
     return make_market(make_cluster(servers=1))
 
 
-def told(market: Market, name: str, parameters: Json | None = None, *, since: int = 1) -> Comparison:
+def compared(market: Market, name: str, parameters: Json | None = None, *, since: int = 1) -> Comparison:
     return compare(Record.of(market), make_policy(name, parameters or {}), since=since)
 
 
@@ -42,7 +42,7 @@ def row(found: Comparison, bid: Bid) -> Row:
 
 def decide(market: Market, owner: User, value: float, **changes: object) -> Bid:
     bid = submit(market, owner, value, **SOLE, **changes)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     bid.refresh_from_db()
     return bid
 
@@ -50,7 +50,7 @@ def decide(market: Market, owner: User, value: float, **changes: object) -> Bid:
 def test_a_bid_turned_away_for_its_value_is_admitted_where_nobody_pays(sole: Market, alice: User) -> None:
     poor = decide(sole, alice, 0.0001)
     assert poor.state == BidState.REJECTED
-    seen = row(told(sole, *FIFO), poor)
+    seen = row(compared(sole, *FIFO), poor)
     assert seen.changed
     assert (seen.recorded.state, seen.recorded.reason) == (BidState.REJECTED, "price")
     assert (seen.other.state, seen.other.start, seen.other.completion) == (BidState.RUNNING, 0, 1)
@@ -63,19 +63,19 @@ def test_the_recorded_side_is_what_the_market_says_of_itself(sole: Market, alice
     set_time(sole, 450.0)
     pass_slots(sole.pk)
     waits = submit(sole, alice, 3.0, **SOLE)
-    found, market = told(sole, *FIFO).recorded, summary(sole)
+    found, market = compared(sole, *FIFO).recorded, summary(sole)
     assert found.submitted == 5
     assert found.undecided == 1
     assert found.welfare == pytest.approx(market.welfare)
     assert found.revenue == pytest.approx(market.revenue)
-    assert row(told(sole, *FIFO), waits).recorded.admitted is None
+    assert row(compared(sole, *FIFO), waits).recorded.admitted is None
 
 
 def test_a_withdrawn_bid_is_decided_by_nobody(sole: Market, alice: User) -> None:
     gone = submit(sole, alice, 3.0, **SOLE)
     withdraw_bid(gone)
     kept = decide(sole, alice, 3.0)
-    found = told(sole, *FIFO)
+    found = compared(sole, *FIFO)
     assert [side.state for side in row(found, gone).sides] == [BidState.WITHDRAWN] * 2
     assert found.decided == 1
     assert row(found, kept).other.admitted
@@ -87,7 +87,7 @@ def test_who_cancelled_would_have_cancelled_then_and_frees_the_slots_for_others(
     pass_slots(sole.pk)
     cancel_job(Bid.objects.get(pk=first.pk))
     second = decide(sole, alice, 900.0)
-    found = told(sole, *FIFO)
+    found = compared(sole, *FIFO)
     assert row(found, first).other.state == BidState.CANCELLED
     assert row(found, first).other.worth == 0
     assert row(found, second).other.start == 2
@@ -98,12 +98,12 @@ def test_a_cancellation_changes_nothing_for_a_job_that_was_turned_away(sole: Mar
     set_time(sole, 50.0)
     cancel_job(Bid.objects.get(pk=sure.pk))
     dear = {"prior_low": 1e6, "prior_high": 1e7}
-    seen = row(told(sole, "dps", dear), sure)
+    seen = row(compared(sole, "dps", dear), sure)
     assert seen.recorded.state == BidState.CANCELLED
     assert seen.other.state == BidState.REJECTED
 
 
-def test_a_server_that_shrank_fails_the_job_that_held_it_in_the_other_telling(alice: User) -> None:
+def test_a_server_that_shrank_fails_the_job_that_held_it_in_the_counterfactual(alice: User) -> None:
     market = make_market(make_cluster(servers=1))
     poor = decide(market, alice, 0.0001, epochs=4)
     assert poor.state == BidState.REJECTED
@@ -112,7 +112,7 @@ def test_a_server_that_shrank_fails_the_job_that_held_it_in_the_other_telling(al
     with checked_change(market.cluster):
         Capacity.objects.filter(server=edge).update(amount=1)
     later = decide(market, alice, 0.0001)
-    found = told(market, *FIFO)
+    found = compared(market, *FIFO)
     assert row(found, poor).other.state == BidState.FAILED
     assert row(found, later).other.admitted
 
@@ -121,20 +121,20 @@ def test_jobs_that_the_other_market_would_not_have_taken_are_refused_with_a_reas
     market = open_market(make_cluster(servers=1), policy="weighted_completion")
     sent = {"model": "ResNet-50", "epochs": 1, "weight": 3.0, "architecture": "ring", "reduce_step_s": 0, **SOLE}
     bid = submit_bid(cluster=market.cluster, owner=alice, body=sent).bid
-    lane.drain(market.pk)
-    other = row(told(market, "dps"), bid).other
+    decision_queue.process_pending(market.pk)
+    other = row(compared(market, "dps"), bid).other
     assert (other.admitted, other.reason) == (False, Reason.REFUSED)
     assert "does not run ring jobs" in other.explanation
 
 
-def test_bids_before_the_first_of_interest_are_told_as_they_were(sole: Market, alice: User) -> None:
+def test_bids_before_the_first_of_interest_are_replayed_as_recorded(sole: Market, alice: User) -> None:
     bids = [decide(sole, alice, value) for value in (0.0001, 0.0001, 0.0001)]
-    found = told(sole, *FIFO, since=bids[1].sequence)
+    found = compared(sole, *FIFO, since=bids[1].sequence)
     assert [one.sequence for one in found.rows] == [2, 3]
     assert (found.decided, found.changed, found.earlier_changed) == (2, 2, 0)
 
 
-def test_time_that_is_up_compares_what_was_told_by_then(sole: Market, alice: User) -> None:
+def test_time_that_is_up_compares_what_was_replayed_by_then(sole: Market, alice: User) -> None:
     for _ in range(3):
         decide(sole, alice, 0.0001)
 
@@ -142,7 +142,7 @@ def test_time_that_is_up_compares_what_was_told_by_then(sole: Market, alice: Use
         if done > 2:
             raise Enough
 
-    found = compare(Record.of(sole), make_policy(*FIFO), tell=two_events)
+    found = compare(Record.of(sole), make_policy(*FIFO), progress=two_events)
     assert not found.whole
     assert (found.decided, found.changed) == (2, 2)
 
@@ -151,11 +151,11 @@ def test_a_policy_that_could_not_run_on_the_servers_is_refused_by_field(alice: U
     market = make_market()
     decide(market, alice, 5.0)
     with pytest.raises(InvalidField):
-        told(market, "oasis")
+        compared(market, "oasis")
 
 
-def test_an_empty_market_has_nothing_to_tell(sole: Market) -> None:
-    found = told(sole, *FIFO)
+def test_an_empty_market_has_nothing_to_replay(sole: Market) -> None:
+    found = compared(sole, *FIFO)
     assert (found.rows, found.changed, found.recorded.submitted, found.recorded.acceptance) == ((), 0, 0, None)
 
 
@@ -167,7 +167,7 @@ def test_it_accounts_for_every_bid_under_every_policy_and_comes_back_from_json(
     for i, value in enumerate((3.0, 900.0, 0.0001, 40.0, 900.0, 8.0)):
         utility = {"form": "step", "value": value, "deadline_s": 500} if i % 2 else {"form": "constant", "value": value}
         bid = submit(market, alice, epochs=1 + i, utility=utility)
-        lane.drain(market.pk)
+        decision_queue.process_pending(market.pk)
         set_time(market, 70.0 * i)
         pass_slots(market.pk)
         if i == 1:
@@ -175,9 +175,9 @@ def test_it_accounts_for_every_bid_under_every_policy_and_comes_back_from_json(
     book.forget()
     if name == "oasis":  # it wants servers of workers and of parameter servers apart
         with pytest.raises(InvalidField):
-            told(market, name)
+            compared(market, name)
         return
-    found = told(market, name)
+    found = compared(market, name)
     assert found.recorded.submitted == found.other.submitted == 6
     assert [Row.from_json(one) for one in found.to_json()["rows"]] == list(found.rows)
     assert (name == "dps") == (found.changed == 0)

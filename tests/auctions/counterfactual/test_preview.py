@@ -1,4 +1,4 @@
-"""What an operator is told before a policy is changed."""
+"""The preview of a policy change."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from django.test import Client
 from auctions.counterfactual.comparison import compare
 from auctions.counterfactual.preview import Preview, preview
 from auctions.counterfactual.record import Record
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.markets import open_market
 from auctions.engine.submission import submit_bid
 from auctions.models import Market, PolicyVersion
@@ -25,7 +25,7 @@ def busy(market: Market, alice: User) -> Market:
     """Five bids turned away for their value."""
     for _ in range(5):
         submit(market, alice, 0.0001)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     return market
 
 
@@ -37,8 +37,8 @@ def test_it_says_how_many_of_the_last_decisions_would_have_been_others(busy: Mar
 
 def test_it_says_so_when_there_is_no_time(busy: Market) -> None:
     assert preview(busy, FIFO, seconds=-1.0).words == "What this would have changed cannot be said within -1 s."
-    told = compare(Record.of(busy), FIFO, since=1)
-    assert Preview(200, replace(told, whole=False)).words == (
+    found = compare(Record.of(busy), FIFO, since=1)
+    assert Preview(200, replace(found, whole=False)).words == (
         "This would have changed 5 of 5 decisions, the earliest of the last 200: time was up before the others were"
         " made again."
     )
@@ -58,7 +58,7 @@ def test_it_starts_from_plans_that_were_no_promises(alice: User) -> None:
     market = open_market(make_cluster(servers=1), policy="fifo")
     for _ in range(4):
         submit_bid(cluster=market.cluster, owner=alice, body={"model": "ResNet-50", "epochs": 4, "weight": 1})
-        lane.drain(market.pk)
+        decision_queue.process_pending(market.pk)
     assert preview(market, FIFO, decisions=3).words == "This would have changed 0 of the last 3 decisions."
 
 

@@ -10,13 +10,13 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from auctions.counterfactual import alternatives as single
+from auctions.counterfactual import alternatives as module
 from auctions.counterfactual import waypoints
 from auctions.counterfactual.alternatives import TooLong, alternatives, deadline
 from auctions.counterfactual.record import Record
 from auctions.counterfactual.replayed import ReplayedMarket
 from auctions.domain.errors import WrongState
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job
 from auctions.engine.markets import open_market
 from auctions.engine.policies import change_policy
@@ -34,7 +34,7 @@ STEP = {"form": "step", "value": 40.0, "deadline_s": 500}
 @pytest.mark.thorough
 def test_the_truth_brings_what_the_receipt_says_whatever_happened_since(market: Market, alice: User) -> None:
     bids = [submit(market, alice, epochs=2, utility=STEP) for _ in range(6)]
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     for bid in bids[:3]:
         cancel_job(Bid.objects.get(pk=bid.pk))
     set_time(market, 250.0)
@@ -53,7 +53,7 @@ def test_the_truth_brings_what_the_receipt_says_whatever_happened_since(market: 
 
 def test_a_later_deadline_is_met_later_and_an_impossible_one_by_nobody(market: Market, alice: User) -> None:
     bid = submit(market, alice, epochs=4, utility=STEP)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     found = alternatives(Bid.objects.get(pk=bid.pk), caller=1)
     tight, own = found.by_time[0], found.by_time[9]
     assert (tight.stated, tight.admitted, tight.payoff) == (0.5, False, 0.0)
@@ -66,7 +66,7 @@ def test_a_plan_that_is_no_promise_is_asked_of_the_book_as_events_left_it(alice:
     body = {"model": "ResNet-50", "epochs": 4, "upload_delay_s": {"cloud": 5000}}
     for weight in (1.0, 2.0, 3.0):
         submit_bid(cluster=market.cluster, owner=alice, body={**body, "weight": weight})
-        lane.drain(market.pk)
+        decision_queue.process_pending(market.pk)
     second = Bid.objects.get(market=market, sequence=2)
     found = alternatives(second, caller=1)
     seen = {point.factor: point.completion for point in found.by_value}
@@ -84,9 +84,9 @@ def test_a_bid_that_waits_has_no_moment_yet(market: Market, alice: User) -> None
 def test_a_way_that_is_too_long_is_refused(alice: User) -> None:
     market = open_market(make_cluster(servers=1), policy="fifo")
     submit_bid(cluster=market.cluster, owner=alice, body={"model": "ResNet-50", "epochs": 4, "weight": 1})
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     with pytest.raises(TooLong, match="more than -1 s"):
-        alternatives(Bid.objects.get(market=market), caller=1, tell=deadline(-1))
+        alternatives(Bid.objects.get(market=market), caller=1, checkpoint=deadline(-1))
 
 
 @pytest.mark.parametrize("policy", ["weighted_completion", "preemptive"])
@@ -103,23 +103,23 @@ def test_the_way_to_a_late_bid_is_no_longer_than_to_the_nearest_waypoint(
         if number == 6:
             with checked_change(market.cluster):
                 add_server(market.cluster, "late", units=4)
-        lane.drain(market.pk)
+        decision_queue.process_pending(market.pk)
         set_time(market, 100.0 * number)
         pass_slots(market.pk)
     assert Event.objects.filter(kind=EventKind.INVENTORY).exists()
     record = Record.of(market)
     versions = list(DecisionRecord.objects.order_by("version").values_list("version", flat=True))
-    told: list[int] = []
-    record.book_before(versions[-1], tell=lambda: told.append(1))
-    assert len(told) == versions[-1] - 1
+    calls: list[int] = []
+    record.book_before(versions[-1], checkpoint=lambda: calls.append(1))
+    assert len(calls) == versions[-1] - 1
     for version in reversed(versions):
-        told.clear()
-        telling = record.book_before(version, tell=lambda: told.append(1))
-        assert len(told) < 4
+        calls.clear()
+        replayed = record.book_before(version, checkpoint=lambda: calls.append(1))
+        assert len(calls) < 4
         fresh = record.before(version)
         now = Event.objects.get(market=market, version=version).slot
-        assert telling.at(now).running.jobs == fresh.at(now).running.jobs
-        assert (telling.at(now).used() == fresh.at(now).used()).all()
+        assert replayed.at(now).running.jobs == fresh.at(now).running.jobs
+        assert (replayed.at(now).used() == fresh.at(now).used()).all()
 
 
 def test_bids_under_way_are_read_only_if_servers_changed_meanwhile(
@@ -130,7 +130,7 @@ def test_bids_under_way_are_read_only_if_servers_changed_meanwhile(
     market = open_market(make_cluster(servers=1), policy="weighted_completion")
     for _ in range(8):
         submit_bid(cluster=market.cluster, owner=alice, body={"model": "ResNet-50", "epochs": 9, "weight": 1})
-        lane.drain(market.pk)
+        decision_queue.process_pending(market.pk)
     last = DecisionRecord.objects.latest("version").version
     Record.of(market).book_before(last)
     found = Record.of(market).book_before(last)
@@ -139,14 +139,14 @@ def test_bids_under_way_are_read_only_if_servers_changed_meanwhile(
     with checked_change(market.cluster):
         add_server(market.cluster, "late", units=4)
     submit_bid(cluster=market.cluster, owner=alice, body={"model": "ResNet-50", "epochs": 9, "weight": 1})
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     assert len(Record.of(market).book_before(DecisionRecord.objects.latest("version").version).bids) == 9
 
 
 def test_where_nothing_moves_only_jobs_that_were_under_way_are_read(market: Market, alice: User) -> None:
     for _ in range(6):
         submit(market, alice, epochs=2, utility=STEP)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     third = DecisionRecord.objects.get(bid__market=market, bid__sequence=3).version
     record = Record.of(market)
     with CaptureQueriesContext(connection) as asked:
@@ -162,15 +162,15 @@ def test_where_nothing_moves_only_jobs_that_were_under_way_are_read(market: Mark
 
 def test_no_more_waypoints_are_kept_than_memory_is_meant_for(monkeypatch: pytest.MonkeyPatch) -> None:
     waypoints.forget()
-    monkeypatch.setattr(waypoints, "KEPT", 2)
+    monkeypatch.setattr(waypoints._states, "size", 2)
     first, second = uuid4(), uuid4()
     for market, since in ((first, 64), (first, 128), (second, 64)):
-        waypoints.keep(market, since, ReplayedMarket({}, {}))
+        waypoints.store(market, since, ReplayedMarket({}, {}))
     found = waypoints.nearest(first, 200)
     assert found is not None
     assert found[0] == 128
     assert waypoints.nearest(first, 127) is None
-    waypoints.keep(second, 128, ReplayedMarket({}, {}))  # what was used last stays
+    waypoints.store(second, 128, ReplayedMarket({}, {}))  # what was used last stays
     assert waypoints.nearest(second, 64) is None
     assert waypoints.nearest(first, 128) is not None
 
@@ -179,13 +179,13 @@ def test_the_charts_of_a_page_and_its_table_are_computed_once(
     market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bids = [submit(market, alice, epochs=2, utility=STEP) for _ in range(2)]
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     computed: list[int] = []
     compute = Record.book_before
 
-    def counted(record: Record, version: int, *, tell: Callable[[], None]) -> ReplayedMarket:
+    def counted(record: Record, version: int, *, checkpoint: Callable[[], None]) -> ReplayedMarket:
         computed.append(version)
-        return compute(record, version, tell=tell)
+        return compute(record, version, checkpoint=checkpoint)
 
     monkeypatch.setattr(Record, "book_before", counted)
     client = Client()
@@ -199,15 +199,15 @@ def test_the_charts_of_a_page_and_its_table_are_computed_once(
 def test_no_more_tables_are_kept_than_memory_is_meant_for(
     market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(single, "KEPT", 2)
-    single._kept.clear()
+    monkeypatch.setattr(module._results, "size", 2)
+    module._results.clear()
     bids = [submit(market, alice, epochs=1) for _ in range(3)]
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     first = alternatives(bids[0], caller=1)
     alternatives(bids[1], caller=1)
     assert alternatives(bids[0], caller=2) is first
     alternatives(bids[2], caller=1)
-    assert len(single._kept) == 2
+    assert len(module._results) == 2
     assert alternatives(bids[0], caller=1) is first  # what was used last stays
 
 
@@ -215,7 +215,7 @@ def test_few_are_computed_at_once_and_the_next_one_is_asked_to_come_again(
     market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bid = submit(market, alice, epochs=2, utility=STEP)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     monkeypatch.setattr(expensive, "LONGEST_WAIT_S", 0.05)
     with ExitStack() as seats:
         for caller in range(-expensive.COMPUTATIONS.at_once, 0):

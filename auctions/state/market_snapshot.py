@@ -15,7 +15,7 @@ from auctions.state.book import SharedBook
 from cluster.read_transaction import read_transaction
 
 
-class Snapshot:
+class MarketSnapshot:
     """A market at one version, and the time at which it is read.
 
     The time may be later than the last processed slot: slots begin before a worker processes them. The book is that of
@@ -35,7 +35,7 @@ class Snapshot:
         return self._book
 
 
-_snapshots: ContextVar[dict[int, Snapshot] | None] = ContextVar("snapshots", default=None)
+_snapshots: ContextVar[dict[int, MarketSnapshot] | None] = ContextVar("snapshots", default=None)
 
 
 @contextmanager
@@ -62,16 +62,16 @@ def market_named(name: str) -> Market | None:
     if found is None or known is None:
         return found
     if found.pk not in known:
-        known[found.pk] = Snapshot(found)
+        known[found.pk] = MarketSnapshot(found)
     return known[found.pk].market
 
 
-def snapshot(market: Market) -> Snapshot:
+def market_snapshot(market: Market) -> MarketSnapshot:
     """Return the market in the version that this block reads; its clock is read once."""
     known = _snapshots.get()
     if known is None:
         raise RuntimeError("a snapshot of a market is taken within `one_version()`")
     if market.pk not in known:
         fresh = Market.objects.select_related("cluster").get(pk=market.pk)
-        known[market.pk] = Snapshot(fresh)
+        known[market.pk] = MarketSnapshot(fresh)
     return known[market.pk]

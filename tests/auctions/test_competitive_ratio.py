@@ -7,7 +7,7 @@ from auctions import tasks
 from auctions.engine.markets import open_market
 from auctions.engine.policies import change_policy
 from auctions.models import Market, Quotients
-from auctions.readings import competitive_ratio as quotients
+from auctions.readings import competitive_ratio
 from auctions.readings.competitive_ratio import found
 from cluster.guards import checked_change
 from cluster.models import Server
@@ -46,22 +46,22 @@ def test_it_is_computed_again_only_when_more_is_complete(queued: Market, alice: 
     assert found(queued).why.startswith("No job is complete yet")
     set_time(queued, 10.0)
     send(queued, alice, epochs=3)
-    row = quotients.renew(queued.pk)
+    row = competitive_ratio.renew(queued.pk)
     assert row is not None
     assert found(queued).why.startswith("No job is complete yet since")
     go_to(queued, 30)
-    assert quotients.renew(queued.pk) is not None
+    assert competitive_ratio.renew(queued.pk) is not None
     at = Quotients.objects.get().computed_at
     send(queued, alice, epochs=9)
-    quotients.renew(queued.pk)
+    competitive_ratio.renew(queued.pk)
     assert Quotients.objects.get().computed_at == at
     go_to(queued, 90)
-    quotients.renew(queued.pk)
+    competitive_ratio.renew(queued.pk)
     assert found(queued).jobs == 2
     # What was complete on other servers is not compared with bounds on these.
     with checked_change(queued.cluster):
         Server.objects.filter(cluster=queued.cluster, name="cloud").update(upload_delay_s=50)
-    quotients.renew(queued.pk)
+    competitive_ratio.renew(queued.pk)
     assert found(queued).rows == ()
 
 
@@ -74,8 +74,8 @@ def test_every_quotient_of_what_ran_is_at_least_one(
         send(queued, alice, epochs=epochs)
         go_to(queued, 1.5 + i)
     go_to(queued, 200)
-    monkeypatch.setattr(quotients, "MOST_JOBS", 5)
-    quotients.renew(queued.pk)
+    monkeypatch.setattr(competitive_ratio, "MOST_JOBS", 5)
+    competitive_ratio.renew(queued.pk)
     known = found(queued)
     assert (known.jobs, known.complete) == (5, 7)
     for row in known.rows[:2]:
@@ -87,8 +87,8 @@ def test_what_is_too_large_is_said(queued: Market, alice: User, monkeypatch: pyt
     set_time(queued, 10.0)
     send(queued, alice, epochs=30)
     go_to(queued, 90)
-    monkeypatch.setattr(quotients, "MOST_UNKNOWNS", 3)
-    quotients.renew(queued.pk)
+    monkeypatch.setattr(competitive_ratio, "MOST_UNKNOWNS", 3)
+    competitive_ratio.renew(queued.pk)
     assert found(queued).why == "1 jobs here are too many for a linear program of at most 3 unknowns."
 
 
@@ -98,6 +98,6 @@ def test_a_market_that_books_slots_has_none_and_trouble_is_logged(
     market = make_market()
     tasks.measure()
     assert not Quotients.objects.exists()
-    monkeypatch.setattr(quotients, "renew", lambda _: 1 / 0)
+    monkeypatch.setattr(competitive_ratio, "renew", lambda _: 1 / 0)
     tasks.measure()
     assert f"measuring market {market.pk} failed" in caplog.text

@@ -1,4 +1,4 @@
-"""The lane."""
+"""The decision queue: bids are decided once, in order, whatever fails meanwhile."""
 
 from time import perf_counter
 
@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from auctions.counterfactual.comparison import compare
 from auctions.counterfactual.record import Record
 from auctions.engine import decide as decisions
-from auctions.engine import decision_queue as lane
+from auctions.engine import decision_queue
 from auctions.engine.markets import open_market
 from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
@@ -16,7 +16,7 @@ from auctions.engine.submission import quote, submit_bid
 from auctions.history.audit import audit_market
 from auctions.history.replay import replay_market
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market
-from auctions.readings.market import summary
+from auctions.readings.market_readings import summary
 from auctions.state import book
 from cluster.guards import checked_change
 from scheduling.model.decision import parse
@@ -34,7 +34,7 @@ def test_a_bid_that_waits_when_its_market_changes_to_a_policy_that_takes_none_is
     ring = {"model": "ResNet-50", "epochs": 1, "weight": 5.0, "architecture": "ring", "reduce_step_s": 0}
     bid = submit_bid(cluster=market.cluster, owner=alice, body=ring).bid
     change_policy(market, name="dps", parameters={}, by=None)
-    assert lane.drain(market.pk) == 1
+    assert decision_queue.process_pending(market.pk) == 1
     bid.refresh_from_db()
     receipt = parse(bid.decision.receipt)
     assert (bid.state, receipt["reason"]) == (BidState.REJECTED, "refused")
@@ -48,7 +48,7 @@ def test_a_bid_that_waits_when_its_market_changes_to_a_policy_that_takes_none_is
 def test_a_bid_worth_its_price_is_planned_and_charged(market: Market, alice: User) -> None:
     bid = submit(market, alice, 100.0)
     began = perf_counter()
-    assert lane.drain(market.pk) == 1
+    assert decision_queue.process_pending(market.pk) == 1
     took_ms = (perf_counter() - began) * 1000
     bid.refresh_from_db()
     assert bid.state == BidState.RUNNING, "slot 0 begins at the epoch"
@@ -63,9 +63,9 @@ def test_a_bid_worth_its_price_is_planned_and_charged(market: Market, alice: Use
 
 def test_bids_are_decided_in_order_and_once(market: Market, alice: User) -> None:
     bids = [submit(market, alice, 50.0 + i) for i in range(12)]
-    assert lane.drain(market.pk, at_most=5) == 5
-    assert lane.drain(market.pk) == 7
-    assert lane.drain(market.pk) == 0
+    assert decision_queue.process_pending(market.pk, at_most=5) == 5
+    assert decision_queue.process_pending(market.pk) == 7
+    assert decision_queue.process_pending(market.pk) == 0
     decided = Event.objects.filter(kind__in=(EventKind.ADMITTED, EventKind.REJECTED)).order_by("version")
     assert list(decided.values_list("bid_id", flat=True)) == [bid.pk for bid in bids]
     assert DecisionRecord.objects.count() == 12
@@ -76,7 +76,7 @@ def test_bids_are_decided_in_order_and_once(market: Market, alice: User) -> None
 def test_a_full_market_rejects_with_a_counter_offer(market: Market, alice: User) -> None:
     for _ in range(60):
         submit(market, alice, 100.0, epochs=8)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     assert Bid.objects.filter(state=BidState.REJECTED).exists()
     assert Bid.objects.filter(state__in=[BidState.RUNNING, BidState.PLANNED]).exists()
     seen = summary(market)
@@ -90,10 +90,10 @@ def test_a_full_market_rejects_with_a_counter_offer(market: Market, alice: User)
 def test_a_quote_is_the_later_decision(market: Market, alice: User) -> None:
     for _ in range(5):
         submit(market, alice, 80.0, epochs=3)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     offered = quote(cluster=market.cluster, body=body(90.0, epochs=2))
     bid = submit(market, alice, 90.0, epochs=2)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     record = DecisionRecord.objects.get(bid=bid)
     assert record.ledger_version == offered.ledger_version
     said = offered.decision.to_json() | {"bid_id": "6"}
@@ -108,7 +108,7 @@ def test_memory_makes_no_difference(market: Market, alice: User, forgetful: bool
         set_time(market, 30.0 * i)
         if forgetful:
             book.forget()
-        lane.drain(market.pk)
+        decision_queue.process_pending(market.pk)
     assert replay_market(market).mismatches == ()
     assert findings(market) == {}
 
@@ -116,16 +116,16 @@ def test_memory_makes_no_difference(market: Market, alice: User, forgetful: bool
 def test_a_market_leaves_the_bids_of_another_alone(market: Market, alice: User) -> None:
     other = make_market(make_cluster("other"))
     planned = submit(other, alice, start_after_s=200)
-    lane.drain(other.pk)
+    decision_queue.process_pending(other.pk)
     waiting = submit(other, alice)
     set_time(market, 300.0)
     assert pass_slots(market.pk)
-    assert not lane.waiting(market.pk)
-    assert lane.drain(market.pk) == 0
+    assert not decision_queue.has_pending(market.pk)
+    assert decision_queue.process_pending(market.pk) == 0
     mine = [submit(market, alice) for _ in range(3)]
-    assert lane.drain(market.pk) == 3
-    assert not lane.waiting(market.pk)
-    assert lane.waiting(other.pk)
+    assert decision_queue.process_pending(market.pk) == 3
+    assert not decision_queue.has_pending(market.pk)
+    assert decision_queue.has_pending(other.pk)
     for bid in (planned, waiting, *mine):
         bid.refresh_from_db()
     assert (planned.state, waiting.state) == (BidState.PLANNED, BidState.SUBMITTED)
@@ -137,9 +137,9 @@ def test_a_bid_that_another_worker_took_meanwhile_is_not_there(
     market: Market, alice: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     submit(market, alice)
-    assert lane.decide_next(market.pk)
-    monkeypatch.setattr(lane, "waiting", lambda market_id: True)  # as it was before the lock was held
-    assert not lane.decide_next(market.pk)
+    assert decision_queue.decide_next(market.pk)
+    monkeypatch.setattr(decision_queue, "has_pending", lambda market_id: True)  # as it was before the lock was held
+    assert not decision_queue.decide_next(market.pk)
     assert DecisionRecord.objects.count() == 1
 
 
@@ -157,7 +157,7 @@ def test_the_book_of_a_decision_is_kept_for_the_next_one(
     book.forget()
     for _ in range(3):
         submit(market, alice)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     assert len(made) == 1
 
 
@@ -167,7 +167,7 @@ def test_the_latency_of_a_decision_is_the_time_the_policy_took_in_milliseconds(
     bid = submit(market, alice)
     readings = iter((10.0, 10.25))
     monkeypatch.setattr(decisions, "perf_counter", lambda: next(readings))
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     assert DecisionRecord.objects.get(bid=bid).latency_ms == 250.0
 
 
@@ -178,7 +178,7 @@ def test_a_bid_that_waits_while_servers_are_added_is_stored_in_positions_of_the_
     assert len(bid.core["delay"]) == 3
     with checked_change(market.cluster):
         add_server(market.cluster, "edge-2", units=4)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     submitted = bid.inventory_version
     bid.refresh_from_db()
     market.refresh_from_db()
@@ -189,7 +189,7 @@ def test_a_bid_that_waits_while_servers_are_added_is_stored_in_positions_of_the_
 
 def test_costs_by_slot_are_stored_of_an_admitted_bid_alone(market: Market, alice: User) -> None:
     admitted, rejected = submit(market, alice, epochs=4), submit(market, alice, 1e-5, epochs=4)
-    lane.drain(market.pk)
+    decision_queue.process_pending(market.pk)
     admitted.refresh_from_db()
     rejected.refresh_from_db()
     assert rejected.state == BidState.REJECTED

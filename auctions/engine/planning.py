@@ -10,7 +10,7 @@ from django.db.models import F
 from auctions.domain import transitions
 from auctions.domain.inventory_snapshot import Holding, InventorySnapshot
 from auctions.domain.lock import MarketTime
-from auctions.domain.policy_errors import PolicyFailed, keep_error, policy_errors
+from auctions.domain.policy_errors import PolicyFailed, policy_errors, store_error
 from auctions.models import Bid, Commitment, Event, Market, PlanChange
 from auctions.state import queue_rows
 from auctions.state.book import LiveBook
@@ -65,7 +65,7 @@ def unplanned(book: LiveBook, failed: PolicyFailed) -> Planned:
 
 
 @dataclass(frozen=True)
-class Relaid:
+class Rebased:
     """A book under another inventory, and what happened to the jobs in it."""
 
     book: LiveBook
@@ -91,11 +91,11 @@ def keep_promise(book: LiveBook, job: Job) -> Schedule | None:
 
 def rebased(
     book: LiveBook,
-    layout: InventorySnapshot,
+    snapshot: InventorySnapshot,
     offers: Mapping[str, Json],
     ask: Callable[[LiveBook, Cause], Planned] = plan,
     keep: Callable[[LiveBook, Job], Schedule | None] = keep_promise,
-) -> Relaid:
+) -> Rebased:
     """Return the book under another inventory, with the moves of its jobs.
 
     A job that holds a server that is out of service from now on loses all its machines. If the job has a promise, the
@@ -108,7 +108,7 @@ def rebased(
     keep one promise.
     """
     running, now = book.running, book.running.now
-    lost = [running.jobs[name] for name in hit(book, layout)]
+    lost = [running.jobs[name] for name in hit(book, snapshot)]
     # A window may end later than the work (DPS does this): it holds machines that a complete job no longer needs.
     over = [job for job in lost if job.completion is not None and job.completion <= now]
     broken = [job for job in lost if job not in over and (job.bound or book.policy.binding)]
@@ -122,23 +122,23 @@ def rebased(
         loose += [job for job in book.view().jobs if job not in loose and _is_free(job, now)]
     back = tuple(Move(job.bid.id, None) for job in loose if job.completion is not None)
     running.apply(back)
-    new = book.relaid(layout, offers)
+    new = book.rebased(snapshot, offers)
     kept, failed, unkept = _keep(new, {job.bid.id: job.completion for job in broken}, keep)
     planned = ask(new, Cause.CHANGED)
-    stay = () if planned.failed is None else _stay(new, book.layout, [job for job in loose if job not in lost])
+    stay = () if planned.failed is None else _stay(new, book.snapshot, [job for job in loose if job not in lost])
     again = {move.job for move in (*planned.moves, *stay)}
     moves = (*(move for move in back if move.job not in again), *done, *kept, *planned.moves, *stay)
-    return Relaid(new, replace(planned, moves=moves), failed, unkept)
+    return Rebased(new, replace(planned, moves=moves), failed, unkept)
 
 
 def _stay(book: LiveBook, old: InventorySnapshot, jobs: Sequence[Job]) -> tuple[Move, ...]:
     """Give jobs that have not started their old machines back, where the new inventory still allows it."""
     stay: list[Move] = []
-    if (old.inventory.workers, old.inventory.pss) != (book.layout.inventory.workers, book.layout.inventory.pss):
+    if (old.inventory.workers, old.inventory.pss) != (book.snapshot.inventory.workers, book.snapshot.inventory.pss):
         return ()
     for job in jobs:
         core = book.running.jobs[job.bid.id].bid
-        placements = tuple(sorted(book.layout.placements(old.holdings(job.held))))
+        placements = tuple(sorted(book.snapshot.placements(old.holdings(job.held))))
         uploaded = all(p.start >= core.arrival + core.delay[p.server] for p in placements)
         if job.start is None or job.completion is None or not uploaded or len(placements) < len(job.held):
             continue
@@ -149,9 +149,9 @@ def _stay(book: LiveBook, old: InventorySnapshot, jobs: Sequence[Job]) -> tuple[
     return tuple(stay)
 
 
-def hit(book: LiveBook, layout: InventorySnapshot) -> list[str]:
+def hit(book: LiveBook, snapshot: InventorySnapshot) -> list[str]:
     """Return jobs that hold, from now on, a server out of service in another inventory; in order of admission."""
-    gone = {i for i, key in enumerate(book.layout.server_ids) if key in layout.out_ids}
+    gone = {i for i, key in enumerate(book.snapshot.server_ids) if key in snapshot.out_ids}
     now, jobs = book.running.now, book.running.jobs
     return [name for name, job in jobs.items() if any(p.server in gone and p.end > now for p in job.held)]
 
@@ -206,7 +206,7 @@ def write(book: LiveBook, moves: Sequence[Move], moment: MarketTime, *, version:
     rows: list[Commitment] = []
     for move in moves:
         if move.schedule is not None:
-            rows += commitments(bids[move.job], book.layout.holdings(move.schedule.placements))
+            rows += commitments(bids[move.job], book.snapshot.holdings(move.schedule.placements))
     Commitment.objects.bulk_create(rows)
     _queue(book, moves, bids)
     changed = [(bids[name], job) for name, job in jobs.items() if _differs(bids[name], job)]
@@ -227,7 +227,7 @@ def _queue(book: LiveBook, moves: Sequence[Move], bids: Mapping[str, Bid]) -> No
     queue_rows.take_out(out, now=book.running.now)
     for move in moves:
         if move.schedule is not None:
-            queue_rows.join(bids[move.job], move.schedule.chunks, queues, book.layout)
+            queue_rows.join(bids[move.job], move.schedule.chunks, queues, book.snapshot)
 
 
 def note_failure(
@@ -247,7 +247,7 @@ def note_failure(
     market.planning_failed = planned.failed is not None
     failed = next((error for error in (planned.failed, *others) if error is not None), None)
     if failed is not None:
-        keep_error(failed, event, moment, policy_id=book.policy_id)
+        store_error(failed, event, moment, policy_id=book.policy_id)
 
 
 def commitments(bid: Bid, holdings: Sequence[Holding]) -> list[Commitment]:

@@ -1,4 +1,4 @@
-"""What a telling of any market's record must come to, whatever happened to the market."""
+"""Assertions that hold for the replay of any market's record."""
 
 from contextlib import suppress
 from dataclasses import replace
@@ -14,16 +14,16 @@ from scheduling.model.errors import InvalidField
 from scheduling.registry import make_policy
 
 
-def assert_told_as_it_was(market: Market) -> None:
-    """Every bid stands where its row says."""
+def assert_replayed_as_recorded(market: Market) -> None:
+    """A factual replay ends with every bid in the state of its row."""
     record = Record.of(market)
-    telling = record.before(0)
+    replayed = record.before(0)
     for event in record.events():
-        telling.apply(event)
-    slot = record.slot if telling.slot is None else telling.slot
+        replayed.apply(event)
+    slot = record.slot if replayed.slot is None else replayed.slot
     assert slot == record.slot
     for bid in Bid.objects.filter(market=market):
-        outcome = telling.outcomes[str(bid.sequence)]
+        outcome = replayed.outcomes[str(bid.sequence)]
         assert outcome.state(slot) == bid.state, bid
         assert (outcome.start, outcome.completion) == (bid.start_slot, bid.completion_slot), bid
         if bid.state in ADMITTED:
@@ -31,7 +31,7 @@ def assert_told_as_it_was(market: Market) -> None:
 
 
 def assert_stands_on_rows_as_on_events(market: Market, *, looks: int = 6) -> None:
-    """A telling that stands on rows is where one that took every event is, before decisions here and there."""
+    """Before several decisions, the state read from rows equals the state after a replay of every event."""
     record = Record.of(market)
     versions = list(
         DecisionRecord.objects.filter(bid__market=market).order_by("version").values_list("version", flat=True)

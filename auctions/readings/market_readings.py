@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from django.db.models import F
 
-from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, align, layouts, units_held
+from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, align, snapshots_at, units_held
 from auctions.domain.totals import VALUE_KEPT, figures_of
 from auctions.models import (
     Bid,
@@ -27,7 +27,7 @@ from auctions.models import (
 from auctions.readings import queues as queue_readings
 from auctions.readings.gantt import bars
 from auctions.readings.types import Bar, Bools, BoundReading, Flow, Machines, Prices, Summary, Utilisation, Welfare
-from auctions.state.snapshot import one_version, snapshot
+from auctions.state.market_snapshot import market_snapshot, one_version
 from cluster.models import MachineRole
 from scheduling.model.types import Floats, Ints
 from scheduling.policies.base import Objective
@@ -59,11 +59,11 @@ def summary(market: Market, *, published: tuple[int, Mapping[str, Any]] | None =
 
     `published` is a slot, and the figures of that time. If given, these figures are returned instead, without a bound.
     """
-    seen = snapshot(market)
+    seen = market_snapshot(market)
     market, moment, book = seen.market, seen.moment, seen.book
     policy = PolicyVersion.objects.get(pk=book.policy_id)
-    capacity = book.layout.inventory.capacity
-    used = _units(market, book.layout, start=moment.slot, end=moment.slot + 1)[0]
+    capacity = book.snapshot.inventory.capacity
+    used = _units(market, book.snapshot, start=moment.slot, end=moment.slot + 1)[0]
     prices = book.prices()[0]
     return Summary(
         version=market.version,
@@ -154,14 +154,14 @@ def bound(market: Market) -> BoundReading | None:
 @one_version()
 def prices(market: Market, *, start: int, end: int) -> Prices:
     """Return the posted prices of slots [start, end)."""
-    seen = snapshot(market)
+    seen = market_snapshot(market)
     market, moment, book = seen.market, seen.moment, seen.book
-    inventory = book.layout.inventory
+    inventory = book.snapshot.inventory
     start, end = _window(market, start, min(end, book.end))
     shape = (end - start, *inventory.capacity.shape)
     price, known = np.zeros(shape), np.zeros(end - start, dtype=np.bool_)
     if start < moment.now:
-        past, recorded = past_prices(market, book.layout, start=start, end=min(end, moment.now))
+        past, recorded = past_prices(market, book.snapshot, start=start, end=min(end, moment.now))
         price[: len(past)], known[: len(past)] = past, recorded
     if end > moment.now:
         first = max(start, moment.now)
@@ -174,14 +174,14 @@ def prices(market: Market, *, start: int, end: int) -> Prices:
         resources=inventory.resources,
         price=price,
         known=known,
-        closed=closed_slots(market, book.layout, start=start, end=end),
+        closed=closed_slots(market, book.snapshot, start=start, end=end),
     )
 
 
-def closed_slots(market: Market, layout: InventorySnapshot, *, start: int, end: int) -> Bools:
+def closed_slots(market: Market, snapshot: InventorySnapshot, *, start: int, end: int) -> Bools:
     """Return whether each server takes no new work in each of the slots [start, end), T x S, because of an outage."""
-    closed = np.zeros((end - start, len(layout.server_ids)), dtype=np.bool_)
-    column = {key: i for i, key in enumerate(layout.server_ids)}
+    closed = np.zeros((end - start, len(snapshot.server_ids)), dtype=np.bool_)
+    column = {key: i for i, key in enumerate(snapshot.server_ids)}
     rows = Outage.objects.filter(server__cluster=market.cluster)
     for server, first, last in rows.values_list("server_id", "from_slot", "ended_slot"):
         if server in column:
@@ -189,26 +189,26 @@ def closed_slots(market: Market, layout: InventorySnapshot, *, start: int, end: 
     return closed
 
 
-def past_prices(market: Market, layout: InventorySnapshot, *, start: int, end: int) -> tuple[Floats, Bools]:
-    """Return stored prices of slots [start, end), T x S x R, in the positions of `layout`, and which slots have any."""
-    price = np.zeros((end - start, *layout.inventory.capacity.shape))
+def past_prices(market: Market, snapshot: InventorySnapshot, *, start: int, end: int) -> tuple[Floats, Bools]:
+    """Return stored prices of slots [start, end), T x S x R, in positions of `snapshot`, and which slots have any."""
+    price = np.zeros((end - start, *snapshot.inventory.capacity.shape))
     known = np.zeros(end - start, dtype=np.bool_)
-    for slot, array in kept_prices(market, layout, start=start, end=end).items():
+    for slot, array in kept_prices(market, snapshot, start=start, end=end).items():
         price[slot - start], known[slot - start] = array, True
     return price, known
 
 
-def kept_prices(market: Market, layout: InventorySnapshot, *, start: int, end: int) -> dict[int, Floats]:
-    """Return stored prices of slots within [start, end), by slot, S x R each, in the positions of `layout`."""
+def kept_prices(market: Market, snapshot: InventorySnapshot, *, start: int, end: int) -> dict[int, Floats]:
+    """Return stored prices of slots within [start, end), by slot, S x R each, in the positions of `snapshot`."""
     rows = SlotPrice.objects.filter(market=market, slot__gte=start, slot__lt=end)
     kept = list(rows.values_list("slot", "inventory_version", "prices"))
-    older = layouts(market, {version for _, version, _ in kept} - {market.inventory_version})
+    older = snapshots_at(market, {version for _, version, _ in kept} - {market.inventory_version})
     found = {}
     for slot, version, numbers in kept:
         array = np.array(numbers, dtype=np.float64)
         if (old := older.get(version)) is not None:
-            array = align(array, old=old.server_ids, new=layout.server_ids, axis=0)
-            array = align(array, old=old.resource_ids, new=layout.resource_ids, axis=1)
+            array = align(array, old=old.server_ids, new=snapshot.server_ids, axis=0)
+            array = align(array, old=old.resource_ids, new=snapshot.resource_ids, axis=1)
         found[slot] = array
     return found
 
@@ -216,17 +216,17 @@ def kept_prices(market: Market, layout: InventorySnapshot, *, start: int, end: i
 @one_version()
 def utilisation(market: Market, *, start: int, end: int) -> Utilisation:
     """Return units held in slots [start, end), past and planned."""
-    seen = snapshot(market)
-    market, moment, layout = seen.market, seen.moment, seen.book.layout
-    start, end = _window(market, start, min(end, moment.now + layout.horizon))
+    seen = market_snapshot(market)
+    market, moment, snapshot = seen.market, seen.moment, seen.book.snapshot
+    start, end = _window(market, start, min(end, moment.now + snapshot.horizon))
     return Utilisation(
         start=start,
         now=moment.now,
-        servers=layout.inventory.servers,
-        resources=layout.inventory.resources,
-        used=_units(market, layout, start=start, end=end),
-        capacity=layout.built,
-        closed=closed_slots(market, layout, start=start, end=end),
+        servers=snapshot.inventory.servers,
+        resources=snapshot.inventory.resources,
+        used=_units(market, snapshot, start=start, end=end),
+        capacity=snapshot.built,
+        closed=closed_slots(market, snapshot, start=start, end=end),
     )
 
 
@@ -258,14 +258,14 @@ def _window(market: Market, start: int, end: int) -> tuple[int, int]:
     return start, max(start, end)
 
 
-def _units(market: Market, layout: InventorySnapshot, *, start: int, end: int) -> Ints:
+def _units(market: Market, snapshot: InventorySnapshot, *, start: int, end: int) -> Ints:
     rows = Commitment.objects.filter(bid__market=market, start__lt=end, end__gt=start)
     holdings = [Holding(*row) for row in rows.values_list("server_id", "machine_type_id", "count", "start", "end")]
     queued = queue_readings.stretches(market, start=start, end=end)
-    units: Ints = units_held(layout, holdings, start=start, end=end)
+    units: Ints = units_held(snapshot, holdings, start=start, end=end)
     if queued:
-        units += queue_readings.busy(layout, queued, start=start, end=end)
-        units += queue_readings.pss_busy(market, layout, start=start, end=end)
+        units += queue_readings.busy(snapshot, queued, start=start, end=end)
+        units += queue_readings.pss_busy(market, snapshot, start=start, end=end)
     return units
 
 

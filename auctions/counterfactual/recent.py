@@ -1,0 +1,46 @@
+"""A memory of the results that were used last in this process, safe for its threads."""
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from threading import Lock
+from typing import Any, Generic, TypeVar
+
+K = TypeVar("K", bound=tuple[Any, ...])
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """The `size` values that were stored or read last, by key; older ones are dropped."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._values: OrderedDict[K, V] = OrderedDict()
+        self._guard = Lock()
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def known(self) -> Iterable[K]:
+        """Return the stored keys."""
+        with self._guard:
+            return list(self._values)
+
+    def get(self, key: K) -> V | None:
+        """Return the value of a key; None if it is not stored."""
+        with self._guard:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+    def store(self, key: K, value: V) -> None:
+        """Store a value, and drop those that were not used for the longest time."""
+        with self._guard:
+            self._values[key] = value
+            self._values.move_to_end(key)
+            while len(self._values) > self.size:
+                self._values.popitem(last=False)
+
+    def clear(self) -> None:
+        """Drop all values."""
+        with self._guard:
+            self._values.clear()
