@@ -181,7 +181,7 @@ def _more(market: Market, policy: str, parameters: Json, seen: Preview) -> str:
     since = 1 if seen.comparison is None else seen.comparison.since
     plain = {key: ", ".join(map(str, v)) if isinstance(v, list) else v for key, v in parameters.items()}
     query = urlencode({"policy": policy, "since": since, **plain})
-    return f"{reverse('hindsight_new', args=[market.cluster.name])}?{query}"
+    return f"{reverse('counterfactual_new', args=[market.cluster.name])}?{query}"
 
 
 class FailForm(ActionForm):

@@ -204,7 +204,7 @@ SPECTACULAR_SETTINGS: dict[str, Any] = {
     "SCHEMA_PATH_PREFIX": "/api/v1",
     "ENUM_NAME_OVERRIDES": {
         "StateEnum": "auctions.models.BidState",
-        "WorkStateEnum": "studies.background.rows.WorkState",
+        "JobStateEnum": "studies.background.models.JobState",
         "PolicyEnum": "scheduling.registry.POLICIES",
         "MetricEnum": "studies.experiments.metrics.METRICS",
     },
@@ -241,7 +241,7 @@ CELERY_TASK_REJECT_ON_WORKER_LOST = True
 # Plans and runs take minutes: in queues of their own they never stand before decisions.
 CELERY_TASK_ROUTES = {
     "studies.tasks.compute_plans": {"queue": "plans"},
-    "studies.tasks.compute_hindsights": {"queue": "plans"},
+    "studies.tasks.compute_counterfactuals": {"queue": "plans"},
     "studies.tasks.compute_runs": {"queue": "runs"},
 }
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
@@ -271,7 +271,7 @@ CELERY_BEAT_SCHEDULE = {
         "options": {"expires": 10},  # what piled up while no worker ran would only be done over and over
     },
     "plans": {"task": "studies.tasks.compute_plans", "schedule": 5.0, "options": {"expires": 5}},
-    "hindsights": {"task": "studies.tasks.compute_hindsights", "schedule": 5.0, "options": {"expires": 5}},
+    "counterfactuals": {"task": "studies.tasks.compute_counterfactuals", "schedule": 5.0, "options": {"expires": 5}},
     "runs": {"task": "studies.tasks.compute_runs", "schedule": 5.0, "options": {"expires": 5}},
     "measure": {"task": "auctions.tasks.measure", "schedule": 60.0, "options": {"expires": 60}},
 }

@@ -7,6 +7,7 @@ from django.views.generic import RedirectView
 from frontend.views import (
     alternatives,
     bids,
+    counterfactuals,
     events,
     experiments,
     overview,
@@ -19,7 +20,6 @@ from frontend.views import (
     submit,
     traces,
 )
-from frontend.views import counterfactuals as hindsights
 
 urlpatterns: list[URLPattern] = [
     # Browsers ask for it on pages that name no icon, such as the admin's.
@@ -57,7 +57,7 @@ urlpatterns: list[URLPattern] = [
     path("experiments/<int:number>/chart.csv", experiments.chart_csv, name="experiment_chart_csv"),
     path("experiments/<int:number>/<slug:name>.csv", experiments.table, name="experiment_csv"),
     path("experiments/<int:number>/cancel/", experiments.cancel, name="experiment_cancel"),
-    path("experiments/<int:number>/again/", experiments.again, name="experiment_again"),
+    path("experiments/<int:number>/rerun/", experiments.rerun, name="experiment_rerun"),
     path("experiments/<int:number>/delete/", experiments.delete, name="experiment_delete"),
     path("markets/<slug:name>/", overview.overview, name="overview"),
     path("markets/<slug:name>/tiles.json", overview.tiles, name="tiles"),
@@ -90,16 +90,30 @@ urlpatterns: list[URLPattern] = [
     path("markets/<slug:name>/servers/<str:server>/lost/", servers.lose, name="server_lost"),
     path("markets/<slug:name>/servers/<str:server>/drain/", servers.drain, name="server_drain"),
     path("markets/<slug:name>/servers/<str:server>/restore/", servers.restore, name="server_restore"),
-    path("markets/<slug:name>/hindsights/", hindsights.hindsight_list, name="hindsights"),
-    path("markets/<slug:name>/hindsights/new/", hindsights.new, name="hindsight_new"),
-    path("markets/<slug:name>/hindsights/<int:number>/", hindsights.page, name="hindsight"),
-    path("markets/<slug:name>/hindsights/<int:number>/part", hindsights.part, name="hindsight_part"),
-    path("markets/<slug:name>/hindsights/<int:number>/version", hindsights.version, name="hindsight_version"),
-    path("markets/<slug:name>/hindsights/<int:number>/sums.json", hindsights.sums, name="hindsight_sums"),
-    path("markets/<slug:name>/hindsights/<int:number>/bids.csv", hindsights.table, name="hindsight_csv"),
-    path("markets/<slug:name>/hindsights/<int:number>/bids.json", hindsights.document, name="hindsight_json"),
-    path("markets/<slug:name>/hindsights/<int:number>/cancel/", hindsights.cancel, name="hindsight_cancel"),
-    path("markets/<slug:name>/hindsights/<int:number>/delete/", hindsights.delete, name="hindsight_delete"),
+    path("markets/<slug:name>/counterfactuals/", counterfactuals.counterfactual_list, name="counterfactuals"),
+    path("markets/<slug:name>/counterfactuals/new/", counterfactuals.new, name="counterfactual_new"),
+    path("markets/<slug:name>/counterfactuals/<int:number>/", counterfactuals.page, name="counterfactual"),
+    path("markets/<slug:name>/counterfactuals/<int:number>/part", counterfactuals.part, name="counterfactual_part"),
+    path(
+        "markets/<slug:name>/counterfactuals/<int:number>/version",
+        counterfactuals.version,
+        name="counterfactual_version",
+    ),
+    path(
+        "markets/<slug:name>/counterfactuals/<int:number>/sums.json", counterfactuals.sums, name="counterfactual_sums"
+    ),
+    path("markets/<slug:name>/counterfactuals/<int:number>/bids.csv", counterfactuals.table, name="counterfactual_csv"),
+    path(
+        "markets/<slug:name>/counterfactuals/<int:number>/bids.json",
+        counterfactuals.document,
+        name="counterfactual_json",
+    ),
+    path(
+        "markets/<slug:name>/counterfactuals/<int:number>/cancel/", counterfactuals.cancel, name="counterfactual_cancel"
+    ),
+    path(
+        "markets/<slug:name>/counterfactuals/<int:number>/delete/", counterfactuals.delete, name="counterfactual_delete"
+    ),
     path("markets/<slug:name>/submit/", submit.submit, name="submit"),
     path("markets/<slug:name>/quote/", submit.live_quote, name="quote"),
 ]

@@ -1,4 +1,4 @@
-"""What is kept of questions asked offline."""
+"""Tables of traces, and of the background jobs of offline studies."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from django.db.models import CheckConstraint, Index, Q
 from auctions.models import Market
 from cluster.models import Cluster
 from cluster.traces.formats import FORMATS
-from studies.background.rows import AskedOnce, Work, WorkState, key_once
+from studies.background.models import BackgroundJob, JobState, Requestable, unique_key
 
 MOST_SECONDS: Final = 600
 """Of a plan's budget of time."""
@@ -25,7 +25,7 @@ class Question(models.TextChoices):
     SLOT = "slot", "Another length of slots"
 
 
-class Plan(Work, AskedOnce):
+class Plan(BackgroundJob, Requestable):
     """A plan of parallel split learning that somebody asked for. Times in slots of `slot_ms` where no unit is said."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="plans")
@@ -54,14 +54,14 @@ class Plan(Work, AskedOnce):
     class Meta:
         ordering = ["-pk"]
         constraints = [
-            *Work.Meta.constraints,
+            *BackgroundJob.Meta.constraints,
             CheckConstraint(condition=Q(question__in=Question.values), name="plan_question_known"),
-            key_once("plan"),
+            unique_key("plan"),
             CheckConstraint(condition=Q(seconds__gt=0, seconds__lte=MOST_SECONDS), name="plan_seconds_in_range"),
             CheckConstraint(
-                condition=~Q(state=WorkState.DONE)
+                condition=~Q(state=JobState.COMPLETED)
                 | Q(result__isnull=False, makespan__isnull=False, lower_bound__isnull=False),
-                name="plan_done_has_result",
+                name="plan_completed_has_result",
             ),
             CheckConstraint(
                 condition=Q(makespan__isnull=True)
@@ -125,30 +125,34 @@ class Trace(models.Model):
         return self.kind.replace("_", " ")
 
 
-class Experiment(AskedOnce):
+class Experiment(Requestable):
     """Policies x workloads x seeds. Its state is that of its runs."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="experiments")
     label = models.CharField(max_length=120, blank=True)
     matrix = models.JSONField(
-        help_text="Workloads, policies with all parameters, seeds, and whether bounds are wanted."
+        help_text="Workloads, policies with all parameters, seeds, and whether bounds are computed."
     )
-    traces = models.ManyToManyField(Trace, related_name="experiments", help_text="That its workloads read.")
-    again_of = models.ForeignKey(
-        "self", models.SET_NULL, null=True, related_name="again", help_text="What it repeats, to be compared."
+    traces = models.ManyToManyField(Trace, related_name="experiments", help_text="Traces that its workloads read.")
+    rerun_of = models.ForeignKey(
+        "self",
+        models.SET_NULL,
+        null=True,
+        related_name="reruns",
+        help_text="The experiment that it repeats, with which it is compared.",
     )
     submitted_at = models.DateTimeField()
 
     class Meta:
         ordering = ["-pk"]
-        constraints = [key_once("experiment")]
+        constraints = [unique_key("experiment")]
         indexes = [Index(fields=["owner", "-id"], name="experiment_of")]
 
     def __str__(self) -> str:
         return f"experiment {self.pk}"
 
 
-class Run(Work):
+class Run(BackgroundJob):
     """One cell of an experiment: a workload with a seed, under a policy or for the bound that holds for all."""
 
     experiment = models.ForeignKey(Experiment, models.CASCADE, related_name="runs")
@@ -156,24 +160,24 @@ class Run(Work):
     workload = models.PositiveIntegerField(help_text="Index in the matrix.")
     policy = models.PositiveIntegerField(null=True, help_text="Index in the matrix; null: the bound.")
     seed = models.PositiveBigIntegerField()
-    decided = models.PositiveIntegerField(default=0, help_text="Jobs decided by now.")
-    jobs = models.PositiveIntegerField(null=True, help_text="Jobs there are, once the workload is drawn.")
+    decided = models.PositiveIntegerField(default=0, help_text="Jobs decided so far.")
+    jobs = models.PositiveIntegerField(null=True, help_text="Number of jobs, known once the workload is drawn.")
     outcome = models.TextField(blank=True, help_text="Canonical JSON: the same bytes for the same run.")
     outcome_sha256 = models.CharField(max_length=64, blank=True)
     workload_sha256 = models.CharField(max_length=64, blank=True)
-    timing = models.JSONField(null=True, help_text="How fast it went: differs from time to time.")
+    timing = models.JSONField(null=True, help_text="Measured speed, which differs from run to run.")
     commit = models.CharField(max_length=64, blank=True)
     sources = models.CharField(max_length=64, blank=True, help_text="SHA-256 of the code that ran.")
 
     class Meta:
         ordering = ["experiment", "number"]
         constraints = [
-            *Work.Meta.constraints,
+            *BackgroundJob.Meta.constraints,
             models.UniqueConstraint(fields=["experiment", "number"], name="run_number_once"),
             CheckConstraint(
-                condition=~Q(state=WorkState.DONE)
+                condition=~Q(state=JobState.COMPLETED)
                 | (Q(timing__isnull=False) & ~Q(outcome="") & ~Q(outcome_sha256="") & ~Q(sources="")),
-                name="run_done_has_outcome",
+                name="run_completed_has_outcome",
             ),
         ]
         indexes = [Index(fields=["state", "id"], name="run_by_state")]
@@ -182,41 +186,42 @@ class Run(Work):
         return f"run {self.number} of experiment {self.experiment_id}"
 
 
-class Hindsight(Work, AskedOnce):
-    """A market's record told again under another policy. What it is told from never changes: `version` says how far."""
+class Counterfactual(BackgroundJob, Requestable):
+    """A market's record replayed under another policy, up to its `version` at the time of the request."""
 
-    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="hindsights")
-    market = models.ForeignKey(Market, models.CASCADE, related_name="hindsights")
+    owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="counterfactuals")
+    market = models.ForeignKey(Market, models.CASCADE, related_name="counterfactuals")
     policy = models.CharField(max_length=60)
-    parameters = models.JSONField(help_text="Of the policy, every one.")
+    parameters = models.JSONField(help_text="All parameters of the policy.")
     since = models.PositiveBigIntegerField(help_text="Number of the first bid that the other policy decides.")
-    version = models.PositiveBigIntegerField(help_text="Of the market, up to which is told.")
-    slot = models.BigIntegerField(help_text="The last that had begun then.")
-    submitted = models.PositiveBigIntegerField(help_text="Bids there were then.")
-    told = models.PositiveBigIntegerField(default=0, help_text="Events told by now.")
-    events = models.PositiveBigIntegerField(null=True, help_text="That are to be told.")
-    decided = models.PositiveBigIntegerField(null=True, help_text="Decisions that were made again.")
-    changed = models.PositiveBigIntegerField(null=True, help_text="How many of them came out otherwise.")
+    version = models.PositiveBigIntegerField(help_text="Version of the market up to which its record is replayed.")
+    slot = models.BigIntegerField(help_text="The last slot that had begun at that version.")
+    submitted = models.PositiveBigIntegerField(help_text="Number of bids submitted by then.")
+    replayed = models.PositiveBigIntegerField(default=0, help_text="Events replayed so far.")
+    events = models.PositiveBigIntegerField(null=True, help_text="Events to be replayed.")
+    decided = models.PositiveBigIntegerField(null=True, help_text="Decisions that the other policy makes.")
+    changed = models.PositiveBigIntegerField(null=True, help_text="How many of them would have been different.")
     result = models.JSONField(null=True, help_text="The comparison: totals, and a row for each bid.")
 
     class Meta:
         ordering = ["-pk"]
         constraints = [
-            *Work.Meta.constraints,
+            *BackgroundJob.Meta.constraints,
             CheckConstraint(
-                condition=~Q(state=WorkState.DONE)
+                condition=~Q(state=JobState.COMPLETED)
                 | Q(result__isnull=False, decided__isnull=False, changed__isnull=False),
-                name="hindsight_done_has_result",
+                name="counterfactual_completed_has_result",
             ),
-            key_once("hindsight"),
+            unique_key("counterfactual"),
             CheckConstraint(
-                condition=Q(changed__isnull=True) | Q(changed__lte=models.F("decided")), name="hindsight_changes_few"
+                condition=Q(changed__isnull=True) | Q(changed__lte=models.F("decided")),
+                name="counterfactual_changes_few",
             ),
         ]
         indexes = [
-            Index(fields=["state", "id"], name="hindsight_by_state"),
-            Index(fields=["market", "-id"], name="hindsight_of"),
+            Index(fields=["state", "id"], name="counterfactual_by_state"),
+            Index(fields=["market", "-id"], name="counterfactual_of"),
         ]
 
     def __str__(self) -> str:
-        return f"hindsight {self.pk}"
+        return f"counterfactual {self.pk}"

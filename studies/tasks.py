@@ -5,11 +5,11 @@ from celery.worker import state as worker_state
 
 from auctions.runtime.retrying import retried
 from studies.background import states, waking
-from studies.counterfactuals import computing as hindsights
-from studies.counterfactuals.job import HINDSIGHTS
-from studies.counterfactuals.requests import wake as wake_hindsights
+from studies.counterfactuals import computing as counterfactuals
+from studies.counterfactuals.requests import wake as wake_counterfactuals
+from studies.counterfactuals.table import COUNTERFACTUALS
 from studies.experiments.computing import compute_some
-from studies.experiments.runs import QUEUE, RUNS, TASK
+from studies.experiments.table import QUEUE, RUNS, TASK
 from studies.split_learning.plans.computing import compute_next
 from studies.split_learning.plans.requests import wake
 from studies.split_learning.plans.states import anything_to_do
@@ -43,13 +43,13 @@ def compute_runs() -> int:
 
 
 @shared_task
-def compute_hindsights() -> bool:
+def compute_counterfactuals() -> bool:
     """Compute one counterfactual that waits or whose worker died, and queue the task for the next one."""
     computed = False
-    with retried("computing hindsights"):
-        computed = hindsights.compute_next(_stopping)
-        if computed and not _stopping() and states.anything_to_do(HINDSIGHTS):
-            wake_hindsights()
+    with retried("computing counterfactuals"):
+        computed = counterfactuals.compute_next(_stopping)
+        if computed and not _stopping() and states.anything_to_do(COUNTERFACTUALS):
+            wake_counterfactuals()
     return computed
 
 

@@ -207,7 +207,7 @@ AREAS: Final = {
             "tests/frontend/test_views.py",
             "tests/auctions/test_outages.py::test_operators_do_it_in_the_admin",
             "tests/frontend/test_queues.py",
-            "tests/frontend/test_hindsight_pages.py",
+            "tests/frontend/test_counterfactual_pages.py",
             "tests/auctions/api/test_large_bodies.py",
             "tests/auctions/api/test_permissions.py",
         ),

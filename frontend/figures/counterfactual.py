@@ -21,7 +21,7 @@ class Gain:
 def figure(gains: Sequence[Gain], *, other: str) -> Drawing:
     """Running sums in the order of bids."""
     if not gains:
-        return Drawing([], layout(height=160, key="hindsight"), note="Nothing was told yet.")
+        return Drawing([], layout(height=160, key="counterfactual"), note="Nothing was told yet.")
     kept = thinned(len(gains))
     sums = {name: list(accumulate(getattr(gain, name) for gain in gains)) for name in vars(gains[0])}
     x = [gains[i].sequence for i in kept]
@@ -32,7 +32,7 @@ def figure(gains: Sequence[Gain], *, other: str) -> Drawing:
         data += [_line(f"revenue, {other}", x, [sums["other_payment"][i] for i in kept], ORANGE, "dot")]
     drawn = layout(
         height=320,
-        key="hindsight",
+        key="counterfactual",
         showlegend=True,
         legend=legend(),
         margin={"l": 60, "r": 16, "t": 72, "b": 48},

@@ -18,7 +18,7 @@ def chosen_policy(wanted: str | None, current: PolicyVersion) -> str:
     return wanted if wanted is not None and wanted in POLICIES else current.name
 
 
-class HindsightForm(PolicyForm):
+class CounterfactualForm(PolicyForm):
     """Valid if the policy accepts its parameters."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -33,7 +33,7 @@ class HindsightForm(PolicyForm):
         self.fields = {"since": since, **self.fields}
 
     @classmethod
-    def of(cls, request: HttpRequest, *, policy: str, current: PolicyVersion) -> "HindsightForm":
+    def of(cls, request: HttpRequest, *, policy: str, current: PolicyVersion) -> "CounterfactualForm":
         """As sent; or with what is in the address, in force, or a default, in that order."""
         initial: dict[str, Any] = POLICIES[policy]().to_json()
         if current.name == policy:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from auctions.models import Bid, BidState
-from studies.background.rows import WorkState
+from studies.background.models import JobState
 
 
 @dataclass(frozen=True)
@@ -30,26 +30,26 @@ LOOKS: Final = {
 }
 
 PLAN_LOOKS: Final = {
-    WorkState.WAITING: Look("Waiting", "wait", "A worker will begin it in a moment, or after those before it."),
-    WorkState.RUNNING: Look("Running", "run", "A worker is computing it."),
-    WorkState.DONE: Look("Done", "done", "Its method has ended."),
-    WorkState.FAILED: Look("Failed", "no", "There is no plan."),
-    WorkState.CANCELLED: Look("Cancelled", "off", "It was ended before its method was done."),
+    JobState.QUEUED: Look("Queued", "wait", "A worker will begin it in a moment, or after those before it."),
+    JobState.RUNNING: Look("Running", "run", "A worker is computing it."),
+    JobState.COMPLETED: Look("Completed", "done", "Its method has ended."),
+    JobState.FAILED: Look("Failed", "no", "There is no plan."),
+    JobState.CANCELLED: Look("Cancelled", "off", "It was ended before its method had ended."),
 }
 
-HINDSIGHT_LOOKS: Final = {
-    WorkState.WAITING: Look("Waiting", "wait", "A worker will begin it in a moment, or after those before it."),
-    WorkState.RUNNING: Look("Running", "run", "A worker tells the record again."),
-    WorkState.DONE: Look("Done", "done", "The record was told to its end."),
-    WorkState.FAILED: Look("Failed", "no", "It could not be told."),
-    WorkState.CANCELLED: Look("Cancelled", "off", "It was ended before the record was told."),
+COUNTERFACTUAL_LOOKS: Final = {
+    JobState.QUEUED: Look("Queued", "wait", "A worker will begin it in a moment, or after those before it."),
+    JobState.RUNNING: Look("Running", "run", "A worker is replaying the record."),
+    JobState.COMPLETED: Look("Completed", "done", "The record was replayed to its end."),
+    JobState.FAILED: Look("Failed", "no", "The record could not be replayed."),
+    JobState.CANCELLED: Look("Cancelled", "off", "It was ended before the record was replayed to its end."),
 }
 
 RUN_LOOKS: Final = {
     **PLAN_LOOKS,
-    WorkState.DONE: Look("Done", "done", "All of it is computed."),
-    WorkState.FAILED: Look("Failed", "no", "Something of it could not be computed."),
-    WorkState.CANCELLED: Look("Cancelled", "off", "It was ended before all of it was computed."),
+    JobState.COMPLETED: Look("Completed", "done", "All of it is computed."),
+    JobState.FAILED: Look("Failed", "no", "At least one run failed."),
+    JobState.CANCELLED: Look("Cancelled", "off", "It was ended before all of it was computed."),
 }
 """Of experiments and their runs."""
 

@@ -12,10 +12,10 @@ from auctions.models import Bid, BidState, Market
 from cluster import operators
 from frontend.figures.timeline import TimeLine
 from frontend.presenters.numbers import money, percent
-from frontend.presenters.states import HINDSIGHT_LOOKS, LOOKS, PLAN_LOOKS, RUN_LOOKS, Look, look_of
+from frontend.presenters.states import COUNTERFACTUAL_LOOKS, LOOKS, PLAN_LOOKS, RUN_LOOKS, Look, look_of
 from scheduling.registry import POLICIES
-from studies.background.rows import WorkState
-from studies.models import Hindsight, Plan
+from studies.background.models import JobState
+from studies.models import Counterfactual, Plan
 
 register = template.Library()
 
@@ -51,13 +51,13 @@ def look(bid: Bid) -> Look:
 @register.filter
 def plan_look(plan: Plan) -> Look:
     """How a plan's state is shown."""
-    return PLAN_LOOKS[WorkState(plan.state)]
+    return PLAN_LOOKS[JobState(plan.state)]
 
 
 @register.filter
-def hindsight_look(hindsight: Hindsight) -> Look:
+def counterfactual_look(counterfactual: Counterfactual) -> Look:
     """Return the label and style of a counterfactual's state."""
-    return HINDSIGHT_LOOKS[WorkState(hindsight.state)]
+    return COUNTERFACTUAL_LOOKS[JobState(counterfactual.state)]
 
 
 @register.filter
@@ -69,7 +69,7 @@ def state_look(state: str) -> Look:
 @register.filter
 def work_look(state: str) -> Look:
     """How the state of an experiment or a run is shown."""
-    return RUN_LOOKS[WorkState(state)]
+    return RUN_LOOKS[JobState(state)]
 
 
 @register.filter

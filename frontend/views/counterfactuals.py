@@ -17,19 +17,19 @@ from cluster.operators import is_operator
 from frontend.access import market_named, timeline_of, viewer_of
 from frontend.figures import counterfactual as sums_of
 from frontend.figures.base import Table
-from frontend.forms.counterfactual import HindsightForm, chosen_policy
+from frontend.forms.counterfactual import CounterfactualForm, chosen_policy
 from frontend.presenters.listing import listing
-from frontend.presenters.states import HINDSIGHT_LOOKS
+from frontend.presenters.states import COUNTERFACTUAL_LOOKS
 from frontend.views.overview import csv_response
 from frontend.views.versions import unless_tagged
 from scheduling.model.errors import InvalidField
 from scheduling.registry import POLICIES
 from studies.background import states
-from studies.background.rows import WorkState
+from studies.background.models import JobState
 from studies.counterfactuals import readings
-from studies.counterfactuals.job import HINDSIGHTS
-from studies.counterfactuals.requests import ask
-from studies.models import Hindsight
+from studies.counterfactuals.requests import create
+from studies.counterfactuals.table import COUNTERFACTUALS
+from studies.models import Counterfactual
 
 ROWS_PER_PAGE: Final = 50
 TOTALS: Final = (
@@ -54,24 +54,24 @@ TOTALS: Final = (
 
 @login_required
 @require_safe
-def hindsight_list(request: HttpRequest, name: str) -> HttpResponse:
+def counterfactual_list(request: HttpRequest, name: str) -> HttpResponse:
     """Those of the market, newest first; the filters are in the address."""
     market = _market(request, name)
     everything = readings.visible(viewer_of(request), market).defer("result")
     chosen = {key: request.GET.get(key, "") for key in ("state", "policy")}
     found = everything
-    if chosen["state"] in WorkState.values:
+    if chosen["state"] in JobState.values:
         found = found.filter(state=chosen["state"])
     if chosen["policy"] in POLICIES:
         found = found.filter(policy=chosen["policy"])
     context = {
         **listing(request, found, chosen),
         "market": market,
-        "states": [(state.value, look.label) for state, look in HINDSIGHT_LOOKS.items()],
+        "states": [(state.value, look.label) for state, look in COUNTERFACTUAL_LOOKS.items()],
         "policies": sorted(POLICIES),
         "any_at_all": everything.exists(),
     }
-    return render(request, "frontend/hindsights.html", context)
+    return render(request, "frontend/counterfactuals.html", context)
 
 
 @login_required
@@ -81,10 +81,10 @@ def new(request: HttpRequest, name: str) -> HttpResponse:
     market = _market(request, name)
     current = PolicyVersion.objects.filter(market=market).latest("number")
     policy = chosen_policy(request.GET.get("policy"), current)
-    form = HindsightForm.of(request, policy=policy, current=current)
+    form = CounterfactualForm.of(request, policy=policy, current=current)
     if form.is_bound and form.is_valid():
         try:
-            return redirect("hindsight", name=name, number=ask(viewer_of(request), market, form.question()).pk)
+            return redirect("counterfactual", name=name, number=create(viewer_of(request), market, form.question()).pk)
         except InvalidField as error:
             form.refuse(error)
         except AuctionError as error:
@@ -96,14 +96,14 @@ def new(request: HttpRequest, name: str) -> HttpResponse:
         "current": current,
         "policies": [(key, POLICIES[key].title) for key in sorted(POLICIES)],
     }
-    return render(request, "frontend/hindsight_new.html", context, status=422 if form.is_bound else 200)
+    return render(request, "frontend/counterfactual_new.html", context, status=422 if form.is_bound else 200)
 
 
 @login_required
 @require_safe
 def page(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Show one counterfactual."""
-    return render(request, "frontend/hindsight.html", _context(request, name, number))
+    return render(request, "frontend/counterfactual.html", _context(request, name, number))
 
 
 @login_required
@@ -112,7 +112,7 @@ def part(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """What changes on its page, for pages that are open."""
 
     def build() -> HttpResponse:
-        return render(request, "frontend/_hindsight.html", _context(request, name, number))
+        return render(request, "frontend/_counterfactual.html", _context(request, name, number))
 
     return unless_tagged(request, _tag(request, _own(request, name, number)), build)
 
@@ -148,7 +148,7 @@ def table(request: HttpRequest, name: str, number: int) -> HttpResponse:
     found = _done(request, name, number)
     header, *rows = readings.table(readings.rows_of(found, changed="changed" in request.GET))
     cells: list[Any] = [*rows]
-    return csv_response(Table(tuple(str(cell) for cell in header), cells), f"{name}-hindsight-{number}.csv")
+    return csv_response(Table(tuple(str(cell) for cell in header), cells), f"{name}-counterfactual-{number}.csv")
 
 
 @login_required
@@ -158,7 +158,7 @@ def document(request: HttpRequest, name: str, number: int) -> HttpResponse:
     found = _done(request, name, number)
     asked = {key: getattr(found, key) for key in ("policy", "parameters")}
     response = JsonResponse({"cluster": name, "note": found.market.cluster.note, **asked, **(found.result or {})})
-    response.headers["Content-Disposition"] = f'attachment; filename="{name}-hindsight-{number}.json"'
+    response.headers["Content-Disposition"] = f'attachment; filename="{name}-counterfactual-{number}.json"'
     return response
 
 
@@ -166,7 +166,7 @@ def document(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @require_POST
 def cancel(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Cancel a counterfactual."""
-    return _do(request, name, number, lambda found: f"{states.cancel(HINDSIGHTS, found.pk)} is being cancelled.")
+    return _do(request, name, number, lambda found: f"{states.cancel(COUNTERFACTUALS, found.pk)} is being cancelled.")
 
 
 @login_required
@@ -174,16 +174,16 @@ def cancel(request: HttpRequest, name: str, number: int) -> HttpResponse:
 def delete(request: HttpRequest, name: str, number: int) -> HttpResponse:
     """Delete it; a running one is ended."""
     _own(request, name, number).delete()
-    messages.success(request, f"Hindsight {number} is deleted.")
-    return redirect("hindsights", name=name)
+    messages.success(request, f"Counterfactual {number} is deleted.")
+    return redirect("counterfactuals", name=name)
 
 
-def _do(request: HttpRequest, name: str, number: int, act: Callable[[Hindsight], str]) -> HttpResponse:
+def _do(request: HttpRequest, name: str, number: int, act: Callable[[Counterfactual], str]) -> HttpResponse:
     try:
         messages.success(request, act(_own(request, name, number)).capitalize())
     except AuctionError as error:
         messages.error(request, str(error))
-    return redirect("hindsight", name=name, number=number)
+    return redirect("counterfactual", name=name, number=number)
 
 
 def _market(request: HttpRequest, name: str) -> Market:
@@ -193,20 +193,20 @@ def _market(request: HttpRequest, name: str) -> Market:
     return market_named(name)
 
 
-def _own(request: HttpRequest, name: str, number: int) -> Hindsight:
+def _own(request: HttpRequest, name: str, number: int) -> Counterfactual:
     found = readings.visible(viewer_of(request), _market(request, name))
     return get_object_or_404(found, pk=number)
 
 
-def _done(request: HttpRequest, name: str, number: int) -> Hindsight:
+def _done(request: HttpRequest, name: str, number: int) -> Counterfactual:
     found = _own(request, name, number)
     if found.result is None:
-        raise Http404(f"Hindsight {number} has no rows yet.")
+        raise Http404(f"Counterfactual {number} has no rows yet.")
     return found
 
 
-def _tag(request: HttpRequest, found: Hindsight) -> str:
-    own = (found.pk, found.state, found.stage, found.told, found.events, found.cancel_asked, found.error)
+def _tag(request: HttpRequest, found: Counterfactual) -> str:
+    own = (found.pk, found.state, found.stage, found.replayed, found.events, found.cancel_requested, found.error)
     parts = (*own, readings.place_of(found), viewer_of(request).pk, request.get_full_path())
     return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'
 
@@ -221,9 +221,9 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, Any]:
         **listing(request, shown, {"all": "1" if every else ""}, per_page=ROWS_PER_PAGE),
         "market": found.market,
         "line": timeline_of(found.market),
-        "hindsight": found,
+        "counterfactual": found,
         "place": readings.place_of(found),
-        "share": None if not found.events else found.told / found.events,
+        "share": None if not found.events else found.replayed / found.events,
         "earlier": 0 if found.result is None else found.result["earlier_changed"],
         "failed_plans": 0 if found.result is None else found.result.get("failed_plans", 0),
         "totals": [] if totals is None else [(text, kind, _pair(totals, key)) for key, text, kind in TOTALS],

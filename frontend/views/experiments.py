@@ -22,11 +22,10 @@ from frontend.presenters.listing import listing
 from frontend.views.overview import csv_response
 from frontend.views.versions import unless_tagged
 from scheduling.model.errors import InvalidField
-from studies.background.rows import OPEN
-from studies.experiments import readings, tables
-from studies.experiments import requests as asking
+from studies.background.models import OPEN
+from studies.experiments import readings, requests, tables
 from studies.experiments.metrics import METRICS
-from studies.experiments.request import TraceFinder, Wish
+from studies.experiments.request import ExperimentRequest, TraceFinder
 from studies.experiments.traced import FILES
 from studies.models import Experiment, Run
 
@@ -66,8 +65,8 @@ def new_experiment(request: HttpRequest) -> HttpResponse:
     )
     if form.is_bound and form.is_valid():
         try:
-            wish = Wish.from_json(form.body(), TraceFinder(traces))
-            return redirect("experiment", number=asking.ask(viewer, wish).pk)
+            checked = ExperimentRequest.from_json(form.body(), TraceFinder(traces))
+            return redirect("experiment", number=requests.create(viewer, checked).pk)
         except InvalidField as error:
             form.blame(error)
         except AuctionError as error:
@@ -81,8 +80,8 @@ def ready_made(request: HttpRequest) -> HttpResponse:
     """Ask for the experiment that an empty page offers."""
     viewer = viewer_of(request)
     try:
-        wish = Wish.from_json(READY_MADE, TraceFinder(readings.visible_traces(viewer)))
-        return redirect("experiment", number=asking.ask(viewer, wish).pk)
+        checked = ExperimentRequest.from_json(READY_MADE, TraceFinder(readings.visible_traces(viewer)))
+        return redirect("experiment", number=requests.create(viewer, checked).pk)
     except AuctionError as error:
         messages.error(request, str(error))
         return redirect("experiments")
@@ -160,7 +159,7 @@ def cancel(request: HttpRequest, number: int) -> HttpResponse:
     """End it; runs that are done stay."""
 
     def act(found: Experiment) -> Experiment:
-        count = asking.cancel(found)
+        count = requests.cancel(found)
         messages.success(request, f"{count} run{'s' if count > 1 else ''} cancelled.")
         return found
 
@@ -169,16 +168,16 @@ def cancel(request: HttpRequest, number: int) -> HttpResponse:
 
 @login_required
 @require_POST
-def again(request: HttpRequest, number: int) -> HttpResponse:
+def rerun(request: HttpRequest, number: int) -> HttpResponse:
     """Run the experiment again, to compare the outcomes."""
-    return _do(request, number, lambda found: asking.ask_again(viewer_of(request), found))
+    return _do(request, number, lambda found: requests.rerun(viewer_of(request), found))
 
 
 @login_required
 @require_POST
 def delete(request: HttpRequest, number: int) -> HttpResponse:
     """Delete it with its runs."""
-    asking.delete(_own(request, number))
+    requests.delete(_own(request, number))
     messages.success(request, f"Experiment {number} is deleted.")
     return redirect("experiments")
 
@@ -207,7 +206,7 @@ def _chosen(request: HttpRequest, experiment: Experiment) -> tuple[str, int]:
 
 def _tag(request: HttpRequest, experiment: Experiment) -> str:
     """Return a tag that changes whenever the page of the experiment changes."""
-    other = () if experiment.again_of is None else readings.tag_of(experiment.again_of)
+    other = () if experiment.rerun_of is None else readings.tag_of(experiment.rerun_of)
     own = (readings.tag_of(experiment), readings.place_of(experiment))
     parts = (own, other, viewer_of(request).pk, request.get_full_path())
     return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'

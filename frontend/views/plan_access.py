@@ -18,7 +18,7 @@ def own_plan(request: HttpRequest, number: int, *, without: tuple[str, ...] = ()
 
 def tag_of_plan(request: HttpRequest, plan: Plan) -> str:
     """Return a tag that changes whenever a reading of the plan changes."""
-    columns = ("pk", "state", "stage", "lower_bound", "makespan", "cancel_asked")
+    columns = ("pk", "state", "stage", "lower_bound", "makespan", "cancel_requested")
     own = (*(getattr(plan, name) for name in columns), len(plan.steps), plan.steps[-1:], states.place_of(plan))
     parts = (own, list(plan.others.values_list(*columns)), viewer_of(request).pk, request.get_full_path())
     return f'"{sha256(repr(parts).encode()).hexdigest()[:24]}"'

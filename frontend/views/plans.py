@@ -26,7 +26,7 @@ from frontend.views.plan_slots import lengths_of, slots_table
 from frontend.views.versions import unless_tagged
 from scheduling.model.errors import InvalidField
 from scheduling.split_learning.methods import METHODS
-from studies.background.rows import WorkState
+from studies.background.models import JobState
 from studies.models import Plan, Question
 from studies.split_learning.api.examples import DESCRIBED
 from studies.split_learning.plans import comparisons as beside
@@ -46,7 +46,7 @@ def plan_list(request: HttpRequest) -> HttpResponse:
     everything = readings.visible_plans(viewer_of(request)).filter(question=Question.ITSELF).defer(*readings.LARGE)
     chosen = {name: request.GET.get(name, "") for name in ("state", "method")}
     found = everything
-    if chosen["state"] in WorkState.values:
+    if chosen["state"] in JobState.values:
         found = found.filter(state=chosen["state"])
     if chosen["method"] in METHODS:
         found = found.filter(method=chosen["method"])
@@ -226,7 +226,7 @@ def _context(request: HttpRequest, number: int) -> dict[str, Any]:
         "query": request.GET.urlencode(),
         "spreads": spread_choices(request),
         "seconds_of_makespan": None if plan.makespan is None else plan.makespan * plan.slot_ms / 1000,
-        "took_s": plan.took_s(),
+        "duration_s": plan.duration_s,
         "place": states.place_of(plan),
         **_tables_context(plan),
         "gantts": gantt_choices(request, plan),

@@ -12,13 +12,13 @@ from auctions.domain.bid_format import check_finite
 from auctions.domain.errors import KeyReused
 from scheduling.model.decision import canonical
 from scheduling.model.types import Json
-from studies.background.rows import AskedOnce
+from studies.background.models import Requestable
 
-Row = TypeVar("Row", bound=AskedOnce)
+Row = TypeVar("Row", bound=Requestable)
 
 
 @dataclass(frozen=True)
-class Once:
+class IdempotencyKey:
     """The idempotency key and the digest of a request."""
 
     key: str | None
@@ -26,7 +26,7 @@ class Once:
     """SHA-256 of the request body; empty without a key."""
 
     @classmethod
-    def of(cls, key: str | None, asked: Json) -> "Once":
+    def of(cls, key: str | None, asked: Json) -> "IdempotencyKey":
         """Build it from a key and the request body; raises InvalidField for a number that JSON does not have."""
         if key is None:
             return cls(None, "")
@@ -34,33 +34,33 @@ class Once:
         return cls(key, sha256(canonical(asked).encode()).hexdigest())
 
 
-NO_KEY: Final = Once(None, "")
+NO_KEY: Final = IdempotencyKey(None, "")
 
 
 @dataclass(frozen=True)
-class Asked(Generic[Row]):
+class Submission(Generic[Row]):
     """A stored row; `created` is False if an earlier request with the same key created it."""
 
     row: Row
     created: bool
 
 
-def once(kind: type[Row], owner: User, request: Once, make: Callable[[], Row]) -> Asked[Row]:
+def create_once(kind: type[Row], owner: User, request: IdempotencyKey, make: Callable[[], Row]) -> Submission[Row]:
     """Return the row of an earlier request with this key, else create one; raises KeyReused for another body."""
     found = _known(kind, owner, request)
     if found is not None:
-        return Asked(found, created=False)
+        return Submission(found, created=False)
     try:
-        return Asked(make(), created=True)
+        return Submission(make(), created=True)
     except IntegrityError:
         # The same request was sent twice at once, and the other one was stored first.
         found = _known(kind, owner, request)
         if found is None:
             raise
-        return Asked(found, created=False)
+        return Submission(found, created=False)
 
 
-def _known(kind: type[Row], owner: User, request: Once) -> Row | None:
+def _known(kind: type[Row], owner: User, request: IdempotencyKey) -> Row | None:
     if request.key is None:
         return None
     found = kind._default_manager.filter(owner=owner, idempotency_key=request.key).first()

@@ -8,8 +8,8 @@ from scheduling import kernels
 from scheduling.kernels import Group
 from scheduling.model.types import Json
 from studies.background import processes
+from studies.background.models import Stage
 from studies.background.processes import Limits, Process, Stopping, Watch, compute
-from studies.background.rows import Stage
 from studies.background.states import Attempt, Row
 
 LIMITS: Final = Limits(start=300.0, work=0.0, cancel=0.0)

@@ -21,7 +21,7 @@ from django.conf import settings
 from cluster.database.waiting import never_in_transaction
 from scheduling.model.types import Json
 from studies.background import states
-from studies.background.rows import Stage
+from studies.background.models import Stage
 from studies.background.states import Attempt, Row
 
 EVERY_S: Final = 0.2
@@ -179,10 +179,10 @@ def compute(attempt: Attempt[Row], course: Course, process: Process, watch: Watc
 
 
 def _is_cancelled(attempt: Attempt[Row]) -> bool:
-    row = attempt.row.only("cancel_asked").first()
+    row = attempt.row.only("cancel_requested").first()
     if row is None:
         raise Gone
-    return row.cancel_asked
+    return row.cancel_requested
 
 
 def _write(sink: IO[str], order: Json) -> None:

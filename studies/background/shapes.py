@@ -2,7 +2,7 @@
 
 from rest_framework import serializers
 
-from studies.background.rows import Stage
+from studies.background.models import Stage
 
 
 def stage_field() -> serializers.ChoiceField:

@@ -1,8 +1,8 @@
 """The only writer of the state of work.
 
-    waiting -> running | cancelled      running -> done | failed | cancelled | waiting
+    queued -> running | cancelled      running -> completed | failed | cancelled | queued
 
-Running work returns to waiting when its worker stops, or when an attempt ends with an unexpected error and further
+A running job is queued again when its worker stops, or when an attempt ends with an unexpected error and further
 attempts are allowed. The number of attempts identifies the worker that computes a row: writes of an earlier attempt no
 longer match the row. While the database is busy, progress is skipped and results wait.
 """
@@ -21,7 +21,7 @@ from auctions.domain.errors import WrongState
 from cluster.clock import now
 from cluster.database.busy import is_busy
 from scheduling.model.types import Json
-from studies.background.rows import OPEN, Stage, Work, WorkState
+from studies.background.models import OPEN, BackgroundJob, JobState, Stage
 
 STALE_S: Final = 20.0
 """Seconds without a heartbeat after which work is started again."""
@@ -32,11 +32,11 @@ WRITE_PAUSE_S: Final = 0.5
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-Row = TypeVar("Row", bound=Work)
+Row = TypeVar("Row", bound=BackgroundJob)
 
 
 @dataclass(frozen=True)
-class Kind(Generic[Row]):
+class JobTable(Generic[Row]):
     """One table of background work."""
 
     model: type[Row]
@@ -44,7 +44,7 @@ class Kind(Generic[Row]):
     """The word for a row in messages."""
     large: tuple[str, ...]
     """Large columns that a claim does not read."""
-    again: Callable[[], Json]
+    reset: Callable[[], Json]
     """Return empty values for the columns that an earlier attempt may have written."""
     at_once: Callable[[], int | None]
     """Return how many rows may be computed at the same time; None: as many as there are workers."""
@@ -62,65 +62,65 @@ class Kind(Generic[Row]):
 class Attempt(Generic[Row]):
     """The right to compute a row."""
 
-    kind: Kind[Row]
+    table: JobTable[Row]
     pk: int
     number: int
 
     @property
     def row(self) -> "QuerySet[Row]":
         """The row, as long as this attempt is the current one."""
-        return self.kind.rows.filter(pk=self.pk, attempts=self.number, state=WorkState.RUNNING)
+        return self.table.rows.filter(pk=self.pk, attempts=self.number, state=JobState.RUNNING)
 
 
-def claim_next(kind: Kind[Row]) -> Attempt[Row] | None:
+def claim_next(table: JobTable[Row]) -> Attempt[Row] | None:
     """Claim the next row that waits or whose worker is dead; owners take turns.
 
     Returns None if there is no such row, or the largest allowed number is being computed.
     """
-    if not anything_to_do(kind):  # reading first takes no lock
+    if not anything_to_do(table):  # reading first takes no lock
         return None
     with transaction.atomic():
-        moment, most = now(), kind.at_once()
-        alive = kind.rows.filter(_alive(moment)).count()
+        moment, most = now(), table.at_once()
+        alive = table.rows.filter(_alive(moment)).count()
         if most is not None and alive >= most:
             return None
-        for owner in _owners_in_turn(kind, moment):
-            attempt = _begin_first(kind, _to_do(kind, moment).filter(**{kind.owner: owner}), moment)
+        for owner in _owners_in_turn(table, moment):
+            attempt = _begin_first(table, _to_do(table, moment).filter(**{table.owner: owner}), moment)
             if attempt is not None:
                 return attempt
     return None
 
 
-def _begin_first(kind: Kind[Row], rows: "QuerySet[Row]", moment: datetime) -> Attempt[Row] | None:
+def _begin_first(table: JobTable[Row], rows: "QuerySet[Row]", moment: datetime) -> Attempt[Row] | None:
     """Claim the first of these rows that can start; end those before it, which were cancelled or failed too often."""
     for row in rows.select_for_update(skip_locked=True, of=("self",)).order_by("pk"):
-        if row.cancel_asked:
-            _write(row, WorkState.CANCELLED, ended_at=moment)
-        elif row.state == WorkState.RUNNING and row.attempts >= MOST_ATTEMPTS:
+        if row.cancel_requested:
+            _write(row, JobState.CANCELLED, ended_at=moment)
+        elif row.state == JobState.RUNNING and row.attempts >= MOST_ATTEMPTS:
             error = f"The worker that computed it died or lost the database, {MOST_ATTEMPTS} times."
-            _write(row, WorkState.FAILED, ended_at=moment, error=error)
+            _write(row, JobState.FAILED, ended_at=moment, error=error)
         else:
-            begun = {"started_at": moment, "beat_at": moment, "attempts": row.attempts + 1}
-            _write(row, WorkState.RUNNING, **begun, **kind.again())
-            return Attempt(kind, row.pk, row.attempts)
+            begun = {"started_at": moment, "heartbeat_at": moment, "attempts": row.attempts + 1}
+            _write(row, JobState.RUNNING, **begun, **table.reset())
+            return Attempt(table, row.pk, row.attempts)
     return None
 
 
-def place_of(kind: Kind[Row], rows: "QuerySet[Row]") -> int | None:
-    """Return the queue place, from 1, of the first waiting row among these rows of one owner; None if none waits.
+def place_of(table: JobTable[Row], rows: "QuerySet[Row]") -> int | None:
+    """Return the queue place, from 1, of the first queued row among these rows of one owner; None if none is queued.
 
     The count assumes that one worker starts all rows that wait now, one row of each owner in each round.
     """
-    first = rows.filter(state=WorkState.WAITING).order_by("pk").values_list("pk", kind.owner).first()
+    first = rows.filter(state=JobState.QUEUED).order_by("pk").values_list("pk", table.owner).first()
     if first is None:
         return None
     pk, owner = first
     moment = now()
-    waiting = _to_do(kind, moment)
-    turns = {owner: i for i, owner in enumerate(_owners_in_turn(kind, moment))}
-    before = waiting.filter(**{kind.owner: owner}, pk__lt=pk).count()
+    waiting = _to_do(table, moment)
+    turns = {owner: i for i, owner in enumerate(_owners_in_turn(table, moment))}
+    before = waiting.filter(**{table.owner: owner}, pk__lt=pk).count()
     place = before + 1
-    for other, count in waiting.order_by().values_list(kind.owner).annotate(n=Count("pk")):
+    for other, count in waiting.order_by().values_list(table.owner).annotate(n=Count("pk")):
         if other != owner:
             is_earlier = turns.get(other, len(turns)) < turns.get(owner, len(turns))
             place += min(count, before + is_earlier)
@@ -133,12 +133,12 @@ def progress(attempt: Attempt[Row], **fields: Any) -> bool:
     Nothing is written while the database is busy: the next write contains this progress, too.
     """
     try:
-        return attempt.row.update(beat_at=now(), **fields) == 1
+        return attempt.row.update(heartbeat_at=now(), **fields) == 1
     except DatabaseError as error:
         if not is_busy(error):
             raise
         close_old_connections()  # a lost connection would fail for ever
-        log.warning("progress of %s %d was not written: %s", attempt.kind.word, attempt.pk, error)
+        log.warning("progress of %s %d was not written: %s", attempt.table.word, attempt.pk, error)
         return True
 
 
@@ -148,11 +148,11 @@ def finish(attempt: Attempt[Row], **fields: Any) -> bool:
 
 
 def _finish(attempt: Attempt[Row], fields: Json) -> bool:
-    cancelled = attempt.row.filter(cancel_asked=True)
+    cancelled = attempt.row.filter(cancel_requested=True)
     ended = {"ended_at": now(), "stage": Stage.BEGUN}
-    if cancelled.update(state=WorkState.CANCELLED, **ended, **fields):
+    if cancelled.update(state=JobState.CANCELLED, **ended, **fields):
         return True
-    return attempt.row.update(state=WorkState.DONE, **ended, **fields) == 1
+    return attempt.row.update(state=JobState.COMPLETED, **ended, **fields) == 1
 
 
 def fail(attempt: Attempt[Row], error: str) -> bool:
@@ -162,55 +162,55 @@ def fail(attempt: Attempt[Row], error: str) -> bool:
 
 def _fail(attempt: Attempt[Row], error: str) -> bool:
     ended = {"ended_at": now(), "stage": Stage.BEGUN}
-    if attempt.row.filter(cancel_asked=True).update(state=WorkState.CANCELLED, **ended):
+    if attempt.row.filter(cancel_requested=True).update(state=JobState.CANCELLED, **ended):
         return True
-    return attempt.row.update(state=WorkState.FAILED, error=error, **ended) == 1
+    return attempt.row.update(state=JobState.FAILED, error=error, **ended) == 1
 
 
-def give_back(attempt: Attempt[Row]) -> None:
+def release(attempt: Attempt[Row]) -> None:
     """Release the row because the worker stops. Another worker starts it again, however often that happens."""
-    _written(lambda: attempt.row.update(state=WorkState.WAITING, stage=Stage.BEGUN, started_at=None, beat_at=None))
+    _written(lambda: attempt.row.update(state=JobState.QUEUED, stage=Stage.BEGUN, started_at=None, heartbeat_at=None))
 
 
 def interrupt(attempt: Attempt[Row], error: Exception) -> None:
     """Release the row after an unexpected error for another attempt; after the last attempt the row fails with it."""
-    log.error("attempt %d of %s %d failed", attempt.number, attempt.kind.word, attempt.pk, exc_info=error)
+    log.error("attempt %d of %s %d failed", attempt.number, attempt.table.word, attempt.pk, exc_info=error)
     close_old_connections()
     if attempt.number < MOST_ATTEMPTS:
-        give_back(attempt)
+        release(attempt)
     else:
         fail(attempt, f"{type(error).__name__}: {error}")
 
 
-def cancel(kind: Kind[Row], pk: int) -> Row:
-    """End waiting work, or ask the worker of running work to stop; raises WrongState if it has ended or was deleted."""
+def cancel(table: JobTable[Row], pk: int) -> Row:
+    """End a queued job, or ask the worker of a running one to stop; raises WrongState if it has ended or is gone."""
     with transaction.atomic():
-        found = kind.rows.select_for_update().filter(pk=pk).first()
+        found = table.rows.select_for_update().filter(pk=pk).first()
         if found is None:
-            raise WrongState(f"{kind.word} {pk} was deleted; nothing is left to be cancelled.")
+            raise WrongState(f"{table.word} {pk} was deleted; nothing is left to be cancelled.")
         if found.ended:
-            state = WorkState(found.state).label.lower()
-            raise WrongState(f"{kind.word} {found.pk} is {state}; nothing is left to be cancelled.")
-        found.cancel_asked = True
-        found.save(update_fields=["cancel_asked"])
-        if found.state == WorkState.WAITING:
-            _write(found, WorkState.CANCELLED, ended_at=now())
+            state = JobState(found.state).label.lower()
+            raise WrongState(f"{table.word} {found.pk} is {state}; nothing is left to be cancelled.")
+        found.cancel_requested = True
+        found.save(update_fields=["cancel_requested"])
+        if found.state == JobState.QUEUED:
+            _write(found, JobState.CANCELLED, ended_at=now())
     return found
 
 
-def cancel_open(kind: Kind[Row], rows: "QuerySet[Row]") -> int:
-    """End all waiting rows of these and ask the workers of the running ones to stop; returns the number of rows."""
+def cancel_open(table: JobTable[Row], rows: "QuerySet[Row]") -> int:
+    """End all queued rows of these and ask the workers of the running ones to stop; returns the number of rows."""
     with transaction.atomic():
         # Lock first: a row that its worker releases between the two updates would be in neither.
         list(rows.filter(state__in=OPEN).select_for_update().order_by("pk").values_list("pk"))
-        waiting = rows.filter(state=WorkState.WAITING)
-        ended = waiting.update(state=WorkState.CANCELLED, ended_at=now(), cancel_asked=True)
-        return ended + rows.filter(state=WorkState.RUNNING).update(cancel_asked=True)
+        waiting = rows.filter(state=JobState.QUEUED)
+        ended = waiting.update(state=JobState.CANCELLED, ended_at=now(), cancel_requested=True)
+        return ended + rows.filter(state=JobState.RUNNING).update(cancel_requested=True)
 
 
-def anything_to_do(kind: Kind[Row]) -> bool:
+def anything_to_do(table: JobTable[Row]) -> bool:
     """Return whether there is a row that waits or whose worker is dead."""
-    return _to_do(kind, now()).exists()
+    return _to_do(table, now()).exists()
 
 
 def _written(write: Callable[[], T]) -> T:
@@ -226,15 +226,15 @@ def _written(write: Callable[[], T]) -> T:
         sleep(WRITE_PAUSE_S)
 
 
-def _to_do(kind: Kind[Row], moment: datetime) -> "QuerySet[Row]":
-    dead = Q(state=WorkState.RUNNING, beat_at__lt=_stale(moment))
-    return kind.rows.filter(Q(state=WorkState.WAITING) | dead).defer(*kind.large)
+def _to_do(table: JobTable[Row], moment: datetime) -> "QuerySet[Row]":
+    dead = Q(state=JobState.RUNNING, heartbeat_at__lt=_stale(moment))
+    return table.rows.filter(Q(state=JobState.QUEUED) | dead).defer(*table.large)
 
 
-def _owners_in_turn(kind: Kind[Row], moment: datetime) -> list[int]:
+def _owners_in_turn(table: JobTable[Row], moment: datetime) -> list[int]:
     """Order owners by the number of their running rows, fewest first; of equals the one served longest ago first."""
-    asking = dict(_to_do(kind, moment).order_by().values_list(kind.owner).annotate(first=Min("pk")))
-    served = kind.rows.filter(**{f"{kind.owner}__in": list(asking)}).order_by().values_list(kind.owner)
+    asking = dict(_to_do(table, moment).order_by().values_list(table.owner).annotate(first=Min("pk")))
+    served = table.rows.filter(**{f"{table.owner}__in": list(asking)}).order_by().values_list(table.owner)
     keys = {
         owner: (running, last is not None, last, asking[owner])
         for owner, running, last in served.annotate(running=Count("pk", filter=_alive(moment)), last=Max("started_at"))
@@ -243,14 +243,14 @@ def _owners_in_turn(kind: Kind[Row], moment: datetime) -> list[int]:
 
 
 def _alive(moment: datetime) -> Q:
-    return Q(state=WorkState.RUNNING, beat_at__gte=_stale(moment))
+    return Q(state=JobState.RUNNING, heartbeat_at__gte=_stale(moment))
 
 
 def _stale(moment: datetime) -> datetime:
     return moment - timedelta(seconds=STALE_S)
 
 
-def _write(row: Work, state: WorkState, **fields: Any) -> None:
+def _write(row: BackgroundJob, state: JobState, **fields: Any) -> None:
     row.state, row.stage = state, Stage.BEGUN
     for name, value in fields.items():
         setattr(row, name, value)

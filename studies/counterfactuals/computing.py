@@ -13,11 +13,11 @@ from scheduling.model.errors import InvalidField, SchedulingError
 from scheduling.registry import make_policy
 from studies.background import states
 from studies.background.loading import load_kernels
+from studies.background.models import Stage
 from studies.background.processes import EVERY_S, Gone, NoAnswer, Stopping
-from studies.background.rows import Stage
 from studies.background.states import Attempt
-from studies.counterfactuals.job import HINDSIGHTS
-from studies.models import Hindsight
+from studies.counterfactuals.table import COUNTERFACTUALS
+from studies.models import Counterfactual
 
 
 class Stopped(Exception):
@@ -27,7 +27,7 @@ class Stopped(Exception):
 class _Watch:
     """Write progress from time to time, and check for cancellation and shutdown."""
 
-    def __init__(self, attempt: Attempt[Hindsight], stopping: Stopping) -> None:
+    def __init__(self, attempt: Attempt[Counterfactual], stopping: Stopping) -> None:
         self._attempt, self._stopping = attempt, stopping
         self._looked = monotonic()
 
@@ -38,15 +38,15 @@ class _Watch:
         self._looked = monotonic()
         if self._stopping():
             raise Stopped
-        if not states.progress(self._attempt, stage=Stage.BEGUN, told=done, events=total):
+        if not states.progress(self._attempt, stage=Stage.BEGUN, replayed=done, events=total):
             raise Gone
-        if self._attempt.row.filter(cancel_asked=True).exists():
+        if self._attempt.row.filter(cancel_requested=True).exists():
             raise NoAnswer("It was cancelled.")
 
 
 def compute_next(stopping: Stopping = lambda: False) -> bool:
     """Compute the next waiting row; False if there was none. `stopping` says whether this worker has to stop."""
-    attempt = states.claim_next(HINDSIGHTS)
+    attempt = states.claim_next(COUNTERFACTUALS)
     if attempt is None:
         return False
     asked = attempt.row.first()
@@ -61,14 +61,14 @@ def compute_next(stopping: Stopping = lambda: False) -> bool:
     return True
 
 
-def _compute(attempt: Attempt[Hindsight], asked: Hindsight, stopping: Stopping) -> None:
+def _compute(attempt: Attempt[Counterfactual], asked: Counterfactual, stopping: Stopping) -> None:
     try:
         load_kernels(attempt, kernels.needed_by(make_policy(asked.policy, asked.parameters)), stopping)
         if stopping():
             raise Stopped
-        found = _told(asked, _Watch(attempt, stopping))
+        found = _replayed(asked, _Watch(attempt, stopping))
     except Stopped:
-        states.give_back(attempt)
+        states.release(attempt)
     except NoAnswer as error:
         states.fail(attempt, str(error))
     except InvalidField as error:
@@ -80,6 +80,6 @@ def _compute(attempt: Attempt[Hindsight], asked: Hindsight, stopping: Stopping) 
         states.finish(attempt, result=found.to_json(), **counted)
 
 
-def _told(asked: Hindsight, watch: _Watch) -> Comparison:
+def _replayed(asked: Counterfactual, watch: _Watch) -> Comparison:
     record = Record(asked.market_id, version=asked.version, slot=asked.slot, submitted=asked.submitted)
     return compare(record, make_policy(asked.policy, asked.parameters), since=asked.since, progress=watch)

@@ -11,28 +11,28 @@ from auctions.models import Market
 from cluster.operators import is_operator
 from scheduling.model.types import Json
 from studies.background import states
-from studies.counterfactuals.job import HINDSIGHTS
-from studies.models import Hindsight
+from studies.counterfactuals.table import COUNTERFACTUALS
+from studies.models import Counterfactual
 
 COLUMNS = ("admitted", "state", "start", "completion", "payment", "worth", "payoff", "reason")
 
 
-def visible(viewer: User, market: Market) -> "QuerySet[Hindsight]":
+def visible(viewer: User, market: Market) -> "QuerySet[Counterfactual]":
     """Return a market's counterfactuals for an operator; an empty set for anyone else."""
-    found = Hindsight.objects.filter(market=market).select_related("owner", "market__cluster")
+    found = Counterfactual.objects.filter(market=market).select_related("owner", "market__cluster")
     return found if is_operator(viewer) else found.none()
 
 
-def place_of(hindsight: Hindsight) -> int | None:
+def place_of(counterfactual: Counterfactual) -> int | None:
     """Return its place in the queue, from 1; None unless it waits."""
-    return states.place_of(HINDSIGHTS, Hindsight.objects.filter(pk=hindsight.pk))
+    return states.place_of(COUNTERFACTUALS, Counterfactual.objects.filter(pk=counterfactual.pk))
 
 
-def rows_of(hindsight: Hindsight, *, changed: bool = False) -> list[Row]:
+def rows_of(counterfactual: Counterfactual, *, changed: bool = False) -> list[Row]:
     """Return both results of each bid, or of changed bids only, by number; an empty list until the work is done."""
-    if hindsight.result is None:
+    if counterfactual.result is None:
         return []
-    rows = [Row.from_json(row) for row in hindsight.result["rows"]]
+    rows = [Row.from_json(row) for row in counterfactual.result["rows"]]
     return [row for row in rows if row.changed] if changed else rows
 
 
@@ -70,7 +70,11 @@ def table(rows: list[Row]) -> Iterator[list[object]]:
         yield [row.sequence, row.label, row.owner, row.arrival, row.changed, *("" if v is None else v for v in sides)]
 
 
-def totals_of(hindsight: Hindsight) -> Json | None:
+def totals_of(counterfactual: Counterfactual) -> Json | None:
     """Return the totals of both results; None until the work is done."""
     # Older results have no count of quarantined bids.
-    return None if hindsight.result is None else {side: {"quarantined": 0} | hindsight.result[side] for side in SIDES}
+    return (
+        None
+        if counterfactual.result is None
+        else {side: {"quarantined": 0} | counterfactual.result[side] for side in SIDES}
+    )

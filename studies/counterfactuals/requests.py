@@ -16,15 +16,15 @@ from scheduling.model.validation import LARGEST_INTEGER, check_integer, check_ob
 from scheduling.policies.base import Policy
 from scheduling.registry import make_policy
 from studies.background import waking
-from studies.background.idempotency import NO_KEY, Once
-from studies.background.rows import OPEN
-from studies.models import Hindsight
+from studies.background.idempotency import NO_KEY, IdempotencyKey
+from studies.background.models import OPEN
+from studies.models import Counterfactual
 
 MOST_OPEN: Final = 20
 """Largest number of counterfactuals of one owner that have not ended."""
 
 
-class TooManyWait(QuotaReached):
+class TooManyOpen(QuotaReached):
     """Raised when the owner already has the largest number of open counterfactuals."""
 
 
@@ -59,24 +59,24 @@ def policy_of(name: object, parameters: Json) -> Policy:
         raise InvalidField(where, error.problem) from None
 
 
-def ask(owner: User, market: Market, question: Question, request: Once = NO_KEY) -> Hindsight:
+def create(owner: User, market: Market, question: Question, request: IdempotencyKey = NO_KEY) -> Counterfactual:
     """Store the question for a worker. It covers all events up to now.
 
     Raises
     ------
-    TooManyWait
+    TooManyOpen
         If the owner has too many open counterfactuals.
     InvalidField
         Naming `policy`, if that cannot run on the servers that the market had from then on.
     """
     with transaction.atomic():
         User.objects.select_for_update().get(pk=owner.pk)  # two requests at once count one by one
-        under_way = Hindsight.objects.filter(owner=owner, state__in=OPEN).count()
+        under_way = Counterfactual.objects.filter(owner=owner, state__in=OPEN).count()
         if under_way >= MOST_OPEN:
-            raise TooManyWait(f"{under_way} hindsights of yours wait or are computed; at most {MOST_OPEN} may.")
+            raise TooManyOpen(f"{under_way} counterfactuals of yours wait or are computed; at most {MOST_OPEN} may.")
         record = Record.of(market)
         _check_servers(record, question)
-        kept = Hindsight.objects.create(
+        kept = Counterfactual.objects.create(
             owner=owner,
             market=market,
             policy=question.policy.name,
@@ -107,4 +107,4 @@ def _check_servers(record: Record, question: Question) -> None:
 
 def wake() -> None:
     """Wake a worker after the open transaction is committed."""
-    waking.wake("studies.tasks.compute_hindsights", queue="plans")  # by name: the task calls this module
+    waking.wake("studies.tasks.compute_counterfactuals", queue="plans")  # by name: the task calls this module

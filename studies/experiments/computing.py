@@ -9,10 +9,10 @@ from typing import Final
 
 from scheduling.model.types import Json
 from studies.background import processes, states
+from studies.background.models import Stage
 from studies.background.processes import Gone, Limits, NoAnswer, Process, Stopping, Watch, compute
-from studies.background.rows import Stage
 from studies.background.states import Attempt
-from studies.experiments.runs import RUNS
+from studies.experiments.table import RUNS
 from studies.models import Run, Trace
 
 COMMAND: Final = (sys.executable, "-m", "studies.experiments.child")
@@ -90,7 +90,7 @@ def conclude(attempt: Attempt[Run], course: Course) -> None:
     elif course.error is not None:
         states.fail(attempt, course.error)
     else:
-        states.give_back(attempt)
+        states.release(attempt)
 
 
 def order_of(attempt: Attempt[Run]) -> Json:

@@ -13,9 +13,9 @@ from cluster.operators import is_operator
 from scheduling.model.decision import canonical
 from scheduling.model.types import Json
 from studies.background import states
-from studies.background.rows import Stage, WorkState
+from studies.background.models import JobState, Stage
 from studies.experiments.metrics import METRICS, Interval, Ran, interval
-from studies.experiments.runs import RUNS
+from studies.experiments.table import RUNS
 from studies.models import Experiment, Run, Trace
 
 
@@ -27,7 +27,7 @@ def visible_traces(viewer: User) -> "QuerySet[Trace]":
 
 def visible_experiments(viewer: User) -> "QuerySet[Experiment]":
     """Return all experiments for an operator, else the user's own."""
-    experiments = Experiment.objects.select_related("owner", "again_of")
+    experiments = Experiment.objects.select_related("owner", "rerun_of")
     return experiments if is_operator(viewer) else experiments.filter(owner=viewer.pk)
 
 
@@ -35,9 +35,9 @@ def visible_experiments(viewer: User) -> "QuerySet[Experiment]":
 class Progress:
     """Progress of an experiment."""
 
-    waiting: int
+    queued: int
     running: int
-    done: int
+    completed: int
     failed: int
     cancelled: int
     share: float
@@ -48,33 +48,33 @@ class Progress:
     @property
     def runs(self) -> int:
         """Total number of runs."""
-        return self.waiting + self.running + self.ended
+        return self.queued + self.running + self.ended
 
     @property
     def ended(self) -> int:
         """Number of runs that have ended."""
-        return self.done + self.failed + self.cancelled
+        return self.completed + self.failed + self.cancelled
 
     @property
-    def state(self) -> WorkState:
-        """State of the experiment: waiting or running until all runs have ended, then the worst state of a run."""
+    def state(self) -> JobState:
+        """State of the experiment: queued or running until all runs have ended, then the worst state of a run."""
         if self.ended < self.runs:
-            return WorkState.RUNNING if self.running or self.ended else WorkState.WAITING
+            return JobState.RUNNING if self.running or self.ended else JobState.QUEUED
         if self.failed:
-            return WorkState.FAILED
-        return WorkState.CANCELLED if self.cancelled else WorkState.DONE
+            return JobState.FAILED
+        return JobState.CANCELLED if self.cancelled else JobState.COMPLETED
 
 
 def progress_of(experiment: Experiment) -> Progress:
     """Return the current progress of an experiment."""
     runs = experiment.runs
-    counts = {state.value: 0 for state in WorkState}
+    counts = {state.value: 0 for state in JobState}
     counts |= dict(runs.order_by().values_list("state").annotate(Count("pk")))
-    under_way = list(runs.filter(state=WorkState.RUNNING).values_list("decided", "jobs", "stage"))
+    under_way = list(runs.filter(state=JobState.RUNNING).values_list("decided", "jobs", "stage"))
     inside = sum(decided / jobs for decided, jobs, _ in under_way if jobs)
     stages = [Stage(stage) for *_, stage in under_way]
     total = sum(counts.values())
-    ended = total - counts[WorkState.WAITING] - counts[WorkState.RUNNING]
+    ended = total - counts[JobState.QUEUED] - counts[JobState.RUNNING]
     return Progress(**counts, share=(ended + inside) / total if total else 1.0, stage=_common(stages))
 
 
@@ -304,7 +304,7 @@ class Comparison:
 
 def comparison_of(experiment: Experiment) -> Comparison | None:
     """Compare an experiment with the one it repeats; None if it repeats none."""
-    other = experiment.again_of
+    other = experiment.rerun_of
     if other is None:
         return None
     columns = ("number", "outcome_sha256", "sources")

@@ -26,7 +26,7 @@ LARGEST_SEED: Final = 10**9
 
 
 @dataclass(frozen=True)
-class Wish:
+class ExperimentRequest:
     """A checked request for a matrix of runs."""
 
     label: str
@@ -55,7 +55,7 @@ class Wish:
         return len(self.workloads) * len(self.seeds) * (len(self.policies) + self.bound)
 
     @classmethod
-    def from_json(cls, document: object, traces: "TraceFinder") -> "Wish":
+    def from_json(cls, document: object, traces: "TraceFinder") -> "ExperimentRequest":
         """Read the body of a request; raises InvalidField naming the wrong field."""
         row = check_object("", document, required=["workloads", "policies"], optional=["label", "seeds", "bound"])
         found: list[Trace] = []
@@ -77,12 +77,12 @@ class Wish:
         if not isinstance(bound, bool):
             raise InvalidField("bound", f"expected true or false, got {shown(bound)}")
         label = check_label(row.get("label", ""))
-        wish = cls(label, workloads, policies, seeds, bound, tuple(found))
-        if wish.runs > MOST_RUNS:
-            raise InvalidField("policies", f"{wish.runs} runs in all; at most {MOST_RUNS} may be in an experiment")
+        request = cls(label, workloads, policies, seeds, bound, tuple(found))
+        if request.runs > MOST_RUNS:
+            raise InvalidField("policies", f"{request.runs} runs in all; at most {MOST_RUNS} may be in an experiment")
         for i, workload in enumerate(workloads):
             _check_policies(f"workloads[{i}]", workload, policies)
-        return wish
+        return request
 
 
 class TraceFinder:

@@ -9,10 +9,10 @@ from auctions.domain.errors import QuotaReached, WrongState
 from cluster.clock import now
 from scheduling.model.errors import InvalidField
 from studies.background import states, waking
-from studies.background.idempotency import NO_KEY, Once
-from studies.background.rows import OPEN
-from studies.experiments.request import Wish
-from studies.experiments.runs import QUEUE, RUNS, TASK
+from studies.background.idempotency import NO_KEY, IdempotencyKey
+from studies.background.models import OPEN
+from studies.experiments.request import ExperimentRequest
+from studies.experiments.table import QUEUE, RUNS, TASK
 from studies.models import Experiment, Run, Trace
 
 MOST_OPEN: Final = 1000
@@ -23,7 +23,7 @@ class TooManyRuns(QuotaReached):
     """Raised when the owner would have too many open runs."""
 
 
-def ask(owner: User, wish: Wish, request: Once = NO_KEY) -> Experiment:
+def create(owner: User, request: ExperimentRequest, key: IdempotencyKey = NO_KEY) -> Experiment:
     """Store an experiment whose runs wait for a worker.
 
     Raises
@@ -33,7 +33,7 @@ def ask(owner: User, wish: Wish, request: Once = NO_KEY) -> Experiment:
     InvalidField
         If a trace was deleted after the request was checked.
     """
-    wanted = {trace.pk for trace in wish.traces}
+    wanted = {trace.pk for trace in request.traces}
     with transaction.atomic():
         User.objects.select_for_update().get(pk=owner.pk)  # two requests at once count one by one
         # Lock in order, so that two requests cannot deadlock; deleting a trace locks it, too.
@@ -42,18 +42,18 @@ def ask(owner: User, wish: Wish, request: Once = NO_KEY) -> Experiment:
             raise InvalidField("workloads", f"trace {min(wanted - there)} was deleted")
         made = Experiment.objects.create(
             owner=owner,
-            label=wish.label,
-            matrix=wish.document,
+            label=request.label,
+            matrix=request.document,
             submitted_at=now(),
-            idempotency_key=request.key,
-            body_digest=request.digest,
+            idempotency_key=key.key,
+            body_digest=key.digest,
         )
         made.traces.set(wanted)
         _add_runs(made)
     return made
 
 
-def ask_again(owner: User, experiment: Experiment) -> Experiment:
+def rerun(owner: User, experiment: Experiment) -> Experiment:
     """Create the same runs again, to compare their outcomes.
 
     Raises
@@ -66,7 +66,7 @@ def ask_again(owner: User, experiment: Experiment) -> Experiment:
     with transaction.atomic():
         User.objects.select_for_update().get(pk=owner.pk)
         # The original must exist at the commit. A trace stays while an experiment reads it.
-        numbers = [experiment.pk, *([] if experiment.again_of_id is None else [experiment.again_of_id])]
+        numbers = [experiment.pk, *([] if experiment.rerun_of_id is None else [experiment.rerun_of_id])]
         there = {row.pk: row for row in Experiment.objects.select_for_update().filter(pk__in=numbers).order_by("pk")}
         if experiment.pk not in there:
             raise WrongState(f"Experiment {experiment.pk} was deleted; it cannot be run again.")
@@ -74,7 +74,7 @@ def ask_again(owner: User, experiment: Experiment) -> Experiment:
             owner=owner,
             label=experiment.label,
             matrix=experiment.matrix,
-            again_of=there.get(experiment.again_of_id or experiment.pk, there[experiment.pk]),
+            rerun_of=there.get(experiment.rerun_of_id or experiment.pk, there[experiment.pk]),
             submitted_at=now(),
         )
         made.traces.set(experiment.traces.values_list("pk", flat=True))
@@ -85,7 +85,7 @@ def ask_again(owner: User, experiment: Experiment) -> Experiment:
 def delete(experiment: Experiment) -> None:
     """Delete it with its runs; running ones are cancelled. An experiment that repeats it stays without a comparison.
 
-    This takes the lock of the experiment, as `ask_again` does: no rerun can start between the check and the deletion.
+    This takes the lock of the experiment, as `rerun` does: no rerun can start between the check and the deletion.
     """
     with transaction.atomic():
         found = Experiment.objects.select_for_update().filter(pk=experiment.pk).first()

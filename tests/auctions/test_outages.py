@@ -263,7 +263,7 @@ def test_the_audit_finds_who_holds_a_lost_server(paid: Paid) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize(("policy", "parameters"), EVERY)
 def test_under_every_policy_nobody_is_left_on_a_lost_server(db: None, policy: str, parameters: Json) -> None:
-    """Servers are lost, drained and returned while jobs run; all of the audit, the replay and hindsight agree."""
+    """Servers are lost, drained and returned while jobs run; all of the audit, the replay and counterfactual agree."""
     kind = make_policy(policy, parameters)
     cluster = make_cluster(servers=3, units=3, horizon=16)
     if policy == "oasis":

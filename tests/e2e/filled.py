@@ -37,7 +37,7 @@ def fill(bids: int) -> None:
     """The markets, and what is asked for beside them."""
     owner = fill_markets(bids)
     fill_plans(owner)
-    fill_hindsights()
+    fill_counterfactuals()
     fill_experiments(owner)
 
 
@@ -59,17 +59,17 @@ def fill_plans(owner: "User") -> None:
     compute_here()
 
 
-def fill_hindsights() -> None:
+def fill_counterfactuals() -> None:
     """What first come, first served would have made of each market."""
     from django.contrib.auth.models import User
 
     from auctions.models import Market
     from scheduling.registry import make_policy
     from studies.counterfactuals.computing import compute_next
-    from studies.counterfactuals.requests import Question, ask
+    from studies.counterfactuals.requests import Question, create
 
     for market in Market.objects.all():
-        ask(User.objects.get(username="operator"), market, Question(make_policy("fifo", {})))
+        create(User.objects.get(username="operator"), market, Question(make_policy("fifo", {})))
     while compute_next():
         pass
 
@@ -79,15 +79,15 @@ def fill_experiments(owner: "User") -> None:
     from frontend.forms.experiment import READY_MADE
     from studies.experiments.api.examples import TRACE_TEXT
     from studies.experiments.readings import visible_traces
-    from studies.experiments.request import TraceFinder, Wish
-    from studies.experiments.requests import ask
+    from studies.experiments.request import ExperimentRequest, TraceFinder
+    from studies.experiments.requests import create
     from studies.workloads.traces.upload import keep
     from tests.studies.experiments.here import compute_here
 
     keep(owner, f"{TRACE_TEXT}no job\n", label="four jobs", source="four.csv")
     workload = READY_MADE["workloads"][0]
     smaller = READY_MADE | {"workloads": [workload | {"setting": workload["setting"] | {"jobs": JOBS}}]}
-    ask(owner, Wish.from_json(smaller, TraceFinder(visible_traces(owner))))
+    create(owner, ExperimentRequest.from_json(smaller, TraceFinder(visible_traces(owner))))
     compute_here()
 
 

@@ -23,15 +23,19 @@ def pages(window: Browser, market: str) -> dict[str, str]:
     """A name and a path for each page worth a look, among them a bid of each kind if there is one."""
     paths = {"markets": "/", "overview": f"/markets/{market}/", "bids": f"/markets/{market}/bids/"}
     paths["submit"] = f"/markets/{market}/submit/"
-    link = window.first_link("/plans/?state=done")
+    link = window.first_link("/plans/?state=completed")
     paths |= {
         "plans": "/plans/",
         "plan-new": "/plans/new/",
         **({"plan": link, "plan-again": f"{link}again/"} if link else {}),
     }
-    hindsights = f"/markets/{market}/hindsights/"
-    link = window.first_link(f"{hindsights}?state=done")
-    paths |= {"hindsights": hindsights, "hindsight-new": f"{hindsights}new/", **({"hindsight": link} if link else {})}
+    counterfactuals = f"/markets/{market}/counterfactuals/"
+    link = window.first_link(f"{counterfactuals}?state=completed")
+    paths |= {
+        "counterfactuals": counterfactuals,
+        "counterfactual-new": f"{counterfactuals}new/",
+        **({"counterfactual": link} if link else {}),
+    }
     for one in ("experiment", "trace"):
         link = window.first_link(f"/{one}s/")
         paths |= {f"{one}s": f"/{one}s/", **({one: link} if link else {})}

@@ -12,8 +12,8 @@ from tests.processes import Process
 pytestmark = [pytest.mark.slow, pytest.mark.services]
 ASK = """
 from django.contrib.auth.models import User
-from studies.experiments.requests import ask, ask_again
-from studies.experiments.request import TraceFinder, Wish
+from studies.experiments.requests import create, rerun
+from studies.experiments.request import ExperimentRequest, TraceFinder
 from studies.models import Trace
 body = {
     "workloads": [{"generator": "dps", "setting": {"jobs": 300, "servers": 30}}],
@@ -22,7 +22,7 @@ body = {
     "bound": False,
 }
 owner = User.objects.create_user("alice")
-ask_again(owner, ask(owner, Wish.from_json(body, TraceFinder(Trace.objects.all()))))
+rerun(owner, create(owner, ExperimentRequest.from_json(body, TraceFinder(Trace.objects.all()))))
 """
 READ = """
 import json
@@ -57,9 +57,9 @@ def test_every_run_of_a_killed_worker_is_there_once_with_the_same_bytes(env: dic
         _stop_in_a_run(victim, env)
         victim.signal_group(signal.SIGKILL)
         started.callback(start_planner("heir", env, tmp_path).end)
-        until("not Run.objects.filter(state__in=('waiting', 'running')).exists()", env, seconds=240)
+        until("not Run.objects.filter(state__in=('queued', 'running')).exists()", env, seconds=240)
     runs = read(READ, env)
-    assert [(run["state"], run["error"]) for run in runs] == [("done", "")] * 4
+    assert [(run["state"], run["error"]) for run in runs] == [("completed", "")] * 4
     assert sorted(run["attempts"] for run in runs) == [1, 1, 1, 2], "the one that was computed when its worker died"
     first, again = ([run["outcome_sha256"] for run in half] for half in (runs[:2], runs[2:]))
     assert first == again
@@ -71,11 +71,12 @@ import json
 from threading import Thread
 from django.contrib.auth.models import User
 from django.db import OperationalError, connection, transaction
-from studies.experiments.requests import ask, cancel
-from studies.experiments.request import TraceFinder, Wish
+from studies.experiments.requests import cancel, create
+from studies.experiments.request import ExperimentRequest, TraceFinder
 from studies.models import Experiment, Trace
 body = {"workloads": [{"generator": "dps", "setting": {"jobs": 5}}], "policies": [{"name": "fifo"}]}
-experiment, waited = ask(User.objects.create_user("alice"), Wish.from_json(body, TraceFinder(Trace.objects.all()))), []
+request = ExperimentRequest.from_json(body, TraceFinder(Trace.objects.all()))
+experiment, waited = create(User.objects.create_user("alice"), request), []
 
 def act():
     with connection.cursor() as cursor:

@@ -40,7 +40,7 @@ def test_a_plan_of_a_killed_planner_is_begun_again_by_another(env: dict[str, str
         victim.signal_group(signal.SIGKILL)
         assert the_plan(env)["state"] == "running"
         started.callback(start_planner("heir", env, tmp_path).end)
-        until("not Plan.objects.filter(state__in=('waiting', 'running')).exists()", env, seconds=180)
+        until("not Plan.objects.filter(state__in=('queued', 'running')).exists()", env, seconds=180)
     plan = the_plan(env)
-    assert (plan["state"], plan["attempts"], plan["error"]) == ("done", 2, "")
+    assert (plan["state"], plan["attempts"], plan["error"]) == ("completed", 2, "")
     assert plan["lower_bound"] <= plan["makespan"]

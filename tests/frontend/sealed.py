@@ -23,7 +23,7 @@ VALUES: Final[dict[str, tuple[str, ...]]] = {
     "server": ("edge-0",),
 }
 """What stands for a part of an address, if it is not the number of a row."""
-NUMBERED: Final = ("sequence", "number", "plan", "trace", "experiment", "hindsight", "run")
+NUMBERED: Final = ("sequence", "number", "plan", "trace", "experiment", "counterfactual", "run")
 """Parts of addresses that number rows: the bidder's own, another's, and one that there is not."""
 TABLES: Final = {
     "plan_csv": ("helpers", "clients", "schedule", "course"),

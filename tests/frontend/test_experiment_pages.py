@@ -14,7 +14,7 @@ from frontend.figures import experiments as figures
 from frontend.figures.experiments import Bar, Line, View
 from frontend.forms.experiment import READY_MADE
 from scheduling.registry import POLICIES
-from studies.background.rows import WorkState
+from studies.background.models import JobState
 from studies.experiments.metrics import METRICS
 from studies.models import Experiment, Trace
 from studies.workloads.generated.generators import GENERATORS
@@ -56,7 +56,7 @@ def test_a_form_leads_to_an_experiment_that_is_followed_compared_and_repeated(as
     assert answer.headers["Location"] == page(experiment)
     assert [row["parameters"]["blocking"] for row in experiment.matrix["policies"]] == [True, False]
     waiting = as_alice.get(page(experiment)).text
-    for words in ("0 of 6 runs have ended", "Cancel</button>", "Waiting"):
+    for words in ("0 of 6 runs have ended", "Cancel</button>", "Queued"):
         assert words in waiting
     assert compute_here() == 6
     done = as_alice.get(page(experiment)).text
@@ -95,8 +95,8 @@ def _has_a_chart_of_every_metric(client: Client, experiment: Experiment) -> None
 
 
 def _is_repeated(client: Client, experiment: Experiment) -> None:
-    answer = client.post(page(experiment, "again/"))
-    again = Experiment.objects.get(again_of=experiment)
+    answer = client.post(page(experiment, "rerun/"))
+    again = Experiment.objects.get(rerun_of=experiment)
     assert answer.headers["Location"] == page(again)
     assert compute_here() == 6
     assert "6 gave the same bytes" in client.get(page(again)).text.replace("\n", " ")
@@ -153,7 +153,7 @@ def test_the_ready_made_experiment_is_one(as_alice: Client) -> None:
 def test_an_experiment_is_cancelled_and_deleted(as_alice: Client, alice: User) -> None:
     experiment = asked(alice)
     assert "6 runs cancelled" in as_alice.post(page(experiment, "cancel/"), follow=True).text
-    assert set(experiment.runs.values_list("state", flat=True)) == {WorkState.CANCELLED}
+    assert set(experiment.runs.values_list("state", flat=True)) == {JobState.CANCELLED}
     assert "nothing is left" in as_alice.post(page(experiment, "cancel/"), follow=True).text
     assert "No experiment is of this state" in as_alice.get("/experiments/?state=open").text
     assert page(experiment) in as_alice.get("/experiments/?state=ended").text

@@ -12,7 +12,7 @@ from auctions.models import Bid, BidState, Market
 from auctions.readings import market_readings
 from auctions.readings.queues import displacements
 from cluster.operators import is_operator
-from studies.background.rows import WorkState
+from studies.background.models import JobState
 from studies.models import Plan
 from studies.split_learning.api.examples import TINY
 from studies.split_learning.plans.request import Wish
@@ -32,9 +32,9 @@ DEEDS: dict[str, tuple[Deed, tuple[int, int, int, int, int, int]]] = {
     "read a schedule by REST": (lambda c, b, p: c.get(f"{API}/bids/1/schedule"), (200, 404, 401, 200, 404, 200)),
     "cancel a job by REST": (lambda c, b, p: c.post(f"{API}/bids/1/cancel", **JSON), (200, 404, 401, 200, 404, 200)),
     "filter bids by owner": (lambda c, b, p: c.get(f"{API}/bids?owner=alice"), (400, 400, 401, 200, 400, 200)),
-    "list hindsights by REST": (lambda c, b, p: c.get(f"{API}/hindsights"), (403, 403, 401, 200, 403, 200)),
-    "ask for a hindsight by REST": (
-        lambda c, b, p: c.post(f"{API}/hindsights", {"policy": "fifo"}, content_type="application/json"),
+    "list counterfactuals by REST": (lambda c, b, p: c.get(f"{API}/counterfactuals"), (403, 403, 401, 200, 403, 200)),
+    "ask for a counterfactual by REST": (
+        lambda c, b, p: c.post(f"{API}/counterfactuals", {"policy": "fifo"}, content_type="application/json"),
         (403, 403, 401, 202, 403, 202),
     ),
     "read a plan by REST": (lambda c, b, p: c.get(f"/api/v1/plans/{p.pk}"), (200, 404, 401, 200, 404, 200)),
@@ -46,7 +46,7 @@ DEEDS: dict[str, tuple[Deed, tuple[int, int, int, int, int, int]]] = {
     "cancel a job on its page": (lambda c, b, p: c.post(f"{PAGES}/bids/1/cancel/"), (302, 404, 302, 302, 404, 302)),
     "open a plan's page": (lambda c, b, p: c.get(f"/plans/{p.pk}/"), (200, 404, 302, 200, 404, 200)),
     "cancel a plan on its page": (lambda c, b, p: c.post(f"/plans/{p.pk}/cancel/"), (302, 404, 302, 302, 404, 302)),
-    "open hindsights": (lambda c, b, p: c.get(f"{PAGES}/hindsights/"), (404, 404, 302, 200, 404, 200)),
+    "open counterfactuals": (lambda c, b, p: c.get(f"{PAGES}/counterfactuals/"), (404, 404, 302, 200, 404, 200)),
     "open the admin": (lambda c, b, p: c.get("/admin/", follow=True), (403, 403, 200, 200, 403, 200)),
     "open bids in the admin": (
         lambda c, b, p: c.get("/admin/auctions/bid/", follow=True),
@@ -109,7 +109,7 @@ def test_each_person_is_answered_by_the_one_rule(
     plan.refresh_from_db()
     may = (person == "alice" and "admin" not in name) or person in OPERATING
     assert (bid.state == BidState.CANCELLED) == (may and name.startswith("cancel a job"))
-    assert (plan.state == WorkState.CANCELLED) == (may and name.startswith("cancel a plan"))
+    assert (plan.state == JobState.CANCELLED) == (may and name.startswith("cancel a plan"))
     if not may:
         assert "secret of alice" not in answer.content.decode()
 
@@ -126,7 +126,7 @@ def test_pages_offer_the_admin_and_everybodys_rows_to_operators_alone(
     if user is None:
         return
     page = client.get(f"{PAGES}/").text
-    assert ('href="/admin/"' in page) == (f'href="{PAGES}/hindsights/"' in page) == operates
+    assert ('href="/admin/"' in page) == (f'href="{PAGES}/counterfactuals/"' in page) == operates
     sees = operates or person == "alice"
     assert ("secret of alice" in client.get(f"{PAGES}/bids/").text) == sees
     assert ("secret of alice" in client.get("/plans/").text) == sees
@@ -172,7 +172,7 @@ def test_an_operator_who_is_not_active_is_none(market: Market) -> None:
 def test_a_number_too_large_for_any_row_is_not_there(market: Market) -> None:
     client = client_of(make_operator())
     for number in (2**63, 10**19):
-        for path in (f"{PAGES}/hindsights/{number}/", f"{API}/hindsights/{number}", f"{API}/bids/{number}"):
+        for path in (f"{PAGES}/counterfactuals/{number}/", f"{API}/counterfactuals/{number}", f"{API}/bids/{number}"):
             assert client.get(path).status_code == 404
         for rows in ("plans", "traces", "experiments"):
             assert client.get(f"/{rows}/{number}/").status_code == 404

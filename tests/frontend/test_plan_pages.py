@@ -9,7 +9,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from frontend.figures import plan_course, plan_gantt
-from studies.background.rows import WorkState
+from studies.background.models import JobState
 from studies.models import Plan, Question
 from studies.split_learning.api.examples import CSV, DESCRIBED, TINY
 from studies.split_learning.plans import states
@@ -47,7 +47,7 @@ def test_a_form_leads_to_a_plan_and_its_page(as_alice: Client) -> None:
     plan = Plan.objects.get()
     assert answer.headers["Location"] == page(plan.pk)
     waiting = as_alice.get(page(plan.pk)).text
-    assert "Waiting" in waiting
+    assert "Queued" in waiting
     assert "Cancel</button>" in waiting
     assert compute_here()
     text = as_alice.get(page(plan.pk)).text
@@ -56,7 +56,7 @@ def test_a_form_leads_to_a_plan_and_its_page(as_alice: Client) -> None:
     assert "Cancel</button>" not in text
     assert "mine" in as_alice.get("/plans/").text
     assert "No plan matches" in as_alice.get("/plans/?state=failed").text
-    assert "mine" in as_alice.get("/plans/?state=done&method=exact").text
+    assert "mine" in as_alice.get("/plans/?state=completed&method=exact").text
 
 
 @pytest.mark.thorough
@@ -80,7 +80,7 @@ def test_strangers_change_nothing(plan: Plan, as_bob: Client) -> None:
     for act in ("cancel", "compare", "one-more", "delete"):
         assert as_bob.post(page(plan.pk, f"{act}/")).status_code == 404
         assert as_bob.get(page(plan.pk, f"{act}/")).status_code == 405
-    assert Plan.objects.get().state == WorkState.WAITING
+    assert Plan.objects.get().state == JobState.QUEUED
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from django.contrib.auth.models import Permission
 from django.test import Client
 
-from studies.background.rows import WorkState
+from studies.background.models import JobState
 from studies.models import Plan
 from studies.split_learning.api.examples import TINY
 from studies.split_learning.plans.request import Wish
@@ -37,7 +37,7 @@ def test_plans_are_filtered_and_shown_without_what_is_large(operator: Client, pl
     text = operator.get(LIST).text
     assert "by exact" in text
     assert f'href="/plans/{plans[0].pk}/"' in text
-    waiting = operator.get(f"{LIST}?state=waiting").text
+    waiting = operator.get(f"{LIST}?state=queued").text
     assert "by exact" in waiting
     assert "by balanced-greedy" not in waiting
     assert "by exact" not in operator.get(f"{LIST}?method=balanced-greedy").text
@@ -58,7 +58,7 @@ def test_what_waits_is_cancelled_and_what_ended_is_told(operator: Client, plans:
     text = operator.post(LIST, sent, follow=True).text
     assert "is being cancelled" in text
     assert "nothing is left to be cancelled" in text
-    assert Plan.objects.get(method="exact").state == WorkState.CANCELLED
+    assert Plan.objects.get(method="exact").state == JobState.CANCELLED
 
 
 def test_a_permission_on_plans_alone_does_not_open_the_admin(client: Client, plans: list[Plan]) -> None:
@@ -68,7 +68,7 @@ def test_a_permission_on_plans_alone_does_not_open_the_admin(client: Client, pla
     sent = {"action": "cancel", "_selected_action": [plan.pk for plan in plans]}
     assert client.get(LIST, follow=True).status_code == 403
     assert client.post(LIST, sent, follow=True).status_code == 403
-    assert Plan.objects.get(method="exact").state == WorkState.WAITING
+    assert Plan.objects.get(method="exact").state == JobState.QUEUED
 
 
 def test_permissions_on_a_model_narrow_what_an_operator_does_in_the_admin(client: Client, plans: list[Plan]) -> None:

@@ -13,15 +13,14 @@ from rest_framework.test import APIClient
 from auctions.models import Market
 from scheduling.registry import make_policy
 from studies.background import states
-from studies.background.states import Attempt, Kind
-from studies.counterfactuals.job import HINDSIGHTS
+from studies.background.states import Attempt, JobTable
 from studies.counterfactuals.requests import Question
-from studies.counterfactuals.requests import ask as ask_hindsight
-from studies.experiments.request import TraceFinder
-from studies.experiments.request import Wish as ExperimentWish
-from studies.experiments.requests import ask as ask_experiment
-from studies.experiments.runs import RUNS
-from studies.models import Hindsight, Plan, Run, Trace
+from studies.counterfactuals.requests import create as create_counterfactual
+from studies.counterfactuals.table import COUNTERFACTUALS
+from studies.experiments.request import ExperimentRequest, TraceFinder
+from studies.experiments.requests import create as create_experiment
+from studies.experiments.table import RUNS
+from studies.models import Counterfactual, Plan, Run, Trace
 from studies.split_learning.plans.requests import MOST_WAITING
 from studies.split_learning.plans.states import PLANS
 from tests.auctions.worlds import make_market, make_operator, make_user
@@ -30,7 +29,7 @@ from tests.studies.plans.conftest import asked as ask_plan
 from tests.studies.plans.conftest import tiny
 
 __all__ = ["client_of", "nobody_asked_before"]
-KINDS: tuple[Kind[Any], ...] = (PLANS, HINDSIGHTS, RUNS)
+KINDS: tuple[JobTable[Any], ...] = (PLANS, COUNTERFACTUALS, RUNS)
 NAMES = [kind.word for kind in KINDS]
 
 
@@ -44,7 +43,7 @@ def market(db: None) -> Market:
     return make_market()
 
 
-def ask(kind: Kind[Any], owner: User, count: int) -> None:
+def ask(kind: JobTable[Any], owner: User, count: int) -> None:
     """Make `count` rows of work that wait."""
     if kind is RUNS:
         body = {
@@ -53,13 +52,13 @@ def ask(kind: Kind[Any], owner: User, count: int) -> None:
             "seeds": list(range(count)),
             "bound": False,
         }
-        ask_experiment(owner, ExperimentWish.from_json(body, TraceFinder(Trace.objects.none())))
+        create_experiment(owner, ExperimentRequest.from_json(body, TraceFinder(Trace.objects.none())))
         return
     for _ in range(count):
         if kind is PLANS:
             ask_plan(owner)
         else:
-            ask_hindsight(owner, Market.objects.get(), Question(make_policy("fifo", {})))
+            create_counterfactual(owner, Market.objects.get(), Question(make_policy("fifo", {})))
 
 
 def owner_of(attempt: Attempt[Any] | None) -> str:
@@ -68,7 +67,7 @@ def owner_of(attempt: Attempt[Any] | None) -> str:
     return str((row.experiment if isinstance(row, Run) else row).owner.username)
 
 
-def serve(kind: Kind[Any]) -> str:
+def serve(kind: JobTable[Any]) -> str:
     """Begin the next row and end it; who its owner is."""
     attempt = states.claim_next(kind)
     owner = owner_of(attempt)
@@ -78,7 +77,7 @@ def serve(kind: Kind[Any]) -> str:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
-def test_after_twenty_of_one_owner_another_owners_work_is_next(market: Market, kind: Kind[Any]) -> None:
+def test_after_twenty_of_one_owner_another_owners_work_is_next(market: Market, kind: JobTable[Any]) -> None:
     alice, bob = make_operator("alice"), make_operator("bob")
     ask(kind, alice, 20)
     assert serve(kind) == "alice"
@@ -96,7 +95,7 @@ def test_after_fifty_plans_of_one_owner_another_owners_plan_is_next(db: None) ->
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
-def test_a_second_worker_takes_the_work_of_who_has_none_running(market: Market, kind: Kind[Any]) -> None:
+def test_a_second_worker_takes_the_work_of_who_has_none_running(market: Market, kind: JobTable[Any]) -> None:
     alice, bob = make_operator("alice"), make_operator("bob")
     ask(kind, alice, 3)
     ask(kind, bob, 3)
@@ -109,7 +108,7 @@ def test_a_second_worker_takes_the_work_of_who_has_none_running(market: Market, 
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
-def test_three_owners_are_served_in_rounds_each_in_order_of_asking(market: Market, kind: Kind[Any]) -> None:
+def test_three_owners_are_served_in_rounds_each_in_order_of_asking(market: Market, kind: JobTable[Any]) -> None:
     owners = [make_operator(name) for name in ("alice", "bob", "carol")]
     for owner, count in zip(owners, (4, 2, 3), strict=True):
         ask(kind, owner, count)
@@ -127,19 +126,19 @@ def test_work_whose_worker_died_does_not_count_as_running(db: None) -> None:
     ask(PLANS, bob, 2)
     long_ago = timezone.now() - timedelta(seconds=states.STALE_S + 60)
     assert [owner_of(states.claim_next(PLANS)) for _ in range(2)] == ["alice", "bob"]
-    Plan.objects.filter(owner=alice).update(beat_at=long_ago, started_at=long_ago)
+    Plan.objects.filter(owner=alice).update(heartbeat_at=long_ago, started_at=long_ago)
     assert owner_of(states.claim_next(PLANS)) == "alice"
     assert owner_of(states.claim_next(PLANS)) == "bob"
     assert states.claim_next(PLANS) is None
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=NAMES)
-def test_the_place_that_is_told_is_when_it_is_served(market: Market, kind: Kind[Any]) -> None:
+def test_the_place_that_is_told_is_when_it_is_served(market: Market, kind: JobTable[Any]) -> None:
     owners = [make_operator(name) for name in ("alice", "bob", "carol")]
     for owner, count in zip(owners, (5, 2, 3), strict=True):
         ask(kind, owner, count)
     serve(kind)
-    waiting = kind.rows.filter(state="waiting")
+    waiting = kind.rows.filter(state="queued")
     told = {pk: states.place_of(kind, kind.rows.filter(pk=pk)) for pk in waiting.values_list("pk", flat=True)}
     assert sorted(place for place in told.values() if place is not None) == list(range(1, 10))
     for place in range(1, 10):
@@ -159,15 +158,15 @@ def test_rest_and_pages_tell_the_place_in_the_queue(
         ask(kind, bob, 2)
     client.force_login(bob)
     api = client_of(bob)
-    plan, hindsight = (model.objects.filter(owner=bob).latest("pk") for model in (Plan, Hindsight))
+    plan, counterfactual = (model.objects.filter(owner=bob).latest("pk") for model in (Plan, Counterfactual))
     experiment = bob.experiments.get()
     assert api.get(f"/api/v1/plans/{plan.pk}").json()["place"] == 4
-    assert api.get(f"/api/v1/clusters/lab/hindsights/{hindsight.pk}").json()["place"] == 4
+    assert api.get(f"/api/v1/clusters/lab/counterfactuals/{counterfactual.pk}").json()["place"] == 4
     assert api.get(f"/api/v1/experiments/{experiment.pk}").json()["place"] == 2
     part = f"/plans/{plan.pk}/part"
     page = client.get(part)
     assert "Number 4 in the queue" in page.text
-    assert "Number 4 in the queue" in client.get(f"/markets/lab/hindsights/{hindsight.pk}/").text
+    assert "Number 4 in the queue" in client.get(f"/markets/lab/counterfactuals/{counterfactual.pk}/").text
     assert "number 2 in the queue" in client.get(f"/experiments/{experiment.pk}/").text
     serve(PLANS)
     moved = client.get(part, headers={"If-None-Match": page["ETag"]})
@@ -179,10 +178,10 @@ def test_rest_and_pages_tell_the_place_in_the_queue(
     [
         ("/api/v1/plans", tiny(), "studies.split_learning.plans.requests.MOST_WAITING", "plans"),
         (
-            "/api/v1/clusters/lab/hindsights",
+            "/api/v1/clusters/lab/counterfactuals",
             {"policy": "fifo"},
             "studies.counterfactuals.requests.MOST_OPEN",
-            "hindsights",
+            "counterfactuals",
         ),
         (
             "/api/v1/experiments",

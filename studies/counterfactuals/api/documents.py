@@ -6,7 +6,7 @@ from auctions.counterfactual.alternatives import Alternatives
 from scheduling.analysis.truthfulness import Misreport
 from scheduling.model.types import Json
 from studies.counterfactuals import readings
-from studies.models import Hindsight
+from studies.models import Counterfactual
 
 PLAIN = (
     "id",
@@ -16,7 +16,7 @@ PLAIN = (
     "parameters",
     "since",
     "version",
-    "told",
+    "replayed",
     "events",
     "decided",
     "changed",
@@ -24,31 +24,31 @@ PLAIN = (
 )
 
 
-def brief(hindsight: Hindsight) -> Json:
+def brief(counterfactual: Counterfactual) -> Json:
     """Return one row of a list."""
-    times = {name: getattr(hindsight, name) for name in ("submitted_at", "started_at", "ended_at")}
+    times = {name: getattr(counterfactual, name) for name in ("submitted_at", "started_at", "ended_at")}
     return {
-        **{name: getattr(hindsight, name) for name in PLAIN},
-        "owner": hindsight.owner.get_username(),
+        **{name: getattr(counterfactual, name) for name in PLAIN},
+        "owner": counterfactual.owner.get_username(),
         **{name: None if at is None else at.isoformat() for name, at in times.items()},
-        "took_s": hindsight.took_s(),
+        "duration_s": counterfactual.duration_s,
     }
 
 
-def full(hindsight: Hindsight) -> Json:
+def full(counterfactual: Counterfactual) -> Json:
     """Return the counterfactual with its totals and with the market's information about its values."""
-    result = hindsight.result
+    result = counterfactual.result
     earlier = None if result is None else result["earlier_changed"]
-    note = hindsight.market.cluster.note
+    note = counterfactual.market.cluster.note
     # Older results do not have this count: then a policy error failed the whole computation.
     failed = None if result is None else result.get("failed_plans", 0)
     return {
-        **brief(hindsight),
-        "place": readings.place_of(hindsight),
+        **brief(counterfactual),
+        "place": readings.place_of(counterfactual),
         "note": note,
         "earlier_changed": earlier,
         "failed_plans": failed,
-        "totals": readings.totals_of(hindsight),
+        "totals": readings.totals_of(counterfactual),
     }
 
 

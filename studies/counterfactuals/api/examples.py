@@ -4,7 +4,7 @@ from typing import Final
 
 from scheduling.model.types import Json
 
-HINDSIGHTS: Final[dict[str, Json]] = {
+COUNTERFACTUALS: Final[dict[str, Json]] = {
     "First come, first served": {"policy": "fifo"},
     "The same auction with printed prices": {"policy": "dps", "parameters": {"price": "printed"}},
     "Prices that are looked at again after every 4 bids, from bid 3 on": {

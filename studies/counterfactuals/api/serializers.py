@@ -6,7 +6,7 @@ from rest_framework import serializers
 from auctions.models import BidState
 from scheduling.model.validation import LARGEST_INTEGER
 from scheduling.registry import POLICIES
-from studies.background.rows import WorkState
+from studies.background.models import JobState
 from studies.background.shapes import place_field, stage_field
 from web.schema import Schema, named
 
@@ -23,7 +23,7 @@ def _slot(text: str) -> serializers.IntegerField:
     return serializers.IntegerField(allow_null=True, help_text=f"{text}, slot number; null where there is none.")
 
 
-class HindsightIn(Schema):
+class CounterfactualIn(Schema):
     policy = serializers.ChoiceField(list(POLICIES), help_text="The policy that decides instead.")
     parameters = serializers.DictField(
         required=False, help_text="Of the policy, by name; its defaults where not given."
@@ -36,7 +36,7 @@ class HindsightIn(Schema):
     )
 
 
-class HindsightTotalsOut(Schema):
+class CounterfactualTotalsOut(Schema):
     submitted = _count("Bids, the sum of the next eight.")
     done, rejected = _count("Complete."), _count("Turned away.")
     running, waiting = _count("Began, and not complete."), _count("Admitted, and did not begin.")
@@ -52,20 +52,20 @@ class HindsightTotalsOut(Schema):
     common_jct_slots = _number("The same of jobs that have a completion in both tellings.", null=True)
 
 
-class HindsightBothOut(Schema):
-    recorded = HindsightTotalsOut(help_text="As it was.")
-    other = HindsightTotalsOut(help_text="As it would have been.")
+class CounterfactualBothOut(Schema):
+    recorded = CounterfactualTotalsOut(help_text="As it was.")
+    other = CounterfactualTotalsOut(help_text="As it would have been.")
 
 
-class HindsightRow(Schema):
+class CounterfactualRow(Schema):
     id = serializers.IntegerField(help_text="Names it in addresses.")
-    state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
+    state = serializers.ChoiceField(JobState.choices, help_text="queued and running change, the others are final.")
     stage = stage_field()
     policy = serializers.CharField(help_text="That decides instead.")
     parameters = serializers.DictField(help_text="Of the policy, every one.")
     since = _count("Number of the first bid that it decides.")
     version = _count("Of the market, up to which its record is told.")
-    told = _count("Events told by now.")
+    replayed = _count("Events replayed so far.")
     events = _count("That are to be told; null before that is known.", null=True)
     decided = _count("Decisions that were made again.", null=True)
     changed = _count("How many of them came out otherwise.", null=True)
@@ -74,25 +74,25 @@ class HindsightRow(Schema):
     submitted_at = serializers.DateTimeField(help_text="Wall clock, ISO 8601.")
     started_at = serializers.DateTimeField(allow_null=True, help_text="Wall clock, ISO 8601.")
     ended_at = serializers.DateTimeField(allow_null=True, help_text="Wall clock, ISO 8601.")
-    took_s = _number("Seconds from start to end.", null=True)
+    duration_s = _number("Seconds from start to end.", null=True)
 
 
-class HindsightOut(HindsightRow):
+class CounterfactualOut(CounterfactualRow):
     place = place_field()
     note = named(serializers.CharField(allow_blank=True, help_text="The cluster's; says when values are synthetic."))
     earlier_changed = _count("Jobs decided before `since` that would have run otherwise.", null=True)
     failed_plans = _count("How many times the policy failed to plan: jobs then kept what they held.", null=True)
-    totals = HindsightBothOut(allow_null=True, help_text="Both tellings; null before it is done.")
+    totals = CounterfactualBothOut(allow_null=True, help_text="Both tellings; null before it is done.")
 
 
-class HindsightPage(Schema):
+class CounterfactualPage(Schema):
     next = serializers.CharField(allow_null=True, help_text="Address of the next page.")
     previous = serializers.CharField(allow_null=True, help_text="Address of the page before.")
-    results = HindsightRow(many=True, help_text="Newest first.")
+    results = CounterfactualRow(many=True, help_text="Newest first.")
 
 
-class HindsightSideOut(Schema):
-    state = serializers.ChoiceField(BidState.choices, help_text="Once the last slot of the record had begun.")
+class CounterfactualSideOut(Schema):
+    state = serializers.ChoiceField(BidState.choices, help_text="IdempotencyKey the last slot of the record had begun.")
     admitted = serializers.BooleanField(allow_null=True, help_text="null: not decided.")
     start, completion = _slot("First slot in which it runs"), _slot("Complete when this begins")
     payment, worth = _number("Money."), _number("Of that completion, by the bid's own utility; 0 if it ended early.")
@@ -104,19 +104,19 @@ class HindsightSideOut(Schema):
     explanation = serializers.CharField(allow_blank=True, help_text="One or two sentences.")
 
 
-class HindsightBidOut(Schema):
+class CounterfactualBidOut(Schema):
     sequence = _count("The bid's place in the queue.")
     label = named(serializers.CharField(allow_blank=True, help_text="Its owner's name for it."))
     owner = serializers.CharField(help_text="Who sent it.")
     arrival = serializers.IntegerField(help_text="Slot number.")
-    recorded = HindsightSideOut(help_text="What became of it.")
-    other = HindsightSideOut(help_text="What would have become of it.")
+    recorded = CounterfactualSideOut(help_text="What became of it.")
+    other = CounterfactualSideOut(help_text="What would have become of it.")
     changed = serializers.BooleanField(help_text="Whether admission, state, start, completion or payment differ.")
 
 
-class HindsightBids(Schema):
+class CounterfactualBids(Schema):
     next = serializers.CharField(allow_null=True, help_text="Address of the next page.")
-    results = HindsightBidOut(many=True, help_text="By number.")
+    results = CounterfactualBidOut(many=True, help_text="By number.")
 
 
 class StatementOut(Schema):

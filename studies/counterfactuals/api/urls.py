@@ -4,14 +4,14 @@ from django.urls import URLPattern, path
 
 from studies.counterfactuals.api import views
 
-H = "clusters/<slug:cluster>/hindsights"
+H = "clusters/<slug:cluster>/counterfactuals"
 
 urlpatterns: list[URLPattern] = [
-    path(H, views.Hindsights.as_view(), name="api-hindsights"),
-    path(f"{H}/<int:hindsight>", views.OneHindsight.as_view(), name="api-hindsight"),
-    path(f"{H}/<int:hindsight>/cancel", views.Cancel.as_view(), name="api-hindsight-cancel"),
-    path(f"{H}/<int:hindsight>/bids", views.Bids.as_view(), name="api-hindsight-bids"),
-    path(f"{H}/<int:hindsight>/bids.csv", views.Table.as_view(), name="api-hindsight-csv"),
+    path(H, views.Counterfactuals.as_view(), name="api-counterfactuals"),
+    path(f"{H}/<int:counterfactual>", views.OneCounterfactual.as_view(), name="api-counterfactual"),
+    path(f"{H}/<int:counterfactual>/cancel", views.Cancel.as_view(), name="api-counterfactual-cancel"),
+    path(f"{H}/<int:counterfactual>/bids", views.Bids.as_view(), name="api-counterfactual-bids"),
+    path(f"{H}/<int:counterfactual>/bids.csv", views.Table.as_view(), name="api-counterfactual-csv"),
     path(
         "clusters/<slug:cluster>/bids/<int:sequence>/alternatives",
         views.BidAlternatives.as_view(),

@@ -23,21 +23,21 @@ from auctions.models import Market
 from cluster.spreadsheets import inert
 from scheduling.model.validation import check_object
 from studies.background import states
-from studies.background.idempotency import Once, once
-from studies.background.rows import OPEN
+from studies.background.idempotency import IdempotencyKey, create_once
+from studies.background.models import OPEN
 from studies.counterfactuals import readings
 from studies.counterfactuals.api import documents
-from studies.counterfactuals.api.examples import HINDSIGHTS
+from studies.counterfactuals.api.examples import COUNTERFACTUALS
 from studies.counterfactuals.api.serializers import (
     AlternativesOut,
-    HindsightBids,
-    HindsightIn,
-    HindsightOut,
-    HindsightPage,
+    CounterfactualBids,
+    CounterfactualIn,
+    CounterfactualOut,
+    CounterfactualPage,
 )
-from studies.counterfactuals.job import HINDSIGHTS as WORK
-from studies.counterfactuals.requests import Question, ask
-from studies.models import Hindsight
+from studies.counterfactuals.requests import Question, create
+from studies.counterfactuals.table import COUNTERFACTUALS as WORK
+from studies.models import Counterfactual
 from web.headers import idempotency_key
 from web.openapi import (
     KEY,
@@ -57,10 +57,13 @@ from web.renderers import CsvRenderer
 from web.views import ApiView, user_of
 
 MOST_ROWS: Final = 500
-HINDSIGHT: Final = OpenApiParameter(
-    "hindsight", {"type": "integer", "minimum": 1}, OpenApiParameter.PATH, description="Number of the hindsight."
+COUNTERFACTUAL: Final = OpenApiParameter(
+    "counterfactual",
+    {"type": "integer", "minimum": 1},
+    OpenApiParameter.PATH,
+    description="Number of the counterfactual.",
 )
-LOCATION: Final = answered("Location", "Address of the hindsight.", [200, 202])
+LOCATION: Final = answered("Location", "Address of the counterfactual.", [200, 202])
 CHANGED: Final = query("changed", str, "true: only bids that came out otherwise.", enum=["true", "false"])
 ROWS: Final = [
     CHANGED,
@@ -69,11 +72,15 @@ ROWS: Final = [
 CONFLICTS: Final = (*READ, 409)
 
 
-class Hindsights(ApiView):
+class Counterfactuals(ApiView):
     """List and create the counterfactuals of a market."""
 
     @describe(
-        "List hindsights", {200: HindsightPage}, READ, parameters=[CLUSTER, *PAGES], operation_id="hindsights_list"
+        "List counterfactuals",
+        {200: CounterfactualPage},
+        READ,
+        parameters=[CLUSTER, *PAGES],
+        operation_id="counterfactuals_list",
     )
     def get(self, request: Request, cluster: str) -> Response:
         """List the counterfactuals of the market, newest first. For operators only."""
@@ -84,13 +91,13 @@ class Hindsights(ApiView):
         return Response({"next": pages.get_next_link(), "previous": pages.get_previous_link(), "results": results})
 
     @describe(
-        "Ask for a hindsight",
-        {200: HindsightOut, 202: HindsightOut},
+        "Create a counterfactual",
+        {200: CounterfactualOut, 202: CounterfactualOut},
         WRITE,
-        request=HindsightIn,
+        request=CounterfactualIn,
         parameters=[CLUSTER, KEY, LOCATION, REPLAYED],
-        examples=examples(HINDSIGHTS),
-        operation_id="hindsights_ask",
+        examples=examples(COUNTERFACTUALS),
+        operation_id="counterfactuals_create",
     )
     def post(self, request: Request, cluster: str) -> Response:
         """Decide the market's record so far again with another policy. For operators only.
@@ -101,33 +108,43 @@ class Hindsights(ApiView):
         known_parameters(request)
         body: Any = request.data
         market, owner, said = _market(request, cluster), user_of(request), dict(body)
-        once_only = Once.of(idempotency_key(request), {"cluster": cluster, **said})
-        asked = once(Hindsight, owner, once_only, lambda: ask(owner, market, Question.from_json(said), once_only))
+        request_key = IdempotencyKey.of(idempotency_key(request), {"cluster": cluster, **said})
+        asked = create_once(
+            Counterfactual, owner, request_key, lambda: create(owner, market, Question.from_json(said), request_key)
+        )
         response = Response(documents.full(asked.row), status=202 if asked.row.state in OPEN else 200)
-        response["Location"] = reverse("api-hindsight", args=[cluster, asked.row.pk])
+        response["Location"] = reverse("api-counterfactual", args=[cluster, asked.row.pk])
         if not asked.created:
             response["Idempotency-Replayed"] = "true"
         return response
 
 
-class OneHindsight(ApiView):
+class OneCounterfactual(ApiView):
     """Read or delete one counterfactual."""
 
     @describe(
-        "Read a hindsight", {200: HindsightOut}, READ, parameters=[CLUSTER, HINDSIGHT], operation_id="hindsights_read"
+        "Read a counterfactual",
+        {200: CounterfactualOut},
+        READ,
+        parameters=[CLUSTER, COUNTERFACTUAL],
+        operation_id="counterfactuals_read",
     )
-    def get(self, request: Request, cluster: str, hindsight: int) -> Response:
+    def get(self, request: Request, cluster: str, counterfactual: int) -> Response:
         """Return its state and progress, and both sets of totals once it is done."""
         known_parameters(request)
-        return Response(documents.full(_found(request, cluster, hindsight)))
+        return Response(documents.full(_found(request, cluster, counterfactual)))
 
     @describe(
-        "Delete a hindsight", {204: None}, READ, parameters=[CLUSTER, HINDSIGHT], operation_id="hindsights_delete"
+        "Delete a counterfactual",
+        {204: None},
+        READ,
+        parameters=[CLUSTER, COUNTERFACTUAL],
+        operation_id="counterfactuals_delete",
     )
-    def delete(self, request: Request, cluster: str, hindsight: int) -> Response:
+    def delete(self, request: Request, cluster: str, counterfactual: int) -> Response:
         """Delete a counterfactual; a running one is cancelled first."""
         known_parameters(request)
-        _found(request, cluster, hindsight).delete()
+        _found(request, cluster, counterfactual).delete()
         return Response(status=204)
 
 
@@ -135,19 +152,19 @@ class Cancel(ApiView):
     """Cancel a counterfactual."""
 
     @describe(
-        "Cancel a hindsight",
-        {200: HindsightOut},
+        "Cancel a counterfactual",
+        {200: CounterfactualOut},
         WRITE,
         request=None,
-        parameters=[CLUSTER, HINDSIGHT],
-        operation_id="hindsights_cancel",
+        parameters=[CLUSTER, COUNTERFACTUAL],
+        operation_id="counterfactuals_cancel",
     )
-    def post(self, request: Request, cluster: str, hindsight: int) -> Response:
+    def post(self, request: Request, cluster: str, counterfactual: int) -> Response:
         """Cancel it. A running one ends within seconds; 409 if it has already ended."""
         known_parameters(request)
         data: Any = request.data
         check_object("", dict(data), required=[])
-        found = _found(request, cluster, hindsight)
+        found = _found(request, cluster, counterfactual)
         states.cancel(WORK, found.pk)
         found.refresh_from_db()
         return Response(documents.full(found))
@@ -157,21 +174,21 @@ class Bids(ApiView):
     """List each bid as recorded and as it would have been."""
 
     @describe(
-        "Read bids of a hindsight",
-        {200: HindsightBids},
+        "Read bids of a counterfactual",
+        {200: CounterfactualBids},
         READ,
-        parameters=[CLUSTER, HINDSIGHT, *ROWS],
-        operation_id="hindsights_bids",
+        parameters=[CLUSTER, COUNTERFACTUAL, *ROWS],
+        operation_id="counterfactuals_bids",
     )
-    def get(self, request: Request, cluster: str, hindsight: int) -> Response:
+    def get(self, request: Request, cluster: str, counterfactual: int) -> Response:
         """Return the recorded and the counterfactual result of each bid, by number; empty until the work is done."""
         known_parameters(request, "changed", "after")
-        found, changed, after = _found(request, cluster, hindsight), _changed(request), _after(request)
+        found, changed, after = _found(request, cluster, counterfactual), _changed(request), _after(request)
         rows = [row for row in readings.rows_of(found, changed=changed) if row.sequence > after]
         page, more = rows[:MOST_ROWS], len(rows) > MOST_ROWS
         beyond = None
         if more:
-            address = reverse("api-hindsight-bids", args=[cluster, hindsight])
+            address = reverse("api-counterfactual-bids", args=[cluster, counterfactual])
             only = "changed=true&" if changed else ""
             beyond = request.build_absolute_uri(f"{address}?{only}after={page[-1].sequence}")
         return Response({"next": beyond, "results": [row.to_json() for row in page]})
@@ -183,23 +200,23 @@ class Table(ApiView):
     renderer_classes = (CsvRenderer, JSONRenderer)
 
     @describe(
-        "Download a hindsight",
+        "Download a counterfactual",
         {(200, "text/csv"): OpenApiTypes.STR},
         READ,
-        parameters=[CLUSTER, HINDSIGHT, CHANGED],
-        operation_id="hindsights_csv",
+        parameters=[CLUSTER, COUNTERFACTUAL, CHANGED],
+        operation_id="counterfactuals_csv",
     )
-    def get(self, request: Request, cluster: str, hindsight: int) -> HttpResponse:
+    def get(self, request: Request, cluster: str, counterfactual: int) -> HttpResponse:
         """Return one row for each bid, as CSV; 404 until the work is done."""
         known_parameters(request, "changed")
-        found = _found(request, cluster, hindsight)
+        found = _found(request, cluster, counterfactual)
         if found.result is None:
-            raise Http404(f"Hindsight {hindsight} has no rows: it is {found.get_state_display().lower()}.")
+            raise Http404(f"Counterfactual {counterfactual} has no rows: it is {found.get_state_display().lower()}.")
         text = StringIO()
         rows = readings.table(readings.rows_of(found, changed=_changed(request)))
         csv.writer(text, lineterminator="\n").writerows(inert(rows))
         response = HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8")
-        response["Content-Disposition"] = f'attachment; filename="hindsight-{found.pk}.csv"'
+        response["Content-Disposition"] = f'attachment; filename="counterfactual-{found.pk}.csv"'
         return response
 
 
@@ -225,15 +242,15 @@ class BidAlternatives(ApiView):
 
 
 def _market(request: Request, cluster: str) -> Market:
-    refusal = "Hindsights show everybody's bids: they are for operators."
+    refusal = "Counterfactuals show everybody's bids: they are for operators."
     return operated_market(request, cluster, refusal=refusal)
 
 
-def _found(request: Request, cluster: str, number: int) -> Hindsight:
+def _found(request: Request, cluster: str, number: int) -> Counterfactual:
     market = _market(request, cluster)
     found = readings.visible(user_of(request), market).filter(pk=number).first()
     if found is None:
-        raise Http404(f"There is no hindsight {number} of {cluster}.")
+        raise Http404(f"There is no counterfactual {number} of {cluster}.")
     return found
 
 

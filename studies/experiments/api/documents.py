@@ -25,7 +25,7 @@ def trace_full(trace: Trace) -> Json:
 def brief(experiment: Experiment) -> Json:
     """Return one row of a list."""
     progress = readings.progress_of(experiment)
-    names = ("waiting", "running", "done", "failed", "cancelled", "share")
+    names = ("queued", "running", "completed", "failed", "cancelled", "share")
     return {
         "id": experiment.pk,
         "label": experiment.label,
@@ -33,7 +33,7 @@ def brief(experiment: Experiment) -> Json:
         "stage": progress.stage,
         "progress": {name: getattr(progress, name) for name in names},
         "owner": experiment.owner.get_username(),
-        "again_of": None if experiment.again_of is None else experiment.again_of.pk,
+        "rerun_of": None if experiment.rerun_of is None else experiment.rerun_of.pk,
         "submitted_at": experiment.submitted_at.isoformat(),
     }
 
@@ -71,7 +71,7 @@ def run_row(results: Results, cell: Cell) -> Json:
         "workload": results.workloads[run.workload],
         "policy": None if run.policy is None else results.policies[run.policy],
         "identity": cell.identity,
-        "took_s": run.took_s(),
+        "duration_s": run.duration_s,
     }
 
 

@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from cluster.traces.formats import FORMATS, KINDS
 from scheduling.registry import POLICIES
-from studies.background.rows import WorkState
+from studies.background.models import JobState
 from studies.background.shapes import place_field, stage_field
 from studies.experiments.metrics import METRICS
 from studies.experiments.request import LARGEST_SEED, LONGEST_LABEL, MOST_POLICIES, MOST_SEEDS, MOST_WORKLOADS
@@ -141,9 +141,9 @@ class ExperimentIn(Schema):
 
 
 class ProgressOut(Schema):
-    waiting = serializers.IntegerField(help_text="Runs that wait.")
+    queued = serializers.IntegerField(help_text="Runs that no worker has begun.")
     running = serializers.IntegerField(help_text="Runs that are computed now.")
-    done = serializers.IntegerField(help_text="Runs with an outcome.")
+    completed = serializers.IntegerField(help_text="Runs with an outcome.")
     failed = serializers.IntegerField(help_text="Runs that have none.")
     cancelled = serializers.IntegerField(help_text="Runs that were ended before.")
     share = serializers.FloatField(help_text="Of all that is to be computed, what is; 1 at the end.")
@@ -152,11 +152,11 @@ class ProgressOut(Schema):
 class ExperimentRow(Schema):
     id = serializers.IntegerField(help_text="Names it in addresses.")
     label = _label()
-    state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
+    state = serializers.ChoiceField(JobState.choices, help_text="queued and running change, the others are final.")
     stage = stage_field()
     progress = ProgressOut(help_text="How far it is.")
     owner = serializers.CharField(help_text="Who asked.")
-    again_of = serializers.IntegerField(allow_null=True, help_text="Number of the experiment it repeats.")
+    rerun_of = serializers.IntegerField(allow_null=True, help_text="Number of the experiment it repeats.")
     submitted_at = serializers.DateTimeField(help_text="Wall clock, ISO 8601.")
 
 
@@ -199,7 +199,7 @@ class ExperimentPage(Schema):
 
 class RunRow(Schema):
     run = serializers.IntegerField(help_text="Number within the experiment, from 1.")
-    state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
+    state = serializers.ChoiceField(JobState.choices, help_text="queued and running change, the others are final.")
     stage = stage_field()
     workload = serializers.CharField(help_text="Its title.")
     policy = serializers.CharField(allow_null=True, help_text="Its label; null of a bound.")
@@ -212,7 +212,9 @@ class RunRow(Schema):
     sources = serializers.CharField(allow_blank=True, help_text="Of the code that ran.")
     commit = serializers.CharField(allow_blank=True, help_text="Of the code that ran, where it is known.")
     error = serializers.CharField(allow_blank=True, help_text="Why it failed.")
-    took_s = serializers.FloatField(allow_null=True, help_text="Seconds from start to end, by the clock on the wall.")
+    duration_s = serializers.FloatField(
+        allow_null=True, help_text="Seconds from start to end, by the clock on the wall."
+    )
 
 
 class RunOut(RunRow):
@@ -262,7 +264,7 @@ class BestPossibleOut(Schema):
 
 class ResultsOut(Schema):
     experiment = serializers.IntegerField(help_text="Its number.")
-    state = serializers.ChoiceField(WorkState.choices, help_text="Of the experiment.")
+    state = serializers.ChoiceField(JobState.choices, help_text="Of the experiment.")
     notes = serializers.ListField(child=serializers.CharField(), help_text="What is synthetic, what was left out.")
     warnings = serializers.ListField(
         child=serializers.CharField(),

@@ -15,10 +15,9 @@ from rest_framework.response import Response
 
 from cluster.spreadsheets import inert
 from scheduling.model.validation import check_object
-from studies.background.idempotency import Once, once
-from studies.background.rows import OPEN
-from studies.experiments import readings, tables
-from studies.experiments import requests as asking
+from studies.background.idempotency import IdempotencyKey, create_once
+from studies.background.models import OPEN
+from studies.experiments import readings, requests, tables
 from studies.experiments.api import documents
 from studies.experiments.api.examples import EXPERIMENTS
 from studies.experiments.api.serializers import (
@@ -29,7 +28,7 @@ from studies.experiments.api.serializers import (
     RunOut,
     RunsOut,
 )
-from studies.experiments.request import TraceFinder, Wish
+from studies.experiments.request import ExperimentRequest, TraceFinder
 from studies.models import Experiment
 from web.headers import idempotency_key
 from web.openapi import KEY, PAGES, READ, REPLAYED, WRITE, answered, describe, examples
@@ -56,19 +55,19 @@ class Experiments(ApiView):
         known_parameters(request, "cursor", "page_size")
         pages = NewestFirst()
         # The servers of a machine list take a megabyte in the matrix, and rows of the list do not show them.
-        found = readings.visible_experiments(user_of(request)).defer("matrix", "again_of__matrix")
+        found = readings.visible_experiments(user_of(request)).defer("matrix", "rerun_of__matrix")
         page = pages.paginate_queryset(found, request, view=self) or []
         results = [documents.brief(experiment) for experiment in page]
         return Response({"next": pages.get_next_link(), "previous": pages.get_previous_link(), "results": results})
 
     @describe(
-        "Ask for an experiment",
+        "Create an experiment",
         {200: ExperimentOut, 202: ExperimentOut},
         WRITE,
         request=ExperimentIn,
         parameters=[KEY, LOCATION, REPLAYED],
         examples=examples(EXPERIMENTS),
-        operation_id="experiments_ask",
+        operation_id="experiments_create",
     )
     def post(self, request: Request) -> Response:
         """Create an experiment. One policy, one workload and one seed are a single replay.
@@ -78,12 +77,14 @@ class Experiments(ApiView):
         known_parameters(request)
         body: Any = request.data
         owner, said = user_of(request), dict(body)
-        once_only = Once.of(idempotency_key(request), said)
+        request_key = IdempotencyKey.of(idempotency_key(request), said)
 
         def make() -> Experiment:
-            return asking.ask(owner, Wish.from_json(said, TraceFinder(readings.visible_traces(owner))), once_only)
+            return requests.create(
+                owner, ExperimentRequest.from_json(said, TraceFinder(readings.visible_traces(owner))), request_key
+            )
 
-        asked = once(Experiment, owner, once_only, make)
+        asked = create_once(Experiment, owner, request_key, make)
         open_still = readings.progress_of(asked.row).state in OPEN
         response = _accepted(asked.row, status=202 if open_still else 200)
         if not asked.created:
@@ -106,7 +107,7 @@ class OneExperiment(ApiView):
     def delete(self, request: Request, experiment: int) -> Response:
         """Delete the experiment with its runs; running ones are cancelled first."""
         known_parameters(request)
-        asking.delete(_found(request, experiment))
+        requests.delete(_found(request, experiment))
         return Response(status=204)
 
 
@@ -125,11 +126,11 @@ class Cancel(ApiView):
         """Cancel the runs that have not ended; completed runs stay. 409 if all have ended."""
         _nothing_said(request)
         found = _found(request, experiment)
-        asking.cancel(found)
+        requests.cancel(found)
         return Response(documents.full(found))
 
 
-class Again(ApiView):
+class Rerun(ApiView):
     """Repeat an experiment."""
 
     @describe(
@@ -138,12 +139,12 @@ class Again(ApiView):
         WRITE,
         request=None,
         parameters=[EXPERIMENT, LOCATION],
-        operation_id="experiments_again",
+        operation_id="experiments_rerun",
     )
     def post(self, request: Request, experiment: int) -> Response:
         """Run the experiment again: 202 with a new one, whose `comparison` says which runs gave the same bytes."""
         _nothing_said(request)
-        return _accepted(asking.ask_again(user_of(request), _found(request, experiment)))
+        return _accepted(requests.rerun(user_of(request), _found(request, experiment)))
 
 
 class ResultsView(ApiView):

@@ -8,8 +8,8 @@ from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from studies.background.idempotency import Asked
-from studies.background.rows import OPEN
+from studies.background.idempotency import Submission
+from studies.background.models import OPEN
 from studies.models import Plan
 from studies.split_learning.api import documents
 from studies.split_learning.plans import readings
@@ -36,7 +36,7 @@ ASKED_ONCE: Final = [
 """OpenAPI parameters of operations that create plans."""
 
 
-def answered_with(asked: Asked[Plan], wait: int | None) -> Response:
+def answered_with(asked: Submission[Plan], wait: int | None) -> Response:
     """Answer 202 while it waits or runs, else 201, or 200 for a repeated key; waits for the number of seconds given."""
     plan, number = asked.row, asked.row.pk
     try:

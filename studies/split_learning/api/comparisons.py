@@ -9,7 +9,7 @@ from rest_framework.response import Response
 
 from scheduling.model.types import Json
 from scheduling.model.validation import check_object
-from studies.background.idempotency import Once, once
+from studies.background.idempotency import IdempotencyKey, create_once
 from studies.models import Plan, Question
 from studies.split_learning.api import documents
 from studies.split_learning.api.base import ASKED_ONCE, PLAN, answered_with, plan_found
@@ -100,8 +100,10 @@ class OneMoreHelper(ApiView):
         _nothing_said(request)
         key, wait = idempotency_key(request), wait_s(request)
         owner, found = user_of(request), plan_found(request, plan)
-        once_only = Once.of(key, {"helpers": found.pk})
-        return answered_with(once(Plan, owner, once_only, lambda: ask_one_more_helper(owner, found, once_only)), wait)
+        request_key = IdempotencyKey.of(key, {"helpers": found.pk})
+        return answered_with(
+            create_once(Plan, owner, request_key, lambda: ask_one_more_helper(owner, found, request_key)), wait
+        )
 
 
 def _rivals(plan: Plan, question: Question) -> list[Json]:

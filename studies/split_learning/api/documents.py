@@ -22,7 +22,7 @@ def brief(plan: Plan) -> Json:
         "submitted_at": plan.submitted_at.isoformat(),
         "started_at": None if plan.started_at is None else plan.started_at.isoformat(),
         "ended_at": None if plan.ended_at is None else plan.ended_at.isoformat(),
-        "took_s": plan.took_s(),
+        "duration_s": plan.duration_s,
     }
 
 

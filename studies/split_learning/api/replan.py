@@ -6,7 +6,7 @@ from django.conf import settings
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from studies.background.idempotency import Once, once
+from studies.background.idempotency import IdempotencyKey, create_once
 from studies.models import Plan
 from studies.split_learning.api.base import ASKED_ONCE, PLAN, answered_with, plan_found
 from studies.split_learning.api.examples import AGAIN
@@ -44,6 +44,8 @@ class Replan(ApiView):
         key, wait = idempotency_key(request), wait_s(request)
         body: Any = request.data
         said, owner, found = dict(body), user_of(request), plan_found(request, plan)
-        once_only = Once.of(key, {"replan": found.pk, **said})
-        asked = once(Plan, owner, once_only, lambda: ask_again(owner, found, wish_again(found, said), once_only))
+        request_key = IdempotencyKey.of(key, {"replan": found.pk, **said})
+        asked = create_once(
+            Plan, owner, request_key, lambda: ask_again(owner, found, wish_again(found, said), request_key)
+        )
         return answered_with(asked, wait)

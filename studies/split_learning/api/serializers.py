@@ -8,7 +8,7 @@ from rest_framework import serializers
 
 from scheduling.split_learning.instance import LARGEST_SLOTS, MOST_CLIENTS, MOST_HELPERS
 from scheduling.split_learning.methods import METHODS
-from studies.background.rows import WorkState
+from studies.background.models import JobState
 from studies.background.shapes import place_field, stage_field
 from studies.models import MOST_SECONDS, Question
 from studies.split_learning.described import LARGEST_MBPS, LEAST_MBPS
@@ -309,7 +309,7 @@ class ResultOut(Schema):
 class PlanRow(Schema):
     label = named(serializers.CharField(allow_blank=True, help_text="Your name for it."))
     id = serializers.IntegerField(help_text="Names it in addresses.")
-    state = serializers.ChoiceField(WorkState.choices, help_text="waiting and running change, the others are final.")
+    state = serializers.ChoiceField(JobState.choices, help_text="queued and running change, the others are final.")
     stage = stage_field()
     method = serializers.CharField(help_text="How it is planned.")
     seconds = serializers.FloatField(help_text="Budget of time.")
@@ -330,7 +330,9 @@ class PlanRow(Schema):
     submitted_at = serializers.DateTimeField(help_text="Wall clock, ISO 8601.")
     started_at = serializers.DateTimeField(allow_null=True, help_text="Wall clock, ISO 8601.")
     ended_at = serializers.DateTimeField(allow_null=True, help_text="Wall clock, ISO 8601.")
-    took_s = serializers.FloatField(allow_null=True, help_text="Seconds from start to end, loading kernels included.")
+    duration_s = serializers.FloatField(
+        allow_null=True, help_text="Seconds from start to end, loading kernels included."
+    )
 
 
 class PlanOut(PlanRow):

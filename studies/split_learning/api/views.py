@@ -18,8 +18,8 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.model.validation import check_object
 from scheduling.split_learning.methods import METHODS
-from studies.background.idempotency import Once, once
-from studies.background.rows import WorkState
+from studies.background.idempotency import IdempotencyKey, create_once
+from studies.background.models import JobState
 from studies.models import MOST_SECONDS, Plan
 from studies.split_learning.api import documents
 from studies.split_learning.api.base import ASKED_ONCE, PLAN, answered_with, plan_found
@@ -40,7 +40,7 @@ from web.renderers import CsvRenderer
 from web.views import ApiView, user_of
 
 FILTERS: Final = [
-    query("state", str, "Only plans in these states; may be repeated.", enum=WorkState.values, many=True),
+    query("state", str, "Only plans in these states; may be repeated.", enum=JobState.values, many=True),
     query("method", str, "Only plans by this method.", enum=list(METHODS)),
     query("cursor", str, "From `next` or `previous` of a page."),
     query("page_size", {"type": "integer", "minimum": 1, "maximum": 200}, "Plans on a page; 50 if not given."),
@@ -91,8 +91,8 @@ class Plans(ApiView):
         else:
             known_parameters(request)
             said = dict(body)
-        owner, once_only = user_of(request), Once.of(key, said)
-        asked = once(Plan, owner, once_only, lambda: ask(owner, Wish.from_json(said), once_only))
+        owner, request_key = user_of(request), IdempotencyKey.of(key, said)
+        asked = create_once(Plan, owner, request_key, lambda: ask(owner, Wish.from_json(said), request_key))
         return answered_with(asked, wait)
 
 
@@ -158,8 +158,8 @@ def _filtered(request: Request, plans: "QuerySet[Plan]") -> "QuerySet[Plan]":
     known_parameters(request, "state", "method", "cursor", "page_size", repeatable=("state",))
     states = request.query_params.getlist("state")
     for state in states:
-        if state not in WorkState.values:
-            raise refuse("state", f"expected one of {', '.join(WorkState.values)}")
+        if state not in JobState.values:
+            raise refuse("state", f"expected one of {', '.join(JobState.values)}")
     if states:
         plans = plans.filter(state__in=states)
     method = request.query_params.get("method")

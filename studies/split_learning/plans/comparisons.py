@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from studies.background.rows import WorkState
+from studies.background.models import JobState
 from studies.models import Plan, Question
 from studies.split_learning.plans.readings import LARGE
 
@@ -29,7 +29,7 @@ class Length:
     @property
     def is_done(self) -> bool:
         """Whether its figures are final; before that there are none."""
-        return self.plan.state == WorkState.DONE
+        return self.plan.state == JobState.COMPLETED
 
     @property
     def makespan(self) -> int | None:

@@ -6,8 +6,8 @@ from typing import Final
 
 from scheduling.model.types import Json
 from studies.background import processes
+from studies.background.models import Stage
 from studies.background.processes import Gone, Limits, NoAnswer, Process, Stopping, Watch, compute
-from studies.background.rows import Stage
 from studies.models import Question
 from studies.split_learning.plans import states
 from studies.split_learning.plans.states import Attempt
@@ -102,7 +102,7 @@ def conclude(attempt: Attempt, course: Course) -> None:
         states.progress(attempt, **course.fields())
         states.fail(attempt, course.error)
     else:
-        states.give_back(attempt)
+        states.release(attempt)
 
 
 def order_of(attempt: Attempt) -> Json:

@@ -16,8 +16,8 @@ from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.methods import METHODS
 from studies.background import waking
-from studies.background.idempotency import NO_KEY, Once
-from studies.background.rows import OPEN
+from studies.background.idempotency import NO_KEY, IdempotencyKey
+from studies.background.models import OPEN
 from studies.models import Plan, Question
 from studies.split_learning.plans.more import one_more_helper
 from studies.split_learning.plans.request import Wish, at_slot
@@ -35,7 +35,7 @@ class TooManyWait(QuotaReached):
     """Raised when the owner would have too many open plans."""
 
 
-def ask(owner: User, wish: Wish, request: Once = NO_KEY) -> Plan:
+def ask(owner: User, wish: Wish, request: IdempotencyKey = NO_KEY) -> Plan:
     """Store a plan for a worker; raises TooManyWait."""
     return _keep(owner, [wish], of=None, question=Question.ITSELF, request=request)[0]
 
@@ -49,7 +49,7 @@ def ask_other_methods(owner: User, plan: Plan) -> list[Plan]:
         return _keep(owner, others, of=plan, question=Question.METHOD)
 
 
-def ask_one_more_helper(owner: User, plan: Plan, request: Once = NO_KEY) -> Plan:
+def ask_one_more_helper(owner: User, plan: Plan, request: IdempotencyKey = NO_KEY) -> Plan:
     """Request a plan with one helper more than the largest one so far; raises TooManyWait, InvalidField."""
     wish = _wish_of(plan)
     while True:
@@ -99,7 +99,7 @@ def _at_slot(origin: Json, slot_ms: int) -> tuple[Instance, Json]:
         raise InvalidField("slot_ms", f"the devices cannot be planned in slots of {slot_ms:,} ms: {error}") from None
 
 
-def ask_again(owner: User, plan: Plan, wish: Wish, request: Once = NO_KEY) -> Plan:
+def ask_again(owner: User, plan: Plan, wish: Wish, request: IdempotencyKey = NO_KEY) -> Plan:
     """Request a plan that keeps the assignments of an existing one; raises TooManyWait, NothingYet."""
     result_in(plan)
     return _keep(owner, [wish], of=plan, question=Question.REPLAN, request=request)[0]
@@ -135,7 +135,7 @@ def _wish_of(plan: Plan) -> Wish:
 
 
 def _keep(
-    owner: User, wishes: Sequence[Wish], *, of: Plan | None, question: Question, request: Once = NO_KEY
+    owner: User, wishes: Sequence[Wish], *, of: Plan | None, question: Question, request: IdempotencyKey = NO_KEY
 ) -> list[Plan]:
     with _one_by_one(owner, of):
         under_way = Plan.objects.filter(owner=owner, state__in=OPEN).count()

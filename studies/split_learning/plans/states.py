@@ -6,7 +6,7 @@ from django.conf import settings
 
 from scheduling.model.types import Json
 from studies.background import states
-from studies.background.states import MOST_ATTEMPTS, STALE_S, fail, give_back, interrupt, progress
+from studies.background.states import MOST_ATTEMPTS, STALE_S, fail, interrupt, progress, release
 from studies.models import Plan
 
 __all__ = [
@@ -19,19 +19,19 @@ __all__ = [
     "claim_next",
     "fail",
     "finish",
-    "give_back",
     "interrupt",
     "place_of",
     "progress",
+    "release",
 ]
 
 Attempt = states.Attempt[Plan]
 
-PLANS: Final = states.Kind(
+PLANS: Final = states.JobTable(
     model=Plan,
     word="Plan",
     large=("instance", "steps", "result"),
-    again=lambda: {"steps": [], "lower_bound": None, "makespan": None, "note": ""},
+    reset=lambda: {"steps": [], "lower_bound": None, "makespan": None, "note": ""},
     at_once=lambda: settings.PLANS_AT_ONCE,
 )
 

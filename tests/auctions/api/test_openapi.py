@@ -26,12 +26,11 @@ from config.wsgi import application
 from scheduling.registry import make_policy
 from studies.counterfactuals.computing import compute_next as tell_next
 from studies.counterfactuals.requests import Question
-from studies.counterfactuals.requests import ask as ask_hindsight
+from studies.counterfactuals.requests import create as create_counterfactual
 from studies.experiments.api.examples import TRACE_TEXT
-from studies.experiments.request import TraceFinder
-from studies.experiments.request import Wish as Wished
-from studies.experiments.requests import ask as ask_experiment
-from studies.models import Experiment, Hindsight, Plan, Trace
+from studies.experiments.request import ExperimentRequest, TraceFinder
+from studies.experiments.requests import create as create_experiment
+from studies.models import Counterfactual, Experiment, Plan, Trace
 from studies.split_learning.api.examples import CSV, DESCRIBED, TINY
 from studies.split_learning.plans.request import Wish
 from studies.split_learning.plans.requests import ask
@@ -59,7 +58,7 @@ AT_LEAST = 1
 SEED = choose_seed() if SOAK else 0
 """One for which every operation is asked something that it can do, though few examples are drawn."""
 
-ONCE = {f"plans_{deed}" for deed in ("cancel", "delete")} | {f"hindsights_{deed}" for deed in ("cancel", "delete")}
+ONCE = {f"plans_{deed}" for deed in ("cancel", "delete")} | {f"counterfactuals_{deed}" for deed in ("cancel", "delete")}
 ONCE |= {
     "bids_cancel",
     "bids_fail",
@@ -84,11 +83,11 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
         ask(alice, Wish.from_json(source))
     compute_here()
     for _ in range(2):
-        ask_hindsight(alice, market, Question(make_policy("fifo", {})))
+        create_counterfactual(alice, market, Question(make_policy("fifo", {})))
     tell_next()
     keep(alice, TRACE_TEXT, label="", source="")
     for _ in range(2):
-        ask_experiment(alice, Wished.from_json(EXPERIMENT, TraceFinder(Trace.objects.all())))
+        create_experiment(alice, ExperimentRequest.from_json(EXPERIMENT, TraceFinder(Trace.objects.all())))
     compute_runs_here(most=2)  # those of the first
     monkeypatch.setattr("studies.experiments.requests.MOST_OPEN", 10**6)
     monkeypatch.setattr("studies.split_learning.plans.requests.MOST_WAITING", 10**6)
@@ -146,12 +145,12 @@ def knowing(document: Any) -> Any:
     upload["text/csv"]["schema"] = {"enum": [TRACE_TEXT]}
     first, *more = Experiment.objects.order_by("pk").values_list("pk", flat=True)
     done, profiled, *others = Plan.objects.order_by("pk").values_list("pk", flat=True)
-    told, *waiting = Hindsight.objects.order_by("pk").values_list("pk", flat=True)
-    bodies["HindsightIn"]["properties"]["parameters"] = {"enum": [{}]}
-    once = {"plan": others, "hindsight": waiting, "experiment": more, "trace": []}
+    told, *waiting = Counterfactual.objects.order_by("pk").values_list("pk", flat=True)
+    bodies["CounterfactualIn"]["properties"]["parameters"] = {"enum": [{}]}
+    once = {"plan": others, "counterfactual": waiting, "experiment": more, "trace": []}
     names: dict[str, list[Any]] = {
         "plan": [done, profiled, *others, 10**12],
-        "hindsight": [told, *waiting, 10**12],
+        "counterfactual": [told, *waiting, 10**12],
         "trace": [*Trace.objects.values_list("pk", flat=True), 10**12],
         "experiment": [first, 10**12],
         "run": [1, 2, 9],
@@ -248,7 +247,7 @@ def test_what_is_often_right_is_answered_as_documented(document: Any, alice: Use
     headers = headers_of(alice if who == "bidder" else make_operator())
     seen = asked(knowing(document), headers, examples=rounds(20), mode=GenerationMode.POSITIVE, checks=ALWAYS)
     few = {name: counts for name, counts in seen.items() if sum(counts[code] for code in (200, 201, 202)) < AT_LEAST}
-    theirs = ("hindsights", "servers", "bids_fail", "bids_retry")
+    theirs = ("counterfactuals", "servers", "bids_fail", "bids_retry")
     closed = {name for name in seen if name.startswith(theirs)} if who == "bidder" else set()
     assert set(few) <= ONCE | closed, few
     assert 202 in seen["bids_submit"]  # 201, 200 and 409 are asked for below, whatever is drawn

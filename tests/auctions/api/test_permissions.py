@@ -12,11 +12,10 @@ from auctions.models import Bid, Market, Outage
 from scheduling.registry import make_policy
 from studies.counterfactuals.computing import compute_next as tell_next
 from studies.counterfactuals.requests import Question
-from studies.counterfactuals.requests import ask as ask_hindsight
+from studies.counterfactuals.requests import create as create_counterfactual
 from studies.experiments.api.examples import TRACE_TEXT
-from studies.experiments.request import TraceFinder
-from studies.experiments.request import Wish as Wished
-from studies.experiments.requests import ask as ask_experiment
+from studies.experiments.request import ExperimentRequest, TraceFinder
+from studies.experiments.requests import create as create_experiment
 from studies.models import Experiment, Plan, Run, Trace
 from studies.split_learning.api.examples import DESCRIBED, TINY
 from studies.split_learning.plans.request import Wish
@@ -70,22 +69,22 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "plans_helpers": (202, 202, 404, 401),
     "plans_slots": (202, 202, 404, 401),
     "bids_alternatives": OF_THE_BID,
-    "hindsights_list": FOR_OPERATORS,
-    "hindsights_ask": (403, 202, 403, 401),
-    "hindsights_read": FOR_OPERATORS,
-    "hindsights_cancel": FOR_OPERATORS,
-    "hindsights_delete": (403, 204, 403, 401),
-    "hindsights_bids": FOR_OPERATORS,
-    "hindsights_csv": FOR_OPERATORS,
+    "counterfactuals_list": FOR_OPERATORS,
+    "counterfactuals_create": (403, 202, 403, 401),
+    "counterfactuals_read": FOR_OPERATORS,
+    "counterfactuals_cancel": FOR_OPERATORS,
+    "counterfactuals_delete": (403, 204, 403, 401),
+    "counterfactuals_bids": FOR_OPERATORS,
+    "counterfactuals_csv": FOR_OPERATORS,
     "traces_list": ANYBODY_KNOWN,
     "traces_upload": (201, 201, 201, 401),
     "traces_read": OF_THE_BID,
     "traces_delete": (204, 204, 404, 401),
     "experiments_list": ANYBODY_KNOWN,
-    "experiments_ask": (202, 202, 202, 401),
+    "experiments_create": (202, 202, 202, 401),
     "experiments_read": OF_THE_BID,
     "experiments_cancel": OF_THE_BID,
-    "experiments_again": (202, 202, 404, 401),
+    "experiments_rerun": (202, 202, 404, 401),
     "experiments_delete": (204, 204, 404, 401),
     "experiments_results": OF_THE_BID,
     "experiments_results_csv": OF_THE_BID,
@@ -104,9 +103,9 @@ BODIES: dict[str, Any] = {
     "bids_fail": {"why": "a disk broke"},
     "plans_ask": {"instance": TINY},
     "plans_replan": {"changes": {"drop": ["phone"]}},
-    "hindsights_ask": {"policy": "fifo"},
+    "counterfactuals_create": {"policy": "fifo"},
     "traces_upload": {"text": f"{TRACE_TEXT}\n"},
-    "experiments_ask": {"workloads": [SMALL], "policies": [{"name": "fifo"}]},
+    "experiments_create": {"workloads": [SMALL], "policies": [{"name": "fifo"}]},
 }
 SECRET = "a name only Alice uses"
 ROWS = (Bid.objects, Outage.objects, Plan.objects, Trace.objects, Experiment.objects, Run.objects)
@@ -138,12 +137,14 @@ def test_an_operation_answers_whom_it_may(
     plan = ask(alice, Wish.from_json({**source, "label": SECRET}))
     if name in ("plans_schedule", "plans_noise", "plans_replan"):
         compute_here()
-    hindsight = ask_hindsight(alice, market, Question(make_policy("fifo", {})))
-    if name in ("hindsights_bids", "hindsights_csv"):
+    counterfactual = create_counterfactual(alice, market, Question(make_policy("fifo", {})))
+    if name in ("counterfactuals_bids", "counterfactuals_csv"):
         tell_next()
     kept = keep(alice, TRACE_TEXT, label=SECRET, source="")[0]
-    wish = Wished.from_json({"label": SECRET, **BODIES["experiments_ask"]}, TraceFinder(Trace.objects.none()))
-    experiment = ask_experiment(alice, wish)
+    wish = ExperimentRequest.from_json(
+        {"label": SECRET, **BODIES["experiments_create"]}, TraceFinder(Trace.objects.none())
+    )
+    experiment = create_experiment(alice, wish)
     before = [list(rows.values()) for rows in ROWS]
     path, method = next((p, m) for p, m, operation in operations(document) if operation["operationId"] == name)
     path = (
@@ -152,7 +153,7 @@ def test_an_operation_answers_whom_it_may(
         .replace("{server}", "edge-0")
         .replace("{plan}", str(plan.pk))
     )
-    path = path.replace("{hindsight}", str(hindsight.pk))
+    path = path.replace("{counterfactual}", str(counterfactual.pk))
     path = path.replace("{trace}", str(kept.pk)).replace("{experiment}", str(experiment.pk)).replace("{run}", "1")
     answer = getattr(clients[actor], method)(path, BODIES.get(name), format="json")
     expected = RULES[name][ACTORS.index(actor)]

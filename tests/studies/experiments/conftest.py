@@ -5,8 +5,8 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from studies.experiments import readings
-from studies.experiments.request import TraceFinder, Wish
-from studies.experiments.requests import ask
+from studies.experiments.request import ExperimentRequest, TraceFinder
+from studies.experiments.requests import create
 from studies.models import Experiment, Trace
 from studies.workloads.traces.upload import keep
 from tests.rest import alice, api, charlie, client_of, nobody_asked_before
@@ -25,7 +25,7 @@ def matrix(**more: Any) -> Any:
 
 def asked(owner: User, body: Any = None) -> Experiment:
     """An experiment that waits."""
-    return ask(owner, Wish.from_json(body or matrix(), TraceFinder(readings.visible_traces(owner))))
+    return create(owner, ExperimentRequest.from_json(body or matrix(), TraceFinder(readings.visible_traces(owner))))
 
 
 def uploaded(owner: User, text: str = PHILLY_HEAD) -> Trace:

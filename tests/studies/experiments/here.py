@@ -3,7 +3,7 @@
 from studies.background import states
 from studies.experiments.child import Workloads, answer
 from studies.experiments.computing import Course, conclude, order_of
-from studies.experiments.runs import RUNS
+from studies.experiments.table import RUNS
 
 
 def compute_here(*, most: int | None = None) -> int:

@@ -11,9 +11,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from rest_framework.test import APIClient
 
-from studies.background.rows import WorkState
+from studies.background.models import JobState
 from studies.experiments.metrics import METRICS
-from studies.experiments.requests import ask_again
+from studies.experiments.requests import rerun
 from studies.models import Run
 from tests.auctions.worlds import make_operator
 from tests.studies.experiments.conftest import PHILLY_HEAD, asked, matrix, uploaded
@@ -115,15 +115,15 @@ def test_an_experiment_is_asked_for_followed_and_read(api: APIClient, alice: Use
     answer = api.post(EXPERIMENTS, body, format="json")
     assert answer.status_code == 202, answer.content
     where = answer["Location"]
-    assert (answer.json()["state"], answer.json()["progress"]["waiting"]) == ("waiting", 6)
+    assert (answer.json()["state"], answer.json()["progress"]["queued"]) == ("queued", 6)
     assert api.get(f"{where}/results").json()["rows"][0]["runs"] == 0
     assert compute_here() == 6
     known = api.get(where).json()
-    assert (known["state"], known["progress"]["done"], known["progress"]["share"]) == ("done", 6, 1.0)
+    assert (known["state"], known["progress"]["completed"], known["progress"]["share"]) == ("completed", 6, 1.0)
     _reads_what_came_of_it(api, where)
     assert api.post(f"{where}/cancel").status_code == 409
     assert api.delete(f"{TRACES}/{trace.pk}").status_code == 409
-    again = api.post(f"{where}/again")
+    again = api.post(f"{where}/rerun")
     assert again.status_code == 202
     assert again.json()["comparison"] == {"same": 0, "differ": [], "open": 6, "same_sources": True}
     assert api.post(f"{again['Location']}/cancel").json()["state"] == "cancelled"
@@ -168,15 +168,15 @@ def test_the_same_key_and_body_are_one_experiment(api: APIClient) -> None:
 def test_what_is_wrong_with_an_experiment_is_refused_by_its_field(api: APIClient) -> None:
     assert list(refused(api.post(EXPERIMENTS, {}, format="json"))) == ["workloads"]
     assert list(refused(api.post(EXPERIMENTS, matrix(seeds=["1"]), format="json"))) == ["seeds[0]"]
-    assert list(refused(api.get(f"{EXPERIMENTS}?state=done"))) == ["state"]
+    assert list(refused(api.get(f"{EXPERIMENTS}?state=completed"))) == ["state"]
     assert not Run.objects.exists()
 
 
 def test_a_list_leaves_what_was_asked_for_in_the_database(api: APIClient, alice: User) -> None:
-    again = ask_again(alice, asked(alice))
+    again = rerun(alice, asked(alice))
     with CaptureQueriesContext(connection) as said:
         rows = api.get(EXPERIMENTS).json()["results"]
-    assert [(row["id"], row["again_of"]) for row in rows] == [(again.pk, again.again_of_id), (again.again_of_id, None)]
+    assert [(row["id"], row["rerun_of"]) for row in rows] == [(again.pk, again.rerun_of_id), (again.rerun_of_id, None)]
     assert said.captured_queries
     assert not any("matrix" in query["sql"] for query in said.captured_queries)
 
@@ -189,4 +189,4 @@ def test_an_operator_sees_all_and_a_stranger_nothing(
     assert [len(who.get(EXPERIMENTS).json()["results"]) for who in (api, olga, charlie)] == [1, 1, 0]
     where = f"{EXPERIMENTS}/{experiment.pk}"
     assert [who.post(f"{where}/cancel").status_code for who in (charlie, olga)] == [404, 200]
-    assert set(experiment.runs.values_list("state", flat=True)) == {WorkState.CANCELLED}
+    assert set(experiment.runs.values_list("state", flat=True)) == {JobState.CANCELLED}

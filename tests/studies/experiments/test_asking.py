@@ -10,8 +10,8 @@ from auctions.domain.errors import WrongState
 from cluster.documents import import_cluster
 from demo.clusters.gpu_servers import gpu_servers_document
 from scheduling.model.errors import InvalidField
-from studies.experiments import requests as asking
-from studies.experiments.request import TraceFinder, Wish
+from studies.experiments import requests
+from studies.experiments.request import ExperimentRequest, TraceFinder
 from studies.experiments.traced import FILES
 from studies.models import Experiment, Run, Trace
 from studies.workloads.generated.generators import GeneratorSource
@@ -35,10 +35,10 @@ def test_a_matrix_becomes_a_run_for_each_cell_all_policies_of_a_seed_first(alice
 def test_a_trace_deleted_since_the_wish_was_checked_is_named(alice: User) -> None:
     trace = uploaded(alice)
     workload = {"trace": trace.pk, "gpus": 8}
-    wish = Wish.from_json(matrix(workloads=[workload]), TraceFinder(Trace.objects.all()))
+    request = ExperimentRequest.from_json(matrix(workloads=[workload]), TraceFinder(Trace.objects.all()))
     upload.delete(trace)
     with pytest.raises(InvalidField, match="was deleted"):
-        asking.ask(alice, wish)
+        requests.create(alice, request)
     assert not Run.objects.exists()
 
 
@@ -207,24 +207,24 @@ def test_somebody_elses_trace_is_not_there(alice: User) -> None:
 
 def test_one_that_was_deleted_meanwhile_is_not_asked_for_again(alice: User) -> None:
     seen = asked(alice)
-    asking.delete(Experiment.objects.get(pk=seen.pk))
-    asking.delete(seen)
+    requests.delete(Experiment.objects.get(pk=seen.pk))
+    requests.delete(seen)
     with pytest.raises(WrongState, match="was deleted"):
-        asking.ask_again(alice, seen)
+        requests.rerun(alice, seen)
     assert not Experiment.objects.exists()
 
 
 def test_where_the_first_was_deleted_meanwhile_the_second_is_compared_with(alice: User) -> None:
     first = asked(alice)
-    second = asking.ask_again(alice, first)
+    second = requests.rerun(alice, first)
     Experiment.objects.get(pk=first.pk).delete()
-    assert asking.ask_again(alice, second).again_of == second
+    assert requests.rerun(alice, second).rerun_of == second
 
 
 def test_nobody_has_more_runs_under_way_than_may_be(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(asking, "MOST_OPEN", 11)
+    monkeypatch.setattr(requests, "MOST_OPEN", 11)
     asked(alice)
-    with pytest.raises(asking.TooManyRuns):
+    with pytest.raises(requests.TooManyRuns):
         asked(alice)
     assert Run.objects.count() == 6, "nothing of the second is left"
 

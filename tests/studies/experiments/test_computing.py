@@ -16,11 +16,11 @@ from auctions.domain.errors import WrongState
 from scheduling.model.decision import canonical
 from scheduling.registry import make_policy
 from studies.background import states
-from studies.background.rows import Stage, WorkState
+from studies.background.models import JobState, Stage
 from studies.experiments import computing, readings, tables
 from studies.experiments.computing import compute_some
-from studies.experiments.requests import ask_again, cancel
-from studies.experiments.runs import RUNS
+from studies.experiments.requests import cancel, rerun
+from studies.experiments.table import RUNS
 from studies.models import Experiment, Run
 from studies.workloads.traces.reading import read_text
 from studies.workloads.traces.source import TraceSource
@@ -37,12 +37,12 @@ def test_an_experiment_is_computed_compared_and_gives_the_same_bytes_again(alice
     experiment = asked(alice, matrix(workloads=[source]))
     while compute_some():
         pass
-    assert readings.progress_of(experiment).state == WorkState.DONE
+    assert readings.progress_of(experiment).state == JobState.COMPLETED
     results = readings.results_of(experiment)
     _is_what_the_core_finds(experiment, results)
     _adds_up(results)
 
-    again = ask_again(alice, experiment)
+    again = rerun(alice, experiment)
     compute_some()
     compared = readings.comparison_of(again)
     assert compared is not None
@@ -92,8 +92,8 @@ def test_a_run_that_cannot_be_says_why_and_the_others_go_on(alice: User) -> None
     )
     compute_some()
     progress = readings.progress_of(experiment)
-    assert (progress.done, progress.failed, progress.state) == (4, 2, WorkState.FAILED)
-    assert Run.objects.filter(state=WorkState.FAILED).exclude(error="").count() == 2
+    assert (progress.completed, progress.failed, progress.state) == (4, 2, JobState.FAILED)
+    assert Run.objects.filter(state=JobState.FAILED).exclude(error="").count() == 2
 
 
 def test_a_trace_of_which_no_line_can_become_a_job_fails_in_words(alice: User, traces: Traces) -> None:
@@ -101,7 +101,7 @@ def test_a_trace_of_which_no_line_can_become_a_job_fails_in_words(alice: User, t
     trace, _ = keep(alice, text, label="", source="", throughputs=table)
     experiment = asked(alice, matrix(workloads=[{"trace": trace.pk, "gpus": 8}], seeds=[1]))
     assert compute_here() == 3
-    assert readings.progress_of(experiment).state == WorkState.FAILED
+    assert readings.progress_of(experiment).state == JobState.FAILED
     (error,) = {run.error for run in experiment.runs.all()}
     assert error.startswith("trace: no line of it can become a job; line 1: model: no measured step time")
 
@@ -158,9 +158,9 @@ def test_a_run_that_a_worker_gives_back_while_it_is_cancelled_is_cancelled(alice
     attempt = states.claim_next(RUNS)
     assert attempt is not None
     assert cancel(experiment) == 1
-    states.give_back(attempt)
+    states.release(attempt)
     assert states.claim_next(RUNS) is None
-    assert readings.progress_of(experiment).state == WorkState.CANCELLED
+    assert readings.progress_of(experiment).state == JobState.CANCELLED
 
 
 @pytest.mark.django_db
@@ -190,21 +190,21 @@ def test_what_is_cancelled_is_not_begun_and_what_runs_ends_at_once(alice: User) 
     experiment = asked(alice, matrix(workloads=[large], bound=False))
 
     def somebody_cancels() -> bool:
-        if experiment.runs.filter(state=WorkState.RUNNING, decided__gt=0, policy=0).exists():
+        if experiment.runs.filter(state=JobState.RUNNING, decided__gt=0, policy=0).exists():
             cancel(experiment)
         return False
 
     compute_some(somebody_cancels)
     progress = readings.progress_of(experiment)
-    assert progress.state == WorkState.CANCELLED
-    assert (progress.done, progress.cancelled) == (0, 4)
+    assert progress.state == JobState.CANCELLED
+    assert (progress.completed, progress.cancelled) == (0, 4)
 
 
 def test_a_worker_that_stops_gives_its_run_back(alice: User) -> None:
     experiment = asked(alice)
     asks = iter([False, False])
     assert compute_some(lambda: next(asks, True)) == 1
-    assert readings.progress_of(experiment).waiting == 6
+    assert readings.progress_of(experiment).queued == 6
     assert set(experiment.runs.values_list("decided", flat=True)) == {0}
 
 
@@ -214,10 +214,10 @@ def test_a_run_of_a_dead_worker_is_begun_again(alice: User) -> None:
     dead = states.claim_next(RUNS)
     assert dead is not None
     assert compute_some() == 0, "its worker may live"
-    Run.objects.update(beat_at=F("beat_at") - timedelta(seconds=2 * states.STALE_S))
+    Run.objects.update(heartbeat_at=F("heartbeat_at") - timedelta(seconds=2 * states.STALE_S))
     assert compute_some() == 1
     (run,) = experiment.runs.all()
-    assert (run.state, run.attempts) == (WorkState.DONE, 2)
+    assert (run.state, run.attempts) == (JobState.COMPLETED, 2)
     assert not states.finish(dead, outcome="late")
 
 
@@ -248,5 +248,5 @@ def test_a_process_that_loads_kernels_says_so_and_is_ended_at_once(
     began = monotonic()
     assert compute_some(somebody_cancels) == 1
     assert Stage.LOADING in stages
-    assert readings.progress_of(experiment).state == WorkState.CANCELLED
+    assert readings.progress_of(experiment).state == JobState.CANCELLED
     assert monotonic() - began < 30

@@ -10,7 +10,7 @@ from rest_framework.test import APIClient
 
 from cluster.models import Capacity, Resource
 from scheduling.split_learning.document import read_split_learning
-from studies.background.rows import WorkState
+from studies.background.models import JobState
 from studies.models import Plan, Question
 from studies.split_learning.api.examples import CSV, DESCRIBED, PLANS, TINY
 from studies.split_learning.plans import requests as asking
@@ -34,7 +34,7 @@ def test_a_plan_is_asked_for_computed_and_read(api: APIClient) -> None:
     where = answer["Location"]
     waiting = api.get(where).json()
     assert (waiting["state"], waiting["result"], waiting["makespan"], waiting["label"]) == (
-        "waiting",
+        "queued",
         None,
         None,
         "mine",
@@ -42,7 +42,7 @@ def test_a_plan_is_asked_for_computed_and_read(api: APIClient) -> None:
     assert api.get(f"{where}/schedule.csv").status_code == 404
     assert compute_here()
     done = api.get(where).json()
-    assert (done["state"], done["gap"], done["optimal"]) == ("done", 0.0, True)
+    assert (done["state"], done["gap"], done["optimal"]) == ("completed", 0.0, True)
     assert done["result"]["makespan"] == max(row["completion"] for row in done["result"]["clients"])
     assert {row["client"] for row in done["result"]["clients"]} == {"phone", "camera", "tablet"}
     assert done["steps"][-1]["makespan"] == done["makespan"]
@@ -195,8 +195,8 @@ def test_lists_are_filtered_and_paged(api: APIClient, alice: User) -> None:
     first = api.get(f"{URL}?page_size=2").json()
     assert [row["id"] for row in first["results"]] == [plans[2].pk, plans[1].pk]
     assert [row["id"] for row in api.get(first["next"]).json()["results"]] == [plans[0].pk]
-    assert [row["id"] for row in api.get(f"{URL}?method=random&state=waiting").json()["results"]] == [plans[1].pk]
-    assert len(api.get(f"{URL}?state=waiting&state=cancelled").json()["results"]) == 3
+    assert [row["id"] for row in api.get(f"{URL}?method=random&state=queued").json()["results"]] == [plans[1].pk]
+    assert len(api.get(f"{URL}?state=queued&state=cancelled").json()["results"]) == 3
     assert set(refused(api.get(f"{URL}?state=lost"))) == {"state"}
     assert set(refused(api.get(f"{URL}?method=magic"))) == {"method"}
     assert set(refused(api.get(f"{URL}?colour=red"))) == {"colour"}
@@ -217,7 +217,7 @@ def test_a_stranger_sees_nothing(charlie: APIClient, alice: User) -> None:
     for method, path in (("get", ""), ("delete", ""), ("post", "/cancel"), ("get", "/schedule.csv")):
         assert getattr(charlie, method)(f"{URL}/{plan.pk}{path}").status_code == 404
     plan.refresh_from_db()
-    assert plan.state == WorkState.WAITING
+    assert plan.state == JobState.QUEUED
 
 
 @pytest.mark.thorough

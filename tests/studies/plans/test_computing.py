@@ -12,7 +12,7 @@ from django.db.models import F
 
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.methods import answer_of
-from studies.background.rows import Stage, WorkState
+from studies.background.models import JobState, Stage
 from studies.models import Plan
 from studies.split_learning.plans import child, computing, readings, states
 from studies.split_learning.plans.computing import Course, compute_next
@@ -30,7 +30,7 @@ def test_it_computes_a_plan_and_proves_it(alice: User) -> None:
     plan = asked(alice)
     assert compute_next()
     plan = after(plan)
-    assert plan.state == WorkState.DONE, plan.error
+    assert plan.state == JobState.COMPLETED, plan.error
     assert plan.optimal
     assert plan.result is not None
     assert plan.makespan == max(plan.result["completion"])
@@ -57,7 +57,7 @@ def test_what_has_no_plan_says_why(alice: User) -> None:
     plan = asked(alice, body)
     assert compute_next()
     plan = after(plan)
-    assert plan.state == WorkState.FAILED
+    assert plan.state == JobState.FAILED
     assert "no assignment of clients to helpers is within memory" in plan.error
     assert any(f"client {name} needs" in plan.error for name in readings.names(plan)[1])
 
@@ -76,7 +76,7 @@ def test_a_cancelled_plan_ends_in_the_middle_of_a_step_and_keeps_the_best_it_has
     assert compute_next(somebody_cancels)
     assert monotonic() - cancelled_at[0] < computing.LONGEST_CANCEL_S + 10
     plan = after(plan)
-    assert plan.state == WorkState.CANCELLED
+    assert plan.state == JobState.CANCELLED
     assert plan.makespan is not None
     if plan.result is not None:  # it was between two steps, not within one
         assert plan.result["makespan"] == plan.makespan
@@ -91,13 +91,13 @@ def test_a_plan_whose_kernels_are_loaded_says_so_and_is_cancelled_at_once(
     monkeypatch.setattr(computing, "LONGEST_CANCEL_S", 60.0)
 
     def somebody_cancels() -> bool:
-        if after(plan).stage == Stage.LOADING and not plan.cancel_asked:
+        if after(plan).stage == Stage.LOADING and not plan.cancel_requested:
             states.cancel(plan)
         return False
 
     began = monotonic()
     assert compute_next(somebody_cancels)
-    assert (after(plan).state, plan.stage, plan.makespan) == (WorkState.CANCELLED, Stage.BEGUN, None)
+    assert (after(plan).state, plan.stage, plan.makespan) == (JobState.CANCELLED, Stage.BEGUN, None)
     assert monotonic() - began < 30
 
 
@@ -116,12 +116,12 @@ def test_the_best_plan_that_was_told_is_kept_though_its_process_gave_no_answer(
     monkeypatch.setattr(computing, "LONGEST_CANCEL_S", 0.0)
 
     def somebody_cancels() -> bool:
-        if after(plan).lower_bound == 21 and not plan.cancel_asked:
+        if after(plan).lower_bound == 21 and not plan.cancel_requested:
             states.cancel(plan)
         return False
 
     assert compute_next(somebody_cancels)
-    assert (after(plan).state, plan.makespan, plan.lower_bound) == (WorkState.CANCELLED, 27, 21)
+    assert (after(plan).state, plan.makespan, plan.lower_bound) == (JobState.CANCELLED, 27, 21)
     assert plan.result == told | {"lower_bound": 21}
 
 
@@ -167,9 +167,9 @@ def test_a_plan_that_is_deleted_ends_its_process(alice: User) -> None:
 def test_a_worker_that_stops_gives_its_plan_back(alice: User) -> None:
     plan = asked(alice)
     assert compute_next(stopping=lambda: True)
-    assert after(plan).state == WorkState.WAITING
+    assert after(plan).state == JobState.QUEUED
     assert compute_next()
-    assert after(plan).state == WorkState.DONE
+    assert after(plan).state == JobState.COMPLETED
 
 
 @pytest.mark.thorough
@@ -180,7 +180,7 @@ def test_a_plan_of_a_dead_worker_is_begun_again_and_what_that_would_write_is_los
     assert states.claim_next() is None, "its worker may live"
     _age(plan)
     assert compute_next()
-    assert after(plan).state == WorkState.DONE
+    assert after(plan).state == JobState.COMPLETED
     assert not states.progress(dead, note="late")
     assert not states.finish(dead, {"makespan": 1}, makespan=1, lower_bound=1)
     assert not states.fail(dead, "late")
@@ -194,7 +194,7 @@ def test_a_plan_that_kills_its_workers_fails(alice: User) -> None:
         assert states.claim_next() is not None
         _age(plan)
     assert states.claim_next() is None
-    assert after(plan).state == WorkState.FAILED
+    assert after(plan).state == JobState.FAILED
     assert "died" in plan.error
 
 
@@ -202,7 +202,7 @@ def test_a_process_that_ends_without_an_answer_is_told(alice: User, monkeypatch:
     plan = asked(alice)
     monkeypatch.setattr(computing, "COMMAND", ("false",))
     assert compute_next()
-    assert after(plan).state == WorkState.FAILED
+    assert after(plan).state == JobState.FAILED
     assert "status 1" in plan.error
 
 
@@ -212,7 +212,7 @@ def test_a_method_that_does_not_end_is_ended(alice: User, monkeypatch: pytest.Mo
     monkeypatch.setattr(computing, "COMMAND", ("sh", "-c", "echo '{\"ready\": true}'; exec sleep 60"))
     monkeypatch.setattr(computing, "LONGEST_ANSWER_S", -4.5)
     assert compute_next()
-    assert after(plan).state == WorkState.FAILED
+    assert after(plan).state == JobState.FAILED
     assert "did not end" in plan.error
 
 
@@ -222,7 +222,7 @@ def test_a_cancelled_plan_whose_worker_died_is_cancelled_without_being_computed(
     states.cancel(plan)
     _age(plan)
     assert not compute_next()
-    assert after(plan).state == WorkState.CANCELLED
+    assert after(plan).state == JobState.CANCELLED
 
 
 def test_only_as_many_as_may_are_computed_at_once(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,4 +247,4 @@ def test_steps_that_find_nothing_new_are_kept_but_for_the_first_and_the_latest()
 
 def _age(plan: Plan) -> None:
     long_ago = timedelta(seconds=2 * states.STALE_S)
-    Plan.objects.filter(pk=plan.pk).update(beat_at=F("beat_at") - long_ago)
+    Plan.objects.filter(pk=plan.pk).update(heartbeat_at=F("heartbeat_at") - long_ago)

@@ -64,7 +64,7 @@ def test_a_plan_that_is_not_there_cannot_be_disturbed(api: APIClient, alice: Use
     waiting = asked(alice)
     answer: Any = api.get(f"{URL}/{waiting.pk}/noise")
     assert answer.status_code == 404
-    assert "waiting" in answer.json()["detail"]
+    assert "queued" in answer.json()["detail"]
     with pytest.raises(NothingYet):
         noise_of(waiting, Draws(0.2, 1))
     with pytest.raises(NothingYet):

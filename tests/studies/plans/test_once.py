@@ -8,7 +8,7 @@ from django.db import IntegrityError
 from rest_framework.test import APIClient
 
 from studies.background import idempotency as module
-from studies.background.idempotency import Once, once
+from studies.background.idempotency import IdempotencyKey, create_once
 from studies.models import Plan
 from studies.split_learning.api.examples import CSV
 from studies.split_learning.plans.request import Wish
@@ -27,7 +27,7 @@ def test_the_same_key_and_body_are_one_plan(api: APIClient) -> None:
     assert again["Idempotency-Replayed"] == "true"
     assert compute_here()
     done = api.post(URL, tiny(), format="json", headers=KEY)
-    assert (done.status_code, done.json()["state"]) == (200, "done")
+    assert (done.status_code, done.json()["state"]) == (200, "completed")
     other = api.post(URL, tiny(seed=9), format="json", headers=KEY)
     assert other.status_code == 409
     assert api.post(URL, tiny(seed=9), format="json", headers={"Idempotency-Key": "two"}).status_code == 202
@@ -57,7 +57,7 @@ def test_a_key_that_is_none_is_refused(api: APIClient) -> None:
 
 
 def test_of_two_at_once_the_second_finds_the_first(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    request = Once.of("one", tiny())
+    request = IdempotencyKey.of("one", tiny())
     first = ask(alice, Wish.from_json(tiny()), request)
     known, looks = module._known, iter([None])
     monkeypatch.setattr(module, "_known", lambda *args: next(looks, known(*args)))
@@ -65,10 +65,10 @@ def test_of_two_at_once_the_second_finds_the_first(alice: User, monkeypatch: pyt
     def make() -> Plan:
         raise IntegrityError("plan_idempotency_key_once")
 
-    found = once(Plan, alice, request, make)
+    found = create_once(Plan, alice, request, make)
     assert (found.row, found.created) == (first, False)
     with pytest.raises(IntegrityError):
-        once(Plan, alice, Once.of("unheard of", tiny()), make)
+        create_once(Plan, alice, IdempotencyKey.of("unheard of", tiny()), make)
 
 
 def test_who_waits_gets_the_plan(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,7 +49,7 @@ def test_the_first_that_is_told_says_what_changes(api: APIClient, done: Plan) ->
 def test_kept_clients_stay_and_changes_are_told(api: APIClient, done: Plan) -> None:
     changes = {"drop": ["phone"], "slower": {"camera": 2}, "join": [{"name": "drone", "like": "tablet"}]}
     told = made(api, done, changes)
-    assert (told["state"], told["of"], told["question"], told["method"]) == ("done", done.pk, "replan", "replan")
+    assert (told["state"], told["of"], told["question"], told["method"]) == ("completed", done.pk, "replan", "replan")
     rows = {row["client"]: row for row in told["result"]["changes"]}
     assert {name: row["what"] for name, row in rows.items()} == {
         "phone": "dropped",
@@ -97,7 +97,7 @@ def test_a_whole_instance_that_leaves_no_room_fails_in_words(alice: User, done: 
     assert compute_here()
     again.refresh_from_db()
     both = (done.result or {})["assignment"][0] == (done.result or {})["assignment"][1]
-    assert again.state == ("failed" if both else "done")
+    assert again.state == ("failed" if both else "completed")
     assert not both or "helper" in again.error
 
 
@@ -116,7 +116,7 @@ def test_a_plan_that_is_not_there_is_not_made_again(api: APIClient, alice: User)
     waiting = asked(alice)
     answer = api.post(f"{URL}/{waiting.pk}/replan", {"changes": {"drop": ["phone"]}}, format="json")
     assert answer.status_code == 409
-    assert "waiting" in answer.json()["detail"]
+    assert "queued" in answer.json()["detail"]
 
 
 def test_factors_are_of_own_times_and_rounded_up() -> None:

@@ -4,14 +4,14 @@ from typing import Final
 
 from django.conf import settings
 
-from studies.background.states import Kind
+from studies.background.states import JobTable
 from studies.models import Run
 
-RUNS: Final = Kind(
+RUNS: Final = JobTable(
     model=Run,
     word="Run",
     large=("outcome", "timing"),
-    again=lambda: {"decided": 0, "jobs": None},
+    reset=lambda: {"decided": 0, "jobs": None},
     at_once=lambda: settings.RUNS_AT_ONCE,
     owner="experiment__owner",
 )

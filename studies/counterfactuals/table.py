@@ -5,12 +5,12 @@ from typing import Final
 from django.conf import settings
 
 from studies.background import states
-from studies.models import Hindsight
+from studies.models import Counterfactual
 
-HINDSIGHTS: Final = states.Kind(
-    model=Hindsight,
-    word="Hindsight",
+COUNTERFACTUALS: Final = states.JobTable(
+    model=Counterfactual,
+    word="Counterfactual",
     large=("result",),
-    again=lambda: {"told": 0, "events": None},
+    reset=lambda: {"replayed": 0, "events": None},
     at_once=lambda: settings.PLANS_AT_ONCE,
 )

@@ -17,31 +17,31 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.registry import make_policy
 from studies.background import loading, states
-from studies.background.rows import Stage, WorkState
+from studies.background.models import JobState, Stage
 from studies.counterfactuals import computing
 from studies.counterfactuals.computing import compute_next
-from studies.counterfactuals.job import HINDSIGHTS
-from studies.counterfactuals.requests import Question, TooManyWait, ask
-from studies.models import Hindsight
+from studies.counterfactuals.requests import Question, TooManyOpen, create
+from studies.counterfactuals.table import COUNTERFACTUALS
+from studies.models import Counterfactual
 from tests.auctions.worlds import submit
 
 
-def asked(market: Market, olga: User, *, policy: str = "fifo", since: int = 1) -> Hindsight:
-    return ask(olga, market, Question(make_policy(policy, {}), since))
+def asked(market: Market, olga: User, *, policy: str = "fifo", since: int = 1) -> Counterfactual:
+    return create(olga, market, Question(make_policy(policy, {}), since))
 
 
-def after(hindsight: Hindsight) -> Hindsight:
-    hindsight.refresh_from_db()
-    return hindsight
+def after(counterfactual: Counterfactual) -> Counterfactual:
+    counterfactual.refresh_from_db()
+    return counterfactual
 
 
 def test_it_tells_the_record_as_it_was_when_it_was_asked(market: Market, olga: User) -> None:
-    hindsight = asked(market, olga)
+    counterfactual = asked(market, olga)
     submit(market, Bid.objects.first().owner, 0.0001)  # type: ignore[union-attr]
     decision_queue.process_pending(market.pk)
     assert compute_next()
-    found = after(hindsight)
-    assert (found.state, found.decided, found.changed, found.error) == (WorkState.DONE, 5, 5, "")
+    found = after(counterfactual)
+    assert (found.state, found.decided, found.changed, found.error) == (JobState.COMPLETED, 5, 5, "")
     assert found.result is not None
     assert [row["sequence"] for row in found.result["rows"]] == [1, 2, 3, 4, 5]
     assert not compute_next(), "what is done is never told twice"
@@ -58,51 +58,51 @@ def test_a_policy_that_cannot_run_there_is_refused_at_once(market: Market, olga:
     with pytest.raises(InvalidField, match="cannot run on this market's servers") as refused:
         asked(market, olga, policy="oasis")
     assert refused.value.field == "policy"
-    assert not Hindsight.objects.exists()
+    assert not Counterfactual.objects.exists()
 
 
 def test_a_policy_that_turns_out_not_to_run_there_says_why(market: Market, olga: User) -> None:
-    hindsight = asked(market, olga)
-    Hindsight.objects.update(policy="oasis", parameters=make_policy("oasis", {}).to_json())
+    counterfactual = asked(market, olga)
+    Counterfactual.objects.update(policy="oasis", parameters=make_policy("oasis", {}).to_json())
     assert compute_next()
-    assert after(hindsight).state == WorkState.FAILED
-    assert "could not have been decided by oasis: " in hindsight.error
+    assert after(counterfactual).state == JobState.FAILED
+    assert "could not have been decided by oasis: " in counterfactual.error
 
 
 def test_one_that_is_cancelled_while_it_is_told_ends_soon(
     market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hindsight = asked(market, olga)
+    counterfactual = asked(market, olga)
     monkeypatch.setattr(computing, "EVERY_S", 0.0)
     progress = states.progress
 
-    def cancel_then(attempt: states.Attempt[Hindsight], **fields: int) -> bool:
-        Hindsight.objects.update(cancel_asked=True)
+    def cancel_then(attempt: states.Attempt[Counterfactual], **fields: int) -> bool:
+        Counterfactual.objects.update(cancel_requested=True)
         return progress(attempt, **fields)
 
     monkeypatch.setattr(states, "progress", cancel_then)
     assert compute_next()
-    assert after(hindsight).state == WorkState.CANCELLED
-    assert hindsight.result is None
+    assert after(counterfactual).state == JobState.CANCELLED
+    assert counterfactual.result is None
 
 
 def test_a_worker_that_stops_gives_it_back(market: Market, olga: User) -> None:
-    hindsight = asked(market, olga)
+    counterfactual = asked(market, olga)
     assert compute_next(stopping=lambda: True)
-    assert after(hindsight).state == WorkState.WAITING
+    assert after(counterfactual).state == JobState.QUEUED
     assert compute_next()
-    assert after(hindsight).state == WorkState.DONE
+    assert after(counterfactual).state == JobState.COMPLETED
 
 
 def test_that_of_a_dead_worker_is_begun_again(market: Market, olga: User) -> None:
-    hindsight = asked(market, olga)
-    dead = states.claim_next(HINDSIGHTS)
+    counterfactual = asked(market, olga)
+    dead = states.claim_next(COUNTERFACTUALS)
     assert dead is not None
     assert not compute_next(), "its worker may live"
-    Hindsight.objects.update(beat_at=F("beat_at") - timedelta(seconds=states.STALE_S + 1))
+    Counterfactual.objects.update(heartbeat_at=F("heartbeat_at") - timedelta(seconds=states.STALE_S + 1))
     assert compute_next()
-    assert after(hindsight).state == WorkState.DONE
-    assert not states.progress(dead, told=1)
+    assert after(counterfactual).state == JobState.COMPLETED
+    assert not states.progress(dead, replayed=1)
 
 
 def test_one_that_is_deleted_while_it_is_told_is_let_go(
@@ -110,71 +110,71 @@ def test_one_that_is_deleted_while_it_is_told_is_let_go(
 ) -> None:
     asked(market, olga)
     monkeypatch.setattr(computing, "EVERY_S", 0.0)
-    monkeypatch.setattr(states, "progress", lambda attempt, **fields: not Hindsight.objects.all().delete())
+    monkeypatch.setattr(states, "progress", lambda attempt, **fields: not Counterfactual.objects.all().delete())
     assert compute_next()
-    assert not Hindsight.objects.exists()
+    assert not Counterfactual.objects.exists()
 
 
 def test_nobody_may_have_many_under_way(market: Market, olga: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("studies.counterfactuals.requests.MOST_OPEN", 1)
     asked(market, olga)
-    with pytest.raises(TooManyWait, match="1 hindsights of yours"):
+    with pytest.raises(TooManyOpen, match="1 counterfactuals of yours"):
         asked(market, olga)
 
 
 def test_kernels_are_loaded_in_a_process_and_the_row_says_so(
     market: Market, olga: User, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    hindsight, seen = asked(market, olga, policy="dps"), tmp_path / "seen"
+    counterfactual, seen = asked(market, olga, policy="dps"), tmp_path / "seen"
     until_seen = f"for i in $(seq 200); do test -e {seen} && break; sleep 0.05; done"
     monkeypatch.setattr(loading, "_loaded", set())
     script = f'{until_seen}; echo \'{{"part": "rigid"}}\'; echo \'{{"ready": true}}\''
     monkeypatch.setattr(compiling, "command", lambda parts: ("sh", "-c", script))
 
     def look() -> bool:
-        if after(hindsight).stage == Stage.LOADING:
+        if after(counterfactual).stage == Stage.LOADING:
             seen.touch()
         return False
 
     assert compute_next(look)
     assert seen.exists()
-    assert (after(hindsight).state, hindsight.stage) == (WorkState.DONE, Stage.BEGUN)
+    assert (after(counterfactual).state, counterfactual.stage) == (JobState.COMPLETED, Stage.BEGUN)
 
 
 @pytest.mark.thorough
 def test_one_that_is_cancelled_while_kernels_are_compiled_ends_at_once(
     market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    hindsight = asked(market, olga, policy="dps")
+    counterfactual = asked(market, olga, policy="dps")
     monkeypatch.setattr(loading, "_loaded", set())
     monkeypatch.setattr(compiling, "command", lambda parts: ("sleep", "60"))
 
     def somebody_cancels() -> bool:
-        if after(hindsight).stage and not hindsight.cancel_asked:
-            states.cancel(HINDSIGHTS, hindsight.pk)
+        if after(counterfactual).stage and not counterfactual.cancel_requested:
+            states.cancel(COUNTERFACTUALS, counterfactual.pk)
         return False
 
     began = monotonic()
     assert compute_next(somebody_cancels)
-    assert (after(hindsight).state, hindsight.stage) == (WorkState.CANCELLED, Stage.BEGUN)
+    assert (after(counterfactual).state, counterfactual.stage) == (JobState.CANCELLED, Stage.BEGUN)
     assert monotonic() - began < 30
 
 
 def test_an_error_that_nobody_foresaw_is_tried_again_and_then_shown(
     market: Market, olga: User, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hindsight = asked(market, olga)
+    counterfactual = asked(market, olga)
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError("nothing is divided by zero")
 
-    monkeypatch.setattr(computing, "_told", fail)
+    monkeypatch.setattr(computing, "_replayed", fail)
     for _ in range(states.MOST_ATTEMPTS - 1):
         assert compute_next()
-        assert after(hindsight).state == WorkState.WAITING
+        assert after(counterfactual).state == JobState.QUEUED
     assert compute_next()
-    assert (after(hindsight).state, hindsight.error) == (
-        WorkState.FAILED,
+    assert (after(counterfactual).state, counterfactual.error) == (
+        JobState.FAILED,
         "ZeroDivisionError: nothing is divided by zero",
     )
     assert len(caplog.messages) == states.MOST_ATTEMPTS
@@ -191,7 +191,7 @@ def test_progress_is_left_out_while_the_database_is_busy(
     market: Market, olga: User, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked(market, olga)
-    attempt = states.claim_next(HINDSIGHTS)
+    attempt = states.claim_next(COUNTERFACTUALS)
     assert attempt is not None
     with monkeypatch.context() as patched:
 
@@ -199,21 +199,21 @@ def test_progress_is_left_out_while_the_database_is_busy(
             raise locked()
 
         patched.setattr("django.db.models.query.QuerySet.update", fail)
-        assert states.progress(attempt, told=1)
-    assert states.progress(attempt, told=2)
-    assert Hindsight.objects.get().told == 2
+        assert states.progress(attempt, replayed=1)
+    assert states.progress(attempt, replayed=2)
+    assert Counterfactual.objects.get().replayed == 2
 
 
 def test_a_result_waits_for_a_busy_database(market: Market, olga: User, monkeypatch: pytest.MonkeyPatch) -> None:
-    hindsight = asked(market, olga)
+    counterfactual = asked(market, olga)
     monkeypatch.setattr(states, "WRITE_PAUSE_S", 0.0)
     finish, refused = states._finish, [locked(), locked()]
 
-    def finish_at_last(attempt: states.Attempt[Hindsight], fields: Json) -> bool:
+    def finish_at_last(attempt: states.Attempt[Counterfactual], fields: Json) -> bool:
         if refused:
             raise refused.pop()
         return finish(attempt, fields)
 
     monkeypatch.setattr(states, "_finish", finish_at_last)
     assert compute_next()
-    assert (after(hindsight).state, refused) == (WorkState.DONE, [])
+    assert (after(counterfactual).state, refused) == (JobState.COMPLETED, [])

@@ -12,7 +12,7 @@ from auctions.models import Market
 from auctions.state import book
 from tests.auctions.worlds import make_market, make_operator, make_user, submit
 
-URL = "/api/v1/clusters/lab/hindsights"
+URL = "/api/v1/clusters/lab/counterfactuals"
 
 
 @pytest.fixture(autouse=True)

@@ -19,12 +19,12 @@ from auctions.engine import decision_queue
 from auctions.models import Market
 from auctions.engine.submission import submit_bids
 from scheduling.registry import make_policy
-from studies.counterfactuals.requests import Question, ask
+from studies.counterfactuals.requests import Question, create
 market, alice = Market.objects.get(), User.objects.first()
 body = {{"model": "ResNet-50", "epochs": 1, "utility": {{"form": "constant", "value": 1e-6}}}}
 submit_bids(cluster=market.cluster, owner=alice, bodies=[body] * {BIDS})
 decision_queue.process_pending(market.pk)
-ask(alice, market, Question(make_policy("fifo", {{}}), 1))
+create(alice, market, Question(make_policy("fifo", {{}}), 1))
 """
 TELL_WHILE_OTHERS_COMMIT = """
 import json
@@ -33,7 +33,7 @@ from threading import Event, Thread
 from cluster.models import Cluster
 from scheduling import kernels
 from studies.counterfactuals import computing
-from studies.models import Hindsight
+from studies.models import Counterfactual
 from studies.background import loading
 
 stop, commits = Event(), []
@@ -51,7 +51,7 @@ while computing.compute_next():
     attempts += 1
 stop.set()
 writer.join()
-found = Hindsight.objects.get()
+found = Counterfactual.objects.get()
 print(json.dumps([found.state, found.error, found.decided, attempts, len(left_out), len(commits) > 20]))
 """
 
@@ -61,4 +61,4 @@ def test_it_is_told_at_the_first_attempt_while_others_commit(tmp_path: Path, mak
     make_tables(env)
     crowd.call("prepare", "dps", env=env)
     shell(DECIDE_AND_ASK, env)
-    assert read(TELL_WHILE_OTHERS_COMMIT, env) == ["done", "", BIDS, 1, 0, True]
+    assert read(TELL_WHILE_OTHERS_COMMIT, env) == ["completed", "", BIDS, 1, 0, True]

@@ -8,12 +8,12 @@ from django.db.models import CheckConstraint, Q, UniqueConstraint
 from studies.background import stages
 
 
-class WorkState(models.TextChoices):
+class JobState(models.TextChoices):
     """State of a background job."""
 
-    WAITING = "waiting", "Waiting"
+    QUEUED = "queued", "Queued"
     RUNNING = "running", "Running"
-    DONE = "done", "Done"
+    COMPLETED = "completed", "Completed"
     FAILED = "failed", "Failed"
     CANCELLED = "cancelled", "Cancelled"
 
@@ -26,39 +26,39 @@ class Stage(models.TextChoices):
     DRAWING = stages.DRAWING, "It draws its jobs."
 
 
-OPEN: Final = (WorkState.WAITING, WorkState.RUNNING)
-ENDED: Final = frozenset({WorkState.DONE, WorkState.FAILED, WorkState.CANCELLED})
+OPEN: Final = (JobState.QUEUED, JobState.RUNNING)
+ENDED: Final = frozenset({JobState.COMPLETED, JobState.FAILED, JobState.CANCELLED})
 
 
-class Work(models.Model):
+class BackgroundJob(models.Model):
     """A background job that a worker computes. Only `studies/background/states.py` writes its state."""
 
-    state = models.CharField(max_length=10, choices=WorkState, default=WorkState.WAITING)
+    state = models.CharField(max_length=10, choices=JobState, default=JobState.QUEUED)
     stage = models.CharField(max_length=20, choices=Stage, default=Stage.BEGUN, blank=True)
-    cancel_asked = models.BooleanField(default=False)
+    cancel_requested = models.BooleanField(default=False)
     attempts = models.PositiveIntegerField(
         default=0, help_text="How often it was begun; who computes an earlier one writes nothing any more."
     )
     submitted_at = models.DateTimeField()
     started_at = models.DateTimeField(null=True)
-    beat_at = models.DateTimeField(null=True, help_text="When its worker was last alive.")
+    heartbeat_at = models.DateTimeField(null=True, help_text="When its worker was last alive.")
     ended_at = models.DateTimeField(null=True)
     error = models.TextField(blank=True)
 
     class Meta:
         abstract = True
         constraints = [
-            CheckConstraint(condition=Q(state__in=WorkState.values), name="%(class)s_state_known"),
+            CheckConstraint(condition=Q(state__in=JobState.values), name="%(class)s_state_known"),
             CheckConstraint(
                 condition=Q(state__in=OPEN, ended_at__isnull=True) | Q(state__in=sorted(ENDED), ended_at__isnull=False),
                 name="%(class)s_ended_when_it_says_so",
             ),
             CheckConstraint(
-                condition=~Q(state=WorkState.RUNNING) | Q(started_at__isnull=False, beat_at__isnull=False),
+                condition=~Q(state=JobState.RUNNING) | Q(started_at__isnull=False, heartbeat_at__isnull=False),
                 name="%(class)s_running_was_started",
             ),
             CheckConstraint(
-                condition=Q(stage="") | Q(stage__in=Stage.values, state=WorkState.RUNNING),
+                condition=Q(stage="") | Q(stage__in=Stage.values, state=JobState.RUNNING),
                 name="%(class)s_stage_of_what_runs",
             ),
         ]
@@ -68,15 +68,16 @@ class Work(models.Model):
         """Whether the work has ended, so that it no longer changes."""
         return self.state in ENDED
 
-    def took_s(self) -> float | None:
+    @property
+    def duration_s(self) -> float | None:
         """Seconds from start to end; None if one of them is missing."""
         if self.started_at is None or self.ended_at is None:
             return None
         return (self.ended_at - self.started_at).total_seconds()
 
 
-class AskedOnce(models.Model):
-    """Work that its `owner` may request with an idempotency key: the same key returns the same row (`key_once`)."""
+class Requestable(models.Model):
+    """Work that its `owner` may request with an idempotency key: the same key returns the same row (`unique_key`)."""
 
     idempotency_key = models.CharField(max_length=140, null=True)
     body_digest = models.CharField(max_length=64, blank=True, help_text="SHA-256 of the body that brought the key.")
@@ -85,7 +86,7 @@ class AskedOnce(models.Model):
         abstract = True
 
 
-def key_once(name: str) -> UniqueConstraint:
+def unique_key(name: str) -> UniqueConstraint:
     """Return the constraint that no two rows of an owner have the same key."""
     return UniqueConstraint(
         fields=["owner", "idempotency_key"],

@@ -1,4 +1,4 @@
-"""Pages of hindsights, for operators; and the curves on a bid's page, for its owner and operators."""
+"""Pages of counterfactuals, for operators; and the curves on a bid's page, for its owner and operators."""
 
 import json
 from typing import Any
@@ -13,17 +13,17 @@ from auctions.engine.submission import submit_bid
 from auctions.models import Market
 from cluster.models import Cluster
 from frontend.figures import alternatives as misreports
-from frontend.figures import counterfactual as hindsight
+from frontend.figures import counterfactual as sums
 from scheduling.policies.dps import Dps
 from scheduling.registry import POLICIES, make_policy
-from studies.background.rows import WorkState
+from studies.background.models import JobState
 from studies.counterfactuals.computing import compute_next
-from studies.counterfactuals.requests import Question, ask
-from studies.models import Hindsight
+from studies.counterfactuals.requests import Question, create
+from studies.models import Counterfactual
 from tests.auctions.worlds import make_cluster, make_market, make_operator, submit
 
 PARTS = ("", "part", "version", "sums.json", "bids.csv", "bids.json")
-BASE = "/markets/lab/hindsights/"
+BASE = "/markets/lab/counterfactuals/"
 
 
 @pytest.fixture
@@ -37,8 +37,8 @@ def decided(market: Market, alice: User) -> Market:
 
 
 @pytest.fixture
-def done(decided: Market) -> Hindsight:
-    found = ask(make_operator("oscar"), decided, Question(make_policy("fifo", {})))
+def done(decided: Market) -> Counterfactual:
+    found = create(make_operator("oscar"), decided, Question(make_policy("fifo", {})))
     assert compute_next()
     found.refresh_from_db()
     return found
@@ -51,11 +51,11 @@ def as_offered(page: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None and value is not False}
 
 
-def test_a_form_leads_to_a_hindsight_and_its_page(as_operator: Client, decided: Market) -> None:
+def test_a_form_leads_to_a_counterfactual_and_its_page(as_operator: Client, decided: Market) -> None:
     assert "Nobody has asked yet" in as_operator.get(BASE).text
     form = as_operator.get(f"{BASE}new/?policy=fifo&since=1")
     answer = as_operator.post(f"{BASE}new/?policy=fifo", as_offered(form))
-    found = Hindsight.objects.get()
+    found = Counterfactual.objects.get()
     assert answer.headers["Location"] == f"{BASE}{found.pk}/"
     assert "Cancel</button>" in as_operator.get(f"{BASE}{found.pk}/").text
     assert compute_next()
@@ -74,7 +74,7 @@ def test_a_form_leads_to_a_hindsight_and_its_page(as_operator: Client, decided: 
     ):
         assert words in text
     assert "Cancel</button>" not in text
-    assert "fifo" in as_operator.get(f"{BASE}?state=done&policy=fifo").text
+    assert "fifo" in as_operator.get(f"{BASE}?state=completed&policy=fifo").text
     assert "None matches these filters" in as_operator.get(f"{BASE}?state=failed").text
 
 
@@ -88,10 +88,10 @@ def test_the_form_offers_every_policy_with_its_parameters(as_operator: Client, d
     if name == "oasis":  # it wants parameter servers apart, which this market has not
         assert answer.status_code == 422
         assert "policy: oasis cannot run on this market&#x27;s servers" in answer.text
-        assert not Hindsight.objects.exists()
+        assert not Counterfactual.objects.exists()
         return
     assert answer.status_code == 302
-    found = Hindsight.objects.get()
+    found = Counterfactual.objects.get()
     assert (found.policy, found.parameters) == (name, POLICIES[name]().to_json())
 
 
@@ -101,13 +101,13 @@ def test_what_is_wrong_stands_beside_its_field(as_operator: Client, decided: Mar
     assert answer.status_code == 422
     assert "greater than or equal to 1" in answer.text
     assert "free is not one of the available choices" in answer.text
-    assert not Hindsight.objects.exists()
+    assert not Counterfactual.objects.exists()
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("part", PARTS)
 def test_each_part_is_for_operators_alone(
-    done: Hindsight, as_alice: Client, as_bob: Client, as_operator: Client, part: str
+    done: Counterfactual, as_alice: Client, as_bob: Client, as_operator: Client, part: str
 ) -> None:
     path = f"{BASE}{done.pk}/{part}"
     assert as_bob.get(path).status_code == 404
@@ -118,14 +118,14 @@ def test_each_part_is_for_operators_alone(
 
 
 def test_nobody_else_sees_the_list_or_asks(decided: Market, as_alice: Client) -> None:
-    assert "Hindsight" not in as_alice.get("/markets/lab/").text
+    assert "Counterfactual" not in as_alice.get("/markets/lab/").text
     for path in (BASE, f"{BASE}new/"):
         assert as_alice.get(path).status_code == 404
         assert Client().get(path).status_code == 302
     assert as_alice.post(f"{BASE}new/?policy=fifo", {"since": "1"}).status_code == 404
 
 
-def test_rows_are_filtered_in_the_address_and_downloads_follow(done: Hindsight, as_operator: Client) -> None:
+def test_rows_are_filtered_in_the_address_and_downloads_follow(done: Counterfactual, as_operator: Client) -> None:
     path = f"{BASE}{done.pk}/"
     changed = as_operator.get(path).context["page"].paginator.count
     assert as_operator.get(f"{path}?all=1").context["page"].paginator.count == 3
@@ -137,23 +137,23 @@ def test_rows_are_filtered_in_the_address_and_downloads_follow(done: Hindsight, 
 
 
 def test_one_that_waits_is_cancelled_and_deleted(decided: Market, as_operator: Client) -> None:
-    found = ask(make_operator("oscar"), decided, Question(make_policy("fifo", {})))
+    found = create(make_operator("oscar"), decided, Question(make_policy("fifo", {})))
     path = f"{BASE}{found.pk}/"
     assert as_operator.get(f"{path}bids.csv").status_code == 404
     assert as_operator.post(f"{path}cancel/").status_code == 302
     found.refresh_from_db()
-    assert found.state == WorkState.CANCELLED
+    assert found.state == JobState.CANCELLED
     assert "nothing is left to be cancelled" in as_operator.post(f"{path}cancel/", follow=True).text
     assert as_operator.post(f"{path}delete/").headers["Location"] == BASE
-    assert not Hindsight.objects.exists()
+    assert not Counterfactual.objects.exists()
 
 
-def test_a_hindsight_is_found_under_its_own_market_alone(decided: Market, as_operator: Client) -> None:
+def test_a_counterfactual_is_found_under_its_own_market_alone(decided: Market, as_operator: Client) -> None:
     make_market(make_cluster("other"))
-    found = ask(make_operator("oscar"), decided, Question(make_policy("fifo", {})))
+    found = create(make_operator("oscar"), decided, Question(make_policy("fifo", {})))
     for market, status in (("lab", 200), ("other", 404)):
-        assert as_operator.get(f"/markets/{market}/hindsights/{found.pk}/").status_code == status
-        assert as_operator.get(f"/api/v1/clusters/{market}/hindsights/{found.pk}").status_code == status
+        assert as_operator.get(f"/markets/{market}/counterfactuals/{found.pk}/").status_code == status
+        assert as_operator.get(f"/api/v1/clusters/{market}/counterfactuals/{found.pk}").status_code == status
 
 
 def test_the_curves_of_a_bid_are_its_owners_and_operators(
@@ -205,6 +205,6 @@ def test_the_admins_preview_leads_to_the_form_filled_in(decided: Market, client:
 
 
 def test_an_empty_drawing_says_why() -> None:
-    assert hindsight.figure([], other="fifo").note == "Nothing was told yet."
+    assert sums.figure([], other="fifo").note == "Nothing was told yet."
     nothing = misreports.Statements([], arrival=0, pays=True, unit="hours")
     assert misreports.by_time(nothing).note == "Its worth states no time."

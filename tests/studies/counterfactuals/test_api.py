@@ -1,4 +1,4 @@
-"""Hindsights through REST: asked for, told, read by page and as CSV, cancelled, deleted, and refused in words."""
+"""Counterfactuals through REST: asked for, told, read by page and as CSV, cancelled, deleted, and refused in words."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from auctions.engine import decision_queue
 from auctions.models import Market
 from studies.counterfactuals.computing import compute_next
 from tests.auctions.worlds import make_user, submit
-from tests.studies.hindsight.conftest import URL
+from tests.studies.counterfactuals.conftest import URL
 
 
 def refused(answer: Any) -> dict[str, str]:
@@ -23,12 +23,12 @@ def test_it_is_asked_for_told_and_read(api: APIClient, market: Market, monkeypat
     assert answer.status_code == 202, answer.content
     where = answer["Location"]
     waiting = api.get(where).json()
-    assert (waiting["state"], waiting["totals"], waiting["since"], waiting["owner"]) == ("waiting", None, 2, "olga")
+    assert (waiting["state"], waiting["totals"], waiting["since"], waiting["owner"]) == ("queued", None, 2, "olga")
     assert api.get(f"{where}/bids").json() == {"next": None, "results": []}
     assert api.get(f"{where}/bids.csv").status_code == 404
     assert compute_next()
     done = api.get(where).json()
-    assert (done["state"], done["decided"], done["changed"], done["earlier_changed"]) == ("done", 4, 4, 0)
+    assert (done["state"], done["decided"], done["changed"], done["earlier_changed"]) == ("completed", 4, 4, 0)
     assert done["note"] == market.cluster.note
     assert (done["totals"]["recorded"]["admitted"], done["totals"]["other"]["admitted"]) == (0, 4)
     monkeypatch.setattr("studies.counterfactuals.api.views.MOST_ROWS", 3)
@@ -51,7 +51,7 @@ def test_one_that_waits_is_cancelled_once(api: APIClient, market: Market) -> Non
     assert api.post(f"{where}/cancel").status_code == 409
 
 
-def test_the_same_key_and_body_are_one_hindsight(api: APIClient, market: Market) -> None:
+def test_the_same_key_and_body_are_one_counterfactual(api: APIClient, market: Market) -> None:
     key, body = {"Idempotency-Key": "one"}, {"policy": "fifo", "since": 2}
     first, again = (api.post(URL, body, format="json", headers=key) for _ in range(2))
     assert (first.status_code, again.status_code) == (202, 202)
@@ -62,7 +62,7 @@ def test_the_same_key_and_body_are_one_hindsight(api: APIClient, market: Market)
     assert compute_next()
     assert not compute_next(), "there was only one"
     done = api.post(URL, body, format="json", headers=key)
-    assert (done.status_code, done.json()["state"], done.json()["stage"]) == (200, "done", "")
+    assert (done.status_code, done.json()["state"], done.json()["stage"]) == (200, "completed", "")
 
 
 @pytest.mark.thorough
