@@ -120,6 +120,11 @@ class Trace(models.Model):
         return FORMATS[self.format].kind
 
     @property
+    def gpu_types(self) -> list[str]:
+        """GPU types for which its throughputs are; empty if it has none."""
+        return sorted(self.throughputs or ())
+
+    @property
     def holds(self) -> str:
         """The same in words."""
         return self.kind.replace("_", " ")

@@ -126,6 +126,14 @@ class Rows(serializers.ListField):
         return list(self.run_child_validation(data))
 
 
+class Timestamp(serializers.DateTimeField):
+    """A moment of the wall clock in ISO 8601, as answers state it."""
+
+    def to_representation(self, value: Any) -> str:
+        """The moment with its offset from UTC."""
+        return str(value.isoformat())
+
+
 class ByName(serializers.DictField):
     """An object whose keys are names, each value checked by `child`; with `known`, only of these names."""
 

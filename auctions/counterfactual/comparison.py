@@ -19,10 +19,10 @@ Progress = Callable[[int, int], None]
 """Called with the number of events replayed so far and their total number; it may raise to stop."""
 
 GROUPS: Final = {
-    BidState.COMPLETED: "done",
+    BidState.COMPLETED: "completed",
     BidState.REJECTED: "rejected",
     BidState.RUNNING: "running",
-    BidState.PLANNED: "waiting",
+    BidState.PLANNED: "planned",
     BidState.CANCELLED: "ended",
     BidState.FAILED: "ended",
     BidState.WITHDRAWN: "withdrawn",
@@ -115,15 +115,15 @@ SIDES: Final = ("recorded", "other")
 class Totals:
     """Totals over all bids of one replay.
 
-    submitted = done + rejected + running + waiting + ended + withdrawn + quarantined + undecided.
+    submitted = completed + rejected + running + planned + ended + withdrawn + quarantined + undecided.
     """
 
     submitted: int
-    done: int
+    completed: int
     rejected: int
     running: int
     """Started, but not complete."""
-    waiting: int
+    planned: int
     """Admitted, but not started."""
     ended: int
     """Cancelled, or failed."""
@@ -140,9 +140,9 @@ class Totals:
     admitted: int
     acceptance: float | None
     """Share of admitted bids among the decided ones; None if no bid was decided."""
-    jct_slots: float | None
+    mean_jct_slots: float | None
     """Mean of completion - arrival over jobs that are complete or have a planned completion; None if there are none."""
-    common_jct_slots: float | None
+    common_mean_jct_slots: float | None
     """The same, over jobs that have a completion in both replays."""
 
     def __post_init__(self) -> None:
@@ -298,8 +298,8 @@ def _totals(submitted: int, sides: Sequence[Side], rows: Sequence[Row]) -> Total
         payoff=welfare - revenue,
         admitted=sum(decided),
         acceptance=sum(decided) / len(decided) if decided else None,
-        jct_slots=_mean(_jct(row, side) for row, side in pairs),
-        common_jct_slots=_mean(_jct(row, side) for (row, side), kept in zip(pairs, both, strict=True) if kept),
+        mean_jct_slots=_mean(_jct(row, side) for row, side in pairs),
+        common_mean_jct_slots=_mean(_jct(row, side) for (row, side), kept in zip(pairs, both, strict=True) if kept),
     )
 
 

@@ -10,7 +10,8 @@ from auctions.policy_form import PolicyForm
 from scheduling.model.errors import InvalidField
 from scheduling.model.validation import LARGEST_INTEGER
 from scheduling.registry import POLICIES
-from studies.counterfactuals.requests import Question, policy_of
+from studies.background.shapes import policy_of
+from studies.counterfactuals.requests import Question
 
 
 def chosen_policy(wanted: str | None, current: PolicyVersion) -> str:

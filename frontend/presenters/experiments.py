@@ -24,8 +24,8 @@ class Block:
     number: int
     title: str
     policies: list[str]
-    done: list[int]
-    """Runs of each policy."""
+    completed: list[int]
+    """Number of completed runs of each policy."""
     rows: list[Cells]
     bound: str
     """What no policy can exceed, in words; empty where it is not known."""
@@ -52,7 +52,7 @@ def blocks(results: Results) -> list[Block]:
             )
             value = in_words(bound.value, METRICS["welfare"])
             words = f"{value} ({', '.join(bound.kinds)}{gap}; {bound.cpu_s:.1f} CPU-s for {bound.value.n} seeds)"
-        found.append(Block(number, title, [row.label for row in rows], [row.done for row in rows], cells, words))
+        found.append(Block(number, title, [row.label for row in rows], [row.completed for row in rows], cells, words))
     return found
 
 

@@ -34,9 +34,9 @@ from studies.models import Counterfactual
 ROWS_PER_PAGE: Final = 50
 TOTALS: Final = (
     ("submitted", "Bids", "count"),
-    ("done", "Done", "count"),
+    ("completed", "Completed", "count"),
     ("running", "Running", "count"),
-    ("waiting", "Waiting", "count"),
+    ("planned", "Planned", "count"),
     ("rejected", "Rejected", "count"),
     ("ended", "Cancelled or failed", "count"),
     ("withdrawn", "Withdrawn", "count"),
@@ -46,8 +46,8 @@ TOTALS: Final = (
     ("welfare", "Welfare", "money"),
     ("revenue", "Revenue", "money"),
     ("payoff", "Bidders' payoff", "money"),
-    ("jct_slots", "Slots from arrival to completion, mean", "mean"),
-    ("common_jct_slots", "The same of jobs complete in both", "mean"),
+    ("mean_jct_slots", "Slots from arrival to completion, mean", "mean"),
+    ("common_mean_jct_slots", "The same for jobs complete on both sides", "mean"),
 )
 """Rows of the table of totals: name, words, and how numbers are written."""
 
@@ -214,7 +214,6 @@ def _tag(request: HttpRequest, found: Counterfactual) -> str:
 def _context(request: HttpRequest, name: str, number: int) -> dict[str, Any]:
     found = _own(request, name, number)
     every = "all" in request.GET
-    totals = readings.totals_of(found)
     rows = readings.rows_of(found)
     shown = rows if every else [row for row in rows if row.changed]
     return {
@@ -225,8 +224,10 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, Any]:
         "place": readings.place_of(found),
         "share": None if not found.events else found.replayed / found.events,
         "earlier": 0 if found.result is None else found.result["earlier_changed"],
-        "failed_plans": 0 if found.result is None else found.result.get("failed_plans", 0),
-        "totals": [] if totals is None else [(text, kind, _pair(totals, key)) for key, text, kind in TOTALS],
+        "failed_plans": 0 if found.result is None else found.result["failed_plans"],
+        "totals": []
+        if found.result is None
+        else [(text, kind, _pair(found.result, key)) for key, text, kind in TOTALS],
         "shift": readings.shift_of(rows),
         "address": request.GET.urlencode(),
     }

@@ -25,7 +25,7 @@ from scheduling.model.errors import InvalidField
 from studies.background.models import OPEN
 from studies.experiments import readings, requests, tables
 from studies.experiments.metrics import METRICS
-from studies.experiments.request import ExperimentRequest, TraceFinder
+from studies.experiments.request import ExperimentRequest
 from studies.experiments.traced import FILES
 from studies.models import Experiment, Run
 
@@ -65,7 +65,7 @@ def new_experiment(request: HttpRequest) -> HttpResponse:
     )
     if form.is_bound and form.is_valid():
         try:
-            checked = ExperimentRequest.from_json(form.body(), TraceFinder(traces))
+            checked = ExperimentRequest.from_json(form.body(), traces)
             return redirect("experiment", number=requests.create(viewer, checked).pk)
         except InvalidField as error:
             form.blame(error)
@@ -77,10 +77,10 @@ def new_experiment(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_POST
 def ready_made(request: HttpRequest) -> HttpResponse:
-    """Ask for the experiment that an empty page offers."""
+    """Create the experiment that an empty page offers."""
     viewer = viewer_of(request)
     try:
-        checked = ExperimentRequest.from_json(READY_MADE, TraceFinder(readings.visible_traces(viewer)))
+        checked = ExperimentRequest.from_json(READY_MADE, readings.visible_traces(viewer))
         return redirect("experiment", number=requests.create(viewer, checked).pk)
     except AuctionError as error:
         messages.error(request, str(error))
@@ -156,7 +156,7 @@ def table(request: HttpRequest, number: int, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def cancel(request: HttpRequest, number: int) -> HttpResponse:
-    """End it; runs that are done stay."""
+    """Cancel it; completed runs stay."""
 
     def act(found: Experiment) -> Experiment:
         count = requests.cancel(found)
@@ -224,7 +224,7 @@ def _context(request: HttpRequest, found: Experiment) -> dict[str, Any]:
         "notes": results.notes,
         "warnings": results.warnings,
         "comparison": readings.comparison_of(found),
-        "runs": [(cell, _policy_of(results, cell.run)) for cell in results.cells],
+        "runs": results.cells,
         "failed": [cell.run for cell in results.cells if cell.run.error][:5],
         "seeds": found.matrix["seeds"],
         "metrics": [(name, one.title) for name, one in METRICS.items()],
@@ -234,7 +234,3 @@ def _context(request: HttpRequest, found: Experiment) -> dict[str, Any]:
         "workload": workload,
         "chosen": urlencode({"metric": metric, "workload": workload}),
     }
-
-
-def _policy_of(results: readings.Results, run: Run) -> str:
-    return "bound" if run.policy is None else results.policies[run.policy]

@@ -9,7 +9,6 @@ from django.db.models import QuerySet
 from auctions.counterfactual.comparison import SIDES, Row
 from auctions.models import Market
 from cluster.operators import is_operator
-from scheduling.model.types import Json
 from studies.background import states
 from studies.counterfactuals.table import COUNTERFACTUALS
 from studies.models import Counterfactual
@@ -68,13 +67,3 @@ def table(rows: list[Row]) -> Iterator[list[object]]:
     for row in rows:
         sides = [getattr(side, name) for side in row.sides for name in COLUMNS]
         yield [row.sequence, row.label, row.owner, row.arrival, row.changed, *("" if v is None else v for v in sides)]
-
-
-def totals_of(counterfactual: Counterfactual) -> Json | None:
-    """Return the totals of both results; None until the work is done."""
-    # Older results have no count of quarantined bids.
-    return (
-        None
-        if counterfactual.result is None
-        else {side: {"quarantined": 0} | counterfactual.result[side] for side in SIDES}
-    )

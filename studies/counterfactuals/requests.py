@@ -1,5 +1,6 @@
 """Create counterfactuals: check a request and store it for a worker."""
 
+# ruff: noqa: D101 (shapes are named for what they describe, and their fields have help texts)
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,15 +11,17 @@ from auctions.counterfactual.record import Record
 from auctions.domain.errors import QuotaReached
 from auctions.models import Market
 from cluster.clock import now
-from scheduling.model.errors import InvalidField, UnknownPolicy
+from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
-from scheduling.model.validation import LARGEST_INTEGER, check_integer, check_object, shown
+from scheduling.model.validation import LARGEST_INTEGER
 from scheduling.policies.base import Policy
-from scheduling.registry import make_policy
 from studies.background import waking
 from studies.background.idempotency import NO_KEY, IdempotencyKey
 from studies.background.models import OPEN
+from studies.background.shapes import policy_name, policy_of, policy_parameters
 from studies.models import Counterfactual
+from web.fields import Integer
+from web.schema import Schema, refused
 
 MOST_OPEN: Final = 20
 """Largest number of counterfactuals of one owner that have not ended."""
@@ -26,6 +29,19 @@ MOST_OPEN: Final = 20
 
 class TooManyOpen(QuotaReached):
     """Raised when the owner already has the largest number of open counterfactuals."""
+
+
+class CounterfactualIn(Schema):
+    policy = policy_name("The policy that decides instead.")
+    parameters = policy_parameters()
+    since = Integer(1, LARGEST_INTEGER, default=1, help_text="Number of the first bid that it decides; by default 1.")
+
+    def validate(self, attrs: Json) -> Json:
+        """Return the policy with its parameters."""
+        try:
+            return {"policy": policy_of(attrs["policy"], attrs["parameters"]), "since": attrs["since"]}
+        except InvalidField as error:
+            raise refused(error) from None
 
 
 @dataclass(frozen=True)
@@ -38,25 +54,8 @@ class Question:
 
     @classmethod
     def from_json(cls, body: Json) -> "Question":
-        """Read the body of a request; raises InvalidField naming the field, a parameter as `parameters.name`."""
-        check_object("", body, required=["policy"], optional=["parameters", "since"])
-        return cls(
-            policy=policy_of(body["policy"], body.get("parameters", {})),
-            since=check_integer("since", body.get("since", 1), low=1, high=LARGEST_INTEGER),
-        )
-
-
-def policy_of(name: object, parameters: Json) -> Policy:
-    """Build the policy; raises InvalidField naming `policy`, or the parameter as `parameters.name`."""
-    if not isinstance(name, str):
-        raise InvalidField("policy", f"expected a string, got {shown(name)}")
-    try:
-        return make_policy(name, parameters)
-    except UnknownPolicy as error:
-        raise InvalidField("policy", str(error)) from None
-    except InvalidField as error:
-        where = error.field if error.field == "parameters" else f"parameters.{error.field}"
-        raise InvalidField(where, error.problem) from None
+        """Read the body of a request; raises InvalidField naming the wrong fields, a parameter as `parameters.name`."""
+        return cls(**CounterfactualIn.read(body))
 
 
 def create(owner: User, market: Market, question: Question, request: IdempotencyKey = NO_KEY) -> Counterfactual:

@@ -14,7 +14,7 @@ from scheduling.model.decision import canonical
 from scheduling.model.types import Json
 from studies.background import states
 from studies.background.models import JobState, Stage
-from studies.experiments.metrics import METRICS, Interval, Ran, interval
+from studies.experiments.metrics import METRICS, Interval, Metric, Ran, interval
 from studies.experiments.table import RUNS
 from studies.models import Experiment, Run, Trace
 
@@ -83,6 +83,28 @@ def place_of(experiment: Experiment) -> int | None:
     return states.place_of(RUNS, experiment.runs.all())
 
 
+class Shown:
+    """An experiment with the readings of its runs; each one is computed when it is first needed."""
+
+    def __init__(self, experiment: Experiment) -> None:
+        self.experiment = experiment
+
+    @cached_property
+    def progress(self) -> Progress:
+        """Its progress."""
+        return progress_of(self.experiment)
+
+    @property
+    def place(self) -> int | None:
+        """The queue place of its first queued run."""
+        return place_of(self.experiment)
+
+    @property
+    def comparison(self) -> "Comparison | None":
+        """Its comparison with the experiment that it repeats."""
+        return comparison_of(self.experiment)
+
+
 def _common(stages: list[Stage]) -> Stage:
     return stages[0] if stages and all(stages) else Stage.BEGUN
 
@@ -102,8 +124,18 @@ class Cell:
     """A run with its outcome."""
 
     run: Run
+    workload: str
+    """Title of its workload."""
+    policy: str | None
+    """Label of its policy; None if it computes a bound."""
     document: Json | None
     """Its outcome, without the lists of lines and tenants; None if there is no outcome yet."""
+
+    @property
+    def outcome(self) -> Json | None:
+        """The whole outcome, read from the database."""
+        text = Run.objects.values_list("outcome", flat=True).filter(pk=self.run.pk).first()
+        return json.loads(text) if text else None
 
     @property
     def identity(self) -> str:
@@ -121,10 +153,12 @@ class Row:
     """The results of a policy on a workload, over all seeds."""
 
     workload: int
+    title: str
+    """Title of the workload."""
     policy: int
     label: str
     """Name of the policy, with the parameters that distinguish it from another one of the same name."""
-    done: int
+    completed: int
     """Number of completed runs."""
     values: dict[str, Interval | None]
 
@@ -134,6 +168,8 @@ class Bound:
     """Upper bound on welfare on a workload: means over seeds."""
 
     workload: int
+    title: str
+    """Title of the workload."""
     kinds: tuple[str, ...]
     value: Interval
     gap: float | None
@@ -143,21 +179,40 @@ class Bound:
 
 
 @dataclass(frozen=True)
+class MetricRow:
+    """A metric in the results of an experiment."""
+
+    name: str
+    metric: Metric
+    synthetic: bool
+    """Whether it depends on drawn data in any workload."""
+
+
+@dataclass(frozen=True)
 class Results:
     """The runs of an experiment and their summaries."""
 
     experiment: Experiment
     cells: tuple[Cell, ...]
 
-    @property
-    def workloads(self) -> list[str]:
-        """Titles of the workloads."""
-        return [row["title"] for row in self.experiment.matrix["workloads"]]
+    workloads: tuple[str, ...]
+    """Titles of the workloads."""
+    policies: tuple[str, ...]
+    """Labels of the policies, all different."""
 
-    @cached_property
-    def policies(self) -> list[str]:
-        """Labels of the policies, all different."""
-        return policy_labels(self.experiment.matrix["policies"])
+    @property
+    def state(self) -> JobState:
+        """State of the experiment."""
+        return progress_of(self.experiment).state
+
+    @property
+    def metrics(self) -> list[MetricRow]:
+        """All metrics."""
+        numbers = range(len(self.workloads))
+        return [
+            MetricRow(name, metric, any(self.is_synthetic(name, number) for number in numbers))
+            for name, metric in METRICS.items()
+        ]
 
     @cached_property
     def bounds(self) -> dict[tuple[int, int], Cell]:
@@ -183,23 +238,24 @@ class Results:
             if ran is not None and cell.run.policy is not None:
                 by.setdefault((cell.run.workload, cell.run.policy), []).append(ran)
         return [
-            Row(workload, policy, label, len(by.get((workload, policy), [])), _values(by.get((workload, policy), [])))
-            for workload in range(len(self.workloads))
+            Row(workload, title, policy, label, len(runs), _values(runs))
+            for workload, title in enumerate(self.workloads)
             for policy, label in enumerate(self.policies)
+            for runs in [by.get((workload, policy), [])]
         ]
 
     @cached_property
     def bound_rows(self) -> list[Bound]:
         """Return the bound of every workload that has one."""
         found = []
-        for workload in range(len(self.workloads)):
+        for workload, title in enumerate(self.workloads):
             cells = [cell for (w, _), cell in self.bounds.items() if w == workload]
             rows = [cell.document["bound"] for cell in cells if cell.document is not None]
             value = interval([row["value"] for row in rows])
             if value is not None:
                 cpu_s = sum(cell.run.timing["cpu_s"] for cell in cells if cell.run.timing is not None)
                 kinds = tuple(sorted({row["kind"] for row in rows}))
-                found.append(Bound(workload, kinds, value, self._gap(workload), cpu_s))
+                found.append(Bound(workload, title, kinds, value, self._gap(workload), cpu_s))
         return found
 
     def _gap(self, workload: int) -> float | None:
@@ -246,15 +302,14 @@ def results_of(experiment: Experiment) -> Results:
     """Return the results of all runs in order."""
     texts = experiment.runs.exclude(outcome="").values_list("pk", "outcome", named=True)
     # Read a few at a time: 400 outcomes with all malformed lines are 75 MB, and ten times as much once parsed.
-    told = {row.pk: _brief(json.loads(row.outcome)) for row in in_pages(texts, by="pk", size=10)}
-    runs = experiment.runs.order_by("number").defer("outcome")
-    return Results(experiment, tuple(Cell(run, told.get(run.pk)) for run in runs))
-
-
-def outcome_of(run: Run) -> Json | None:
-    """Return the whole outcome of a run; None if there is none yet."""
-    text = Run.objects.values_list("outcome", flat=True).filter(pk=run.pk).first()
-    return json.loads(text) if text else None
+    outcomes = {row.pk: _brief(json.loads(row.outcome)) for row in in_pages(texts, by="pk", size=10)}
+    workloads = tuple(row["title"] for row in experiment.matrix["workloads"])
+    policies = tuple(policy_labels(experiment.matrix["policies"]))
+    cells = tuple(
+        Cell(run, workloads[run.workload], None if run.policy is None else policies[run.policy], outcomes.get(run.pk))
+        for run in experiment.runs.order_by("number").defer("outcome")
+    )
+    return Results(experiment, cells, workloads, policies)
 
 
 def _brief(document: Json) -> Json:

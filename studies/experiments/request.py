@@ -1,21 +1,26 @@
 """Request for an experiment: workloads, policies with parameters, and seeds. All of it is checked here."""
 
+# ruff: noqa: D101 (the name of a class says what it describes, and its fields have help texts)
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from django.db.models import QuerySet
+from rest_framework import serializers
 
 from scheduling.model.decision import canonical
-from scheduling.model.errors import InvalidField, UnknownPolicy
+from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
-from scheduling.model.validation import check_integer, check_list, check_object, shown
 from scheduling.policies.base import Policy
-from scheduling.registry import POLICIES, make_policy
-from studies.experiments.traced import traced_workload
+from scheduling.registry import make_policy
+from studies.background.shapes import policy_name, policy_of, policy_parameters
+from studies.experiments.traced import FILES, traced_workload
 from studies.models import Trace
-from studies.workloads.generated.generators import read_generator
-from studies.workloads.traces.source import TraceSource
+from studies.workloads.generated.generators import GENERATORS, read_generator
+from studies.workloads.simulation.replay import LONGEST_HORIZON
+from studies.workloads.traces.source import MOST_GPUS, TraceSource
+from web.fields import ByName, Choice, Flag, Integer, Rows, Text
+from web.schema import Schema, named, refused
 
 LONGEST_LABEL: Final = 120
 MOST_WORKLOADS: Final = 8
@@ -23,6 +28,135 @@ MOST_POLICIES: Final = 24
 MOST_SEEDS: Final = 50
 MOST_RUNS: Final = 400
 LARGEST_SEED: Final = 10**9
+LARGEST: Final = 10**9
+
+
+def label_field() -> Any:
+    """Return the field for a label in a request."""
+    return named(Text(LONGEST_LABEL, blank=True, line=True, default="", help_text="Your name for it."))
+
+
+class TraceNumber(Integer):
+    """The number of a trace that holds one of these kinds, among the `traces` of the context."""
+
+    def __init__(self, *kinds: str, **more: Any) -> None:
+        super().__init__(1, 2**63 - 1, required=False, **more)
+        self.kinds = kinds
+
+    def run_validation(self, data: Any = serializers.empty) -> Any:
+        """The trace; raises ValidationError if there is none, or it holds something else."""
+        number = super().run_validation(data)
+        trace = self.context["traces"].filter(pk=number).defer("text").first()
+        if trace is None:
+            raise serializers.ValidationError(f"there is no trace {number} of yours")
+        if trace.kind not in self.kinds:
+            problem = f"expected {' or '.join(self.kinds)}, trace {number} holds {trace.kind}"
+            raise serializers.ValidationError(problem)
+        return trace
+
+
+@dataclass(frozen=True)
+class CheckedWorkload:
+    """A workload as experiments store it: `title`, `source`, and for a trace its number and hash."""
+
+    document: Json
+    traces: tuple[Trace, ...] = ()
+    """The traces that it reads."""
+
+
+class WorkloadIn(Schema):
+    trace = TraceNumber("jobs", help_text="Number of a trace of yours that holds jobs. Or a generator.")
+    gpus = Integer(
+        1, MOST_GPUS, required=False, help_text="Trace: number of GPUs, 8 a server. Or a cluster, or machines."
+    )
+    apart = Flag(required=False, help_text="With GPUs: parameter servers on separate servers, as OASiS requires.")
+    cluster = Text(required=False, help_text="Trace: name of a cluster whose servers are used, as they are now.")
+    machines = TraceNumber(*FILES["machines"], help_text="Trace: number of a trace that holds the servers.")
+    step_times = TraceNumber(
+        *FILES["step_times"],
+        help_text="Trace: number of a trace with step times (Sia) or throughputs (Gavel), for jobs that state none.",
+    )
+    batch = Integer(
+        1, LARGEST, required=False, help_text="With step times of Sia: samples on each GPU; by default the most."
+    )
+    quotas = TraceNumber(
+        *FILES["quotas"],
+        help_text="Trace that names no tenants: number of a trace with quotas, from which each job's tenant is drawn.",
+    )
+    slot_s = Integer(
+        1, LARGEST, required=False, help_text="Trace: seconds of a slot; by default 600, or the cluster's."
+    )
+    horizon = Integer(
+        1,
+        LONGEST_HORIZON,
+        required=False,
+        help_text="Trace: slots that can be planned; by default twice the longest run, or the cluster's.",
+    )
+    jobs = Integer(1, LARGEST, required=False, help_text="Trace: number of rows to read; by default all.")
+    ring = Flag(required=False, help_text="Trace: whether jobs exchange gradients in rings.")
+    elastic = Flag(required=False, help_text="Trace: whether jobs can use twice the GPUs they had.")
+    reference = Text(
+        required=False, help_text="Trace with throughputs: GPU that stands for types not measured; by default v100."
+    )
+    generator = Choice(
+        GENERATORS, required=False, help_text="Servers and jobs by the settings of a paper, drawn from the seed."
+    )
+    setting = ByName(
+        serializers.JSONField(allow_null=True),
+        required=False,
+        help_text="Generator: sizes and ranges; the paper's for those that are left out.",
+    )
+
+    def validate(self, attrs: Json) -> Any:
+        """Return the CheckedWorkload."""
+        try:
+            return _generated(attrs) if "generator" in attrs else _traced(attrs)
+        except InvalidField as error:
+            raise refused(error) from None
+
+
+class PolicyIn(Schema):
+    name = policy_name("Name of the policy.")
+    parameters = policy_parameters()
+
+    def validate(self, attrs: Json) -> Json:
+        """Return the policy's name with all parameters."""
+        try:
+            policy = policy_of(attrs["name"], attrs["parameters"])
+        except InvalidField as error:
+            raise refused(error) from None
+        return {"name": policy.name, "parameters": policy.to_json()}
+
+
+class ExperimentIn(Schema):
+    label = label_field()
+    workloads = Rows(WorkloadIn(), least=1, most=MOST_WORKLOADS, help_text="What policies are run on; all different.")
+    policies = Rows(PolicyIn(), least=1, most=MOST_POLICIES, help_text="What is compared; all different.")
+    seeds = Rows(
+        Integer(0, LARGEST_SEED),
+        least=1,
+        most=MOST_SEEDS,
+        default=lambda: [1],
+        help_text="Seeds of everything that is drawn; by default [1]. All different.",
+    )
+    bound = Flag(
+        default=True, help_text="Whether the upper bound on welfare is computed for each workload and seed; default."
+    )
+
+    def validate(self, attrs: Json) -> Json:
+        """Return the checked fields; raises ValidationError if they do not fit together."""
+        workloads = [one.document for one in attrs["workloads"]]
+        try:
+            for name, rows in (("policies", attrs["policies"]), ("workloads", workloads), ("seeds", attrs["seeds"])):
+                _check_different(name, rows)
+            runs = len(workloads) * len(attrs["seeds"]) * (len(attrs["policies"]) + attrs["bound"])
+            if runs > MOST_RUNS:
+                raise InvalidField("policies", f"expected at most {MOST_RUNS} runs in all, got {runs}")
+            for i, workload in enumerate(workloads):
+                _check_policies(f"workloads[{i}]", workload, attrs["policies"])
+        except InvalidField as error:
+            raise refused(error) from None
+        return attrs
 
 
 @dataclass(frozen=True)
@@ -30,121 +164,58 @@ class ExperimentRequest:
     """A checked request for a matrix of runs."""
 
     label: str
-    workloads: tuple[Json, ...]
-    """Workloads as experiments store them: `title`, `source`, and for a trace its number and hash."""
+    workloads: tuple[CheckedWorkload, ...]
     policies: tuple[Json, ...]
     """Policies, each with its `name` and all `parameters`."""
     seeds: tuple[int, ...]
     bound: bool
     """Whether the upper bound on welfare is computed for each workload and seed."""
-    traces: tuple[Trace, ...]
+
+    @property
+    def traces(self) -> tuple[Trace, ...]:
+        """All traces that its workloads read."""
+        return tuple(trace for workload in self.workloads for trace in workload.traces)
 
     @property
     def document(self) -> Json:
         """Return the document that is stored."""
         return {
-            "workloads": list(self.workloads),
+            "workloads": [workload.document for workload in self.workloads],
             "policies": list(self.policies),
             "seeds": list(self.seeds),
             "bound": self.bound,
         }
 
-    @property
-    def runs(self) -> int:
-        """Number of runs."""
-        return len(self.workloads) * len(self.seeds) * (len(self.policies) + self.bound)
-
     @classmethod
-    def from_json(cls, document: object, traces: "TraceFinder") -> "ExperimentRequest":
-        """Read the body of a request; raises InvalidField naming the wrong field."""
-        row = check_object("", document, required=["workloads", "policies"], optional=["label", "seeds", "bound"])
-        found: list[Trace] = []
-        workloads = tuple(
-            _workload(f"workloads[{i}]", one, traces, found)
-            for i, one in enumerate(_some("workloads", row["workloads"], MOST_WORKLOADS))
-        )
-        policies = tuple(
-            _policy(f"policies[{i}]", one) for i, one in enumerate(_some("policies", row["policies"], MOST_POLICIES))
-        )
-        _all_different("policies", policies)
-        _all_different("workloads", workloads)
-        seeds = tuple(
-            check_integer(f"seeds[{i}]", one, low=0, high=LARGEST_SEED)
-            for i, one in enumerate(_some("seeds", row.get("seeds", [1]), MOST_SEEDS))
-        )
-        _all_different("seeds", seeds)
-        bound = row.get("bound", True)
-        if not isinstance(bound, bool):
-            raise InvalidField("bound", f"expected true or false, got {shown(bound)}")
-        label = check_label(row.get("label", ""))
-        request = cls(label, workloads, policies, seeds, bound, tuple(found))
-        if request.runs > MOST_RUNS:
-            raise InvalidField("policies", f"{request.runs} runs in all; at most {MOST_RUNS} may be in an experiment")
-        for i, workload in enumerate(workloads):
-            _check_policies(f"workloads[{i}]", workload, policies)
-        return request
+    def from_json(cls, document: object, traces: "QuerySet[Trace]") -> "ExperimentRequest":
+        """Read the body of a request that may use these traces; raises InvalidField naming the wrong fields."""
+        read = ExperimentIn.read(document, traces=traces)
+        rows = {name: tuple(read[name]) for name in ("workloads", "policies", "seeds")}
+        return cls(label=read["label"], bound=read["bound"], **rows)
 
 
-class TraceFinder:
-    """Finds the traces that a user may use."""
-
-    def __init__(self, visible: "QuerySet[Trace]") -> None:
-        self._visible = visible
-
-    def __call__(self, where: str, number: object, *kinds: str) -> Trace:
-        """Return the trace of this number, which must hold one of these kinds; raises InvalidField."""
-        pk = check_integer(where, number, low=1, high=2**63 - 1)
-        trace = self._visible.filter(pk=pk).defer("text").first()
-        if trace is None:
-            raise InvalidField(where, f"there is no trace {pk} of yours")
-        if trace.kind not in kinds:
-            raise InvalidField(where, f"expected {' or '.join(kinds)}, trace {pk} holds {trace.kind}")
-        return trace
+def _generated(row: Json) -> CheckedWorkload:
+    more = sorted(set(row) - {"generator", "setting"})
+    if more:
+        raise InvalidField(more[0], "expected either a generator with its setting, or a trace")
+    source = read_generator(row, "")
+    return CheckedWorkload({"title": source.title, "source": source.to_json()})
 
 
-def check_label(value: object) -> str:
-    """Check a label chosen by the user; raises InvalidField."""
-    if not isinstance(value, str) or len(value) > LONGEST_LABEL or "\0" in value:
-        raise InvalidField("label", f"expected a string of at most {LONGEST_LABEL} characters, got {shown(value)}")
-    return value
+def _traced(row: Json) -> CheckedWorkload:
+    if "trace" not in row:
+        raise InvalidField("trace", "missing; expected a trace or a generator")
+    if "setting" in row:
+        raise InvalidField("setting", "expected a generator beside it")
+    return CheckedWorkload(*traced_workload(row))
 
 
-def _some(where: str, value: object, most: int) -> list[object]:
-    rows = check_list(where, value)
-    if not 1 <= len(rows) <= most:
-        raise InvalidField(where, f"expected 1 to {most} entries, got {len(rows)}")
-    return rows
-
-
-def _all_different(where: str, rows: Sequence[object]) -> None:
+def _check_different(where: str, rows: Sequence[object]) -> None:
     seen: dict[str, int] = {}
     for i, row in enumerate(rows):
         first = seen.setdefault(canonical(row), i)
         if first != i:
             raise InvalidField(f"{where}[{i}]", f"the same as {where}[{first}]")
-
-
-def _policy(where: str, document: object) -> Json:
-    row = check_object(where, document, required=["name"], optional=["parameters"])
-    name = row["name"]
-    if not isinstance(name, str):
-        raise InvalidField(f"{where}.name", f"expected a string, got {shown(name)}")
-    try:
-        policy = make_policy(name, row.get("parameters", {}))
-    except UnknownPolicy as error:
-        raise InvalidField(f"{where}.name", str(error)) from None
-    except InvalidField as error:
-        raise InvalidField(f"{where}.parameters.{error.field}".removesuffix(".parameters"), error.problem) from None
-    return {"name": policy.name, "parameters": policy.to_json()}
-
-
-def _workload(where: str, document: object, traces: TraceFinder, found: list[Trace]) -> Json:
-    if isinstance(document, dict) and "generator" in document:
-        source = read_generator(document, where)
-        return {"title": source.title, "source": source.to_json()}
-    workload, read = traced_workload(where, document, traces)
-    found += read
-    return workload
 
 
 def _check_policies(where: str, workload: Json, policies: Sequence[Json]) -> None:
@@ -165,8 +236,3 @@ def _check_policies(where: str, workload: Json, policies: Sequence[Json]) -> Non
             policy.check(inventory)
         except InvalidField as error:
             raise InvalidField(f"policies[{i}]", f"{policy.name} cannot run on {where}: {error}") from None
-
-
-def known_policies() -> list[str]:
-    """Return the names of all policies."""
-    return list(POLICIES)

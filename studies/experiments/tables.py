@@ -14,12 +14,12 @@ def result_rows(results: Results) -> Iterator[list[object]]:
             value = row.values[name]
             if value is not None:
                 numbers = [value.n, value.mean, _blank(value.low), _blank(value.high)]
-                place = [results.workloads[row.workload], row.label, name, metric.unit]
+                place = [row.title, row.label, name, metric.unit]
                 yield [*place, *numbers, "yes" if results.is_synthetic(name, row.workload) else "no"]
     for bound in results.bound_rows:
         numbers = [bound.value.n, bound.value.mean, _blank(bound.value.low), _blank(bound.value.high)]
         yield [
-            results.workloads[bound.workload],
+            bound.title,
             f"bound ({', '.join(bound.kinds)})",
             "welfare",
             "money",
@@ -38,10 +38,9 @@ def run_rows(results: Results) -> Iterator[list[object]]:
         run, ran, document = cell.run, results.ran(cell), cell.document
         found = document["bound"] if document is not None and run.policy is None else None
         figures = ["" if ran is None else _blank(metric.read(ran)) for metric in METRICS.values()]
-        label = "bound" if run.policy is None else results.policies[run.policy]
         bound = ["", ""] if found is None else [found["value"], found["kind"]]
         yield [
-            *(run.number, results.workloads[run.workload], label, run.seed, run.state, *figures, *bound),
+            *(run.number, cell.workload, cell.policy or "bound", run.seed, run.state, *figures, *bound),
             "" if run.timing is None else run.timing["cpu_s"],
             *(run.workload_sha256, run.outcome_sha256, run.sources, run.commit, run.error),
             "" if document is None else document["workload"]["note"],

@@ -1,13 +1,13 @@
 """Workload of a trace as a request describes it: the jobs, the servers, and further measured data."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from cluster.models import Cluster
 from cluster.traces.records import Machine, Quota
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
-from scheduling.model.validation import check_integer, check_object, shown
+from scheduling.model.validation import shown
 from studies.models import Trace
 from studies.workloads.traces.clusters import source_on
 from studies.workloads.traces.machines import machine_cluster
@@ -27,43 +27,32 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
 """Keys that are numbers of further traces, and what those may hold."""
 
 
-class Finder(Protocol):
-    """Finds traces for a user."""
-
-    def __call__(self, where: str, number: object, *kinds: str) -> Trace:
-        """Return the trace of this number, which must hold one of these kinds; raises InvalidField."""
-
-
-def traced_workload(where: str, document: object, traces: Finder) -> tuple[Json, list[Trace]]:
+def traced_workload(row: Json) -> tuple[Json, tuple[Trace, ...]]:
     """Return the workload as experiments store it, and all its traces; raises InvalidField naming the wrong field.
 
-    Servers, step times and quotas are stored as they are now; runs read only the jobs from the trace again.
+    `row` is a checked request, in which traces stand for their numbers. Servers, step times and quotas are stored as
+    they are now; runs read only the jobs from the trace again.
     """
-    row = check_object(where, document, required=["trace"], optional=[*OF_SOURCE, "cluster", "batch", *FILES])
-    row = {name: value for name, value in row.items() if value is not None}
-    trace = traces(f"{where}.trace", row.get("trace"), "jobs")
-    files = {name: traces(f"{where}.{name}", row[name], *kinds) for name, kinds in FILES.items() if name in row}
-    try:
-        source = _source(row, files)
-        _check_step_times(trace, source, given="reference" in row)
-        if "step_times" in files or "quotas" in files:
-            source.check(read_text(trace.text).rows)
-    except InvalidField as error:
-        raise InvalidField(f"{where}.{error.field}", error.problem) from None
-    kept = {
+    trace = row["trace"]
+    files = {name: row[name] for name in FILES if name in row}
+    source = _source(row, files)
+    _check_step_times(trace, source, given="reference" in row)
+    if "step_times" in files or "quotas" in files:
+        source.check(read_text(trace.text).rows)
+    stored = {
         "title": _title(trace, source, files),
         "source": source.to_json(),
         "trace": trace.pk,
         "sha256": trace.sha256,
     }
-    return kept | {name: one.pk for name, one in files.items()}, [trace, *files.values()]
+    return stored | {name: one.pk for name, one in files.items()}, (trace, *files.values())
 
 
 def _source(row: Json, files: Mapping[str, Trace]) -> TraceSource:
     """Build the source: how lines are read, and on which servers jobs run."""
     options: dict[str, Any] = {name: row[name] for name in OF_SOURCE if name in row}
     if "step_times" in files:
-        options["step_times"] = _step_times(files["step_times"], row.get("batch"))
+        options["step_times"] = StepTimes.of(_records(files["step_times"]), batch=row.get("batch"))
     elif "batch" in row:
         raise InvalidField("batch", "expected step times beside it")
     if "quotas" in files:
@@ -77,12 +66,6 @@ def _source(row: Json, files: Mapping[str, Trace]) -> TraceSource:
         machines = [one for one in _records(files["machines"]) if isinstance(one, Machine)]
         return TraceSource(inventory=machine_cluster(machines), cluster=_name(files["machines"]), **options)
     return TraceSource(**options)
-
-
-def _step_times(trace: Trace, batch: object) -> StepTimes:
-    if batch is not None:
-        batch = check_integer("batch", batch, low=1)
-    return StepTimes.of(_records(trace), batch=batch)
 
 
 def _records(trace: Trace) -> tuple[Any, ...]:
@@ -102,8 +85,8 @@ def _check_step_times(trace: Trace, source: TraceSource, *, given: bool) -> None
         raise InvalidField("trace", f"{problem} as step_times")
 
 
-def _cluster(name: object) -> Cluster:
-    cluster = Cluster.objects.filter(name=name).first() if isinstance(name, str) else None
+def _cluster(name: str) -> Cluster:
+    cluster = Cluster.objects.filter(name=name).first()
     if cluster is None:
         raise InvalidField("cluster", f"there is no cluster {shown(name)}")
     return cluster
@@ -111,10 +94,7 @@ def _cluster(name: object) -> Cluster:
 
 def _on_cluster(cluster: Cluster, options: Json) -> TraceSource:
     more = {name: value for name, value in options.items() if name not in ("slot_s", "horizon")}
-    slot_s = options.get("slot_s")
-    if slot_s is not None:
-        check_integer("slot_s", slot_s, low=1)
-    return source_on(cluster, slot_s=slot_s, horizon=options.get("horizon"), **more)
+    return source_on(cluster, slot_s=options.get("slot_s"), horizon=options.get("horizon"), **more)
 
 
 def _name(trace: Trace) -> str:

@@ -79,7 +79,7 @@ def fill_experiments(owner: "User") -> None:
     from frontend.forms.experiment import READY_MADE
     from studies.experiments.api.examples import TRACE_TEXT
     from studies.experiments.readings import visible_traces
-    from studies.experiments.request import ExperimentRequest, TraceFinder
+    from studies.experiments.request import ExperimentRequest
     from studies.experiments.requests import create
     from studies.workloads.traces.upload import keep
     from tests.studies.experiments.here import compute_here
@@ -87,7 +87,7 @@ def fill_experiments(owner: "User") -> None:
     keep(owner, f"{TRACE_TEXT}no job\n", label="four jobs", source="four.csv")
     workload = READY_MADE["workloads"][0]
     smaller = READY_MADE | {"workloads": [workload | {"setting": workload["setting"] | {"jobs": JOBS}}]}
-    create(owner, ExperimentRequest.from_json(smaller, TraceFinder(visible_traces(owner))))
+    create(owner, ExperimentRequest.from_json(smaller, visible_traces(owner)))
     compute_here()
 
 

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.services]
 ASK = """
 from django.contrib.auth.models import User
 from studies.experiments.requests import create, rerun
-from studies.experiments.request import ExperimentRequest, TraceFinder
+from studies.experiments.request import ExperimentRequest
 from studies.models import Trace
 body = {
     "workloads": [{"generator": "dps", "setting": {"jobs": 300, "servers": 30}}],
@@ -22,7 +22,7 @@ body = {
     "bound": False,
 }
 owner = User.objects.create_user("alice")
-rerun(owner, create(owner, ExperimentRequest.from_json(body, TraceFinder(Trace.objects.all()))))
+rerun(owner, create(owner, ExperimentRequest.from_json(body, Trace.objects.all())))
 """
 READ = """
 import json
@@ -72,10 +72,10 @@ from threading import Thread
 from django.contrib.auth.models import User
 from django.db import OperationalError, connection, transaction
 from studies.experiments.requests import cancel, create
-from studies.experiments.request import ExperimentRequest, TraceFinder
+from studies.experiments.request import ExperimentRequest
 from studies.models import Experiment, Trace
 body = {"workloads": [{"generator": "dps", "setting": {"jobs": 5}}], "policies": [{"name": "fifo"}]}
-request = ExperimentRequest.from_json(body, TraceFinder(Trace.objects.all()))
+request = ExperimentRequest.from_json(body, Trace.objects.all())
 experiment, waited = create(User.objects.create_user("alice"), request), []
 
 def act():

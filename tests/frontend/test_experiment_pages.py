@@ -113,7 +113,7 @@ def _is_repeated(client: Client, experiment: Experiment) -> None:
         ({"setting": "[]"}, "Expected an object"),
         ({"setting": '{"jobs": 0}'}, "workloads[0].setting.jobs: expected 1 to"),
         ({"more": "fifo blocking"}, "NAME=VALUE"),
-        ({"more": "fife"}, "unknown policy"),
+        ({"more": "fife"}, "expected dps, oasis, "),
         ({"more": "fifo blocking=maybe"}, "expected true or false"),
         ({"use-dps": "on", "dps-price": "free"}, "dps: a parameter is wrong"),
         ({"workload": "trace-1"}, "Select a valid choice"),

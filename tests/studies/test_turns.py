@@ -17,7 +17,7 @@ from studies.background.states import Attempt, JobTable
 from studies.counterfactuals.requests import Question
 from studies.counterfactuals.requests import create as create_counterfactual
 from studies.counterfactuals.table import COUNTERFACTUALS
-from studies.experiments.request import ExperimentRequest, TraceFinder
+from studies.experiments.request import ExperimentRequest
 from studies.experiments.requests import create as create_experiment
 from studies.experiments.table import RUNS
 from studies.models import Counterfactual, Plan, Run, Trace
@@ -52,7 +52,7 @@ def ask(kind: JobTable[Any], owner: User, count: int) -> None:
             "seeds": list(range(count)),
             "bound": False,
         }
-        create_experiment(owner, ExperimentRequest.from_json(body, TraceFinder(Trace.objects.none())))
+        create_experiment(owner, ExperimentRequest.from_json(body, Trace.objects.none()))
         return
     for _ in range(count):
         if kind is PLANS:

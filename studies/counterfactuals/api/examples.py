@@ -4,10 +4,10 @@ from typing import Final
 
 from scheduling.model.types import Json
 
-COUNTERFACTUALS: Final[dict[str, Json]] = {
+EXAMPLES: Final[dict[str, Json]] = {
     "First come, first served": {"policy": "fifo"},
-    "The same auction with printed prices": {"policy": "dps", "parameters": {"price": "printed"}},
-    "Prices that are looked at again after every 4 bids, from bid 3 on": {
+    "The same auction with the prices of the paper": {"policy": "dps", "parameters": {"price": "printed"}},
+    "Prices renewed after every 4 bids, from bid 3 on": {
         "policy": "dps",
         "parameters": {"refit_every": 4},
         "since": 3,

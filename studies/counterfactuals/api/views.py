@@ -1,8 +1,6 @@
 """REST operations on counterfactuals, for operators, and on alternatives of a bid, for its owner and operators."""
 
-import csv
-from io import StringIO
-from typing import Any, Final
+from typing import Final
 
 from django.http import Http404, HttpResponse
 from django.urls import reverse
@@ -20,23 +18,20 @@ from auctions.api.base import (
 from auctions.api.described import CLUSTER, SEQUENCE
 from auctions.counterfactual.alternatives import alternatives
 from auctions.models import Market
-from cluster.spreadsheets import inert
-from scheduling.model.validation import check_object
 from studies.background import states
 from studies.background.idempotency import IdempotencyKey, create_once
-from studies.background.models import OPEN
+from studies.background.rest import accepted, body_of, csv_file, no_body, page_of
 from studies.counterfactuals import readings
-from studies.counterfactuals.api import documents
-from studies.counterfactuals.api.examples import COUNTERFACTUALS
-from studies.counterfactuals.api.serializers import (
+from studies.counterfactuals.api.examples import EXAMPLES
+from studies.counterfactuals.api.schemas import (
     AlternativesOut,
-    CounterfactualBids,
-    CounterfactualIn,
+    ComparedBids,
     CounterfactualOut,
     CounterfactualPage,
+    CounterfactualRow,
 )
-from studies.counterfactuals.requests import Question, create
-from studies.counterfactuals.table import COUNTERFACTUALS as WORK
+from studies.counterfactuals.requests import CounterfactualIn, Question, create
+from studies.counterfactuals.table import COUNTERFACTUALS
 from studies.models import Counterfactual
 from web.headers import idempotency_key
 from web.openapi import (
@@ -50,21 +45,20 @@ from web.openapi import (
     examples,
     query,
 )
-from web.pagination import NewestFirst
 from web.parameters import known_parameters
 from web.refusals import refuse
 from web.renderers import CsvRenderer
 from web.views import ApiView, user_of
 
 MOST_ROWS: Final = 500
-COUNTERFACTUAL: Final = OpenApiParameter(
+NUMBER: Final = OpenApiParameter(
     "counterfactual",
     {"type": "integer", "minimum": 1},
     OpenApiParameter.PATH,
     description="Number of the counterfactual.",
 )
 LOCATION: Final = answered("Location", "Address of the counterfactual.", [200, 202])
-CHANGED: Final = query("changed", str, "true: only bids that came out otherwise.", enum=["true", "false"])
+CHANGED: Final = query("changed", str, "true: only bids that come out differently.", enum=["true", "false"])
 ROWS: Final = [
     CHANGED,
     query("after", {"type": "integer", "minimum": 0}, "Only bids beyond this number; from `next` of a page."),
@@ -84,11 +78,8 @@ class Counterfactuals(ApiView):
     )
     def get(self, request: Request, cluster: str) -> Response:
         """List the counterfactuals of the market, newest first. For operators only."""
-        known_parameters(request, "cursor", "page_size")
-        market, pages = _market(request, cluster), NewestFirst()
-        found = readings.visible(user_of(request), market).defer("result")
-        results = [documents.brief(one) for one in pages.paginate_queryset(found, request, view=self) or []]
-        return Response({"next": pages.get_next_link(), "previous": pages.get_previous_link(), "results": results})
+        found = readings.visible(user_of(request), _market(request, cluster)).defer("result")
+        return page_of(self, request, found, CounterfactualRow)
 
     @describe(
         "Create a counterfactual",
@@ -96,7 +87,7 @@ class Counterfactuals(ApiView):
         WRITE,
         request=CounterfactualIn,
         parameters=[CLUSTER, KEY, LOCATION, REPLAYED],
-        examples=examples(COUNTERFACTUALS),
+        examples=examples(EXAMPLES),
         operation_id="counterfactuals_create",
     )
     def post(self, request: Request, cluster: str) -> Response:
@@ -105,18 +96,12 @@ class Counterfactuals(ApiView):
         Answers 202 with the place in the queue; a worker computes the result. Answers 200 if the same key was sent
         before and the computation has ended.
         """
-        known_parameters(request)
-        body: Any = request.data
-        market, owner, said = _market(request, cluster), user_of(request), dict(body)
-        request_key = IdempotencyKey.of(idempotency_key(request), {"cluster": cluster, **said})
-        asked = create_once(
-            Counterfactual, owner, request_key, lambda: create(owner, market, Question.from_json(said), request_key)
-        )
-        response = Response(documents.full(asked.row), status=202 if asked.row.state in OPEN else 200)
-        response["Location"] = reverse("api-counterfactual", args=[cluster, asked.row.pk])
-        if not asked.created:
-            response["Idempotency-Replayed"] = "true"
-        return response
+        body, market, owner = body_of(request), _market(request, cluster), user_of(request)
+        key = IdempotencyKey.of(idempotency_key(request), {"cluster": cluster, **body})
+        made = create_once(Counterfactual, owner, key, lambda: create(owner, market, Question.from_json(body), key))
+        location = reverse("api-counterfactual", args=[cluster, made.row.pk])
+        document = CounterfactualOut.write(made.row)
+        return accepted(document, location, is_open=not made.row.ended, created=made.created)
 
 
 class OneCounterfactual(ApiView):
@@ -126,19 +111,19 @@ class OneCounterfactual(ApiView):
         "Read a counterfactual",
         {200: CounterfactualOut},
         READ,
-        parameters=[CLUSTER, COUNTERFACTUAL],
+        parameters=[CLUSTER, NUMBER],
         operation_id="counterfactuals_read",
     )
     def get(self, request: Request, cluster: str, counterfactual: int) -> Response:
-        """Return its state and progress, and both sets of totals once it is done."""
+        """Return its state and progress, and both sets of totals once it is completed."""
         known_parameters(request)
-        return Response(documents.full(_found(request, cluster, counterfactual)))
+        return Response(CounterfactualOut.write(_found(request, cluster, counterfactual)))
 
     @describe(
         "Delete a counterfactual",
         {204: None},
         READ,
-        parameters=[CLUSTER, COUNTERFACTUAL],
+        parameters=[CLUSTER, NUMBER],
         operation_id="counterfactuals_delete",
     )
     def delete(self, request: Request, cluster: str, counterfactual: int) -> Response:
@@ -156,18 +141,16 @@ class Cancel(ApiView):
         {200: CounterfactualOut},
         WRITE,
         request=None,
-        parameters=[CLUSTER, COUNTERFACTUAL],
+        parameters=[CLUSTER, NUMBER],
         operation_id="counterfactuals_cancel",
     )
     def post(self, request: Request, cluster: str, counterfactual: int) -> Response:
         """Cancel it. A running one ends within seconds; 409 if it has already ended."""
-        known_parameters(request)
-        data: Any = request.data
-        check_object("", dict(data), required=[])
+        no_body(request)
         found = _found(request, cluster, counterfactual)
-        states.cancel(WORK, found.pk)
+        states.cancel(COUNTERFACTUALS, found.pk)
         found.refresh_from_db()
-        return Response(documents.full(found))
+        return Response(CounterfactualOut.write(found))
 
 
 class Bids(ApiView):
@@ -175,13 +158,13 @@ class Bids(ApiView):
 
     @describe(
         "Read bids of a counterfactual",
-        {200: CounterfactualBids},
+        {200: ComparedBids},
         READ,
-        parameters=[CLUSTER, COUNTERFACTUAL, *ROWS],
+        parameters=[CLUSTER, NUMBER, *ROWS],
         operation_id="counterfactuals_bids",
     )
     def get(self, request: Request, cluster: str, counterfactual: int) -> Response:
-        """Return the recorded and the counterfactual result of each bid, by number; empty until the work is done."""
+        """Return the recorded and the counterfactual result of each bid, by number; empty before it is completed."""
         known_parameters(request, "changed", "after")
         found, changed, after = _found(request, cluster, counterfactual), _changed(request), _after(request)
         rows = [row for row in readings.rows_of(found, changed=changed) if row.sequence > after]
@@ -191,7 +174,7 @@ class Bids(ApiView):
             address = reverse("api-counterfactual-bids", args=[cluster, counterfactual])
             only = "changed=true&" if changed else ""
             beyond = request.build_absolute_uri(f"{address}?{only}after={page[-1].sequence}")
-        return Response({"next": beyond, "results": [row.to_json() for row in page]})
+        return Response(ComparedBids.write({"next": beyond, "results": page}))
 
 
 class Table(ApiView):
@@ -203,21 +186,19 @@ class Table(ApiView):
         "Download a counterfactual",
         {(200, "text/csv"): OpenApiTypes.STR},
         READ,
-        parameters=[CLUSTER, COUNTERFACTUAL, CHANGED],
+        parameters=[CLUSTER, NUMBER, CHANGED],
         operation_id="counterfactuals_csv",
     )
     def get(self, request: Request, cluster: str, counterfactual: int) -> HttpResponse:
-        """Return one row for each bid, as CSV; 404 until the work is done."""
+        """Return one row for each bid, as CSV; 404 before it is completed."""
         known_parameters(request, "changed")
         found = _found(request, cluster, counterfactual)
         if found.result is None:
-            raise Http404(f"Counterfactual {counterfactual} has no rows: it is {found.get_state_display().lower()}.")
-        text = StringIO()
+            raise Http404(
+                f"Counterfactual {counterfactual} has no rows yet: it is {found.get_state_display().lower()}."
+            )
         rows = readings.table(readings.rows_of(found, changed=_changed(request)))
-        csv.writer(text, lineterminator="\n").writerows(inert(rows))
-        response = HttpResponse(text.getvalue(), content_type="text/csv; charset=utf-8")
-        response["Content-Disposition"] = f'attachment; filename="counterfactual-{found.pk}.csv"'
-        return response
+        return csv_file(rows, f"counterfactual-{found.pk}.csv")
 
 
 class BidAlternatives(ApiView):
@@ -238,7 +219,7 @@ class BidAlternatives(ApiView):
         known_parameters(request)
         market = market_named(cluster)
         found = alternatives(bid_of(request, market, sequence), caller=user_of(request).pk)
-        return Response(documents.alternatives(found, slot_s=market.cluster.slot_seconds))
+        return Response(AlternativesOut.write(found, slot_s=market.cluster.slot_seconds))
 
 
 def _market(request: Request, cluster: str) -> Market:

@@ -10,18 +10,14 @@ from drf_spectacular.utils import OpenApiExample, OpenApiParameter
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from scheduling.model.errors import InvalidField
-from scheduling.model.types import Json
-from scheduling.model.validation import check_object, shown
+from studies.background.rest import page_of
 from studies.experiments import readings
-from studies.experiments.api import documents
 from studies.experiments.api.examples import TRACE_TEXT, TRACES
-from studies.experiments.api.serializers import LONGEST_SOURCE, TraceIn, TraceOut, TracePage
-from studies.experiments.request import LONGEST_LABEL, check_label
+from studies.experiments.api.schemas import LONGEST_SOURCE, TraceIn, TraceOut, TracePage, TraceRow
+from studies.experiments.request import LONGEST_LABEL
 from studies.models import Trace
 from studies.workloads.traces.upload import delete, keep
 from web.openapi import PAGES, READ, WRITE, answered, describe, examples, query
-from web.pagination import NewestFirst
 from web.parameters import known_parameters
 from web.parsers import CsvParser, LargeJSONParser
 from web.views import ApiView, user_of
@@ -45,11 +41,7 @@ class Traces(ApiView):
     @describe("List traces", {200: TracePage}, READ, parameters=PAGES, operation_id="traces_list")
     def get(self, request: Request) -> Response:
         """List your traces, or all traces for an operator, newest first."""
-        known_parameters(request, "cursor", "page_size")
-        pages = NewestFirst()
-        page = pages.paginate_queryset(readings.visible_traces(user_of(request)), request, view=self) or []
-        results = [documents.trace_row(trace) for trace in page]
-        return Response({"next": pages.get_next_link(), "previous": pages.get_previous_link(), "results": results})
+        return page_of(self, request, readings.visible_traces(user_of(request)), TraceRow)
 
     @describe(
         "Upload a trace",
@@ -71,8 +63,8 @@ class Traces(ApiView):
             body = {"text": body.get("csv", ""), **request.query_params.dict()}  # an empty body is not parsed
         else:
             known_parameters(request)
-        trace, new = keep(user_of(request), **_checked(dict(body)))
-        response = Response(documents.trace_full(trace), status=201 if new else 200)
+        trace, new = keep(user_of(request), **TraceIn.read(dict(body)))
+        response = Response(TraceOut.write(trace), status=201 if new else 200)
         response["Location"] = reverse("api-trace", args=[trace.pk])
         return response
 
@@ -84,7 +76,7 @@ class OneTrace(ApiView):
     def get(self, request: Request, trace: int) -> Response:
         """Return its description and its malformed lines."""
         known_parameters(request)
-        return Response(documents.trace_full(_found(request, trace)))
+        return Response(TraceOut.write(_found(request, trace)))
 
     @describe("Delete a trace", {204: None}, (*READ, 409), parameters=[TRACE], operation_id="traces_delete")
     def delete(self, request: Request, trace: int) -> Response:
@@ -92,19 +84,6 @@ class OneTrace(ApiView):
         known_parameters(request)
         delete(_found(request, trace))
         return Response(status=204)
-
-
-def _checked(body: Json) -> dict[str, str]:
-    """Check the body and return what is stored; raises InvalidField."""
-    check_object("", body, required=["text"], optional=["label", "source", "throughputs"])
-    source = body.get("source", "")
-    if not isinstance(source, str) or len(source) > LONGEST_SOURCE:
-        raise InvalidField("source", f"expected a string of at most {LONGEST_SOURCE} characters, got {shown(source)}")
-    texts = {name: body.get(name, "") for name in ("text", "throughputs")}
-    for name, text in texts.items():
-        if not isinstance(text, str):
-            raise InvalidField(name, f"expected a string, got {shown(text)}")
-    return {**texts, "label": check_label(body.get("label", "")), "source": source}
 
 
 def _found(request: Request, number: int) -> Trace:

@@ -111,20 +111,20 @@ class GeneratorSource:
 def read_generator(document: object, where: str) -> GeneratorSource:
     """Read a source from a document; missing settings are the paper's. Raises InvalidField."""
     row = check_object(where, document, required=["generator"], optional=["setting"])
-    name = row["generator"]
+    name, inside = row["generator"], f"{where}." if where else ""
     if not isinstance(name, str) or name not in GENERATORS:
-        raise InvalidField(f"{where}.generator", f"expected one of {', '.join(GENERATORS)}, got {shown(name)}")
+        raise InvalidField(f"{inside}generator", f"expected one of {', '.join(GENERATORS)}, got {shown(name)}")
     kind, largest = GENERATORS[name].setting, {**LARGEST, **GENERATORS[name].largest}
     hints = get_type_hints(kind)
-    given = check_object(f"{where}.setting", row.get("setting", {}), required=[], optional=list(hints))
+    given = check_object(f"{inside}setting", row.get("setting", {}), required=[], optional=list(hints))
     values = {
-        key: _value(f"{where}.setting.{key}", value, hints[key], largest.get(key, ANY_OTHER))
+        key: _value(f"{inside}setting.{key}", value, hints[key], largest.get(key, ANY_OTHER))
         for key, value in given.items()
     }
     try:
         return GeneratorSource(name, kind(**values))
     except InvalidField as error:
-        raise InvalidField(f"{where}.setting.{error.field}", error.problem) from None
+        raise InvalidField(f"{inside}setting.{error.field}", error.problem) from None
 
 
 def _value(where: str, value: object, hint: Any, largest: int) -> Any:

@@ -28,7 +28,7 @@ from studies.counterfactuals.computing import compute_next as tell_next
 from studies.counterfactuals.requests import Question
 from studies.counterfactuals.requests import create as create_counterfactual
 from studies.experiments.api.examples import TRACE_TEXT
-from studies.experiments.request import ExperimentRequest, TraceFinder
+from studies.experiments.request import ExperimentRequest
 from studies.experiments.requests import create as create_experiment
 from studies.models import Counterfactual, Experiment, Plan, Trace
 from studies.split_learning.api.examples import CSV, DESCRIBED, TINY
@@ -87,7 +87,7 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
     tell_next()
     keep(alice, TRACE_TEXT, label="", source="")
     for _ in range(2):
-        create_experiment(alice, ExperimentRequest.from_json(EXPERIMENT, TraceFinder(Trace.objects.all())))
+        create_experiment(alice, ExperimentRequest.from_json(EXPERIMENT, Trace.objects.all()))
     compute_runs_here(most=2)  # those of the first
     monkeypatch.setattr("studies.experiments.requests.MOST_OPEN", 10**6)
     monkeypatch.setattr("studies.split_learning.plans.requests.MOST_WAITING", 10**6)

@@ -14,7 +14,7 @@ from studies.counterfactuals.computing import compute_next as tell_next
 from studies.counterfactuals.requests import Question
 from studies.counterfactuals.requests import create as create_counterfactual
 from studies.experiments.api.examples import TRACE_TEXT
-from studies.experiments.request import ExperimentRequest, TraceFinder
+from studies.experiments.request import ExperimentRequest
 from studies.experiments.requests import create as create_experiment
 from studies.models import Experiment, Plan, Run, Trace
 from studies.split_learning.api.examples import DESCRIBED, TINY
@@ -141,9 +141,7 @@ def test_an_operation_answers_whom_it_may(
     if name in ("counterfactuals_bids", "counterfactuals_csv"):
         tell_next()
     kept = keep(alice, TRACE_TEXT, label=SECRET, source="")[0]
-    wish = ExperimentRequest.from_json(
-        {"label": SECRET, **BODIES["experiments_create"]}, TraceFinder(Trace.objects.none())
-    )
+    wish = ExperimentRequest.from_json({"label": SECRET, **BODIES["experiments_create"]}, Trace.objects.none())
     experiment = create_experiment(alice, wish)
     before = [list(rows.values()) for rows in ROWS]
     path, method = next((p, m) for p, m, operation in operations(document) if operation["operationId"] == name)

@@ -70,8 +70,8 @@ def test_the_same_key_and_body_are_one_counterfactual(api: APIClient, market: Ma
     ("body", "field", "words"),
     [
         ({}, "policy", "missing"),
-        ({"policy": "fofi"}, "policy", "unknown policy"),
-        ({"policy": 3}, "policy", "expected a string"),
+        ({"policy": "fofi"}, "policy", "expected dps, oasis, "),
+        ({"policy": 3}, "policy", "expected dps, oasis, "),
         ({"policy": "oasis"}, "policy", "cannot run on this market's servers"),
         ({"policy": "dps", "parameters": {"price": "free"}}, "parameters.price", "expected one of"),
         ({"policy": "dps", "parameters": {"colour": 1}}, "parameters.colour", "unknown parameter"),

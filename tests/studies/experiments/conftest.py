@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib.auth.models import User
 
 from studies.experiments import readings
-from studies.experiments.request import ExperimentRequest, TraceFinder
+from studies.experiments.request import ExperimentRequest
 from studies.experiments.requests import create
 from studies.models import Experiment, Trace
 from studies.workloads.traces.upload import keep
@@ -25,7 +25,7 @@ def matrix(**more: Any) -> Any:
 
 def asked(owner: User, body: Any = None) -> Experiment:
     """An experiment that waits."""
-    return create(owner, ExperimentRequest.from_json(body or matrix(), TraceFinder(readings.visible_traces(owner))))
+    return create(owner, ExperimentRequest.from_json(body or matrix(), readings.visible_traces(owner)))
 
 
 def uploaded(owner: User, text: str = PHILLY_HEAD) -> Trace:

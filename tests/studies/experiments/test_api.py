@@ -166,7 +166,7 @@ def test_the_same_key_and_body_are_one_experiment(api: APIClient) -> None:
 
 
 def test_what_is_wrong_with_an_experiment_is_refused_by_its_field(api: APIClient) -> None:
-    assert list(refused(api.post(EXPERIMENTS, {}, format="json"))) == ["workloads"]
+    assert list(refused(api.post(EXPERIMENTS, {}, format="json"))) == ["workloads", "policies"]
     assert list(refused(api.post(EXPERIMENTS, matrix(seeds=["1"]), format="json"))) == ["seeds[0]"]
     assert list(refused(api.get(f"{EXPERIMENTS}?state=completed"))) == ["state"]
     assert not Run.objects.exists()

@@ -11,7 +11,7 @@ from cluster.documents import import_cluster
 from demo.clusters.gpu_servers import gpu_servers_document
 from scheduling.model.errors import InvalidField
 from studies.experiments import requests
-from studies.experiments.request import ExperimentRequest, TraceFinder
+from studies.experiments.request import ExperimentRequest
 from studies.experiments.traced import FILES
 from studies.models import Experiment, Run, Trace
 from studies.workloads.generated.generators import GeneratorSource
@@ -35,7 +35,7 @@ def test_a_matrix_becomes_a_run_for_each_cell_all_policies_of_a_seed_first(alice
 def test_a_trace_deleted_since_the_wish_was_checked_is_named(alice: User) -> None:
     trace = uploaded(alice)
     workload = {"trace": trace.pk, "gpus": 8}
-    request = ExperimentRequest.from_json(matrix(workloads=[workload]), TraceFinder(Trace.objects.all()))
+    request = ExperimentRequest.from_json(matrix(workloads=[workload]), Trace.objects.all())
     upload.delete(trace)
     with pytest.raises(InvalidField, match="was deleted"):
         requests.create(alice, request)

@@ -56,7 +56,7 @@ def _is_what_the_core_finds(experiment: Experiment, results: readings.Results) -
     workload = TraceSource.from_json(experiment.matrix["workloads"][0]["source"]).draw(read_text(PHILLY_HEAD), 2)
     (cell,) = (cell for cell in results.cells if cell.run.policy == 1 and cell.run.seed == 2)
     replayed = run_here(workload, make_policy("fifo", {}))
-    whole = readings.outcome_of(cell.run)
+    whole = cell.outcome
     assert whole is not None
     assert canonical(whole["outcome"]) == canonical(json.loads(canonical(replayed.outcome.to_json())))
     assert cell.document is not None
@@ -67,7 +67,7 @@ def _is_what_the_core_finds(experiment: Experiment, results: readings.Results) -
 
 
 def _adds_up(results: readings.Results) -> None:
-    assert [row.done for row in results.rows] == [2, 2]
+    assert [row.completed for row in results.rows] == [2, 2]
     for row in results.rows:
         welfare, ratio = row.values["welfare"], row.values["ratio"]
         assert welfare is not None
@@ -116,7 +116,7 @@ def test_a_gavel_trace_with_its_throughputs_runs_as_the_command_runs_it(alice: U
     call_command("replay", str(path), "--gpus=16", "--throughputs", table, "--reference=p100", "--seed=3", "--json",
                  stdout=told)  # fmt: skip
     (cell,) = readings.results_of(experiment).cells
-    whole = readings.outcome_of(cell.run)
+    whole = cell.outcome
     assert whole is not None
     assert whole["outcome"] == json.loads(told.getvalue())["outcome"]
     assert whole["outcome"]["jobs"]["done"] == 15
@@ -138,7 +138,7 @@ def test_files_beside_a_trace_make_it_what_the_command_makes_of_them(alice: User
         experiment = asked(alice, body)
         assert compute_here() == 1
         (cell,) = readings.results_of(experiment).cells
-        whole, document = readings.outcome_of(cell.run), json.loads(told.getvalue())
+        whole, document = cell.outcome, json.loads(told.getvalue())
         assert whole is not None, cell.run.error
         assert whole["outcome"] == document["outcome"]
         assert drawn in whole["workload"]["synthetic"] == document["synthetic"]
