@@ -1,56 +1,57 @@
 """Celery tasks of offline studies. A task may run twice, late or never: each one reads the rows to find its work."""
 
+from collections.abc import Callable
+from typing import Any
+
 from celery import shared_task
 from celery.worker import state as worker_state
 
 from auctions.runtime.retrying import retried
-from studies.background import states, waking
+from studies.background import states
+from studies.background.states import JobTable
 from studies.counterfactuals import computing as counterfactuals
-from studies.counterfactuals.requests import wake as wake_counterfactuals
 from studies.counterfactuals.table import COUNTERFACTUALS
 from studies.experiments.computing import compute_some
-from studies.experiments.table import QUEUE, RUNS, TASK
-from studies.split_learning.plans.computing import compute_next
-from studies.split_learning.plans.requests import wake
-from studies.split_learning.plans.states import anything_to_do
+from studies.experiments.table import RUNS
+from studies.split_learning.plans import computing as plans
+from studies.split_learning.plans.states import PLANS
 
 
 @shared_task
 def compute_plans() -> bool:
-    """Compute one plan that waits, or whose worker died, and call for the next."""
-    computed = False
-    with retried("computing plans"):
-        computed = compute_next(_stopping)
-        if computed and not _stopping() and anything_to_do():
-            wake()
-    return computed
-
-
-@shared_task
-def compute_runs() -> int:
-    """Compute runs that wait, or whose worker died, for a while; how many. Others are called while there are more."""
-
-    def call_another() -> None:
-        if not _stopping() and states.anything_to_do(RUNS):
-            waking.wake(TASK, queue=QUEUE)
-
-    count = 0
-    with retried("computing runs"):
-        count = compute_some(_stopping, begun=call_another)
-        if count:
-            call_another()
-    return count
+    """Compute one plan that is queued or whose worker died, and wake a worker for the next one."""
+    return _compute_one(PLANS, plans.compute_next)
 
 
 @shared_task
 def compute_counterfactuals() -> bool:
-    """Compute one counterfactual that waits or whose worker died, and queue the task for the next one."""
+    """Compute one counterfactual that is queued or whose worker died, and wake a worker for the next one."""
+    return _compute_one(COUNTERFACTUALS, counterfactuals.compute_next)
+
+
+@shared_task
+def compute_runs() -> int:
+    """Compute runs that are queued or whose worker died, for a while; wake other workers while there are more."""
+    count = 0
+    with retried("computing runs"):
+        count = compute_some(_stopping, begun=lambda: _wake_for_more(RUNS))
+        if count:
+            _wake_for_more(RUNS)
+    return count
+
+
+def _compute_one(table: JobTable[Any], compute_next: Callable[[Callable[[], bool]], bool]) -> bool:
     computed = False
-    with retried("computing counterfactuals"):
-        computed = counterfactuals.compute_next(_stopping)
-        if computed and not _stopping() and states.anything_to_do(COUNTERFACTUALS):
-            wake_counterfactuals()
+    with retried(f"computing {table.plural}"):
+        computed = compute_next(_stopping)
+        if computed:
+            _wake_for_more(table)
     return computed
+
+
+def _wake_for_more(table: JobTable[Any]) -> None:
+    if not _stopping() and states.anything_to_do(table):
+        table.wake()
 
 
 def _stopping() -> bool:

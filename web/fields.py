@@ -92,6 +92,14 @@ class Flag(serializers.BooleanField):
         return data
 
 
+class Timestamp(serializers.DateTimeField):
+    """A moment of the wall clock in ISO 8601, as answers state it."""
+
+    def to_representation(self, value: Any) -> str:
+        """The moment with its offset from UTC."""
+        return str(value.isoformat())
+
+
 class Choice(serializers.ChoiceField):
     """One of these strings."""
 
@@ -124,14 +132,6 @@ class Rows(serializers.ListField):
             most = "more" if self.most is None else str(self.most)
             raise serializers.ValidationError(f"expected {self.least} to {most} entries, got {len(data)}")
         return list(self.run_child_validation(data))
-
-
-class Timestamp(serializers.DateTimeField):
-    """A moment of the wall clock in ISO 8601, as answers state it."""
-
-    def to_representation(self, value: Any) -> str:
-        """The moment with its offset from UTC."""
-        return str(value.isoformat())
 
 
 class ByName(serializers.DictField):

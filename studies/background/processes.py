@@ -7,8 +7,8 @@ an order, and `ready`, when it has what it needs.
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from subprocess import PIPE, Popen
@@ -38,6 +38,22 @@ class Gone(Exception):
 
 class NoAnswer(Exception):
     """Raised when the process ended, or had to be killed, without an answer; the message says why."""
+
+
+@contextmanager
+def guarded(attempt: Attempt[Row]) -> Iterator[None]:
+    """Turn an error of the computation into the state of its row.
+
+    A job that has no answer has failed, or was cancelled. After an unexpected error it is tried again, a few times.
+    """
+    try:
+        yield
+    except Gone:
+        pass
+    except NoAnswer as error:
+        states.fail(attempt, str(error))
+    except Exception as error:  # after repeated attempts the row shows this error
+        states.interrupt(attempt, error)
 
 
 @dataclass

@@ -21,6 +21,7 @@ from auctions.domain.errors import WrongState
 from cluster.clock import now
 from cluster.database.busy import is_busy
 from scheduling.model.types import Json
+from studies.background import waking
 from studies.background.models import OPEN, BackgroundJob, JobState, Stage
 
 STALE_S: Final = 20.0
@@ -37,11 +38,15 @@ Row = TypeVar("Row", bound=BackgroundJob)
 
 @dataclass(frozen=True)
 class JobTable(Generic[Row]):
-    """One table of background work."""
+    """One table of background jobs."""
 
     model: type[Row]
     word: str
     """The word for a row in messages."""
+    task: str
+    """Name of the Celery task that computes its rows."""
+    queue: str
+    """Celery queue of that task."""
     large: tuple[str, ...]
     """Large columns that a claim does not read."""
     reset: Callable[[], Json]
@@ -50,6 +55,15 @@ class JobTable(Generic[Row]):
     """Return how many rows may be computed at the same time; None: as many as there are workers."""
     owner: str = "owner"
     """Field path from a row to its owner: owners take turns."""
+
+    @property
+    def plural(self) -> str:
+        """The word for several rows in messages."""
+        return f"{self.word.lower()}s"
+
+    def wake(self) -> None:
+        """Wake a worker after the open transaction is committed."""
+        waking.wake(self.task, queue=self.queue)
 
     @property
     def rows(self) -> "QuerySet[Row]":

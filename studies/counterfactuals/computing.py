@@ -1,4 +1,4 @@
-"""Compute waiting counterfactuals event by event, and check between two events whether to continue.
+"""Compute queued counterfactuals event by event, and check between two events whether to continue.
 
 This runs in the worker itself, not in a separate process: an event takes milliseconds, so nothing has to be killed.
 Only the compilation of kernels would block the worker: `studies/background/loading.py` does that.
@@ -14,7 +14,7 @@ from scheduling.registry import make_policy
 from studies.background import states
 from studies.background.loading import load_kernels
 from studies.background.models import Stage
-from studies.background.processes import EVERY_S, Gone, NoAnswer, Stopping
+from studies.background.processes import EVERY_S, Gone, NoAnswer, Stopping, guarded
 from studies.background.states import Attempt
 from studies.counterfactuals.table import COUNTERFACTUALS
 from studies.models import Counterfactual
@@ -45,34 +45,28 @@ class _Watch:
 
 
 def compute_next(stopping: Stopping = lambda: False) -> bool:
-    """Compute the next waiting row; False if there was none. `stopping` says whether this worker has to stop."""
+    """Compute the next queued row; False if there was none. `stopping` says whether this worker has to stop."""
     attempt = states.claim_next(COUNTERFACTUALS)
     if attempt is None:
         return False
-    asked = attempt.row.first()
-    if asked is None:
+    row = attempt.row.first()
+    if row is None:
         return True
-    try:
-        _compute(attempt, asked, stopping)
-    except Gone:
-        pass
-    except Exception as error:  # after repeated attempts the row shows this error
-        states.interrupt(attempt, error)
+    with guarded(attempt):
+        _compute(attempt, row, stopping)
     return True
 
 
-def _compute(attempt: Attempt[Counterfactual], asked: Counterfactual, stopping: Stopping) -> None:
+def _compute(attempt: Attempt[Counterfactual], row: Counterfactual, stopping: Stopping) -> None:
     try:
-        load_kernels(attempt, kernels.needed_by(make_policy(asked.policy, asked.parameters)), stopping)
+        load_kernels(attempt, kernels.needed_by(make_policy(row.policy, row.parameters)), stopping)
         if stopping():
             raise Stopped
-        found = _replayed(asked, _Watch(attempt, stopping))
+        found = _replayed(row, _Watch(attempt, stopping))
     except Stopped:
         states.release(attempt)
-    except NoAnswer as error:
-        states.fail(attempt, str(error))
     except InvalidField as error:
-        states.fail(attempt, f"The market could not have been decided by {asked.policy}: {error.problem}.")
+        states.fail(attempt, f"The market could not have been decided by {row.policy}: {error.problem}.")
     except (SchedulingError, ValueError, LookupError) as error:
         states.fail(attempt, f"{type(error).__name__}: {error}")
     else:
@@ -80,6 +74,6 @@ def _compute(attempt: Attempt[Counterfactual], asked: Counterfactual, stopping: 
         states.finish(attempt, result=found.to_json(), **counted)
 
 
-def _replayed(asked: Counterfactual, watch: _Watch) -> Comparison:
-    record = Record(asked.market_id, version=asked.version, slot=asked.slot, submitted=asked.submitted)
-    return compare(record, make_policy(asked.policy, asked.parameters), since=asked.since, progress=watch)
+def _replayed(row: Counterfactual, watch: _Watch) -> Comparison:
+    record = Record(row.market_id, version=row.version, slot=row.slot, submitted=row.submitted)
+    return compare(record, make_policy(row.policy, row.parameters), since=row.since, progress=watch)

@@ -5,30 +5,24 @@ from dataclasses import dataclass
 from typing import Final
 
 from django.contrib.auth.models import User
-from django.db import transaction
 
 from auctions.counterfactual.record import Record
-from auctions.domain.errors import QuotaReached
 from auctions.models import Market
 from cluster.clock import now
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.model.validation import LARGEST_INTEGER
 from scheduling.policies.base import Policy
-from studies.background import waking
+from studies.background.creating import creating
 from studies.background.idempotency import NO_KEY, IdempotencyKey
-from studies.background.models import OPEN
 from studies.background.shapes import policy_name, policy_of, policy_parameters
+from studies.counterfactuals.table import COUNTERFACTUALS
 from studies.models import Counterfactual
 from web.fields import Integer
 from web.schema import Schema, refused
 
 MOST_OPEN: Final = 20
 """Largest number of counterfactuals of one owner that have not ended."""
-
-
-class TooManyOpen(QuotaReached):
-    """Raised when the owner already has the largest number of open counterfactuals."""
 
 
 class CounterfactualIn(Schema):
@@ -58,7 +52,7 @@ class Question:
         return cls(**CounterfactualIn.read(body))
 
 
-def create(owner: User, market: Market, question: Question, request: IdempotencyKey = NO_KEY) -> Counterfactual:
+def create(owner: User, market: Market, question: Question, key: IdempotencyKey = NO_KEY) -> Counterfactual:
     """Store the question for a worker. It covers all events up to now.
 
     Raises
@@ -68,14 +62,10 @@ def create(owner: User, market: Market, question: Question, request: Idempotency
     InvalidField
         Naming `policy`, if that cannot run on the servers that the market had from then on.
     """
-    with transaction.atomic():
-        User.objects.select_for_update().get(pk=owner.pk)  # two requests at once count one by one
-        under_way = Counterfactual.objects.filter(owner=owner, state__in=OPEN).count()
-        if under_way >= MOST_OPEN:
-            raise TooManyOpen(f"{under_way} counterfactuals of yours wait or are computed; at most {MOST_OPEN} may.")
+    with creating(COUNTERFACTUALS, owner, count=1, most=MOST_OPEN):
         record = Record.of(market)
         _check_servers(record, question)
-        kept = Counterfactual.objects.create(
+        return Counterfactual.objects.create(
             owner=owner,
             market=market,
             policy=question.policy.name,
@@ -85,11 +75,9 @@ def create(owner: User, market: Market, question: Question, request: Idempotency
             slot=record.slot,
             submitted=record.submitted,
             submitted_at=now(),
-            idempotency_key=request.key,
-            body_digest=request.digest,
+            idempotency_key=key.key,
+            body_digest=key.digest,
         )
-        wake()
-    return kept
 
 
 def _check_servers(record: Record, question: Question) -> None:
@@ -102,8 +90,3 @@ def _check_servers(record: Record, question: Question) -> None:
             raise InvalidField(
                 "policy", f"{policy.name} cannot run on this market's servers: {error.problem}"
             ) from None
-
-
-def wake() -> None:
-    """Wake a worker after the open transaction is committed."""
-    waking.wake("studies.tasks.compute_counterfactuals", queue="plans")  # by name: the task calls this module

@@ -10,7 +10,7 @@ from typing import Final
 from scheduling.model.types import Json
 from studies.background import processes, states
 from studies.background.models import Stage
-from studies.background.processes import Gone, Limits, NoAnswer, Process, Stopping, Watch, compute
+from studies.background.processes import Gone, Limits, Process, Stopping, Watch, compute, guarded
 from studies.background.states import Attempt
 from studies.experiments.table import RUNS
 from studies.models import Run, Trace
@@ -68,19 +68,12 @@ def compute_some(stopping: Stopping = lambda: False, *, begun: Callable[[], None
 def _compute_one(attempt: Attempt[Run], process: Process, stopping: Stopping, stage: Stage) -> bool:
     """Compute one run; returns whether the process can take another order."""
     course = Course(is_new=True, stage=stage)
-    try:
+    with guarded(attempt):
         process.order(order_of(attempt))
         compute(attempt, course, process, Watch(LIMITS, stopping))
-    except Gone:
-        return False
-    except NoAnswer as error:
-        states.fail(attempt, str(error))
-        return False
-    except Exception as error:  # after repeated attempts the row shows this error
-        states.interrupt(attempt, error)
-        return False
-    conclude(attempt, course)
-    return course.over
+        conclude(attempt, course)
+        return course.over
+    return False
 
 
 def conclude(attempt: Attempt[Run], course: Course) -> None:

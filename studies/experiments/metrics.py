@@ -109,20 +109,20 @@ def _utilisation(ran: Ran) -> float | None:
 METRICS: Final[Mapping[str, Metric]] = {
     "welfare": Metric("Welfare", "money", _of("welfare"), "more", synthetic=True),
     "ratio": Metric("Welfare over the bound", "", _ratio, "more", synthetic=True, share=True),
-    "utility": Metric("Bidders' utility", "money", _of("utility"), "more", synthetic=True),
+    "payoff": Metric("Bidders' payoff", "money", _of("payoff"), "more", synthetic=True),
     "revenue": Metric("Revenue", "money", _of("revenue"), synthetic=True),
     "acceptance": Metric("Acceptance", "", _of("acceptance"), share=True),
-    "done": Metric("Jobs done", "jobs", _jobs("done"), "more"),
+    "completed": Metric("Jobs completed", "jobs", _jobs("completed"), "more"),
     "rejected": Metric("Jobs rejected", "jobs", _jobs("rejected")),
     "unfinished": Metric(
-        "Jobs running or waiting at the end",
+        "Jobs running or planned at the end",
         "jobs",
-        lambda ran: ran.outcome["jobs"]["running"] + ran.outcome["jobs"]["waiting"],
+        lambda ran: ran.outcome["jobs"]["running"] + ran.outcome["jobs"]["planned"],
         "less",
     ),
-    "jct": Metric("JCT, mean", "h", _hours("jct_s"), "less"),
+    "mean_jct": Metric("JCT, mean", "h", _hours("mean_jct_s"), "less"),
     "weighted_jct": Metric("JCT, weighted by value", "h", _hours("weighted_jct_s"), "less", synthetic=True),
-    "jct_p95": Metric("JCT, p95", "h", _hours("jct_p95_s"), "less"),
+    "p95_jct": Metric("JCT, p95", "h", _hours("p95_jct_s"), "less"),
     "makespan": Metric("Makespan", "h", _hours("makespan_s"), "less"),
     "utilisation": Metric("Utilisation of what workers take", "", _utilisation, "more", share=True),
     "preemptions": Metric("Preemptions", "", _of("preemptions"), "less"),
@@ -130,9 +130,8 @@ METRICS: Final[Mapping[str, Metric]] = {
     "timeliness": Metric("Completion - target, mean", "h", _hours("timeliness_s"), "less", synthetic=True),
     "on_time": Metric("On time", "", _of("on_time"), "more", synthetic=True, share=True),
     "fairness": Metric("Fairness across tenants (Jain)", "", _of("fairness"), "more", of_tenants=True),
-    # Outcomes of earlier versions do not have this key.
     "starved": Metric(
-        "Tenants without a job done", "", lambda ran: ran.outcome.get("starved"), "less", of_tenants=True
+        "Tenants without a completed job", "", _of("starved"), "less", of_tenants=True
     ),
     "decision_p50": Metric("Decision, p50", "ms", _decision("p50"), "less", exact=False),
     "decision_p95": Metric("Decision, p95", "ms", _decision("p95"), "less", exact=False),

@@ -5,22 +5,19 @@ from typing import Final
 from django.contrib.auth.models import User
 from django.db import transaction
 
-from auctions.domain.errors import QuotaReached, WrongState
+from auctions.domain.errors import WrongState
 from cluster.clock import now
 from scheduling.model.errors import InvalidField
-from studies.background import states, waking
+from scheduling.model.types import Json
+from studies.background import states
+from studies.background.creating import creating
 from studies.background.idempotency import NO_KEY, IdempotencyKey
-from studies.background.models import OPEN
 from studies.experiments.request import ExperimentRequest
-from studies.experiments.table import QUEUE, RUNS, TASK
+from studies.experiments.table import RUNS
 from studies.models import Experiment, Run, Trace
 
 MOST_OPEN: Final = 1000
 """Largest number of runs of one owner that have not ended."""
-
-
-class TooManyRuns(QuotaReached):
-    """Raised when the owner would have too many open runs."""
 
 
 def create(owner: User, request: ExperimentRequest, key: IdempotencyKey = NO_KEY) -> Experiment:
@@ -28,14 +25,14 @@ def create(owner: User, request: ExperimentRequest, key: IdempotencyKey = NO_KEY
 
     Raises
     ------
-    TooManyRuns
-        If the owner has too many under way.
+    TooManyOpen
+        If the owner would have too many open runs.
     InvalidField
         If a trace was deleted after the request was checked.
     """
     wanted = {trace.pk for trace in request.traces}
-    with transaction.atomic():
-        User.objects.select_for_update().get(pk=owner.pk)  # two requests at once count one by one
+    cells = _cells(request.document)
+    with creating(RUNS, owner, count=len(cells), most=MOST_OPEN):
         # Lock in order, so that two requests cannot deadlock; deleting a trace locks it, too.
         there = set(Trace.objects.select_for_update().filter(pk__in=wanted).order_by("pk").values_list("pk", flat=True))
         if there != wanted:
@@ -49,7 +46,7 @@ def create(owner: User, request: ExperimentRequest, key: IdempotencyKey = NO_KEY
             body_digest=key.digest,
         )
         made.traces.set(wanted)
-        _add_runs(made)
+        _add_runs(made, cells)
     return made
 
 
@@ -58,13 +55,13 @@ def rerun(owner: User, experiment: Experiment) -> Experiment:
 
     Raises
     ------
-    TooManyRuns
-        If the owner has too many under way.
+    TooManyOpen
+        If the owner would have too many open runs.
     WrongState
         If the experiment was deleted since it was looked up.
     """
-    with transaction.atomic():
-        User.objects.select_for_update().get(pk=owner.pk)
+    cells = _cells(experiment.matrix)
+    with creating(RUNS, owner, count=len(cells), most=MOST_OPEN):
         # The original must exist at the commit. A trace stays while an experiment reads it.
         numbers = [experiment.pk, *([] if experiment.rerun_of_id is None else [experiment.rerun_of_id])]
         there = {row.pk: row for row in Experiment.objects.select_for_update().filter(pk__in=numbers).order_by("pk")}
@@ -78,7 +75,7 @@ def rerun(owner: User, experiment: Experiment) -> Experiment:
             submitted_at=now(),
         )
         made.traces.set(experiment.traces.values_list("pk", flat=True))
-        _add_runs(made)
+        _add_runs(made, cells)
     return made
 
 
@@ -106,19 +103,18 @@ def cancel(experiment: Experiment) -> int:
     return count
 
 
-def _add_runs(experiment: Experiment) -> None:
-    """Create one row for each cell, all policies of a seed before the next seed, and wake a worker."""
-    owner, matrix = experiment.owner_id, experiment.matrix
+Cell = tuple[int, int | None, int]
+"""Workload, policy (None: the bound) and seed of a run; the first two by their index."""
+
+
+def _cells(matrix: Json) -> list[Cell]:
+    """Return the runs of an experiment: all policies of a seed before the next seed."""
     policies = [*([None] if matrix["bound"] else []), *range(len(matrix["policies"]))]
-    cells = [
-        (workload, policy, seed)
-        for seed in matrix["seeds"]
-        for workload in range(len(matrix["workloads"]))
-        for policy in policies
-    ]
-    under_way = Run.objects.filter(experiment__owner=owner, state__in=OPEN).count()
-    if under_way + len(cells) > MOST_OPEN:
-        raise TooManyRuns(f"{under_way} runs of yours wait or are computed; at most {MOST_OPEN} may.")
+    workloads = range(len(matrix["workloads"]))
+    return [(workload, policy, seed) for seed in matrix["seeds"] for workload in workloads for policy in policies]
+
+
+def _add_runs(experiment: Experiment, cells: list[Cell]) -> None:
     Run.objects.bulk_create(
         Run(
             experiment=experiment,
@@ -130,4 +126,3 @@ def _add_runs(experiment: Experiment) -> None:
         )
         for number, (workload, policy, seed) in enumerate(cells, 1)
     )
-    waking.wake(TASK, queue=QUEUE)

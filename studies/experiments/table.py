@@ -1,4 +1,4 @@
-"""The state functions of `studies/background/states.py` for runs."""
+"""The table of runs, for `studies/background/states.py`."""
 
 from typing import Final
 
@@ -10,10 +10,10 @@ from studies.models import Run
 RUNS: Final = JobTable(
     model=Run,
     word="Run",
+    task="studies.tasks.compute_runs",
+    queue="runs",
     large=("outcome", "timing"),
     reset=lambda: {"decided": 0, "jobs": None},
     at_once=lambda: settings.RUNS_AT_ONCE,
     owner="experiment__owner",
 )
-TASK: Final = "studies.tasks.compute_runs"
-QUEUE: Final = "runs"

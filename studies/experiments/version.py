@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-ROOMS: Final = ("scheduling", "studies/replays", "studies/traces", "studies/workloads", "cluster/traces")
+ROOMS: Final = ("scheduling", "studies/workloads", "cluster/traces")
 """Packages that can change an outcome."""
 
 

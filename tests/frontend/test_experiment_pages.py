@@ -91,7 +91,7 @@ def _has_a_chart_of_every_metric(client: Client, experiment: Experiment) -> None
     assert "no policy can exceed" in welfare["note"]
     assert client.get(page(experiment, "?metric=nothing")).status_code == 404
     assert client.get(page(experiment, "?workload=1")).status_code == 404
-    assert 'value="jct" selected' in client.get(page(experiment, "?metric=jct")).text
+    assert 'value="mean_jct" selected' in client.get(page(experiment, "?metric=mean_jct")).text
 
 
 def _is_repeated(client: Client, experiment: Experiment) -> None:

@@ -58,9 +58,9 @@ trace have the jobs that follow. Every policy meets the samples whole."""
 def assert_conserved(jobs: Conservation, submitted: int) -> None:
     assert jobs.submitted == submitted
     assert jobs.later == 0
-    assert jobs.done + jobs.rejected + jobs.running + jobs.waiting == submitted
+    assert jobs.completed + jobs.rejected + jobs.running + jobs.planned == submitted
     # Runs end when all is complete: what is left would wait for ever.
-    assert (jobs.running, jobs.waiting) == (0, 0)
+    assert (jobs.running, jobs.planned) == (0, 0)
 
 
 def test_every_generator_has_a_setting_here() -> None:

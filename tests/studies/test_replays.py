@@ -58,14 +58,14 @@ def two_jobs() -> list[TraceJob]:
 
 def test_two_jobs_in_line_are_measured_as_by_hand() -> None:
     outcome = replayed(two_jobs(), Fifo()).outcome
-    assert outcome.jobs == Conservation(submitted=2, done=2, rejected=0, running=0, waiting=0, later=0)
+    assert outcome.jobs == Conservation(submitted=2, completed=2, rejected=0, running=0, planned=0, later=0)
     # In slots [0, 2) and [2, 4): complete after 1200 s and 2400 s, the second one submitted at 300 s.
     assert outcome.makespan_s == 2400
-    assert outcome.jct_s == (1200 + 2100) / 2
-    assert outcome.jct_p95_s == pytest.approx(1200 + 0.95 * 900)
+    assert outcome.mean_jct_s == (1200 + 2100) / 2
+    assert outcome.p95_jct_s == pytest.approx(1200 + 0.95 * 900)
     assert outcome.utilisation["gpu"] == 1.0
     assert outcome.revenue == 0
-    assert outcome.utility == outcome.welfare > 0
+    assert outcome.payoff == outcome.welfare > 0
     assert outcome.acceptance == 1.0
     assert (outcome.preemptions, outcome.rescalings) == (0, 0)
     assert outcome.tenants["a"].slowdown == pytest.approx(1200 / 1190, rel=1e-3)
@@ -85,7 +85,7 @@ def test_a_tenant_of_whose_jobs_none_is_done_is_told_beside_the_fairness_of_the_
 def test_a_job_stopped_for_a_shorter_one_is_a_preemption() -> None:
     jobs = [TraceJob(2, 0.0, 1, duration_s=6000.0), TraceJob(3, 600.0, 1, duration_s=590.0)]
     outcome = replayed(jobs, make_policy("srtf", {})).outcome
-    assert outcome.jobs.done == 2
+    assert outcome.jobs.completed == 2
     assert outcome.preemptions == 1
     assert replayed(jobs, Fifo()).outcome.preemptions == 0
 
@@ -93,7 +93,7 @@ def test_a_job_stopped_for_a_shorter_one_is_a_preemption() -> None:
 def test_a_chunk_left_in_the_middle_is_a_preemption() -> None:
     jobs = [TraceJob(2, 0.0, 1, duration_s=6000.0), TraceJob(3, 600.0, 1, duration_s=590.0)]
     outcome = replayed(jobs, make_policy("preemptive", {})).outcome
-    assert outcome.jobs.done == 2
+    assert outcome.jobs.completed == 2
     assert outcome.preemptions == 1
     assert 0.9 < outcome.utilisation["gpu"] <= 1
 
@@ -102,7 +102,7 @@ def test_bidders_keep_what_they_do_not_pay(traces: Traces) -> None:
     rows = open_trace(traces.philly_day, TraceJob).rows[:150]
     outcome = replayed(rows, Dps(), gpus=4).outcome
     assert outcome.revenue > 0
-    assert outcome.utility == pytest.approx(outcome.welfare - outcome.revenue)
+    assert outcome.payoff == pytest.approx(outcome.welfare - outcome.revenue)
     assert 0 < outcome.jobs.rejected < 150
 
 
@@ -121,8 +121,8 @@ def test_jobs_that_are_left_are_running_or_waiting_and_those_to_come_are_later()
         run.advance(bid.arrival)
         run.arrive(bid)
     outcome = outcome_of(run, traced, slot_s=SLOT_S)
-    assert outcome.jobs == Conservation(submitted=2, done=0, rejected=0, running=1, waiting=1, later=1)
-    assert (outcome.jct_s, outcome.makespan_s, outcome.timeliness_s, outcome.fairness) == (None, None, None, None)
+    assert outcome.jobs == Conservation(submitted=2, completed=0, rejected=0, running=1, planned=1, later=1)
+    assert (outcome.mean_jct_s, outcome.makespan_s, outcome.timeliness_s, outcome.fairness) == (None, None, None, None)
     assert outcome.on_time == 0
 
 
@@ -137,7 +137,7 @@ def test_a_lost_job_is_an_error() -> None:
     with pytest.raises(NotConserved, match="twice"):
         outcome_of(run, traced, slot_s=SLOT_S)
     with pytest.raises(NotConserved, match="3 submitted"):
-        Conservation(submitted=3, done=1, rejected=1, running=0, waiting=0, later=0)
+        Conservation(submitted=3, completed=1, rejected=1, running=0, planned=0, later=0)
 
 
 def test_an_empty_trace_has_no_means() -> None:
@@ -174,9 +174,9 @@ def command(*arguments: str) -> tuple[str, str]:
 
 def test_the_command_prints_a_table_that_says_what_is_synthetic(traces: Traces) -> None:
     out, err = command(str(traces.philly_day), "--gpus", "16", "--jobs", "30")
-    assert "30 = 30 done + 0 rejected + 0 running + 0 waiting" in out
+    assert "30 = 30 completed + 0 rejected + 0 running + 0 planned" in out
     tenants = {line.rpartition(",")[2] for line in traces.philly_day.read_text().splitlines()[1:31]}
-    assert f"; 0 of {len(tenants)} tenants have no job done" in out
+    assert f"; 0 of {len(tenants)} tenants have no completed job" in out
     assert "values synthetic, arrivals/sizes real (seed 1)" in out
     assert err == ""
 
@@ -239,7 +239,7 @@ def test_gavels_trace_needs_its_throughputs(traces: Traces) -> None:
     assert caught.value.returncode == 2
     assert told.getvalue().count("no measured step time") == 15
     out, err = command(str(path), "--gpus", "16", "--throughputs", str(table), "--json")
-    assert json.loads(out)["outcome"]["jobs"]["done"] == 15
+    assert json.loads(out)["outcome"]["jobs"]["completed"] == 15
     assert err == ""
 
 
@@ -258,10 +258,10 @@ def test_the_machines_that_a_trace_lists_are_servers(tmp_path: Path, traces: Tra
     assert err.startswith("machines.csv line 2: cap_mem: expected a whole number, got 'lots'")
     document = json.loads(out)
     assert document["cluster"] == "machines.csv"
-    assert document["outcome"]["jobs"]["done"] == 20
+    assert document["outcome"]["jobs"]["completed"] == 20
     assert set(document["outcome"]["utilisation"]) == {"gpu-V100", "gpu-T4", "vcpu", "memory_gb"}
     out, _ = command(str(traces.tiresias), "--machines", str(traces.nodes), "--policy", "tiresias_l")
-    assert "60 = 60 done" in out
+    assert "60 = 60 completed" in out
 
 
 def test_quotas_draw_tenants_and_step_times_of_one_model_stand_for_what_no_line_says(traces: Traces) -> None:

@@ -21,23 +21,23 @@ class NotConserved(SchedulingError):
 
 @dataclass(frozen=True)
 class Conservation:
-    """Number of jobs in each state: submitted = done + rejected + running + waiting."""
+    """Number of jobs in each state: submitted = completed + rejected + running + planned."""
 
     submitted: int
-    done: int
+    completed: int
     rejected: int
     running: int
     """Jobs that began and were not complete when the run stopped."""
-    waiting: int
+    planned: int
     """Admitted jobs that did not begin."""
     later: int
     """Jobs not submitted when the run stopped; they do not count as submitted."""
 
     def __post_init__(self) -> None:
-        if self.submitted != self.done + self.rejected + self.running + self.waiting:
+        if self.submitted != self.completed + self.rejected + self.running + self.planned:
             raise NotConserved(
-                f"{self.submitted} submitted, but {self.done} done + {self.rejected} rejected"
-                f" + {self.running} running + {self.waiting} waiting"
+                f"{self.submitted} submitted, but {self.completed} completed + {self.rejected} rejected"
+                f" + {self.running} running + {self.planned} planned"
             )
 
 
@@ -46,8 +46,8 @@ class Tenant:
     """Figures of the jobs of one tenant."""
 
     submitted: int
-    done: int
-    jct_s: float | None
+    completed: int
+    mean_jct_s: float | None
     """Mean time from submission to completion, seconds."""
     slowdown: float | None
     """Mean of that time divided by the run time of the job alone on its own GPUs."""
@@ -62,15 +62,15 @@ class Outcome:
     """Sum of the values of completions, money. Values of traces are synthetic."""
     revenue: float
     """Sum of the payments of admitted bids."""
-    utility: float
+    payoff: float
     """Welfare - revenue: the payoff of the bidders."""
     acceptance: float | None
-    """Admitted over submitted."""
-    jct_s: float | None
+    """Admitted over decided."""
+    mean_jct_s: float | None
     """Mean seconds from submission to completion."""
     weighted_jct_s: float | None
     """The same, weighted by the amplitude of the job's utility."""
-    jct_p95_s: float | None
+    p95_jct_s: float | None
     makespan_s: float | None
     """Time from the first submission to the last completion, seconds."""
     utilisation: Mapping[str, float]
@@ -123,11 +123,11 @@ def outcome_of(run: Simulation, traced: TracedBids, *, slot_s: int) -> Outcome:
         jobs=jobs,
         welfare=welfare,
         revenue=revenue,
-        utility=welfare - revenue,
+        payoff=welfare - revenue,
         acceptance=(jobs.submitted - jobs.rejected) / jobs.submitted if jobs.submitted else None,
-        jct_s=_mean(times),
+        mean_jct_s=_mean(times),
         weighted_jct_s=float(np.average(times, weights=weights)) if sum(weights) > 0 else None,
-        jct_p95_s=float(np.quantile(times, 0.95)) if times else None,
+        p95_jct_s=float(np.quantile(times, 0.95)) if times else None,
         makespan_s=max(ends_s.values(), default=None),
         utilisation=_utilisation(run, until=last),
         preemptions=_preemptions(run),
@@ -135,7 +135,7 @@ def outcome_of(run: Simulation, traced: TracedBids, *, slot_s: int) -> Outcome:
         timeliness_s=_mean(late_s),
         on_time=sum(late <= 0 for late in late_s) / aimed if aimed else None,
         fairness=jain(slowdowns) if len(slowdowns) > 1 else None,
-        starved=sum(row.done == 0 for name, row in tenants.items() if name),
+        starved=sum(row.completed == 0 for name, row in tenants.items() if name),
         tenants=tenants,
     )
 
@@ -159,10 +159,10 @@ def _conservation(run: Simulation, traced: TracedBids) -> Conservation:
     running = sum(job.started(run.book.now) for job in run.book.jobs.values())
     return Conservation(
         submitted=len(decided),
-        done=len(run.done),
+        completed=len(run.done),
         rejected=len(decided) - len(admitted),
         running=running,
-        waiting=len(run.book.jobs) - running,
+        planned=len(run.book.jobs) - running,
         later=len(traced.bids) - len(decided),
     )
 

@@ -54,8 +54,8 @@ class Report:
         note = note_of(self.traced.synthetic)
         jobs, out, timing = self.replayed.outcome.jobs, self.replayed.outcome, self.replayed.timing
         yield f"{self.trace.source} under {self.policy.name} on {self.cluster}; {note} (seed {self.seed})"
-        yield _row("submitted", f"{jobs.submitted} = {jobs.done} done + {jobs.rejected} rejected"
-                   f" + {jobs.running} running + {jobs.waiting} waiting")  # fmt: skip
+        yield _row("submitted", f"{jobs.submitted} = {jobs.completed} completed + {jobs.rejected} rejected"
+                   f" + {jobs.running} running + {jobs.planned} planned")  # fmt: skip
         yield _row(
             "lines that are no job", f"{len(self.trace.malformed)} malformed, {len(self.traced.refused)} refused"
         )
@@ -64,11 +64,11 @@ class Report:
             yield _row("WARNING", warning)
         yield _row("welfare", f"{out.welfare:,.2f} (synthetic)")
         yield _row("revenue", f"{out.revenue:,.2f} (synthetic)")
-        yield _row("bidders' utility", f"{out.utility:,.2f} (synthetic)")
+        yield _row("bidders' payoff", f"{out.payoff:,.2f} (synthetic)")
         yield _row("acceptance", _share(out.acceptance))
-        yield _row("JCT, mean", _hours(out.jct_s))
+        yield _row("JCT, mean", _hours(out.mean_jct_s))
         yield _row("JCT, weighted", _hours(out.weighted_jct_s) + " (weights synthetic)")
-        yield _row("JCT, p95", _hours(out.jct_p95_s))
+        yield _row("JCT, p95", _hours(out.p95_jct_s))
         yield _row("makespan", _hours(out.makespan_s))
         for name, share in out.utilisation.items():
             yield _row(f"utilisation, {name}", _share(share))
@@ -76,7 +76,7 @@ class Report:
         yield _row("completion - target", _hours(out.timeliness_s) + " (targets synthetic)")
         yield _row("on time", _share(out.on_time) + " (targets synthetic)")
         fair = "none" if out.fairness is None else f"{out.fairness:.3f}"
-        yield _row("fairness (Jain)", f"{fair}; {out.starved} of {len(out.tenants)} tenants have no job done"
+        yield _row("fairness (Jain)", f"{fair}; {out.starved} of {len(out.tenants)} tenants have no completed job"
                    + (" (tenants synthetic)" if TENANT in self.traced.synthetic else ""))  # fmt: skip
         p50, p95, p99 = ("none" if ms is None else f"{ms:.2f}" for ms in timing.decisions_ms)
         yield _row("decision, ms", f"p50 {p50}, p95 {p95}, p99 {p99}")

@@ -17,10 +17,11 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from scheduling.registry import make_policy
 from studies.background import loading, states
+from studies.background.creating import TooManyOpen
 from studies.background.models import JobState, Stage
 from studies.counterfactuals import computing
 from studies.counterfactuals.computing import compute_next
-from studies.counterfactuals.requests import Question, TooManyOpen, create
+from studies.counterfactuals.requests import Question, create
 from studies.counterfactuals.table import COUNTERFACTUALS
 from studies.models import Counterfactual
 from tests.auctions.worlds import submit

@@ -86,7 +86,7 @@ def test_machines_and_throughputs_are_uploaded_by_themselves_and_named(api: APIC
     assert compute_here() == 1
     run = api.get(f"{answer['Location']}/runs/1").json()
     assert set(run["outcome"]["outcome"]["utilisation"]) == {"gpu-V100", "gpu-P100", "vcpu", "memory_gb"}
-    assert run["outcome"]["outcome"]["jobs"]["done"] == 15
+    assert run["outcome"]["outcome"]["jobs"]["completed"] == 15
 
 
 @pytest.mark.parametrize(

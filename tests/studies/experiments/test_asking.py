@@ -10,6 +10,7 @@ from auctions.domain.errors import WrongState
 from cluster.documents import import_cluster
 from demo.clusters.gpu_servers import gpu_servers_document
 from scheduling.model.errors import InvalidField
+from studies.background.creating import TooManyOpen
 from studies.experiments import requests
 from studies.experiments.request import ExperimentRequest
 from studies.experiments.traced import FILES
@@ -224,7 +225,7 @@ def test_where_the_first_was_deleted_meanwhile_the_second_is_compared_with(alice
 def test_nobody_has_more_runs_under_way_than_may_be(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(requests, "MOST_OPEN", 11)
     asked(alice)
-    with pytest.raises(requests.TooManyRuns):
+    with pytest.raises(TooManyOpen):
         asked(alice)
     assert Run.objects.count() == 6, "nothing of the second is left"
 

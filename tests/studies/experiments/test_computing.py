@@ -119,7 +119,7 @@ def test_a_gavel_trace_with_its_throughputs_runs_as_the_command_runs_it(alice: U
     whole = cell.outcome
     assert whole is not None
     assert whole["outcome"] == json.loads(told.getvalue())["outcome"]
-    assert whole["outcome"]["jobs"]["done"] == 15
+    assert whole["outcome"]["jobs"]["completed"] == 15
 
 
 def test_files_beside_a_trace_make_it_what_the_command_makes_of_them(alice: User, traces: Traces) -> None:

@@ -41,8 +41,8 @@ def test_every_metric_reads_a_run_and_welfare_is_never_above_the_bound() -> None
         outcome = replayed.outcome.to_json()
         ran = Ran(workload.facts(), outcome, replayed.timing.to_json(), bound)
         read = {name: metric.read(ran) for name, metric in METRICS.items()}
-        assert read["done"] == outcome["jobs"]["done"]
-        assert read["welfare"] == read["utility"] + read["revenue"]  # type: ignore[operator]
+        assert read["completed"] == outcome["jobs"]["completed"]
+        assert read["welfare"] == read["payoff"] + read["revenue"]  # type: ignore[operator]
         assert read["ratio"] is not None
         assert 0 <= read["ratio"] <= 1
         assert read["fairness"] is None, "there is one tenant"
