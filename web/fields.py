@@ -3,10 +3,11 @@
 Each message has the form "expected ..., got ...". Bounds are part of the OpenAPI document.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 from rest_framework import serializers
+from rest_framework.exceptions import ErrorDetail
 
 from scheduling.model.errors import InvalidField
 from scheduling.model.validation import check_integer, check_number, shown
@@ -20,7 +21,12 @@ def _checked(check: Callable[[], T]) -> T:
     try:
         return check()
     except InvalidField as error:
-        raise serializers.ValidationError(error.problem) from None
+        raise serializers.ValidationError([problem_of(error)]) from None
+
+
+def problem_of(error: InvalidField) -> ErrorDetail:
+    """Return the framework's message for an error of the core, which stays in it as the code."""
+    return ErrorDetail(error.problem, code=error)  # type: ignore[arg-type]
 
 
 class Integer(serializers.IntegerField):
@@ -54,7 +60,10 @@ class Number(serializers.FloatField):
 
 
 class Text(serializers.CharField):
-    """A string of at most `most` characters, at least one unless it is `blank`; a `line` has no control characters."""
+    """A string of at most `most` characters, at least one unless it is `blank`.
+
+    A `line` has no control characters, and loses the spaces at both ends.
+    """
 
     default_error_messages = MESSAGES
 
@@ -71,7 +80,10 @@ class Text(serializers.CharField):
             raise serializers.ValidationError(f"expected {self._expected(least, most)}, got {shown(data)}")
         if self.line and not data.isprintable():
             raise serializers.ValidationError(f"expected one line without control characters, got {shown(data)}")
-        return data
+        text = data.strip() if self.line else data
+        if len(text) < least:
+            raise serializers.ValidationError(f"expected {self._expected(least, most)}, got {shown(data)}")
+        return text
 
     def _expected(self, least: int, most: int | None) -> str:
         kind = "a line" if self.line else "a string"
@@ -129,9 +141,15 @@ class Rows(serializers.ListField):
         if not isinstance(data, list):
             raise serializers.ValidationError(f"expected a list, got {shown(data)}")
         if len(data) < self.least or (self.most is not None and len(data) > self.most):
-            most = "more" if self.most is None else str(self.most)
-            raise serializers.ValidationError(f"expected {self.least} to {most} entries, got {len(data)}")
+            raise serializers.ValidationError(f"expected {self._expected()}, got {len(data)}")
         return list(self.run_child_validation(data))
+
+    def _expected(self) -> str:
+        if self.most is None:
+            return f"at least {self.least} entries"
+        if self.least == self.most:
+            return f"{self.most} entries"
+        return f"{self.least} to {self.most} entries" if self.least else f"at most {self.most} entries"
 
 
 class ByName(serializers.DictField):
@@ -150,10 +168,9 @@ class ByName(serializers.DictField):
         if len(data) < self.least:
             raise serializers.ValidationError(f"expected at least {self.least} by name, got {shown(data)}")
         wrong: dict[str, Any] = {}
-        if self.known is not None:
-            wrong = {
-                str(name)[:60]: [f"expected {any_of(list(self.known))}"] for name in data if name not in self.known
-            }
+        known = self.names()
+        if known is not None:
+            wrong = {str(name)[:60]: [f"expected {any_of(list(known))}"] for name in data if name not in known}
         try:
             checked = dict(self.run_child_validation({k: v for k, v in data.items() if str(k)[:60] not in wrong}))
         except serializers.ValidationError as error:
@@ -161,6 +178,37 @@ class ByName(serializers.DictField):
         if wrong:
             raise serializers.ValidationError(wrong)
         return checked
+
+    def names(self) -> Sequence[str] | None:
+        """Return the names that an object may have; None if it may have any."""
+        return self.known
+
+
+class OneOf(serializers.Field):  # type: ignore[type-arg]
+    """An object of one of these shapes, which its entry `key` names."""
+
+    default_error_messages = MESSAGES
+
+    def __init__(self, key: str, shapes: Mapping[str, Any], **more: Any) -> None:
+        super().__init__(**more)
+        self.key, self.shapes = key, dict(shapes)
+        for shape in self.shapes.values():
+            shape.bind(field_name="", parent=self)
+
+    def to_internal_value(self, data: Any) -> Any:
+        """The object, checked by its shape; raises ValidationError that names each wrong field."""
+        if not isinstance(data, dict):
+            expected = f"an object with `{self.key}`: {any_of(list(self.shapes))}"
+            raise serializers.ValidationError(f"expected {expected}, got {shown(data)}")
+        name = data.get(self.key)
+        if not isinstance(name, str) or name not in self.shapes:
+            got = f", got {shown(name)}" if self.key in data else "; missing"
+            raise serializers.ValidationError({self.key: [f"expected {any_of(list(self.shapes))}{got}"]})
+        return self.shapes[name].run_validation(data)
+
+    def to_representation(self, value: Any) -> Any:
+        """The object as it is."""
+        return value
 
 
 def _as_dict(detail: Any) -> dict[str, Any]:

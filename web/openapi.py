@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from drf_spectacular.extensions import OpenApiSerializerFieldExtension
 from drf_spectacular.utils import OpenApiExample, OpenApiParameter, OpenApiResponse, extend_schema
 
 from scheduling.model.types import Json
@@ -57,6 +58,21 @@ def close_requests(result: dict[str, Any], generator: Any, request: Any, public:
         if name.endswith("In"):
             schema["additionalProperties"] = False
     return result
+
+
+class DescribeOneOf(OpenApiSerializerFieldExtension):  # type: ignore[no-untyped-call]
+    """Describes the shapes that a `OneOf` field takes, for drf-spectacular."""
+
+    target_class = "web.fields.OneOf"
+
+    def map_serializer_field(self, auto_schema: Any, direction: Any) -> dict[str, Any]:
+        """Return the schema of each shape; none has other keys."""
+        return {
+            "oneOf": [
+                {"title": name, **auto_schema._map_basic_serializer(shape, direction), "additionalProperties": False}
+                for name, shape in self.target.shapes.items()
+            ]
+        }
 
 
 def query(name: str, kind: Any, text: str, **more: Any) -> OpenApiParameter:

@@ -2,7 +2,8 @@
 
 # ruff: noqa: D101 (shapes are named for what they describe, and their fields carry their texts)
 
-from collections.abc import Iterator, Mapping
+import copy
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rest_framework import serializers
@@ -10,7 +11,7 @@ from rest_framework.exceptions import ValidationError
 
 from scheduling.model.errors import InvalidField
 from scheduling.model.validation import shown
-from web.fields import MESSAGES
+from web.fields import MESSAGES, problem_of
 
 
 class Schema(serializers.Serializer):  # type: ignore[type-arg]
@@ -20,37 +21,74 @@ class Schema(serializers.Serializer):  # type: ignore[type-arg]
     @classmethod
     def read(cls, body: object, **context: Any) -> dict[str, Any]:
         """Return the checked body. Raises one InvalidField that names all wrong, missing and unknown fields."""
-        if body is None:
-            raise InvalidField("", "expected an object, got null")
-        schema = cls(data=body, context=context)
-        try:
-            schema.is_valid(raise_exception=True)
-        except ValidationError as error:
-            raise invalid(error.detail) from None
-        return dict(schema.validated_data)
+        return cls.reader(**context)(body)
+
+    @classmethod
+    def reader(cls, **context: Any) -> Callable[[object], dict[str, Any]]:
+        """Return `read` for many bodies with the same context: the fields are set up once."""
+        schema = cls(context=context)
+
+        def read(body: object) -> dict[str, Any]:
+            try:
+                return dict(schema.run_validation(body))
+            except ValidationError as error:
+                raise invalid(error.detail) from None
+
+        return read
 
     @classmethod
     def write(cls, row: object, **context: Any) -> dict[str, Any]:
         """Return the document of a row."""
         return dict(cls(row, context=context).data)
 
+    def get_fields(self) -> dict[str, Any]:
+        """Return the fields; one without shapes in it is copied as it is, which is faster than to make it again."""
+        declared: Mapping[str, Any] = self._declared_fields
+        return {
+            name: copy.copy(field) if _is_plain(field) else copy.deepcopy(field) for name, field in declared.items()
+        }
+
     def to_internal_value(self, data: Any) -> Any:
         """Check each field; a key that the shape does not have is refused, too."""
         if not isinstance(data, Mapping):
             raise ValidationError({"": [f"expected an object, got {shown(data)}"]})
+        data = dict(data)  # a form's dictionary would make the framework read it as a form
         wrong: dict[str, Any] = {}
         checked: Any = {}
         try:
-            checked = super().to_internal_value(data)
+            checked = super().to_internal_value(self.filled_in(data))
         except ValidationError as error:
             wrong = dict(error.detail)  # type: ignore[arg-type]
-        known = [name for name, field in self.fields.items() if not field.read_only]
-        for key in data:
-            if key not in known:
-                wrong[str(key)[:60]] = [f"unknown; known: {', '.join(sorted(known)) or 'none'}"]
+        wrong |= {key: [problem] for key, problem in {**self._unknown(data), **self.wrong_keys(data)}.items()}
         if wrong:
             raise ValidationError(wrong)
         return checked
+
+    def filled_in(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Return the body with the values of what was left out."""
+        return data
+
+    def wrong_keys(self, data: dict[str, Any]) -> dict[str, str]:
+        """Return what is wrong with the choice of keys, by key: those that are missing or out of place here."""
+        return {}
+
+    def known_keys(self, data: dict[str, Any]) -> list[str]:
+        """Return the keys that this body may have."""
+        return [name for name, field in self.fields.items() if not field.read_only]
+
+    def _unknown(self, data: dict[str, Any]) -> dict[str, str]:
+        known = sorted(self.known_keys(data))
+        names = ", ".join(known) or "none"
+        return {str(key)[:60]: f"unknown; known: {names}" for key in data if key not in self.fields}
+
+
+def _is_plain(field: Any) -> bool:
+    """Return whether a field has no shapes in it: those know the field around them."""
+    child = getattr(field, "child", None)
+    if child is not None:
+        return _is_plain(child)
+    kinds = (serializers.IntegerField, serializers.FloatField, serializers.CharField, serializers.BooleanField)
+    return isinstance(field, (*kinds, serializers.ChoiceField, serializers.DateTimeField))
 
 
 def named(field: Any) -> Any:
@@ -62,27 +100,38 @@ def named(field: Any) -> Any:
 
 def invalid(detail: Any) -> InvalidField:
     """Return one error of the core that names all fields of the framework's error."""
-    first, *others = (InvalidField(row["field"], row["message"]) for row in rows_of(detail))
+    first, *others = (_of_core(field, message) for field, message in _messages(detail, ""))
     first.also = tuple(others)
     return first
 
 
 def refused(error: InvalidField) -> ValidationError:
     """Return the framework's error with all fields of an error of the core, for a check within a schema."""
-    return ValidationError({one.field: [one.problem] for one in (error, *error.also)})
+    return ValidationError({one.field: [problem_of(one)] for one in (error, *error.also)})
 
 
-def rows_of(detail: Any, where: str = "") -> Iterator[dict[str, str]]:
+def rows_of(detail: Any) -> Iterator[dict[str, str]]:
     """Yield `field` and `message` of each wrong field of the framework's error."""
+    for field, message in _messages(detail, ""):
+        yield {"field": field, "message": str(message)}
+
+
+def _messages(detail: Any, where: str) -> Iterator[tuple[str, Any]]:
     if isinstance(detail, Mapping):
         for key, inner in detail.items():
-            yield from rows_of(inner, inside(where, key))
+            yield from _messages(inner, inside(where, key))
     elif isinstance(detail, list):
         for i, inner in enumerate(detail):
             # The framework gives the errors of a list of shapes as a list, with an empty object for each good one.
-            yield from rows_of(inner, inside(where, i) if isinstance(inner, (Mapping, list)) else where)
+            yield from _messages(inner, inside(where, i) if isinstance(inner, (Mapping, list)) else where)
     else:
-        yield {"field": where, "message": str(detail)}
+        yield where, detail
+
+
+def _of_core(field: str, message: Any) -> InvalidField:
+    """Return the error of the core that the message was made of, if it was: it may know the limit of a number."""
+    error = getattr(message, "code", None)
+    return error.at(field) if isinstance(error, InvalidField) else InvalidField(field, str(message))
 
 
 def inside(where: str, key: str | int) -> str:

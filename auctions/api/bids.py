@@ -1,29 +1,14 @@
 """Operations on bids: submit, quote, read, withdraw, cancel."""
 
-from typing import Any, Final
+from typing import Final
 
 from django.http import Http404
 from django.urls import reverse
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from auctions.api import documents
-from auctions.api.base import (
-    bid_of,
-    cluster_named,
-    market_named,
-)
-from auctions.api.bodies import MOST_BIDS, BidIn, BulkIn
-from auctions.api.described import ANSWERED, CLUSTER, SEQUENCE
-from auctions.api.examples import (
-    BIDS,
-    BULK,
-)
-from auctions.api.filters import (
-    BidPages,
-    filtered,
-)
-from auctions.api.serializers import (
+from auctions.api.base import bid_of, cluster_named, market_named
+from auctions.api.bid_shapes import (
     BidOut,
     BidPage,
     BulkOut,
@@ -34,13 +19,18 @@ from auctions.api.serializers import (
     ScheduleOut,
     SegmentsOut,
 )
+from auctions.api.bodies import BulkIn, NothingIn
+from auctions.api.described import ANSWERED, CLUSTER, SEQUENCE
+from auctions.api.examples import BIDS, BULK
+from auctions.api.filters import BidPages, filtered
+from auctions.domain.bid_schema import BidIn
 from auctions.engine import submission
 from auctions.engine.jobs import cancel_job, withdraw_bid
 from auctions.models import UNDECIDED, Bid, BidState
+from auctions.readings import queues, schedules
 from auctions.state.market_snapshot import one_version
 from cluster.models import Cluster
 from cluster.operators import is_operator
-from scheduling.model.validation import check_object
 from web.headers import idempotency_key, wait_s
 from web.openapi import (
     KEY,
@@ -55,7 +45,6 @@ from web.openapi import (
     query,
 )
 from web.parameters import known_parameters
-from web.refusals import refuse
 from web.views import ApiView, user_of
 from web.waiting import wait_until_settled
 
@@ -83,8 +72,8 @@ class Bids(ApiView):
             bids = bids.filter(owner=request.user.pk)
         pages = BidPages()
         page = pages.paginate_queryset(filtered(request, bids), request, view=self) or []
-        results = [documents.brief(bid, market.cluster) for bid in page]
-        return Response({"next": pages.get_next_link(), "previous": pages.get_previous_link(), "results": results})
+        row = {"next": pages.get_next_link(), "previous": pages.get_previous_link(), "results": page}
+        return Response(BidPage.write(row, cluster=market.cluster))
 
     @describe(
         "Submit a bid",
@@ -105,7 +94,7 @@ class Bids(ApiView):
         bid = submitted.bid
         waited = wait is not None and wait_until_settled(bid, wait, waiting=(BidState.SUBMITTED,))
         code = 202 if bid.state in UNDECIDED else 201 if submitted.created else 200
-        response = Response(documents.full(bid, found), status=code)
+        response = Response(BidOut.write(bid, cluster=found), status=code)
         response["Location"] = reverse("api-bid", args=[found.name, bid.sequence])
         if waited:
             response["Preference-Applied"] = f"wait={wait}"
@@ -130,12 +119,10 @@ class BulkBids(ApiView):
         """Stores all of these bids in this order, or none; 200 if the key came before."""
         known_parameters(request)
         key, found = idempotency_key(request), cluster_named(cluster)
-        bodies = check_object("", dict(request.data), required=["bids"])["bids"]
-        if not isinstance(bodies, list) or not 1 <= len(bodies) <= MOST_BIDS:
-            raise refuse("bids", f"expected a list of 1 to {MOST_BIDS} bids")
+        bodies = BulkIn.read(request.data)["bids"]
         stored = submission.submit_bids(cluster=found, owner=user_of(request), bodies=bodies, idempotency_key=key)
         replayed = not all(one.created for one in stored)
-        answer = {"results": [documents.brief(one.bid, found) for one in stored]}
+        answer = BulkOut.write({"results": [one.bid for one in stored]}, cluster=found)
         response = Response(answer, status=200 if replayed else 202)
         if replayed:
             response["Idempotency-Replayed"] = "true"
@@ -143,7 +130,7 @@ class BulkBids(ApiView):
 
 
 class Quotes(ApiView):
-    """What a bid would get."""
+    """Quotes for bids."""
 
     @describe(
         "Ask for a quote",
@@ -155,10 +142,10 @@ class Quotes(ApiView):
         examples=examples(BIDS),
     )
     def post(self, request: Request, cluster: str) -> Response:
-        """The decision this bid would get now; binds nobody, changes nothing."""
+        """The decision that this bid would get now. It binds nobody and changes nothing."""
         known_parameters(request)
         found = cluster_named(cluster)
-        return Response(documents.quoted(submission.quote(cluster=found, body=dict(request.data)), found))
+        return Response(QuoteOut.write(submission.quote(cluster=found, body=dict(request.data)), cluster=found))
 
 
 class OneBid(ApiView):
@@ -170,7 +157,7 @@ class OneBid(ApiView):
         """The bid with its receipt."""
         known_parameters(request)
         bid, found = _found(request, cluster, sequence)
-        return Response(documents.full(bid, found))
+        return Response(BidOut.write(bid, cluster=found))
 
 
 class BidSchedule(ApiView):
@@ -179,13 +166,13 @@ class BidSchedule(ApiView):
     @describe("Read a schedule", {200: ScheduleOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_schedule")
     @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
-        """What is held for the job as it stands; 404 if nothing was granted."""
+        """What the job holds at present; 404 if nothing was granted."""
         known_parameters(request)
         bid, found = _found(request, cluster, sequence)
-        schedule = documents.schedule_of(bid, found)
+        schedule = schedules.schedule_of(bid)
         if schedule is None:
             raise Http404(f"Bid {sequence} has no schedule: it is {bid.get_state_display().lower()}.")
-        return Response(schedule)
+        return Response(ScheduleOut.write(schedule, cluster=found))
 
 
 class BidChanges(ApiView):
@@ -196,10 +183,10 @@ class BidChanges(ApiView):
     )
     @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
-        """Each start and completion that was planned for the job, and from when on."""
+        """Each planned start and completion of the job, with the time from which it was the plan."""
         known_parameters(request)
         bid, found = _found(request, cluster, sequence)
-        return Response({"results": documents.changes_of(bid, found)})
+        return Response(ChangesOut.write({"results": bid.plan_changes.all()}, cluster=found))
 
 
 class BidMachines(ApiView):
@@ -213,7 +200,7 @@ class BidMachines(ApiView):
         """Workers and parameter servers in each slot, past and planned."""
         known_parameters(request)
         bid, found = _found(request, cluster, sequence)
-        return Response({"results": documents.machines_of(bid, found)})
+        return Response(MachinesOut.write({"results": schedules.machines_of(bid)}, cluster=found))
 
 
 class BidSegments(ApiView):
@@ -222,24 +209,25 @@ class BidSegments(ApiView):
     @describe("Read segments", {200: SegmentsOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_segments")
     @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
-        """What workers took from their queues, and will take as forecast; empty where jobs book slots."""
+        """The times at which workers process chunks of the job; future ones are forecasts. Empty without queues."""
         known_parameters(request)
         bid, found = _found(request, cluster, sequence)
-        return Response({"results": documents.segments_of(bid, found)})
+        return Response(SegmentsOut.write({"results": schedules.segments_of(bid, found)}, cluster=found))
 
 
 class BidPreemptions(ApiView):
-    """Who displaced chunks of one bid."""
+    """Preemptions of one bid."""
 
     @describe(
         "Read preemptions", {200: PreemptionsOut}, READ, parameters=[CLUSTER, SEQUENCE], operation_id="bids_preemptions"
     )
     @one_version()
     def get(self, request: Request, cluster: str, sequence: int) -> Response:
-        """Each time a worker left a chunk in the middle for another job's."""
+        """Each time that a worker interrupted a chunk of the job for a chunk of another job."""
         known_parameters(request)
         bid, found = _found(request, cluster, sequence)
-        return Response({"results": documents.preemptions_of(bid, found, user_of(request))})
+        rows = queues.displacements(bid, user_of(request))
+        return Response(PreemptionsOut.write({"results": rows}, cluster=found))
 
 
 class Withdraw(ApiView):
@@ -254,9 +242,9 @@ class Withdraw(ApiView):
         operation_id="bids_withdraw",
     )
     def post(self, request: Request, cluster: str, sequence: int) -> Response:
-        """For a bid that waits or is quarantined; 409 once it is decided."""
+        """Withdraws a bid that is undecided or quarantined; 409 if it is decided."""
         bid, found = _to_change(request, cluster, sequence)
-        return Response(documents.full(withdraw_bid(bid), found))
+        return Response(BidOut.write(withdraw_bid(bid), cluster=found))
 
 
 class Cancel(ApiView):
@@ -266,9 +254,9 @@ class Cancel(ApiView):
         "Cancel a job", {200: BidOut}, WRITE, request=None, parameters=[CLUSTER, SEQUENCE], operation_id="bids_cancel"
     )
     def post(self, request: Request, cluster: str, sequence: int) -> Response:
-        """Frees the future slots of a planned or running job; what it paid stays paid. 409 in any other state."""
+        """Ends a planned or running job and frees its future slots, without a refund. 409 in any other state."""
         bid, found = _to_change(request, cluster, sequence)
-        return Response(documents.full(cancel_job(bid), found))
+        return Response(BidOut.write(cancel_job(bid), cluster=found))
 
 
 def _found(request: Request, cluster: str, sequence: int) -> tuple[Bid, Cluster]:
@@ -278,6 +266,5 @@ def _found(request: Request, cluster: str, sequence: int) -> tuple[Bid, Cluster]
 
 def _to_change(request: Request, cluster: str, sequence: int) -> tuple[Bid, Cluster]:
     known_parameters(request)
-    data: Any = request.data
-    check_object("", dict(data), required=[])
+    NothingIn.read(request.data)
     return _found(request, cluster, sequence)

@@ -60,7 +60,7 @@ BIDS: Final[dict[str, Json]] = {
 """Bodies of bids, by what they show; on the cluster demo where they do not say."""
 
 BULK: Final[Json] = {"bids": list(BIDS.values())[:2]}
-WHY: Final[Json] = {"why": "its power supply broke"}
-DRAIN: Final[Json] = {"deadline_slot": 40, "why": "it moves to another rack"}
-FAIL: Final[Json] = {"why": "its data set was damaged", "refund": "undelivered"}
+REASON: Final[Json] = {"reason": "its power supply broke"}
+DRAIN: Final[Json] = {"deadline_slot": 40, "reason": "it moves to another rack"}
+FAIL: Final[Json] = {"reason": "its data set was damaged", "refund": "undelivered"}
 TOKEN: Final[Json] = {"username": "bidder", "password": "as the demo printed it"}

@@ -3,12 +3,11 @@
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import sha256
 
 from django.contrib.auth.models import User
 
-from auctions.domain.bid_format import check_finite, core_bid, policy_in_force, resolve
+from auctions.domain.bid_format import check_finite, core_bid, resolve, resolver
 from auctions.domain.errors import CannotDecide, KeyReused, MarketClosed
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record_all, save_counters
@@ -143,7 +142,7 @@ def _submit(
     if known:
         return known
     snapshot = InventorySnapshot.from_json(Event.objects.get(market=market, version=market.inventory_version).payload)
-    read = partial(resolve, cluster=cluster, snapshot=snapshot, policy=policy_in_force(cluster))
+    read = resolver(cluster, snapshot)
     offers = [
         _Offer(body=body, resolved=_resolved(read, body, where.format(i)), digest=digest, key=key)
         for i, (body, digest, key) in enumerate(zip(bodies, digests, keys, strict=True))

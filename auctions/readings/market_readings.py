@@ -117,14 +117,14 @@ def machines(bid: Bid) -> Machines:
         for s in queue_readings.tenures(bid.market, start=first, end=first + len(busy)):
             if s.sequence == bid.sequence:
                 pss[s.slots.start - first : s.slots.stop - first] = 1
-        return Machines(start=first, workers=busy, pss=pss)
+        return Machines(start=first, workers=busy, num_ps=pss)
     rows = Commitment.objects.filter(bid=bid, end__gt=F("start"))
     held = list(rows.values_list("machine_type__role", "count", "start", "end"))
     start, end = min((row[2] for row in held), default=0), max((row[3] for row in held), default=0)
     counts = {role: np.zeros(end - start, dtype=np.int64) for role in (MachineRole.WORKER, MachineRole.PS)}
     for role, count, first, last in held:
         counts[MachineRole(role)][first - start : last - start] += count
-    return Machines(start=start, workers=counts[MachineRole.WORKER], pss=counts[MachineRole.PS])
+    return Machines(start=start, workers=counts[MachineRole.WORKER], num_ps=counts[MachineRole.PS])
 
 
 @one_version()
@@ -146,7 +146,7 @@ def bound(market: Market) -> BoundReading | None:
         decided=row.decided,
         loose=row.loose,
         version=row.version,
-        took_ms=row.took_ms,
+        duration_ms=row.took_ms,
         computed_at=row.computed_at,
     )
 

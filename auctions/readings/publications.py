@@ -27,7 +27,7 @@ from cluster.operators import is_operator
 LEAST_OWNERS: Final = 4
 """Least number of owners whose admitted bids are new in a publication."""
 
-SEALED: Final = frozenset({"weighted_flow"})
+SEALED: Final = frozenset({"weighted_jct_slots"})
 """Figures that are not published: together with welfare, they would allow to compute values."""
 
 
@@ -105,12 +105,12 @@ def flow(market: Market, viewer: User) -> Flow:
         return found
     own = Bid.objects.filter(market=market, owner=viewer, state=BidState.COMPLETED)
     mine = np.isin(found.sequence, np.array(own.values_list("sequence", flat=True), dtype=np.int64))
-    rows = [row for row in Publication.objects.filter(market=market) if row.figures["mean_flow"] is not None]
+    rows = [row for row in Publication.objects.filter(market=market) if row.figures["mean_jct_slots"] is not None]
     return Flow(
         sequence=found.sequence[mine],
         slot=found.slot[mine],
         flow=found.flow[mine],
         mean_slot=np.array([row.slot for row in rows], dtype=np.int64),
-        mean=np.array([row.figures["mean_flow"] for row in rows], dtype=np.float64),
+        mean=np.array([row.figures["mean_jct_slots"] for row in rows], dtype=np.float64),
         weighted_mean=None,
     )

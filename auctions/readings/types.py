@@ -27,7 +27,7 @@ class BoundReading:
     decided: int
     loose: int
     version: int
-    took_ms: float
+    duration_ms: float
     computed_at: datetime
 
 
@@ -35,8 +35,8 @@ class BoundReading:
 class Summary:
     """Summary of a market.
 
-    These equations hold: submitted = admitted + rejected + waiting + withdrawn + quarantined;
-    admitted = planned + running + completed + cancelled + failed; welfare = bidder_payoff + revenue.
+    These equations hold: submitted = admitted + rejected + undecided + withdrawn + quarantined;
+    admitted = planned + running + completed + cancelled + failed; welfare = payoff + revenue.
     """
 
     version: int
@@ -54,7 +54,7 @@ class Summary:
     submitted: int
     admitted: int
     rejected: int
-    waiting: int
+    undecided: int
     withdrawn: int
     quarantined: int
     """Bids on which the policy failed; an operator decides what to do with them."""
@@ -65,8 +65,8 @@ class Summary:
     failed: int
     welfare: float
     revenue: float
-    bidder_payoff: float
-    admitted_share: float | None
+    payoff: float
+    acceptance: float | None
     """Share of the decided bids; None while there are none."""
     utilisation: float
     """Mean over resources of the share in use in the last slot that began."""
@@ -77,11 +77,11 @@ class Summary:
     """What the policy in force optimises."""
     in_line: int
     """Planned jobs without a start yet."""
-    mean_wait: float | None
+    mean_wait_slots: float | None
     """Mean of start - arrival over the jobs that have started, slots; None while there are none."""
-    mean_flow: float | None
+    mean_jct_slots: float | None
     """Mean of completion - arrival over completed jobs, slots; None while there are none."""
-    weighted_flow: float | None
+    weighted_jct_slots: float | None
     """The same, weighted by the jobs' values."""
     published: int | None = None
     """Slot at whose beginning the counts, sums of money and times were published; None if they are present figures."""
@@ -111,7 +111,7 @@ class Machines:
 
     start: int
     workers: Ints
-    pss: Ints
+    num_ps: Ints
 
 
 @dataclass(frozen=True)

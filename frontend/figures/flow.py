@@ -66,7 +66,7 @@ def figure(course: Course, line: TimeLine, *, key: str = "flow") -> Drawing:
 
 def table(course: Course, line: TimeLine) -> Table:
     """Every completed job with the means so far; or the viewer's own, without."""
-    header = ("bid", "completion_slot", "completion_utc", "flow_slots")
+    header = ("bid", "completion_slot", "completion_utc", "jct_slots")
     if course.weighted_mean is None:
         dates = [line.date(int(slot)) for slot in course.slot]
         columns = (course.sequence.tolist(), course.slot.tolist(), dates, course.flow.tolist())
@@ -83,7 +83,7 @@ def table(course: Course, line: TimeLine) -> Table:
         )
         for i in range(len(course.sequence))
     )
-    return Table((*header, "mean_slots", "weighted_mean_slots"), rows)
+    return Table((*header, "mean_jct_slots", "weighted_jct_slots"), rows)
 
 
 def _mean(name: str, numbers: Floats, dates: list[str], colour: str, dash: str) -> Json:

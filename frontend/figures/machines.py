@@ -44,7 +44,7 @@ def table(counts: Counts, line: TimeLine) -> Table:
         (counts.start + t, line.date(counts.start + t), int(counts.workers[t]), int(counts.pss[t]))
         for t in range(len(counts.workers))
     )
-    return Table(("slot", "begins_utc", "workers", "parameter_servers"), rows)
+    return Table(("slot", "begins_utc", "workers", "num_ps"), rows)
 
 
 def runs(counts: Counts) -> list[tuple[int, int, int, int]]:

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 from django import forms
 
-from auctions.domain.bid_format import LARGEST_LABEL, LEAST_WEIGHT, UTILITY_FIELDS, WORTH, policy_in_force
+from auctions.domain.bid_format import policy_in_force
+from auctions.domain.bid_schema import LARGEST_LABEL, LEAST_WEIGHT, WORTH
+from auctions.domain.utilities import UTILITIES
 from cluster.models import Cluster, ModelProfile
 from scheduling.model.errors import InvalidField, OutOfRange
 from scheduling.model.types import Json
@@ -181,7 +183,9 @@ class BidForm(forms.Form):
     def _utility(self) -> Json:
         data = self.cleaned_data
         utility: Json = {"form": data["form"], "value": data["value"]}
-        for key in UTILITY_FIELDS[data["form"]]:
+        for key in UTILITIES[data["form"]]().get_fields():
+            if key in utility:
+                continue
             if key == "points":
                 utility[key] = data["points"]
             elif data[FIELD_OF[f"utility.{key}"]] is not None:

@@ -26,7 +26,7 @@ def tiles_of(reading: Summary) -> list[Tile]:
 
 
 def _welfare(reading: Summary) -> Tile:
-    return Tile("welfare", "Welfare", money(reading.welfare), f"bidders keep {money(reading.bidder_payoff)}")
+    return Tile("welfare", "Welfare", money(reading.welfare), f"bidders keep {money(reading.payoff)}")
 
 
 def _revenue(reading: Summary) -> Tile:
@@ -35,10 +35,10 @@ def _revenue(reading: Summary) -> Tile:
 
 def _admitted(reading: Summary) -> Tile:
     decided = reading.admitted + reading.rejected
-    note = f"{reading.admitted} of {decided} decided, {reading.waiting} waiting"
+    note = f"{reading.admitted} of {decided} decided, {reading.undecided} undecided"
     if reading.quarantined:
         note = f"{note}, {reading.quarantined} quarantined"
-    return Tile("admitted", "Admitted", percent(reading.admitted_share), note)
+    return Tile("admitted", "Admitted", percent(reading.acceptance), note)
 
 
 def _utilisation(reading: Summary) -> Tile:
@@ -58,15 +58,17 @@ def _optimum(reading: Summary) -> Tile:
 
 
 def _weighted_flow(reading: Summary) -> Tile:
-    return Tile("flow", "Weighted flow time", _slots(reading.weighted_flow), "arrival to completion, mean by weight")
+    return Tile(
+        "flow", "Weighted JCT", _slots(reading.weighted_jct_slots), "mean time from arrival to completion, by weight"
+    )
 
 
 def _mean_flow(reading: Summary) -> Tile:
-    return Tile("mean-flow", "Completion time", _slots(reading.mean_flow), f"mean of {reading.completed} complete jobs")
+    return Tile("mean-flow", "Mean JCT", _slots(reading.mean_jct_slots), f"mean of {reading.completed} complete jobs")
 
 
 def _wait(reading: Summary) -> Tile:
-    return Tile("wait", "Wait", _slots(reading.mean_wait), "arrival to start, mean of started jobs")
+    return Tile("wait", "Wait", _slots(reading.mean_wait_slots), "mean time from arrival to start of started jobs")
 
 
 def _line(reading: Summary) -> Tile:

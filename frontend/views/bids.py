@@ -273,7 +273,7 @@ def _start_words(bid: Bid, *, is_plan: bool) -> str:
 
 def _counts(bid: Bid) -> counts.Counts:
     held = market_readings.machines(bid)
-    return counts.Counts(start=held.start, workers=held.workers, pss=held.pss)
+    return counts.Counts(start=held.start, workers=held.workers, pss=held.num_ps)
 
 
 def _spans(bid: Bid) -> list[gantt.Span]:

@@ -135,7 +135,7 @@ def course(market: Market, viewer: User) -> welfare.Course:
 
 def in_words(bound: market_readings.BoundReading) -> str:
     """Which bound it is, its gap, how long it took, and whether every term is exact."""
-    words = f"{BoundKind(bound.kind).label}, gap {100 * bound.gap:.1f} %, {bound.took_ms:.0f} ms"
+    words = f"{BoundKind(bound.kind).label}, gap {100 * bound.gap:.1f} %, {bound.duration_ms:.0f} ms"
     if bound.loose and bound.kind == BoundKind.POSTED_PRICE:
         words += f", loose for {bound.loose} of {bound.decided}"
     return words

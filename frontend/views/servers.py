@@ -11,7 +11,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_POST, require_safe
 
-from auctions.api.bodies import LONGEST_WHY
+from auctions.api.bodies import LONGEST_REASON
 from auctions.domain.errors import WrongState
 from auctions.domain.refunds import Refund
 from auctions.engine import holdings
@@ -33,13 +33,13 @@ STATES = {
 }
 
 
-class WhyForm(forms.Form):
+class ReasonForm(forms.Form):
     """Why, for the record."""
 
-    why = forms.CharField(max_length=LONGEST_WHY, required=False, label="Reason")
+    reason = forms.CharField(max_length=LONGEST_REASON, required=False, label="Reason")
 
 
-class DrainForm(WhyForm):
+class DrainForm(ReasonForm):
     """From when on a server takes no new work, and when it is lost to those who still hold it."""
 
     from_slot = forms.IntegerField(required=False, label="From slot")
@@ -49,7 +49,7 @@ class DrainForm(WhyForm):
 class FailForm(forms.Form):
     """Why a job cannot go on, and what is paid back."""
 
-    why = forms.CharField(max_length=LONGEST_WHY, label="Reason")
+    reason = forms.CharField(max_length=LONGEST_REASON, label="Reason")
     refund = forms.ChoiceField(choices=[(one.value, one.name) for one in Refund])
 
 
@@ -75,7 +75,7 @@ def server_page(request: HttpRequest, name: str, server: str) -> HttpResponse:
         "server": found,
         "state": STATES[found.state],
         "drain": DrainForm(),
-        "longest": LONGEST_WHY,
+        "longest": LONGEST_REASON,
     }
     return render(request, "frontend/server.html", context)
 
@@ -102,7 +102,7 @@ def server_csv(request: HttpRequest, name: str, server: str) -> HttpResponse:
 @require_POST
 def lose(request: HttpRequest, name: str, server: str) -> HttpResponse:
     """The server is lost."""
-    return _do(request, name, server, WhyForm, _lose, "is out of service")
+    return _do(request, name, server, ReasonForm, _lose, "is out of service")
 
 
 @login_required
@@ -117,7 +117,7 @@ def drain(request: HttpRequest, name: str, server: str) -> HttpResponse:
 @require_POST
 def restore(request: HttpRequest, name: str, server: str) -> HttpResponse:
     """The server returns to service."""
-    return _do(request, name, server, WhyForm, _restore, "is in service")
+    return _do(request, name, server, ReasonForm, _restore, "is in service")
 
 
 @login_required
@@ -132,7 +132,7 @@ def fail(request: HttpRequest, name: str, number: int) -> HttpResponse:
         messages.error(request, "Give a reason: the job's owner reads it.")
         return redirect("bid", name=name, number=number)
     try:
-        fail_job(bid, form.cleaned_data["why"], refund=Refund(form.cleaned_data["refund"]))
+        fail_job(bid, form.cleaned_data["reason"], refund=Refund(form.cleaned_data["refund"]))
         messages.success(request, f"The job failed; {bid.refund:,.2f} was paid back.")
     except WrongState as error:
         messages.error(request, str(error))
@@ -143,7 +143,7 @@ def _do(
     request: HttpRequest,
     name: str,
     server: str,
-    kind: type[WhyForm],
+    kind: type[ReasonForm],
     deed: Callable[[Server, dict[str, Any], User], object],
     done: str,
 ) -> HttpResponse:
@@ -165,15 +165,15 @@ def _do(
 
 
 def _lose(row: Server, said: dict[str, Any], by: User) -> None:
-    lose_server(row, why=said["why"], by=by)
+    lose_server(row, why=said["reason"], by=by)
 
 
 def _drain(row: Server, said: dict[str, Any], by: User) -> None:
-    drain_server(row, from_slot=said["from_slot"], deadline=said["deadline_slot"], why=said["why"], by=by)
+    drain_server(row, from_slot=said["from_slot"], deadline=said["deadline_slot"], why=said["reason"], by=by)
 
 
 def _restore(row: Server, said: dict[str, Any], by: User) -> None:
-    restore_server(row, why=said["why"], by=by)
+    restore_server(row, why=said["reason"], by=by)
 
 
 def _market(request: HttpRequest, name: str) -> Market:

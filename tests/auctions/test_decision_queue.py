@@ -81,7 +81,7 @@ def test_a_full_market_rejects_with_a_counter_offer(market: Market, alice: User)
     assert Bid.objects.filter(state__in=[BidState.RUNNING, BidState.PLANNED]).exists()
     seen = summary(market)
     assert seen.admitted + seen.rejected == 60
-    assert seen.admitted_share == pytest.approx(seen.admitted / 60)
+    assert seen.acceptance == pytest.approx(seen.admitted / 60)
     assert findings(market) == {}
     replay = replay_market(market)
     assert (replay.decisions, replay.mismatches) == (60, ())

@@ -116,7 +116,7 @@ def test_what_a_failed_job_is_paid_back_is_no_revenue(market: Market, alice: Use
     kept.refresh_from_db()
     seen = summary(market)
     assert (seen.welfare, seen.revenue) == (kept.value, 10.0)
-    assert (seen.running, seen.failed, seen.quarantined, seen.waiting, seen.withdrawn) == (1, 1, 0, 0, 0)
+    assert (seen.running, seen.failed, seen.quarantined, seen.undecided, seen.withdrawn) == (1, 1, 0, 0, 0)
 
 
 def test_only_jobs_that_have_started_count_in_the_mean_wait(market: Market, alice: User) -> None:
@@ -124,15 +124,15 @@ def test_only_jobs_that_have_started_count_in_the_mean_wait(market: Market, alic
     decision_queue.process_pending(market.pk)
     later.refresh_from_db()
     assert (later.state, later.start_slot) == (BidState.PLANNED, 2)
-    assert summary(market).mean_wait == 0
-    assert summary(market).mean_flow is None, "no job is complete"
+    assert summary(market).mean_wait_slots == 0
+    assert summary(market).mean_jct_slots is None, "no job is complete"
     now.refresh_from_db()
     set_time(market, 100.0 * max(2, now.completion_slot or 0))
     pass_slots(market.pk)
     later.refresh_from_db()
     seen = summary(market)
-    assert (seen.mean_wait, seen.admitted_share) == (1, 1)
-    assert (seen.completed, seen.mean_flow) == (1, now.completion_slot)
+    assert (seen.mean_wait_slots, seen.acceptance) == (1, 1)
+    assert (seen.completed, seen.mean_jct_slots) == (1, now.completion_slot)
 
 
 def test_a_job_whose_last_slot_has_passed_is_complete_and_not_cancelled(market: Market, alice: User) -> None:
@@ -158,8 +158,13 @@ def test_only_a_waiting_bid_is_withdrawn(market: Market, alice: User) -> None:
 
 def test_an_empty_market_has_no_money_and_no_means(market: Market) -> None:
     seen = summary(market)
-    assert (seen.submitted, seen.welfare, seen.revenue, seen.bidder_payoff) == (0, 0.0, 0.0, 0.0)
-    assert (seen.admitted_share, seen.mean_wait, seen.mean_flow, seen.weighted_flow) == (None, None, None, None)
+    assert (seen.submitted, seen.welfare, seen.revenue, seen.payoff) == (0, 0.0, 0.0, 0.0)
+    assert (seen.acceptance, seen.mean_wait_slots, seen.mean_jct_slots, seen.weighted_jct_slots) == (
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 def test_mean_times_count_from_the_arrival_and_weighted_ones_by_value(market: Market, alice: User) -> None:
@@ -179,9 +184,9 @@ def test_mean_times_count_from_the_arrival_and_weighted_ones_by_value(market: Ma
     assert second.arrival_slot >= 3
     assert flows[0] < flows[1]
     seen = summary(market)
-    assert seen.mean_wait == pytest.approx(sum(waits) / 2)
-    assert seen.mean_flow == pytest.approx(sum(flows) / 2)
-    assert seen.weighted_flow == pytest.approx((30.0 * flows[0] + 90.0 * flows[1]) / 120.0)
+    assert seen.mean_wait_slots == pytest.approx(sum(waits) / 2)
+    assert seen.mean_jct_slots == pytest.approx(sum(flows) / 2)
+    assert seen.weighted_jct_slots == pytest.approx((30.0 * flows[0] + 90.0 * flows[1]) / 120.0)
 
 
 def test_the_audit_of_a_market_leaves_the_payments_of_another_alone(market: Market, alice: User) -> None:
@@ -220,6 +225,6 @@ def test_a_refund_without_recorded_costs_is_the_share_of_the_jobs_own_machines(m
 
 def test_in_a_new_market_nothing_is_counted(market: Market) -> None:
     seen = vars(summary(market))
-    states = ("submitted", "admitted", "waiting", *sorted(set(BidState.values) - {BidState.SUBMITTED}))
+    states = ("submitted", "admitted", "undecided", *sorted(set(BidState.values) - {BidState.SUBMITTED}))
     assert {name: seen[name] for name in states} == dict.fromkeys(states, 0)
     assert (seen["welfare"], seen["revenue"]) == (0, 0)

@@ -107,7 +107,7 @@ def test_what_has_no_place_within_the_horizon_waits_in_line_and_can_be_cancelled
     pass_slots(planned.pk)
     assert [window(job)[0] for job in jobs] == [BidState.COMPLETED] * 3
     assert flow(planned).flow.tolist() == [6, 12, 18]
-    assert summary(planned).weighted_flow == pytest.approx(12)
+    assert summary(planned).weighted_jct_slots == pytest.approx(12)
     assert machines(jobs[0]).workers.tolist() == [4] * 6
     assert_clean(planned)
 

@@ -89,8 +89,8 @@ def test_the_summary_counts_quarantined_bids(faulty: Market, alice: User) -> Non
     process_pending(faulty)
     bid(faulty, alice)
     seen = summary(faulty)
-    assert (seen.submitted, seen.admitted, seen.waiting, seen.quarantined) == (4, 1, 1, 2)
-    assert seen.submitted == seen.admitted + seen.rejected + seen.waiting + seen.withdrawn + seen.quarantined
+    assert (seen.submitted, seen.admitted, seen.undecided, seen.quarantined) == (4, 1, 1, 2)
+    assert seen.submitted == seen.admitted + seen.rejected + seen.undecided + seen.withdrawn + seen.quarantined
 
 
 def test_a_quarantined_bid_put_back_is_decided_before_later_ones(faulty: Market, alice: User) -> None:

@@ -96,7 +96,7 @@ def test_segments_are_what_chunks_take_and_pages_read_them(queued: Market, alice
     assert {bar.sequence for bar in shown} == {bid.sequence}
     assert {str(bar.role) for bar in shown} == {"worker", "ps"}
     assert machines(bid).workers.max() >= 1
-    assert machines(bid).pss.max() == 1
+    assert machines(bid).num_ps.max() == 1
     assert utilisation(queued, start=0, end=10).used.sum() > 0
     assert summary(queued).utilisation > 0
     assert summary(queued).price > 0

@@ -354,7 +354,7 @@ def test_many_waiting_bids_do_not_make_a_reader_read_all_jobs_again(
             submit_bid(cluster=world.market.cluster, owner=world.alice, body=world.offer())
         decision_queue.decide_next(world.market.pk)
     monkeypatch.setattr(book, "rebuild", _fail)
-    assert market_readings.summary(world.market).waiting == 2 * book.CATCH_UP_EVENTS - 1
+    assert market_readings.summary(world.market).undecided == 2 * book.CATCH_UP_EVENTS - 1
 
 
 def test_a_reading_while_a_bid_is_decided_needs_no_new_book(sqlite: Databases, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -488,7 +488,7 @@ def test_nothing_is_published_while_a_slot_is_under_way_or_owners_are_few(people
     exact = market_readings.summary(market)
     assert seen.welfare == pytest.approx(exact.welfare) == 730.0
     assert seen.revenue == pytest.approx(exact.revenue)
-    assert (seen.bound, seen.weighted_flow) == (None, None)
+    assert (seen.bound, seen.weighted_jct_slots) == (None, None)
 
 
 def test_a_cancelled_job_does_not_count_among_the_owners_of_a_publication(people: dict[str, User]) -> None:

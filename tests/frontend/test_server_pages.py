@@ -41,17 +41,17 @@ def test_who_holds_a_server_until_when_is_shown(operator: Client, busy: str) -> 
 
 def test_a_server_is_drained_lost_and_returned_from_its_page(operator: Client, busy: str) -> None:
     page = reverse("server", args=["lab", busy])
-    answer = operator.post(f"{page}drain/", {"from_slot": "2", "deadline_slot": "1", "why": ""}, follow=True)
+    answer = operator.post(f"{page}drain/", {"from_slot": "2", "deadline_slot": "1", "reason": ""}, follow=True)
     assert "deadline_slot: expected a slot from 2" in answer.content.decode()
-    answer = operator.post(f"{page}drain/", {"from_slot": "", "deadline_slot": "", "why": "a loud fan"}, follow=True)
+    answer = operator.post(f"{page}drain/", {"from_slot": "", "deadline_slot": "", "reason": "a loud fan"}, follow=True)
     assert "Takes no new work" in answer.content.decode()
     assert "a loud fan" in answer.content.decode()
-    answer = operator.post(f"{page}lost/", {"why": "it burns"}, follow=True)
+    answer = operator.post(f"{page}lost/", {"reason": "it burns"}, follow=True)
     assert "Nobody holds it." in answer.content.decode()
     assert Outage.objects.get(ended_version=None).why == "it burns"
     chart = operator.get(reverse("chart", args=["lab", "prices"])).content.decode()
     assert f"{busy} (out of service)" in chart
-    operator.post(f"{page}restore/", {"why": ""})
+    operator.post(f"{page}restore/", {"reason": ""})
     assert not Outage.objects.filter(ended_version=None).exists()
 
 
@@ -61,7 +61,7 @@ def test_a_job_is_failed_from_its_page_with_a_reason(operator: Client, market: M
     assert "Fail the job" in page
     address = reverse("fail", args=["lab", 1])
     assert "Give a reason" in operator.post(address, {"refund": "full"}, follow=True).content.decode()
-    answer = operator.post(address, {"why": "its data was damaged", "refund": "full"}, follow=True).content.decode()
+    answer = operator.post(address, {"reason": "its data was damaged", "refund": "full"}, follow=True).content.decode()
     assert "its data was damaged" in answer
     assert "Paid back" in answer
     assert Bid.objects.get().state == BidState.FAILED
@@ -76,6 +76,6 @@ def test_servers_are_not_there_for_bidders(client: Client, alice: User, busy: st
     assert "Fail the job" not in page
     for deed in ("server_lost", "server_drain", "server_restore"):
         assert client.post(reverse(deed, args=["lab", busy])).status_code == 404
-    assert client.post(reverse("fail", args=["lab", 1]), {"why": "x", "refund": "full"}).status_code == 404
+    assert client.post(reverse("fail", args=["lab", 1]), {"reason": "x", "refund": "full"}).status_code == 404
     assert not Outage.objects.exists()
     assert Bid.objects.get().state in (BidState.PLANNED, BidState.RUNNING)

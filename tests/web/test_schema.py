@@ -1,10 +1,13 @@
 """Shapes of REST: what they refuse, in which words, and what they describe."""
 
+from typing import Any
+
 import pytest
+from django.http import QueryDict
 from rest_framework import serializers
 
-from scheduling.model.errors import InvalidField
-from web.fields import ByName, Choice, Flag, Integer, Number, Rows, Text
+from scheduling.model.errors import InvalidField, OutOfRange
+from web.fields import ByName, Choice, Flag, Integer, Number, OneOf, Rows, Text
 from web.schema import Schema
 
 
@@ -24,10 +27,40 @@ class _Whole(Schema):
     part = _Part(required=False)
 
 
-def wrong(body: object) -> dict[str, str]:
+class _Circle(Schema):
+    form = Choice(["circle"])
+    radius = Number(0, 10)
+
+
+class _Line(Schema):
+    form = Choice(["line"])
+    ends = Rows(Number(0, 10), least=2, most=2)
+
+
+class _Drawing(Schema):
+    form = OneOf("form", {"circle": _Circle(), "line": _Line()})
+
+
+class _Job(Schema):
+    """A job whose key `step_s` has a default, and is not for a job that is small."""
+
+    small = Flag()
+    step_s = Number(0, 10, required=False)
+
+    def filled_in(self, data: dict[str, Any]) -> dict[str, Any]:
+        return {"step_s": 7, **data}
+
+    def known_keys(self, data: dict[str, Any]) -> list[str]:
+        return ["small"]
+
+    def wrong_keys(self, data: dict[str, Any]) -> dict[str, str]:
+        return {"step_s": "not for a small job"} if data.get("small") and "step_s" in data else {}
+
+
+def wrong(body: object, shape: type[Schema] = _Whole) -> dict[str, str]:
     """The fields that are refused, with their messages."""
     with pytest.raises(InvalidField) as found:
-        _Whole.read(body)
+        shape.read(body)
     return {one.field: one.problem for one in (found.value, *found.value.also)}
 
 
@@ -97,6 +130,44 @@ def test_what_is_no_object_is_refused(body: object) -> None:
 )
 def test_a_wrong_value_is_refused_in_words(field: str, value: object, problem: str) -> None:
     assert wrong({"count": 1, field: value}) == {field: problem}
+
+
+@pytest.mark.parametrize(
+    ("drawn", "problems"),
+    [
+        (3, {"form": "expected an object with `form`: circle or line, got 3"}),
+        ({}, {"form.form": "expected circle or line; missing"}),
+        ({"form": ["line"]}, {"form.form": "expected circle or line, got ['line']"}),
+        ({"form": "circle", "ends": 1}, {"form.radius": "missing", "form.ends": "unknown; known: form, radius"}),
+        ({"form": "line", "ends": [1]}, {"form.ends": "expected 2 entries, got 1"}),
+    ],
+)
+def test_one_of_several_shapes_is_checked_by_the_shape_that_it_names(drawn: Any, problems: dict[str, str]) -> None:
+    assert wrong({"form": drawn}, _Drawing) == problems
+    assert _Drawing.read({"form": {"form": "line", "ends": [0, 1]}}) == {"form": {"form": "line", "ends": [0, 1]}}
+
+
+def test_keys_that_depend_on_others_are_filled_in_or_refused() -> None:
+    assert _Job.read({"small": True}) == {"small": True, "step_s": 7}
+    assert wrong({"small": True, "step_s": 30, "other": 1}, _Job) == {
+        "step_s": "not for a small job",
+        "other": "unknown; known: small",
+    }
+
+
+def test_a_number_that_is_out_of_range_keeps_its_limit() -> None:
+    with pytest.raises(OutOfRange) as found:
+        _Whole.read({"count": 1, "parts": [{"name": "a", "share": 2}]})
+    assert (found.value.field, found.value.limit, found.value.above) == ("parts[0].share", 1, True)
+
+
+@pytest.mark.parametrize(("sent", "read"), [("  a b ", "a b"), ("   ", "")])
+def test_a_line_loses_the_spaces_at_its_ends(sent: str, read: str) -> None:
+    assert _Whole.read({"count": 1, "why": sent})["why"] == read
+
+
+def test_a_form_without_fields_is_an_empty_object() -> None:
+    assert wrong(QueryDict(""))["count"] == "missing"
 
 
 def test_a_row_is_written() -> None:

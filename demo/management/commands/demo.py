@@ -195,9 +195,9 @@ class Command(BaseCommand):
             self.stdout.write(f"{market.cluster.title}, {market.cluster.name}:")
             for label, value in _table(seen, tally):
                 self.stdout.write(f"  {label:<22} {value:>14}")
-            if tally.refused or seen.waiting:
+            if tally.refused or seen.undecided:
                 problems.append(
-                    f"{market.cluster.name}: {len(tally.refused)} bids were refused and {seen.waiting} are undecided."
+                    f"{market.cluster.name}: {len(tally.refused)} bids were refused and {seen.undecided} are undecided."
                 )
         call_command("audit", stdout=self.stdout)
         if problems:
@@ -252,7 +252,7 @@ def _table(seen: market_readings.Summary, tally: Tally) -> list[tuple[str, str]]
         ("in the market", str(seen.submitted)),
         ("admitted", str(seen.admitted)),
         ("rejected", str(seen.rejected)),
-        ("waiting", str(seen.waiting)),
+        ("undecided", str(seen.undecided)),
         ("completed", str(seen.completed)),
         ("slots passed", str(seen.slot)),
         ("utilisation", f"{seen.utilisation:.1%}"),

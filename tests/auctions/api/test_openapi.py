@@ -121,8 +121,8 @@ def knowing(document: Any) -> Any:
             form["properties"]["points"] = {"enum": [[[0, 1]], [[0, 1], [300, 0.5]], [[0, 0.9], [1e5, 0]]]}
     bodies["BulkIn"]["properties"]["bids"]["maxItems"] = 3
     bodies["TokenIn"]["properties"] = {"username": {"enum": ["bob"]}, "password": {"enum": ["correct horse", "guess"]}}
-    for name in ("WhyIn", "DrainIn", "FailIn"):
-        bodies[name]["properties"]["why"] = {"type": "string", "pattern": "^[!-~]{1,40}$"}
+    for name in ("ReasonIn", "DrainIn", "FailIn"):
+        bodies[name]["properties"]["reason"] = {"type": "string", "pattern": "^[!-~]{1,40}$"}
     bodies["DrainIn"]["properties"] |= {"from_slot": {"enum": [0, 1, None]}, "deadline_slot": {"enum": [4, 9, None]}}
     plan = bodies["PlanIn"]
     plan["properties"]["instance"] = {"enum": [TINY]}

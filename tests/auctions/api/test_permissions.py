@@ -100,7 +100,7 @@ BODIES: dict[str, Any] = {
     "quote": body(),
     "bids_submit": body(),
     "bids_submit_bulk": {"bids": [body()]},
-    "bids_fail": {"why": "a disk broke"},
+    "bids_fail": {"reason": "a disk broke"},
     "plans_ask": {"instance": TINY},
     "plans_replan": {"changes": {"drop": ["phone"]}},
     "counterfactuals_create": {"policy": "fifo"},

@@ -92,6 +92,6 @@ def test_an_elastic_job_tells_its_machines_slot_by_slot(alices: APIClient, db: N
         held = alices.get(f"{base}/{sequence}/schedule").json()["placements"]
         slots = sum(p["count"] * (p["end_slot"] - p["start_slot"]) for p in held if p["role"] == "worker")
         assert sum(row["workers"] for row in rows) == slots
-        assert all(1 <= row["pss"] <= row["workers"] for row in rows)
+        assert all(1 <= row["num_ps"] <= row["workers"] for row in rows)
         counts.add(len({row["workers"] for row in rows}))
     assert max(counts) > 1

@@ -106,9 +106,9 @@ def test_an_unknown_host_is_a_problem(db: None) -> None:
 def test_the_times_of_a_summary_are_told_in_slots_seconds_and_cluster_time(api: APIClient, market: Market) -> None:
     set_time(market, 250)
     told = api.get(f"{BASE}/summary").json()
-    assert [told[f"{name}_slot"] for name in ("current", "now", "end")] == [2, 3, 15]
-    assert told["now_s"] == 300
-    assert datetime.fromisoformat(told["now_at"]) == market.cluster.epoch + timedelta(seconds=300)
+    assert [told[f"{name}_slot"] for name in ("current", "next", "end")] == [2, 3, 15]
+    assert told["next_s"] == 300
+    assert datetime.fromisoformat(told["next_at"]) == market.cluster.epoch + timedelta(seconds=300)
 
 
 def test_too_many_requests_are_told_when_to_come_again(api: APIClient, monkeypatch: pytest.MonkeyPatch) -> None:

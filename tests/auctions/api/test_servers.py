@@ -35,11 +35,11 @@ def test_an_operator_reads_who_holds_what_until_when(market: Market, alice: User
 
 
 def test_a_server_is_drained_lost_and_returned(market: Market, operator: APIClient) -> None:
-    drained = operator.post(f"{SERVERS}/edge-0/drain", {"deadline_slot": 6, "why": "new rack"}, format="json")
+    drained = operator.post(f"{SERVERS}/edge-0/drain", {"deadline_slot": 6, "reason": "new rack"}, format="json")
     assert drained.status_code == 200
     told = drained.json()
     assert (told["state"], told["from_slot"], told["deadline_slot"]) == ("draining", 0, 6)
-    assert (told["why"], told["said_by"]) == ("new rack", "olga")
+    assert (told["reason"], told["reported_by"]) == ("new rack", "olga")
     assert operator.post(f"{SERVERS}/edge-0/lost", {}, format="json").json()["state"] == "lost"
     events = Event.objects.count()
     assert operator.post(f"{SERVERS}/edge-0/lost", {}, format="json").status_code == 200
@@ -60,8 +60,8 @@ def test_a_server_is_drained_lost_and_returned(market: Market, operator: APIClie
         ({"from_slot": 99}, "from_slot"),
         ({"from_slot": 3, "deadline_slot": 2}, "deadline_slot"),
         ({"from_slot": "3"}, "from_slot"),
-        ({"why": "x" * 201}, "why"),
-        ({"why": "two\u202elines"}, "why"),
+        ({"reason": "x" * 201}, "reason"),
+        ({"reason": "two\u202elines"}, "reason"),
         ({"until": 3}, "until"),
     ],
 )
@@ -87,12 +87,12 @@ def test_an_operator_fails_a_job_and_its_owner_reads_why(
     decision_queue.process_pending(market.pk)
     set_time(market, 150)
     address = "/api/v1/clusters/lab/bids/1"
-    for body, field in (({}, "why"), ({"why": ""}, "why"), ({"why": "x", "refund": "half"}, "refund")):
+    for body, field in (({}, "reason"), ({"reason": ""}, "reason"), ({"reason": "x", "refund": "half"}, "refund")):
         assert operator.post(f"{address}/fail", body, format="json").json()["errors"][0]["field"] == field
-    told = operator.post(f"{address}/fail", {"why": "its data was damaged", "refund": "full"}, format="json").json()
+    told = operator.post(f"{address}/fail", {"reason": "its data was damaged", "refund": "full"}, format="json").json()
     assert told["state"] == BidState.FAILED
     assert told["refund"] == told["payment"] > 0
-    assert client_of(alice).get(address).json()["ended_why"] == "its data was damaged"
-    assert operator.post(f"{address}/fail", {"why": "again"}, format="json").status_code == 409
+    assert client_of(alice).get(address).json()["end_reason"] == "its data was damaged"
+    assert operator.post(f"{address}/fail", {"reason": "again"}, format="json").status_code == 409
     summary = operator.get("/api/v1/clusters/lab/summary").json()
     assert summary["revenue"] == 0

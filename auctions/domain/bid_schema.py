@@ -1,0 +1,234 @@
+"""The shape of a bid as it is sent, in seconds, MB and Mbit/s: it checks a body, and describes it in OpenAPI."""
+
+# ruff: noqa: D101 (shapes are named for what they describe, and their fields carry their texts)
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from auctions.domain.inventory_snapshot import InventorySnapshot
+from auctions.domain.utilities import UTILITIES
+from cluster.models import (
+    LARGEST_CHUNKS,
+    LARGEST_MB,
+    LARGEST_MINIBATCHES,
+    LARGEST_SECONDS,
+    Cluster,
+    MachineRole,
+    ModelProfile,
+)
+from scheduling.model.bid import Architecture
+from scheduling.model.types import Json
+from scheduling.model.validation import LARGEST_MONEY, shown
+from scheduling.policies.base import Objective
+from web.fields import ByName, Choice, Integer, Number, OneOf, Text, any_of
+from web.schema import Schema, named
+
+LARGEST_EPOCHS: Final = 1_000_000
+LARGEST_LABEL: Final = 120
+LEAST_WEIGHT: Final = 1e-6
+"""Prices are scaled by the least weight per unit. A far smaller weight would leave no precision for other bids."""
+ARCHITECTURES: Final = {one.value: one for one in Architecture}
+RING_KEYS: Final = ("reduce_step_s",)
+PROFILE_KEYS: Final = ("chunks", "minibatches", "gradient_mb", "worker_step_s", "ps_step_s")
+NOT_FOR: Final[Mapping[str, tuple[str, ...]]] = {Architecture.PS: RING_KEYS, Architecture.RING: ("ps_step_s",)}
+"""Keys that do not apply to a job of this architecture."""
+WORTH: Final = {
+    Objective.WELFARE: "utility",
+    Objective.WEIGHTED_COMPLETION: "weight",
+    Objective.COMPLETION: "weight",
+}
+"""Key that states what completion is worth, by the objective of the policy in force."""
+DEFAULTS: Final[Mapping[Objective, Json]] = {Objective.COMPLETION: {"weight": 1}}
+"""Default values by objective: the weight, where it is displayed but not used."""
+
+
+@dataclass(frozen=True)
+class BidContext:
+    """What bids are checked against: a cluster, its inventory, and the policy class in force."""
+
+    cluster: Cluster
+    snapshot: InventorySnapshot
+    policy: type[Any]
+
+    @cached_property
+    def worth(self) -> str:
+        """The key that states what completion is worth."""
+        return WORTH[self.policy.objective]
+
+    @cached_property
+    def defaults(self) -> Json:
+        """Values of keys that may be left out, whatever the model."""
+        return {"start_after_s": 0, "upload_delay_s": {}, **DEFAULTS.get(self.policy.objective, {})}
+
+    @cached_property
+    def profiles(self) -> dict[str, Json]:
+        """The profiles that were asked for."""
+        return {}
+
+    def profile(self, name: object) -> Json | None:
+        """Return the profile of a model as keys of a body; None if the cluster has no such model."""
+        if not isinstance(name, str):
+            return None
+        if name not in self.profiles:
+            found = ModelProfile.objects.filter(cluster=self.cluster, name=name).first()
+            if found is None:
+                return None
+            self.profiles[name] = _keys_of(found)
+        return self.profiles[name]
+
+    def names(self, field: str) -> Sequence[str]:
+        """Return the names that a field by name may have."""
+        inventory = self.snapshot.inventory
+        if field == "upload_delay_s":
+            return inventory.servers
+        return [machine.name for machine in (inventory.workers if field == "worker_step_s" else inventory.pss)]
+
+
+def _keys_of(profile: ModelProfile) -> Json:
+    steps: dict[str, dict[str, float]] = {MachineRole.WORKER: {}, MachineRole.PS: {}}
+    for role, machine, seconds in profile.step_times.values_list("machine_type__role", "machine_type__name", "seconds"):
+        steps[role][machine] = seconds
+    return {
+        "chunks": profile.chunks,
+        "minibatches": profile.minibatches,
+        "gradient_mb": profile.gradient_mb,
+        "worker_step_s": steps[MachineRole.WORKER],
+        "ps_step_s": steps[MachineRole.PS],
+    }
+
+
+class Seconds(ByName):
+    """Seconds by the name of a machine type or server of the cluster."""
+
+    def __init__(self, *, least: int = 0, **more: Any) -> None:
+        super().__init__(Number(0, LARGEST_SECONDS), least=least, **more)
+
+    def names(self) -> Sequence[str] | None:
+        """Return the names that the cluster has."""
+        bids: BidContext = self.context["bids"]
+        return bids.names(str(self.field_name))
+
+
+class BidIn(Schema):
+    label = named(Text(LARGEST_LABEL, blank=True, required=False, help_text="Your name for the job."))
+    model = Text(60, required=False, help_text="A model of this cluster; its profile gives what the bid leaves out.")
+    epochs = Integer(1, LARGEST_EPOCHS, help_text="Passes over the data.")
+    chunks = Integer(1, LARGEST_CHUNKS, required=False, help_text="Data chunks; the most workers at a time.")
+    minibatches = Integer(1, LARGEST_MINIBATCHES, required=False, help_text="Mini-batches in a chunk.")
+    gradient_mb = Number(0, LARGEST_MB, required=False, help_text="Size of the gradients, MB.")
+    worker_step_s = Seconds(
+        least=1, required=False, help_text="Seconds that a mini-batch takes on a worker, by worker type."
+    )
+    ps_step_s = Seconds(
+        least=1,
+        required=False,
+        help_text="Seconds that an update takes on a parameter server, by parameter-server type; not for a ring.",
+    )
+    reduce_step_s = Number(
+        0,
+        LARGEST_SECONDS,
+        required=False,
+        help_text="For a ring: seconds that a worker takes to reduce the gradients of a mini-batch; 0 if not given.",
+    )
+    upload_delay_s = Seconds(
+        required=False, help_text="Seconds to upload the data, by server; the server's own delay if not given."
+    )
+    start_after_s = Number(
+        0,
+        LARGEST_SECONDS,
+        required=False,
+        help_text="The job does not start before this many seconds after submission; 0 if not given.",
+    )
+    chunk_mb = Number(
+        0,
+        LARGEST_MB,
+        required=False,
+        help_text="Storage that the data of a chunk takes on its server until the job is complete, MB; 0 if not given.",
+    )
+    architecture = Choice(
+        Architecture,
+        required=False,
+        help_text="How workers exchange gradients: ps (parameter servers, if not given) or ring (Ring-AllReduce).",
+    )
+    utility = OneOf(
+        "form",
+        {form: shape() for form, shape in UTILITIES.items()},
+        required=False,
+        help_text="What completion is worth, by time, in one of these forms; for clusters whose `worth` is utility.",
+    )
+    weight = Number(
+        LEAST_WEIGHT,
+        LARGEST_MONEY,
+        required=False,
+        help_text="How much an early completion counts; for clusters whose `worth` is weight.",
+    )
+
+    def to_internal_value(self, data: Any) -> Any:
+        """Check a body against a market; without one in the context, only check that it is an object."""
+        if "bids" not in self.context and isinstance(data, Mapping):
+            return dict(data)
+        return super().to_internal_value(data)
+
+    def filled_in(self, data: dict[str, Any]) -> dict[str, Any]:
+        """Fill in the profile of the model and the defaults."""
+        filled = {**(self._bids.profile(data.get("model")) or {}), **self._bids.defaults}
+        if self._architecture(data) is Architecture.RING:
+            filled |= dict.fromkeys(RING_KEYS, 0)
+        return {**{key: value for key, value in filled.items() if key in self._needed(data)}, **data}
+
+    def wrong_keys(self, data: dict[str, Any]) -> dict[str, str]:
+        """Refuse what this market does not run, and keys that it does not take or that are missing."""
+        policy = self._bids.policy
+        architecture = self._architecture(data)
+        wrong = {}
+        if "model" in data and self._bids.profile(data["model"]) is None:
+            known = list(ModelProfile.objects.filter(cluster=self._bids.cluster).values_list("name", flat=True))
+            wrong["model"] = f"expected a model of this cluster ({any_of(known)}), got {shown(data['model'])}"
+        if architecture is None or architecture not in policy.architectures:
+            expected = any_of(sorted(str(one) for one in policy.architectures))
+            stated = shown(data.get("architecture", Architecture.PS.value))
+            wrong["architecture"] = f"expected {expected}, got {stated} (the policy is {policy.title})"
+        for key in self._not_for(data):
+            if key in data and architecture is not None:
+                wrong[key] = f"not for a job of architecture {architecture}; leave it out"
+        for key in set(WORTH.values()) - {self._bids.worth}:
+            if key in data:
+                wrong[key] = f"this cluster takes a {self._bids.worth} instead ({policy.title})"
+        return {**wrong, **self._missing(data, model_unknown="model" in wrong)}
+
+    def known_keys(self, data: dict[str, Any]) -> list[str]:
+        """Return the keys that this market takes from a job of this architecture."""
+        other = {*self._not_for(data), *WORTH.values()} - {self._bids.worth}
+        return [key for key in super().known_keys(data) if key not in other]
+
+    def _missing(self, data: dict[str, Any], *, model_unknown: bool) -> dict[str, str]:
+        there = self.filled_in(data)
+        missing = [key for key in self._needed(data) if key not in there]
+        if model_unknown:
+            missing = [key for key in missing if key not in PROFILE_KEYS]
+        return {
+            key: "missing; give it, or a model whose profile has it" if key in PROFILE_KEYS else "missing"
+            for key in missing
+        }
+
+    def _needed(self, data: dict[str, Any]) -> list[str]:
+        """Return the keys that a complete bid of this architecture has."""
+        other = self._not_for(data)
+        always = (*PROFILE_KEYS, *RING_KEYS, "upload_delay_s", "start_after_s", self._bids.worth)
+        return [key for key in always if key not in other]
+
+    def _not_for(self, data: dict[str, Any]) -> tuple[str, ...]:
+        """Return the keys that are not for this architecture; of an unknown one, those that not all of them have."""
+        architecture = self._architecture(data)
+        return tuple(key for one, keys in NOT_FOR.items() for key in keys if architecture in (None, one))
+
+    def _architecture(self, data: dict[str, Any]) -> Architecture | None:
+        """Return the architecture of a body; None if it states something else."""
+        stated = data.get("architecture", Architecture.PS.value)
+        return ARCHITECTURES.get(stated) if isinstance(stated, str) else None
+
+    @property
+    def _bids(self) -> BidContext:
+        bids: BidContext = self.context["bids"]
+        return bids

@@ -1,0 +1,149 @@
+"""Utilities as bids state them, in seconds: one shape a form, and the core's utility in slots."""
+
+# ruff: noqa: D101 (shapes are named for what they describe, and their fields carry their texts)
+from typing import Any, Final
+
+from rest_framework.exceptions import ValidationError
+
+from cluster.models import LARGEST_SECONDS
+from scheduling.model.errors import InvalidField, OutOfRange
+from scheduling.model.types import Json
+from scheduling.model.utility import utility_from_json
+from scheduling.model.validation import LARGEST_MONEY, check_number
+from web.fields import Choice, Number, Rows, problem_of
+from web.schema import Schema, refused
+
+SMALLEST_ZERO_S: Final = 0.001
+"""Smallest `zero_at_s`, seconds. The value is divided by it, so it must not be close to 0."""
+CORE_NAMES: Final = {
+    "v": "value",
+    "c": "value",
+    "a": "value",
+    "g1": "value",
+    "b": "zero_at_s",
+    "T": "zero_at_s",
+    "g2": "steepness_per_s",
+    "g3": "midpoint_s",
+    "deadline": "deadline_s",
+}
+"""Names that a body uses for the fields of the core's utilities."""
+
+
+def _form(name: str) -> Choice:
+    return Choice([name], help_text="How the worth falls as completion comes later.")
+
+
+def _value() -> Number:
+    return Number(0, LARGEST_MONEY, help_text="The most that completion is worth, money.")
+
+
+def _zero() -> Number:
+    return Number(
+        SMALLEST_ZERO_S, LARGEST_SECONDS, help_text="When the worth has fallen to 0, seconds after submission."
+    )
+
+
+class _Utility(Schema):
+    def validate(self, attrs: Any) -> Any:
+        """Check the remaining rules, such as points that rise, on the curve that the core will use."""
+        slot_s = self.context["bids"].snapshot.slot_seconds
+        try:
+            utility_from_json(core_utility(attrs, slot_s))
+        except InvalidField as error:
+            _, _, field = error.field.partition(".")
+            problem = error.problem
+            if isinstance(error, OutOfRange):  # the core's message is in its own units, which the user did not enter
+                problem = f"out of range together with the other fields of this utility and slots of {slot_s} s"
+            raise refused(InvalidField(CORE_NAMES.get(field, field), problem)) from None
+        return attrs
+
+
+class Constant(_Utility):
+    form = _form("constant")
+    value = _value()
+
+
+class Step(_Utility):
+    form = _form("step")
+    value = _value()
+    deadline_s = Number(0, LARGEST_SECONDS, help_text="A later completion is worth nothing, seconds after submission.")
+
+
+class Linear(_Utility):
+    form = _form("linear")
+    value = _value()
+    zero_at_s = _zero()
+
+
+class Inverse(_Utility):
+    form = _form("inverse")
+    value = _value()
+    zero_at_s = _zero()
+
+
+class Sigmoid(_Utility):
+    form = _form("sigmoid")
+    value = _value()
+    steepness_per_s = Number(0, LARGEST_SECONDS, help_text="How steeply the worth falls, per second.")
+    midpoint_s = Number(0, LARGEST_SECONDS, help_text="When half the worth is gone, seconds after submission.")
+
+
+class Point(Rows):
+    """Seconds after submission, and the fraction of the value that is left then."""
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(Number(0, LARGEST_SECONDS), least=2, most=2, **more)
+
+    def to_internal_value(self, data: Any) -> list[float]:
+        """The two numbers; raises ValidationError that names a wrong one."""
+        elapsed, fraction = super().to_internal_value(data)
+        return [elapsed, self._fraction(fraction)]
+
+    def _fraction(self, fraction: float) -> float:
+        try:
+            return check_number("", fraction, high=1.0)
+        except InvalidField as error:
+            raise ValidationError({1: [problem_of(error)]}) from None  # type: ignore[dict-item]
+
+
+class PiecewiseLinear(_Utility):
+    form = _form("piecewise_linear")
+    value = _value()
+    points = Rows(
+        Point(),
+        least=1,
+        help_text="Pairs of seconds after submission, which rise, and the fraction of the value then, from 1 to 0,"
+        " which does not rise.",
+    )
+
+
+UTILITIES: Final[dict[str, type[Schema]]] = {
+    "constant": Constant,
+    "step": Step,
+    "linear": Linear,
+    "inverse": Inverse,
+    "sigmoid": Sigmoid,
+    "piecewise_linear": PiecewiseLinear,
+}
+"""The shape of each form."""
+
+
+def core_utility(document: Json, slot_s: int) -> Json:
+    """Return the core's utility, in slots after arrival."""
+    value = document["value"]
+    match document["form"]:
+        case "step":
+            return {"type": "step", "v": value, "deadline": document["deadline_s"] / slot_s}
+        case "linear":
+            # value x (1 - t / zero_at) = value - (value / zero_at) t
+            return {"type": "linear", "c": value, "b": value / (document["zero_at_s"] / slot_s)}
+        case "inverse":
+            # value x (zero_at / t - 1) = value x 1 x (zero_at - t) / t
+            return {"type": "inverse", "a": value, "work": 1.0, "T": document["zero_at_s"] / slot_s}
+        case "sigmoid":
+            steepness, midpoint = document["steepness_per_s"] * slot_s, document["midpoint_s"] / slot_s
+            return {"type": "sigmoid", "g1": value, "g2": steepness, "g3": midpoint}
+        case "piecewise_linear":
+            points = [[elapsed / slot_s, fraction] for elapsed, fraction in document["points"]]
+            return {"type": "piecewise_linear", "value": value, "points": points}
+    return {"type": "constant", "v": value}

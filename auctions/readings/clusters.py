@@ -1,0 +1,82 @@
+"""Clusters as everybody may read them: their market, servers, machine types and models."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from auctions.domain.bid_format import policy_in_force
+from auctions.domain.bid_schema import WORTH
+from auctions.kernels import warming
+from auctions.models import Market
+from cluster.models import Cluster, MachineType, ModelProfile, Resource, Server
+
+
+@dataclass(frozen=True)
+class ClusterReading:
+    """A cluster and its market."""
+
+    cluster: Cluster
+    market: Market | None
+
+    @property
+    def has_market(self) -> bool:
+        """Whether there is a market."""
+        return self.market is not None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the market takes bids."""
+        return self.market is not None and self.market.is_open
+
+    @property
+    def compiling(self) -> str:
+        """The kernels that are being compiled while bids wait, in words; empty if there are none."""
+        return "" if self.market is None else warming.words(self.market.pk)
+
+
+class ClusterDetails(ClusterReading):
+    """A cluster with the names that a bid may use."""
+
+    @cached_property
+    def _policy(self) -> type[Any] | None:
+        return None if self.market is None else policy_in_force(self.cluster)
+
+    @property
+    def resources(self) -> list[str]:
+        """Names of the resources."""
+        return list(Resource.objects.filter(cluster=self.cluster).values_list("name", flat=True))
+
+    @property
+    def machine_types(self) -> list[MachineType]:
+        """Types of workers and parameter servers."""
+        return list(MachineType.objects.filter(cluster=self.cluster))
+
+    @property
+    def servers(self) -> list[Server]:
+        """The servers."""
+        return list(Server.objects.filter(cluster=self.cluster))
+
+    @property
+    def models(self) -> list[str]:
+        """Names of the models that have a profile."""
+        return list(ModelProfile.objects.filter(cluster=self.cluster).values_list("name", flat=True))
+
+    @property
+    def worth(self) -> str | None:
+        """The key that states what completion is worth; None without a market."""
+        return None if self._policy is None else WORTH[self._policy.objective]
+
+    @property
+    def architectures(self) -> list[str]:
+        """The architectures of jobs that the policy runs; none without a market."""
+        return [] if self._policy is None else sorted(self._policy.architectures)
+
+
+def every() -> list[ClusterReading]:
+    """Return all clusters, by name."""
+    return [ClusterReading(one, getattr(one, "market", None)) for one in Cluster.objects.select_related("market")]
+
+
+def details(cluster: Cluster) -> ClusterDetails:
+    """Return a cluster with the names that a bid may use."""
+    return ClusterDetails(cluster, Market.objects.filter(cluster=cluster).first())
