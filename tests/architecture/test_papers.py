@@ -12,7 +12,6 @@ import pytest
 from tests.processes import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PIN = re.compile(r"^[a-z0-9][a-z0-9.-]*==[0-9][0-9a-z.]*$")
 
 
@@ -85,28 +84,6 @@ def test_no_file_names_a_package_registry_or_a_path_of_one_machine() -> None:
             continue
         found = forbidden.search(path.read_text(errors="replace"))
         assert found is None, f"{path.relative_to(ROOT)}: {found and found.group()}"
-
-
-def test_every_make_target_in_the_documents_exists() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.M))
-    for path in DOCUMENTS:
-        named = set(re.findall(r"(?:^|`)make ([a-z-]+)", path.read_text(), re.M))
-        assert named <= targets, path.name
-
-
-def test_every_management_command_in_the_documents_exists() -> None:
-    from django.core.management import get_commands
-
-    for path in DOCUMENTS:
-        named = set(re.findall(r"manage\.py ([a-z_]+)", path.read_text()))
-        assert named <= set(get_commands()), path.name
-
-
-def test_every_link_inside_the_documents_leads_somewhere() -> None:
-    for path in DOCUMENTS:
-        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", path.read_text()):
-            if "://" not in target:
-                assert (path.parent / target).exists(), f"{path.name}: {target}"
 
 
 def test_the_readme_shows_both_commands_and_both_pictures() -> None:
