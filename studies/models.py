@@ -26,7 +26,7 @@ class Question(models.TextChoices):
 
 
 class Plan(BackgroundJob, Requestable):
-    """A plan of parallel split learning that somebody asked for. Times in slots of `slot_ms` where no unit is said."""
+    """A plan of parallel split learning that a user requested. Times in slots of `slot_ms` where no unit is said."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="plans")
     label = models.CharField(max_length=120, blank=True)
@@ -89,7 +89,7 @@ class Plan(BackgroundJob, Requestable):
 
 
 class Trace(models.Model):
-    """A file of a public trace that somebody uploaded, as its publisher ships it: jobs, or what they run on."""
+    """A file of a public trace, as its publisher distributes it: jobs, or data about machines, step times or quotas."""
 
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="traces")
     label = models.CharField(max_length=120, blank=True)

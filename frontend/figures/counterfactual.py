@@ -21,7 +21,7 @@ class Gain:
 def figure(gains: Sequence[Gain], *, other: str) -> Drawing:
     """Running sums in the order of bids."""
     if not gains:
-        return Drawing([], layout(height=160, key="counterfactual"), note="Nothing was told yet.")
+        return Drawing([], layout(height=160, key="counterfactual"), note="Nothing was replayed yet.")
     kept = thinned(len(gains))
     sums = {name: list(accumulate(getattr(gain, name) for gain in gains)) for name in vars(gains[0])}
     x = [gains[i].sequence for i in kept]

@@ -29,7 +29,7 @@ class CounterfactualForm(PolicyForm):
             max_value=LARGEST_INTEGER,
             initial=1,
             label="From bid number",
-            help_text="Earlier bids are as they were; 1: from the beginning.",
+            help_text="Earlier bids keep their recorded decisions; 1: from the beginning.",
         )
         self.fields = {"since": since, **self.fields}
 
@@ -56,11 +56,11 @@ class CounterfactualForm(PolicyForm):
         return cleaned
 
     def question(self) -> Question:
-        """What was asked."""
+        """Return the checked request."""
         return Question(self._policy(self.cleaned_data), since=self.cleaned_data["since"])
 
     def refuse(self, error: InvalidField) -> None:
-        """Say what is wrong beside the field it names, or above all of them."""
+        """Show the error beside the field that it names, or above all fields."""
         super().refuse(InvalidField(error.field.removeprefix("parameters."), error.problem))
 
     def _policy(self, cleaned: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The form that asks for an experiment: a trace or a generator, policies with their parameters, seeds."""
+"""The form of an experiment: a trace or a generator, policies with their parameters, seeds."""
 
 import json
 import re
@@ -57,59 +57,70 @@ class ExperimentForm(forms.Form):
         min_value=1,
         initial=160,
         label="GPUs",
-        help_text="Of a trace: eight a server. Or a cluster, or machines.",
+        help_text="Trace: number of GPUs, 8 a server. Or choose a cluster, or machines.",
     )
-    cluster = forms.ChoiceField(required=False, help_text="Of a trace: its servers, slots and horizon, as of now.")
-    machines = forms.ChoiceField(required=False, help_text="Of a trace: the servers are those that another one lists.")
+    cluster = forms.ChoiceField(
+        required=False, help_text="Trace: use the servers, slots and horizon of this cluster, as they are now."
+    )
+    machines = forms.ChoiceField(required=False, help_text="Trace: use the servers that this file lists.")
     jobs = forms.IntegerField(
-        required=False, min_value=1, label="Only the first jobs", help_text="Of a trace; empty: all of them."
+        required=False, min_value=1, label="Only the first jobs", help_text="Trace: number of rows to read; empty: all."
     )
     slot_s = forms.IntegerField(
-        required=False, min_value=1, label="Slot", help_text="Of a trace: seconds; empty: 600, or the cluster's."
+        required=False, min_value=1, label="Slot", help_text="Trace: seconds of a slot; empty: 600, or the cluster's."
     )
     horizon = forms.IntegerField(
         required=False,
         min_value=1,
-        help_text="Of a trace: slots that can be planned; empty: twice the longest run, or the cluster's.",
+        help_text="Trace: slots that can be planned; empty: twice the longest run, or the cluster's.",
     )
     apart = forms.BooleanField(
-        required=False, label="Parameter servers apart", help_text="Of a trace with GPUs: OASiS wants them so."
+        required=False,
+        label="Parameter servers apart",
+        help_text="Trace with GPUs: separate servers for parameter servers, as OASiS requires.",
     )
-    ring = forms.BooleanField(required=False, label="Rings", help_text="Of a trace: no parameter servers.")
-    elastic = forms.BooleanField(required=False, help_text="Of a trace: jobs can use twice the GPUs they had.")
+    ring = forms.BooleanField(
+        required=False, label="Rings", help_text="Trace: jobs exchange gradients in rings, without parameter servers."
+    )
+    elastic = forms.BooleanField(required=False, help_text="Trace: jobs can use twice the GPUs they had.")
     reference = forms.CharField(
         required=False,
         max_length=40,
         label="Reference GPU",
-        help_text="Of a trace with throughputs: that of servers whose GPUs were not measured; empty: v100.",
+        help_text="Trace with throughputs: GPU that stands for GPUs not measured; empty: v100.",
     )
     step_times = forms.ChoiceField(
         required=False,
-        help_text="Of a trace whose jobs say none: another one's, Sia's step times or Gavel's throughputs.",
+        help_text="Trace whose jobs state none: file with Sia's step times or Gavel's throughputs.",
     )
     batch = forms.IntegerField(
-        required=False, min_value=1, help_text="Of Sia's step times: samples on each GPU; empty: the most measured."
+        required=False,
+        min_value=1,
+        help_text="Sia's step times: samples on each GPU; empty: the most that were measured.",
     )
     quotas = forms.ChoiceField(
-        required=False, help_text="Of a trace that names no tenants: each job's is drawn by another one's quotas."
+        required=False, help_text="Trace without tenants: draw each job's tenant from this quota file."
     )
     setting = forms.CharField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
-        help_text='Of a generator: JSON, such as {"jobs": 60, "servers": 10}; empty: a modest size.',
+        help_text='Generator: JSON, such as {"jobs": 60, "servers": 10}; empty: a modest size.',
     )
     seeds = forms.CharField(
         initial="1-3",
-        help_text="Of everything that is drawn: values, targets and tenants of traces. Such as 1-5, or 1, 4, 9.",
+        help_text="Seeds of everything that is drawn: values, targets, tenants. For example 1-5, or 1, 4, 9.",
     )
     bound = forms.BooleanField(
-        required=False, initial=True, label="Upper bound", help_text="On welfare, for each workload and seed."
+        required=False,
+        initial=True,
+        label="Upper bound",
+        help_text="Compute the upper bound on welfare for each workload and seed.",
     )
     more = forms.CharField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
         label="More policies",
-        help_text="A line each, such as: dps price=printed",
+        help_text="One policy a line, such as: dps price=printed",
     )
 
     def __init__(self, *args: Any, traces: "QuerySet[Trace]", **kwargs: Any) -> None:
@@ -193,7 +204,7 @@ class ExperimentForm(forms.Form):
         }
 
     def blame(self, error: InvalidField) -> None:
-        """Say beside its field, or above all, what is wrong."""
+        """Show the error beside its field, or above all fields."""
         name = error.field.removeprefix("workloads[0].").partition(".")[0].partition("[")[0]
         self.add_error(name if name in self.fields else None, str(error))
 
@@ -241,10 +252,12 @@ class TraceForm(forms.Form):
     """The form that uploads a trace."""
 
     label = forms.CharField(required=False, max_length=LONGEST_LABEL, help_text="For you to find it again.")
-    file = forms.FileField(help_text="As its publisher ships it; known by its first line.")
+    file = forms.FileField(
+        help_text="The file as its publisher distributes it; its first line says which format it has."
+    )
     throughputs = forms.FileField(
         required=False,
-        help_text="Of Gavel's jobs, which say mini-batches and no durations: its table, JSON. Or upload it by itself.",
+        help_text="Gavel's table of throughputs (JSON), for jobs that state no durations. Or upload it as a trace.",
     )
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -42,7 +42,7 @@ TOTALS: Final = (
     ("withdrawn", "Withdrawn", "count"),
     ("quarantined", "Quarantined: the policy failed on them", "count"),
     ("undecided", "Not decided", "count"),
-    ("acceptance", "Admitted, of decided", "share"),
+    ("acceptance", "Acceptance: admitted over decided", "share"),
     ("welfare", "Welfare", "money"),
     ("revenue", "Revenue", "money"),
     ("payoff", "Bidders' payoff", "money"),
@@ -55,7 +55,7 @@ TOTALS: Final = (
 @login_required
 @require_safe
 def counterfactual_list(request: HttpRequest, name: str) -> HttpResponse:
-    """Those of the market, newest first; the filters are in the address."""
+    """List the counterfactuals of the market, newest first; the filters are in the address."""
     market = _market(request, name)
     everything = readings.visible(viewer_of(request), market).defer("result")
     chosen = {key: request.GET.get(key, "") for key in ("state", "policy")}
@@ -109,7 +109,7 @@ def page(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @login_required
 @require_safe
 def part(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """What changes on its page, for pages that are open."""
+    """Return the part of its page that changes, for open pages."""
 
     def build() -> HttpResponse:
         return render(request, "frontend/_counterfactual.html", _context(request, name, number))
@@ -120,7 +120,7 @@ def part(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @login_required
 @require_safe
 def version(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """Says whether anything changed, for pages that ask."""
+    """Return the version of its page, by which open pages see whether it changed."""
     tag = _tag(request, _own(request, name, number))
     return unless_tagged(request, tag, lambda: HttpResponse(f"version {tag}", content_type="text/plain"))
 
@@ -154,7 +154,7 @@ def table(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @login_required
 @require_safe
 def document(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """All that was found, as JSON."""
+    """Return the whole result as JSON."""
     found = _done(request, name, number)
     asked = {key: getattr(found, key) for key in ("policy", "parameters")}
     response = JsonResponse({"cluster": name, "note": found.market.cluster.note, **asked, **(found.result or {})})
@@ -172,7 +172,7 @@ def cancel(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @login_required
 @require_POST
 def delete(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """Delete it; a running one is ended."""
+    """Delete a counterfactual; a running one is cancelled."""
     _own(request, name, number).delete()
     messages.success(request, f"Counterfactual {number} is deleted.")
     return redirect("counterfactuals", name=name)

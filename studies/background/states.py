@@ -1,4 +1,4 @@
-"""The only writer of the state of work.
+"""The only writer of the state of background jobs.
 
     queued -> running | cancelled      running -> completed | failed | cancelled | queued
 

@@ -52,7 +52,7 @@ def as_offered(page: Any) -> dict[str, Any]:
 
 
 def test_a_form_leads_to_a_counterfactual_and_its_page(as_operator: Client, decided: Market) -> None:
-    assert "Nobody has asked yet" in as_operator.get(BASE).text
+    assert "There are no counterfactuals yet" in as_operator.get(BASE).text
     form = as_operator.get(f"{BASE}new/?policy=fifo&since=1")
     answer = as_operator.post(f"{BASE}new/?policy=fifo", as_offered(form))
     found = Counterfactual.objects.get()
@@ -66,7 +66,7 @@ def test_a_form_leads_to_a_counterfactual_and_its_page(as_operator: Client, deci
         "values synthetic",
         "would have changed",
         "of 3 decisions",
-        "2 admitted that were turned away",
+        "2 admitted that were rejected",
         "In total",
         "Bid by bid",
         "job 0",
@@ -75,7 +75,7 @@ def test_a_form_leads_to_a_counterfactual_and_its_page(as_operator: Client, deci
         assert words in text
     assert "Cancel</button>" not in text
     assert "fifo" in as_operator.get(f"{BASE}?state=completed&policy=fifo").text
-    assert "None matches these filters" in as_operator.get(f"{BASE}?state=failed").text
+    assert "No counterfactual matches these filters" in as_operator.get(f"{BASE}?state=failed").text
 
 
 @pytest.mark.thorough
@@ -205,6 +205,6 @@ def test_the_admins_preview_leads_to_the_form_filled_in(decided: Market, client:
 
 
 def test_an_empty_drawing_says_why() -> None:
-    assert sums.figure([], other="fifo").note == "Nothing was told yet."
+    assert sums.figure([], other="fifo").note == "Nothing was replayed yet."
     nothing = misreports.Statements([], arrival=0, pays=True, unit="hours")
     assert misreports.by_time(nothing).note == "Its worth states no time."
