@@ -26,12 +26,12 @@ class IdempotencyKey:
     """SHA-256 of the request body; empty without a key."""
 
     @classmethod
-    def of(cls, key: str | None, asked: Json) -> "IdempotencyKey":
+    def of(cls, key: str | None, body: Json) -> "IdempotencyKey":
         """Build it from a key and the request body; raises InvalidField for a number that JSON does not have."""
         if key is None:
             return cls(None, "")
-        check_finite(asked, "")
-        return cls(key, sha256(canonical(asked).encode()).hexdigest())
+        check_finite(body, "")
+        return cls(key, sha256(canonical(body).encode()).hexdigest())
 
 
 NO_KEY: Final = IdempotencyKey(None, "")

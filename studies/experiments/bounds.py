@@ -27,15 +27,15 @@ def bound_of(workload: Workload, progress: Progress) -> Json:
         return {"kind": "alone", "covers": "any", "value": 0.0, "steps": 0}
     end = min(bids[-1].arrival + workload.plan.horizon, MOST_SLOTS)
     steps = int(min(MOST, max(FEWEST, WORK // (len(bids) * end))))
-    asked = 0
+    taken = 0
 
     def left() -> float:
-        nonlocal asked
-        asked += 1
-        progress(min(asked, steps) * len(bids) // steps, len(bids))
+        nonlocal taken
+        taken += 1
+        progress(min(taken, steps) * len(bids) // steps, len(bids))
         return ENOUGH_S
 
     question = Question(bids, workload.inventory, start=0, end=end)
     answer = lagrangian(question, left, steps=steps).answer
-    told = {"kind": str(answer.kind), "covers": str(answer.covers)}
-    return {**told, "value": answer.bound, "steps": answer.steps}
+    proved = {"kind": str(answer.kind), "covers": str(answer.covers)}
+    return {**proved, "value": answer.bound, "steps": answer.steps}

@@ -36,7 +36,7 @@ EVERY_S: Final = 0.5
 """Seconds between two reports of progress."""
 NICENESS: Final = 10
 """Niceness of the process: decisions of live markets on the same machine come first."""
-Tell = Callable[[Json], None]
+Report = Callable[[Json], None]
 
 
 class Workloads:
@@ -45,11 +45,11 @@ class Workloads:
     def __init__(self) -> None:
         self._key, self._drawn = "", None
 
-    def drawn(self, order: Json, tell: Tell) -> Workload:
+    def drawn(self, order: Json, report: Report) -> Workload:
         """Return the workload of an order; reports the stage before drawing it."""
         key = canonical([order["workload"], order["seed"]])
         if self._drawn is None or key != self._key:
-            tell({"stage": DRAWING})
+            report({"stage": DRAWING})
             self._key, self._drawn = key, _draw(order)
         return self._drawn
 
@@ -67,40 +67,40 @@ def _draw(order: Json) -> Workload:
     return source.draw(trace, seed)
 
 
-def _load_kernels(order: Json, tell: Tell) -> None:
+def _load_kernels(order: Json, report: Report) -> None:
     """Load the kernels of an order before anything is measured; reports the stage before a slow load."""
-    asked = order["policy"]
-    needed = kernels.needed_by(make_policy(**asked)) if asked is not None else (kernels.BOUNDS,)
+    policy = order["policy"]
+    needed = kernels.needed_by(make_policy(**policy)) if policy is not None else (kernels.BOUNDS,)
     new = [group for group in needed if not kernels.is_warm(group)]
     if new:
-        tell({"stage": LOADING})
+        report({"stage": LOADING})
         compiling.compile_all(kernels.parts_of(new))
         kernels.warm_up(*new)
 
 
-def answer(order: Json, workloads: Workloads, tell: Tell) -> None:
+def answer(order: Json, workloads: Workloads, report: Report) -> None:
     """Compute an order and report the outcome."""
     try:
-        _load_kernels(order, tell)
-        workload = workloads.drawn(order, tell)
+        _load_kernels(order, report)
+        workload = workloads.drawn(order, report)
         workload.check()
         total = len(workload.jobs.bids)
-        tell({"ready": True, "jobs": total})
-        said = monotonic()
+        report({"ready": True, "jobs": total})
+        reported_at = monotonic()
 
         def progress(done: int, _total: int) -> None:
-            nonlocal said
-            if monotonic() - said >= EVERY_S:
-                said = monotonic()
-                tell({"decided": done})
+            nonlocal reported_at
+            if monotonic() - reported_at >= EVERY_S:
+                reported_at = monotonic()
+                report({"decided": done})
 
         result, timing = _result(order, workload, progress)
     except SchedulingError as error:
-        tell({"error": str(error)})
+        report({"error": str(error)})
         return
     text = canonical({"workload": workload.facts(), "seed": order["seed"], **result})
     known = version()
-    tell(
+    report(
         {
             "outcome": text,
             "outcome_sha256": hashlib.sha256(text.encode()).hexdigest(),
@@ -122,8 +122,8 @@ def _result(order: Json, workload: Workload, progress: Callable[[int, int], None
         return {"bound": bound}, {"cpu_s": process_time() - began}
     policy = make_policy(order["policy"]["name"], order["policy"]["parameters"])
     replayed = run(workload, policy, progress=progress)
-    told = {"name": policy.name, "parameters": policy.to_json()}
-    return {"policy": told, "outcome": replayed.outcome.to_json()}, replayed.timing.to_json()
+    described = {"name": policy.name, "parameters": policy.to_json()}
+    return {"policy": described, "outcome": replayed.outcome.to_json()}, replayed.timing.to_json()
 
 
 def main(source: TextIO, sink: TextIO) -> None:
@@ -136,14 +136,14 @@ def main(source: TextIO, sink: TextIO) -> None:
             orders.put(json.loads(line))
         os._exit(0)  # the reader has ended or has closed the output
 
-    def tell(row: Json) -> None:
+    def report(row: Json) -> None:
         sink.write(json.dumps(row, allow_nan=False) + "\n")
         sink.flush()
 
     Thread(target=listen, daemon=True).start()
     workloads = Workloads()
     while True:
-        answer(orders.get(), workloads, tell)
+        answer(orders.get(), workloads, report)
 
 
 if __name__ == "__main__":

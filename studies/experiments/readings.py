@@ -276,15 +276,17 @@ class Results:
     @property
     def notes(self) -> list[str]:
         """Return notes on synthetic data and on lines that are no jobs; each note once."""
-        said: dict[str, None] = {}
+        notes: dict[str, None] = {}
         for cell in self.cells:
             if cell.document is not None:
                 facts = cell.document["workload"]
-                said[f"{self.workloads[cell.run.workload]}: {facts['note'].partition(' (seed')[0]}."] = None
+                notes[f"{cell.workload}: {facts['note'].partition(' (seed')[0]}."] = None
                 lines = facts["malformed_lines"], facts["refused_lines"]
                 if any(lines):
-                    said[f"{self.workloads[cell.run.workload]}: {lines[0]} malformed lines, {lines[1]} refused."] = None
-        return list(said)
+                    notes[f"{self.workloads[cell.run.workload]}: {lines[0]} malformed lines, {lines[1]} refused."] = (
+                        None
+                    )
+        return list(notes)
 
     @property
     def warnings(self) -> list[str]:

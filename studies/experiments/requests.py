@@ -30,13 +30,13 @@ def create(owner: User, request: ExperimentRequest, key: IdempotencyKey = NO_KEY
     InvalidField
         If a trace was deleted after the request was checked.
     """
-    wanted = {trace.pk for trace in request.traces}
+    read = {trace.pk for trace in request.traces}
     cells = _cells(request.document)
     with creating(RUNS, owner, count=len(cells), most=MOST_OPEN):
         # Lock in order, so that two requests cannot deadlock; deleting a trace locks it, too.
-        there = set(Trace.objects.select_for_update().filter(pk__in=wanted).order_by("pk").values_list("pk", flat=True))
-        if there != wanted:
-            raise InvalidField("workloads", f"trace {min(wanted - there)} was deleted")
+        there = set(Trace.objects.select_for_update().filter(pk__in=read).order_by("pk").values_list("pk", flat=True))
+        if there != read:
+            raise InvalidField("workloads", f"trace {min(read - there)} was deleted")
         made = Experiment.objects.create(
             owner=owner,
             label=request.label,
@@ -45,7 +45,7 @@ def create(owner: User, request: ExperimentRequest, key: IdempotencyKey = NO_KEY
             idempotency_key=key.key,
             body_digest=key.digest,
         )
-        made.traces.set(wanted)
+        made.traces.set(read)
         _add_runs(made, cells)
     return made
 
