@@ -212,6 +212,7 @@ def test_middleware_and_view_take_one_turn_of_the_requests_thread(
     assert own == ["convert_exception_to_response.<locals>.inner"]
 
 
+@pytest.mark.thorough
 def test_requests_beside_threads_that_compute_get_their_turn_sooner_than_by_default() -> None:
     """A request lets go of the interpreter at each query; so does a sleep of no length."""
     ended = Event()
@@ -232,7 +233,8 @@ def test_requests_beside_threads_that_compute_get_their_turn_sooner_than_by_defa
     for thread in threads:
         thread.start()
     try:
-        by_default, found = turns_s(BY_DEFAULT_S), turns_s(ours)
+        # The best of several: on a busy machine other processes take the core from either.
+        by_default, found = (min(turns_s(interval_s) for _ in range(5)) for interval_s in (BY_DEFAULT_S, ours))
     finally:
         sys.setswitchinterval(ours)
         ended.set()
