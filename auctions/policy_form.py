@@ -1,11 +1,11 @@
 """A form for a policy's parameters, made from the fields of its dataclass."""
 
-from dataclasses import fields
 from typing import Any
 
 from django import forms
 
 from scheduling.model.errors import InvalidField
+from scheduling.model.parameters import parameters_of
 from scheduling.model.types import Json
 from scheduling.registry import POLICIES, make_policy
 
@@ -32,8 +32,8 @@ class PolicyForm(forms.Form):
     def __init__(self, *args: Any, policy: str, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.policy = policy
-        for parameter in fields(POLICIES[policy]):
-            self.fields[parameter.name] = _field(parameter.type, dict(parameter.metadata))
+        for name, parameter in parameters_of(POLICIES[policy]).items():
+            self.fields[name] = _field(parameter.type, dict(parameter.metadata))
 
     def clean(self) -> Json:
         """Let the policy check its parameters; its error is shown at the field that it names."""

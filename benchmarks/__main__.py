@@ -68,7 +68,7 @@ def decision_table(*, sample: int, quick: bool, seed: int) -> Iterator[str]:
     """One line a setting: the two with a limit first, then cost against T, S and jobs."""
     yield "one DPS decision with counter-offer, commit and index refresh: ms of one core (wall: by the clock)"
     yield HEADER
-    for price in ("learned", "printed"):
+    for price in ("quantile", "paper"):
         for filled, limits in ((150, (MEDIAN_MS, P99_MS)), (600, (float("inf"), SATURATED_P99_MS))):
             run = measure(PAPER, Dps(price=price), filled=filled, measured=sample, seed=seed)
             kept = run.quantile(0.5) <= limits[0] and run.quantile(0.99) <= limits[1]
@@ -77,12 +77,12 @@ def decision_table(*, sample: int, quick: bool, seed: int) -> Iterator[str]:
     scales = [] if quick else [replace(PAPER, slots=t) for t in (50, 300)]
     scales += [replace(PAPER, servers=s) for s in ((50,) if quick else (50, 100, 600))]
     for setting in scales:
-        yield line_of(setting, "learned", measure(setting, Dps(), filled=150, measured=sample // 2, seed=seed))
+        yield line_of(setting, "quantile", measure(setting, Dps(), filled=150, measured=sample // 2, seed=seed))
     for filled in (0,) if quick else (0, 50, 300, 1200):
         run = measure(PAPER, Dps(), filled=filled, measured=sample // 2, seed=seed)
-        yield line_of(PAPER, "learned", run)
+        yield line_of(PAPER, "quantile", run)
     run = measure(PAPER, Dps(), filled=20 if quick else 150, measured=sample // 2, seed=seed, per_slot=2.0)
-    yield line_of(PAPER, "learned", run) + "  the horizon rolls, 2 bids a slot"
+    yield line_of(PAPER, "quantile", run) + "  the horizon rolls, 2 bids a slot"
 
 
 def line_of(setting: Setting, price: str, run: Run) -> str:

@@ -140,7 +140,7 @@ def measure(scale: Scale, *, decisions: int, seed: int) -> Run:
     inventory, bids = draw(scale, rng, FILLERS + LEARNT + decisions)
     ledger = filled(scale, inventory, bids[:FILLERS], rng)
     # Reserve prices so low that many of the bids are admitted, which takes longer.
-    policy, full, taken, admitted = Oasis(worker_share=0.05, ps_share=0.01), use(ledger), [], 0
+    policy, full, taken, admitted = Oasis(worker_reserve_factor=0.05, ps_reserve_factor=0.01), use(ledger), [], 0
     history = np.zeros((0, len(inventory.resources)))
     for i, bid in enumerate(bids[FILLERS:]):
         book = Book(now=0, ledger=ledger, history=history, decided=i)

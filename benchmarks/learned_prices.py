@@ -1,7 +1,7 @@
 """Prices learned in one period, judged in the next. `python -m benchmarks.learned_prices [--policy oasis] [--rows]`.
 
 For each setting and seed, a period is drawn to learn from and another, from another seed, to be judged by; all rules
-start from the same past on the same idle servers. The table says what each rule earns over printed prices, with the
+start from the same past on the same idle servers. The table says what each rule earns over paper prices, with the
 95 % interval over seeds, and how far below the bound it stays; `*` marks settings that miss their target. `--rows`
 prints a line of JSON for each run instead.
 """
@@ -44,16 +44,16 @@ def lines(settings: Sequence[Setting], seeds: range) -> Iterator[str]:
 
 def table(settings: Sequence[Setting], seeds: range) -> Iterator[str]:
     """A line for each setting and rule, then what the targets come to."""
-    yield f"{'policy':6} {'setting':12} {'rule':8} {'admitted':>8} {'over printed':>16} {'least':>6} {'bound / it':>10}"
+    yield f"{'policy':6} {'setting':12} {'rule':8} {'admitted':>8} {'over paper':>16} {'least':>6} {'bound / it':>10}"
     found: list[Summary] = []
     for setting in settings:
         for one in summaries(setting, list(rows_of(setting, seeds))):
             found.append(one)
-            half = "" if one.over_printed.half is None else f" +- {one.over_printed.half:.2f}"
+            half = "" if one.over_paper.half is None else f" +- {one.over_paper.half:.2f}"
             yield (
                 f"{setting.policy:6} {setting.name:12} {one.rule:8} {one.admitted:8.0%}"
-                f" {one.over_printed.mean:8.2f}{half:>8} {one.least:6.2f} {one.bound_ratio:10.2f}"
-                f"{' *' if one.missed and one.rule != 'printed' else ''}"
+                f" {one.over_paper.mean:8.2f}{half:>8} {one.least:6.2f} {one.bound_ratio:10.2f}"
+                f"{' *' if one.missed and one.rule != 'paper' else ''}"
             )
     yield from verdicts(found)
 

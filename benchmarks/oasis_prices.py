@@ -1,7 +1,7 @@
-"""Welfare of OASiS under learned and under printed prices. `python -m benchmarks.oasis_prices [--sensitivity]`.
+"""Welfare of OASiS under quantile and under paper prices. `python -m benchmarks.oasis_prices [--sensitivity]`.
 
-Jobs and servers by the paper's settings. Printed bounds come from as many jobs of an earlier time (the paper: past
-experience); learned prices from the bids that came before in the same run, starting with none. The horizon is the
+Jobs and servers by the paper's settings. Paper bounds come from as many jobs of an earlier time (the paper: past
+experience); quantile prices from the bids that came before in the same run, starting with none. The horizon is the
 paper's, the same end for all; or, as in a live market, it rolls with the arrivals.
 """
 
@@ -16,9 +16,9 @@ from scheduling.book.ledger import Ledger
 from scheduling.book.state import HISTORY, Book
 from scheduling.model.schedule import Schedule
 from scheduling.policies.oasis import Oasis
-from scheduling.policies.posted_price import Posted, profitable, worth
+from scheduling.policies.posted_price import PricedLedger, profitable, value_of
 from scheduling.pricing.density import elastic_density
-from scheduling.pricing.paper import Bounds, printed_bounds
+from scheduling.pricing.paper import Bounds, paper_bounds
 from studies.workloads.generated.oasis import Setting, Workload, draw
 
 
@@ -59,12 +59,12 @@ class Outcome:
     admitted: int
 
 
-def printed(bounds: Bounds) -> Oasis:
-    """Printed prices with these bounds."""
-    return Oasis(price="printed", log_low=bounds.log_low, log_high=bounds.log_high)
+def paper(bounds: Bounds) -> Oasis:
+    """Paper prices with these bounds."""
+    return Oasis(price="paper", log_low=bounds.log_low, log_high=bounds.log_high)
 
 
-def learned(_: Bounds) -> Oasis:
+def quantile(_: Bounds) -> Oasis:
     """The default policy."""
     return Oasis()
 
@@ -74,7 +74,7 @@ def run(load: Load, seed: int, make: MakePolicy) -> Outcome:
     rng = np.random.default_rng(seed)
     setting, earlier, workload = load.setting, draw(load.setting, rng), draw(load.setting, rng)
     inventory = workload.inventory
-    bounds = printed_bounds(earlier.bids, earlier.inventory, start=0, end=setting.slots)
+    bounds = paper_bounds(earlier.bids, earlier.inventory, start=0, end=setting.slots)
     policy = make(bounds)
     ledger = Ledger(inventory, start=0, slots=setting.slots)
     history: list[tuple[float, ...]] = []
@@ -86,11 +86,11 @@ def run(load: Load, seed: int, make: MakePolicy) -> Outcome:
         past = np.array(history[-HISTORY:]).reshape(-1, len(inventory.resources))
         prices = policy.price_function(Book(now=bid.arrival, ledger=ledger, history=past, decided=i))
         kernel = policy.kernel(ledger, prices)
-        schedule = profitable(bid, Posted(ledger, prices, kernel, empty=kernel))
+        schedule = profitable(bid, PricedLedger(ledger, prices, kernel, empty=kernel))
         if schedule is not None:
             ledger.commit(schedule)
             schedules.append(schedule)
-            welfare += worth(bid, schedule)
+            welfare += value_of(bid, schedule)
         history.append(elastic_density(bid, inventory, horizon=ledger.end - bid.arrival))
     return Outcome(welfare, len(schedules))
 
@@ -106,9 +106,9 @@ def _advanced(load: Load, workload: Workload, ledger: Ledger, schedules: list[Sc
 
 def compare(seeds: range) -> None:
     """Print one row for each load: what is admitted, and welfare ratios over the seeds."""
-    print("servers  slots  jobs  horizon  admitted printed learned   welfare learned / printed: mean (least, most)")
+    print("servers  slots  jobs  horizon  admitted   paper quantile  welfare quantile / paper: mean (least, most)")
     for load in LOADS:
-        pairs = [(run(load, seed, printed), run(load, seed, learned)) for seed in seeds]
+        pairs = [(run(load, seed, paper), run(load, seed, quantile)) for seed in seeds]
         ratios = [new.welfare / old.welfare for old, new in pairs]
         shares = [np.mean([pair[side].admitted for pair in pairs]) / load.setting.jobs for side in (0, 1)]
         setting = load.setting
@@ -120,23 +120,23 @@ def compare(seeds: range) -> None:
 
 
 def sensitivity(seeds: range) -> None:
-    """Print welfare with U / L estimated wrongly over that with the printed bounds, as the paper's Fig. 6 does.
+    """Print welfare with U / L estimated wrongly over that with the paper bounds, as the paper's Fig. 6 does.
 
     The paper does not say which of the two is wrong: here U is right and L is not.
     """
     sizes = "  ".join(f"{load.setting.jobs} jobs" for load in SENSITIVITY)
     print(f"welfare over that at the estimates themselves, 2 x 50 servers, T = 300: {sizes}")
-    right = {(load, seed): run(load, seed, printed).welfare for load in SENSITIVITY for seed in seeds}
+    right = {(load, seed): run(load, seed, paper).welfare for load in SENSITIVITY for seed in seeds}
     rows = [(f"U / L times {x:g}", _misjudged(ratio=x)) for x in RATIOS]
     rows += [(f"ln(U / L) times {x:g}", _misjudged(power=x)) for x in POWERS]
-    rows.append(("learned prices", learned))
+    rows.append(("quantile prices", quantile))
     for title, make in rows:
         means = [np.mean([run(load, seed, make).welfare / right[load, seed] for seed in seeds]) for load in SENSITIVITY]
         print(f"{title:>20}  " + "  ".join(f"{mean:7.2f}" for mean in means), flush=True)
 
 
 def _misjudged(*, ratio: float = 1.0, power: float = 1.0) -> MakePolicy:
-    return lambda bounds: printed(bounds.misjudged(ratio=ratio, power=power))
+    return lambda bounds: paper(bounds.misjudged(ratio=ratio, power=power))
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduling.best_response.rigid.kernel import RigidKernel
 from scheduling.book.ledger import Ledger
-from scheduling.pricing.price_function import printed_prices
+from scheduling.pricing.price_function import eta_prices
 from studies.workloads.generated.dps import SMALL, Setting, draw_bid, draw_inventory
 from tests.scheduling.twins import dps_printed
 
@@ -29,7 +29,7 @@ def _race(setting: Setting, *, decisions: int, seed: int) -> tuple[float, float,
     rng = np.random.default_rng(seed)
     inventory = draw_inventory(setting, rng)
     ledger = Ledger(inventory, start=0, slots=setting.slots)
-    prices = printed_prices([20.0] * len(inventory.resources))
+    prices = eta_prices([20.0] * len(inventory.resources))
     market = RigidKernel(ledger, prices)
     ours, theirs, worse = [], [], 0
     for i in range(decisions):

@@ -26,6 +26,8 @@ FAMILIES = (
 )
 LARGEST_FILE = 100_000_000
 """Bytes."""
+OLD_PRICES = {"printed": "paper", "learned": "quantile"}
+"""Former names of price rules, which the command still reads."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -65,10 +67,23 @@ def _options() -> argparse.ArgumentParser:
     decide = commands.add_parser("decide", help="decide the jobs of an instance file")
     decide.add_argument("instance", metavar="INSTANCE", help="a JSON file")
     decide.add_argument("--policy", choices=sorted(POLICIES), help="default: that of the instance's paper")
-    decide.add_argument("--price", choices=("printed", "learned"), help="DPS, OASiS; default: printed")
-    decide.add_argument("--window", choices=("half_open", "inclusive"), help="DPS; default: the file's, else half_open")
     decide.add_argument(
-        "--start", choices=("ge", "strict"), help="DPS, first usable slot; default: the file's, else ge"
+        "--price",
+        type=lambda text: OLD_PRICES.get(text, text),
+        choices=("paper", "quantile"),
+        help="DPS, OASiS; default: paper",
+    )
+    decide.add_argument(
+        "--slot-convention",
+        "--window",
+        choices=("half_open", "inclusive"),
+        help="DPS, slots that a job holds; default: the file's, else half_open",
+    )
+    decide.add_argument(
+        "--start-convention",
+        "--start",
+        choices=("ge", "strict"),
+        help="DPS, first usable slot; default: the file's, else ge",
     )
     decide.add_argument("--model", choices=("worker", "chunk"), help="OASiS; default: worker")
     decide.add_argument("--mode", choices=("rolling", "interval"), help="weighted completion; default: rolling")

@@ -1,10 +1,10 @@
 """The one list of policies. A new policy is one module and one line here."""
 
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
 from scheduling.model.errors import InvalidField, UnknownPolicy
+from scheduling.model.parameters import parameters_of
 from scheduling.model.types import Json
 from scheduling.model.validation import shown
 from scheduling.policies.base import Policy
@@ -40,7 +40,14 @@ POLICIES: Mapping[str, type[Any]] = {
 
 
 def make_policy(name: str, parameters: Json) -> Policy:
-    """Build a policy from its name and parameters.
+    """Build a policy from its name and parameters; parameters that are not given have their defaults.
+
+    Parameters
+    ----------
+    name
+        Name in `POLICIES`.
+    parameters
+        Values by the names of the parameters, as JSON gives them. Numbers are checked strictly: `"0.5"` is no number.
 
     Raises
     ------
@@ -48,6 +55,16 @@ def make_policy(name: str, parameters: Json) -> Policy:
         If no policy has that name; the message lists those that exist.
     InvalidField
         If a parameter is unknown or out of range; the message names it.
+
+    Examples
+    --------
+    >>> from scheduling.registry import make_policy
+    >>> make_policy("dps", {"price": "paper"}).to_json()["price"]
+    'paper'
+    >>> make_policy("dps", {"price": "free"})
+    Traceback (most recent call last):
+    ...
+    scheduling.model.errors.InvalidField: price: expected one of quantile, fluid, paper, got 'free'
     """
     try:
         kind = POLICIES[name]
@@ -55,9 +72,9 @@ def make_policy(name: str, parameters: Json) -> Policy:
         raise UnknownPolicy(name, POLICIES) from None
     if not isinstance(parameters, dict):
         raise InvalidField("parameters", f"expected an object, got {shown(parameters)}")
-    known = {parameter.name for parameter in fields(kind)}
+    known = parameters_of(kind)
     for key in parameters:
         if key not in known:
             raise InvalidField(str(key), f"unknown parameter of {name}; known: {', '.join(sorted(known))}")
-    policy: Policy = kind(**parameters)
+    policy: Policy = kind(**{known[key].name: value for key, value in parameters.items()})
     return policy

@@ -71,10 +71,10 @@ AREAS: Final = {
         (
             "tests/scheduling/test_prices.py",
             "tests/scheduling/test_pooling.py",
-            "tests/scheduling/test_learned_prices.py",
+            "tests/scheduling/test_quantile_prices.py",
             "tests/scheduling/test_dps.py",
             "tests/scheduling/test_oasis.py",
-            "tests/scheduling/test_printed_bounds.py",
+            "tests/scheduling/test_paper_bounds.py",
             "tests/scheduling/test_oasis_instance.py",
         ),
         4,

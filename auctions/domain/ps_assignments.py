@@ -7,8 +7,7 @@ from auctions.domain.bid_format import core_bid
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.models import Bid, Market, Tenure
 from cluster.database.updating import update_rows
-from scheduling.preemptive.parameter_servers import Host, assign
-from scheduling.preemptive.parameter_servers import Tenure as CoreTenure
+from scheduling.preemptive.parameter_servers import Host, PsAssignment, assign
 from scheduling.preemptive.record import Segment
 from scheduling.preemptive.workers import TICKS, Workers, machines
 
@@ -21,11 +20,11 @@ def store(segments: Sequence[Segment], snapshot: InventorySnapshot, market_id: i
     bids = {
         str(bid.sequence): bid for bid in Bid.objects.filter(market=market_id, sequence__in=[int(n) for n in names])
     }
-    crew, inventory = Workers(snapshot.inventory, TICKS), snapshot.inventory
+    workers, inventory = Workers(snapshot.inventory, TICKS), snapshot.inventory
     types: dict[int, list[str]] = defaultdict(list)
     for name in names:
         core = core_bid(bids[name].offer, snapshot, bid_id=name, arrival=bids[name].arrival_slot)
-        types[crew.ps_type(core)].append(name)
+        types[workers.ps_type(core)].append(name)
     count = machines(inventory.capacity, inventory.ps_demand)
     clouds = frozenset(s for s, cloud in enumerate(inventory.cloud) if cloud)
     first = min(segment.start for segment in segments)
@@ -52,10 +51,10 @@ def store(segments: Sequence[Segment], snapshot: InventorySnapshot, market_id: i
     Tenure.objects.bulk_create(made)
 
 
-def _kept(rows: Iterable[Tenure], snapshot: InventorySnapshot, machine_type_id: int) -> list[CoreTenure]:
+def _kept(rows: Iterable[Tenure], snapshot: InventorySnapshot, machine_type_id: int) -> list[PsAssignment]:
     """Return the assignments that may continue; an assignment on a removed server may not."""
     return [
-        CoreTenure(
+        PsAssignment(
             start=row.start,
             end=row.end,
             job=str(row.bid.sequence),

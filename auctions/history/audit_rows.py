@@ -196,7 +196,7 @@ def receipts_match_rows(market: Market) -> list[str]:
             "value": (decision.value if decision.admitted else None, bid.value),
             "payment": (decision.payment if decision.admitted else None, bid.payment),
             "slot": (decision.slot, row.slot),
-            "ceiling": (decision.ceiling, row.ceiling),
+            "ceiling": (decision.standalone_value, row.ceiling),
         }
         problems += [
             f"bid {bid.sequence}: {name} is {found} in the row, {said} in the receipt"

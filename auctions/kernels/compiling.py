@@ -49,8 +49,11 @@ def made_of() -> str:
 
 
 def _processor() -> set[str]:
-    lines = PROCESSORS.read_text().splitlines() if PROCESSORS.exists() else [os.uname().machine]
-    return {line for line in lines if len(lines) == 1 or line.partition("\t")[0].strip() in OF_A_PROCESSOR}
+    """Return what the system says of the processor, or only its architecture on systems without `/proc`."""
+    if not PROCESSORS.exists():
+        return {os.uname().machine}
+    lines = PROCESSORS.read_text().splitlines()
+    return {line for line in lines if line.partition("\t")[0].strip() in OF_A_PROCESSOR}
 
 
 def is_kept(part: str) -> bool:

@@ -391,7 +391,7 @@ def recorded_history(
     for text, version, owner in reversed(rows):
         receipt = parse(text)
         density = tuple(receipt["density"])
-        offers.append((receipt["slot"], receipt["ceiling"], owner))
+        offers.append((receipt["slot"], receipt["standalone_value"], owner))
         history.extend(realigned([density], old=known[version], new=snapshot) if version in known else [density])
     return history, offers
 

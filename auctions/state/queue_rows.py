@@ -135,7 +135,9 @@ def lose(queues: Queues, snapshot: InventorySnapshot, market_id: int, *, now: in
     gone = [
         pk
         for pk, server, machine, worker in rows.values_list("pk", "server_id", "machine_type_id", "worker")
-        if server not in servers or machine not in types or not queues.crew.has(servers[server], types[machine], worker)
+        if server not in servers
+        or machine not in types
+        or not queues.workers.has(servers[server], types[machine], worker)
     ]
     _close(rows.filter(pk__in=gone), now=now)
 

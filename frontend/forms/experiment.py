@@ -25,7 +25,7 @@ READY_MADE: Final[Json] = {
     "workloads": [{"generator": "dps", "setting": GENERATORS["dps"].modest}],
     "policies": [
         {"name": "dps"},
-        {"name": "dps", "parameters": {"price": "printed"}},
+        {"name": "dps", "parameters": {"price": "paper"}},
         {"name": "fifo", "parameters": {"blocking": False}},
         {"name": "srtf"},
     ],
@@ -120,7 +120,7 @@ class ExperimentForm(forms.Form):
         required=False,
         widget=forms.Textarea(attrs={"rows": 2, "spellcheck": "false"}),
         label="More policies",
-        help_text="One policy a line, such as: dps price=printed",
+        help_text="One policy a line, such as: dps price=paper",
     )
 
     def __init__(self, *args: Any, traces: "QuerySet[Trace]", **kwargs: Any) -> None:
@@ -234,7 +234,7 @@ def _choice(trace: Trace) -> str:
 
 
 def _written(line: str) -> Json:
-    """`dps price=printed` as a request says it."""
+    """`dps price=paper` as a request says it."""
     name, *pairs = line.split()
     parameters: Json = {}
     for pair in pairs:

@@ -66,8 +66,24 @@ class AtPrices:
 def rigid_terms(inventory: Inventory, prices: Floats, *, start: int, tail: int = 0) -> AtPrices:
     """Return the terms of bids whose machines stay the same.
 
-    `prices` is T x S x R, money per unit and slot, none negative, for the slots from `start` on; `tail` slots are held
-    after completion.
+    Parameters
+    ----------
+    inventory
+        Servers and machine types; all of them are free.
+    prices
+        Money per unit and slot, T x S x R, none negative, for the slots from `start` on.
+    start
+        First slot of the prices.
+    tail
+        Slots that machines are held after completion.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scheduling.model.example import INVENTORY, job
+    >>> terms = rigid_terms(INVENTORY, np.ones((4, 2, 2)), start=0)
+    >>> terms.term(job()), terms.term(job(), first=1)
+    (2.0, 1.0)
     """
     used, index = np.zeros(prices.shape, dtype=np.int64), rigid.RigidIndex(inventory, len(prices))
 
@@ -100,9 +116,15 @@ def elastic_terms(inventory: Inventory, prices: Floats, *, start: int) -> AtPric
     return AtPrices(best)
 
 
-def zero_price_bound(ceilings: Iterable[float]) -> Bound:
-    """Return the sum of standalone values in the receipts: the dual bound at price 0."""
-    terms = tuple(ceilings)
+def zero_price_bound(standalone_values: Iterable[float]) -> Bound:
+    """Return the sum of standalone values in the receipts: the dual bound at price 0.
+
+    Examples
+    --------
+    >>> zero_price_bound([3.0, 4.5]).value
+    7.5
+    """
+    terms = tuple(standalone_values)
     return Bound(BoundKind.ZERO_PRICE, value=float(sum(terms)), bid_terms=terms, capacity_term=0.0)
 
 
@@ -126,6 +148,19 @@ def dual_bound(bids: Iterable[Bid], inventory: Inventory, *, prices: Floats, ter
     Notes
     -----
     One call of the best-response kernel for each bid.
+
+    Examples
+    --------
+    One job is worth 8 after two slots. At price 1 for each unit-slot it earns 8 - 4 - 2 = 2, and all capacity costs
+    4 x 4 = 16.
+
+    >>> import numpy as np
+    >>> from scheduling.best_response.at_prices import dual_bound, rigid_terms
+    >>> from scheduling.model.example import INVENTORY, job
+    >>> prices = np.ones((4, 2, 2))
+    >>> bound = dual_bound([job()], INVENTORY, prices=prices, terms=rigid_terms(INVENTORY, prices, start=0))
+    >>> bound.bid_terms, bound.capacity_term, bound.value
+    ((2.0,), 16.0, 18.0)
     """
     earned = tuple(terms.term(bid) for bid in bids)
     sold = float((prices * inventory.capacity).sum())

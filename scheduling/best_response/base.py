@@ -14,15 +14,15 @@ class PriceOf(Protocol):
     """Prices as a function of use, so that only servers that changed need new prices."""
 
     def of(self, used: Ints, capacity: Ints) -> Floats:
-        """Return the price of one unit for one slot, with the shape of `used`."""
+        """Return the price of one unit for one slot, money, with the shape of `used`: (..., R) units."""
 
 
 @dataclass(frozen=True)
 class NoPrice:
-    """Nothing costs anything, whatever is used."""
+    """The price function that is 0 whatever is in use."""
 
     def of(self, used: Ints, capacity: Ints) -> Floats:
-        """Zeros, the shape of `used`."""
+        """Return zeros with the shape of `used`."""
         return np.zeros(used.shape)
 
 
@@ -36,12 +36,16 @@ class Response:
 
     @property
     def payoff(self) -> float:
-        """value - cost."""
+        """Value minus cost, money."""
         return self.value - self.cost
 
 
 class Kernel(Protocol):
-    """Best responses on one ledger at its posted prices."""
+    """Best responses on one ledger at its posted prices.
+
+    Implementations: `RigidKernel` (the same machines from start to completion; rings), `ElasticKernel` (machines that
+    change in number every slot) and `ChunkKernel` (the recursion of the OASiS paper).
+    """
 
     def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Response | None:
         """Return the schedule of greatest payoff that starts in slot `first_start` or later; None if not above

@@ -34,6 +34,17 @@ class ChunkKernel:
     References
     ----------
     .. [1] Y. Bao et al., "Online Job Scheduling in Distributed Machine Learning Clusters", Algorithm 2.
+
+    Examples
+    --------
+    >>> from scheduling.best_response.base import NoPrice
+    >>> from scheduling.best_response.chunked import ChunkKernel
+    >>> from scheduling.book.ledger import Ledger
+    >>> from scheduling.model.example import INVENTORY, job
+    >>> kernel = ChunkKernel(Ledger(INVENTORY, start=0, slots=8), NoPrice())
+    >>> response = kernel.best(job())
+    >>> response.schedule.completion, response.payoff
+    (2, 8.0)
     """
 
     ledger: Ledger
@@ -72,9 +83,9 @@ class ChunkKernel:
         free = ledger.inventory.capacity - ledger.used
         slots = np.arange(ledger.start, ledger.end)[:, np.newaxis]
         usable = slots >= bid.arrival + np.array(bid.delay)
-        for way in type_pairs(bid, ledger.inventory, slots=len(ledger.used)):
-            workers, pss = (_Cheapest.of(machine, free, prices, usable, first) for machine in (way.worker, way.ps))
-            yield _fill(bid, way, workers, pss, ledger.start + first)
+        for pair in type_pairs(bid, ledger.inventory, slots=len(ledger.used)):
+            workers, pss = (_Cheapest.of(machine, free, prices, usable, first) for machine in (pair.worker, pair.ps))
+            yield _fill(bid, pair, workers, pss, ledger.start + first)
 
     def _answer(self, bid: Bid, table: "_Table", merit: Floats) -> Response | None:
         """Return the schedule complete by the slot of greatest merit; ties go to the first slot."""
@@ -124,7 +135,7 @@ class _Cheapest:
 class _Table:
     """DP_COST of all slots: the least cost of training all chunks by each slot, and the choices."""
 
-    way: TypePair
+    pair: TypePair
     workers: _Cheapest
     pss: _Cheapest
     first: int
@@ -138,18 +149,18 @@ class _Table:
 
     def payoffs(self, bid: Bid) -> Floats:
         """Return value - cost when complete by each slot; -inf if impossible."""
-        return self._worth(bid) - self.cost
+        return self._values(bid) - self.cost
 
     def ratios(self, bid: Bid) -> Floats:
         """Return cost per unit of value; inf where the value is 0 or the completion impossible."""
-        worth = self._worth(bid)
-        ratios: Floats = np.divide(self.cost, worth, out=np.full(len(worth), np.inf), where=worth > 0)
+        values = self._values(bid)
+        ratios: Floats = np.divide(self.cost, values, out=np.full(len(values), np.inf), where=values > 0)
         return ratios
 
-    def _worth(self, bid: Bid) -> Floats:
+    def _values(self, bid: Bid) -> Floats:
         elapsed = self.first + 1 - bid.arrival
-        worth: Floats = bid.utility.curve(elapsed + len(self.cost))[elapsed:]
-        return worth
+        values: Floats = bid.utility.curve(elapsed + len(self.cost))[elapsed:]
+        return values
 
     def schedule(self, last: int) -> Schedule:
         """Return the cheapest schedule that trains all chunks by the end of slot number `last`."""
@@ -158,8 +169,8 @@ class _Table:
             n = int(self.chosen[t, left])
             left = max(0, left - int(self.gains[n]))
             for role, kind, hosts, count in (
-                (Role.WORKER, self.way.worker_type, self.workers, n),
-                (Role.PS, self.way.ps_type, self.pss, self.way.pss(n)),
+                (Role.WORKER, self.pair.worker_type, self.workers, n),
+                (Role.PS, self.pair.ps_type, self.pss, self.pair.pss(n)),
             ):
                 for server, many in hosts.counts(t, count):
                     held[self.first + t, role, server, kind] += many
@@ -167,11 +178,11 @@ class _Table:
         return Schedule(start=min(p.start for p in rows), completion=max(p.end for p in rows), placements=tuple(rows))
 
 
-def _fill(bid: Bid, way: TypePair, workers: _Cheapest, pss: _Cheapest, first: int) -> _Table:
-    chunks, most = bid.epochs * bid.chunks, min(bid.chunks, way.worker_slots)
-    pace = way.step * bid.minibatches
+def _fill(bid: Bid, pair: TypePair, workers: _Cheapest, pss: _Cheapest, first: int) -> _Table:
+    chunks, most = bid.epochs * bid.chunks, min(bid.chunks, pair.worker_slots)
+    pace = pair.step * bid.minibatches
     gains = np.array([min(chunks, math.floor(n / pace)) if pace else min(n, 1) * chunks for n in range(most + 1)])
-    served = np.array([way.pss(n) for n in range(most + 1)])
+    served = np.array([pair.pss(n) for n in range(most + 1)])
     # One more worker without one more chunk never pays off.
     useful = [n for n in range(1, most + 1) if gains[n] > gains[n - 1]]
     done = np.full(chunks + 1, np.inf)
@@ -191,4 +202,4 @@ def _fill(bid: Bid, way: TypePair, workers: _Cheapest, pss: _Cheapest, first: in
             chosen[t, better] = n
             done[better] = now[better]
         cost[t] = done[chunks]
-    return _Table(way, workers, pss, first, gains, cost, chosen)
+    return _Table(pair, workers, pss, first, gains, cost, chosen)

@@ -43,7 +43,7 @@ class JobIndex:
         if name not in self._rank:
             self._rank[name] = self._admitted
             self._admitted += 1
-        _keep(self._planned, job, belongs=job.completion is not None)
+        _set(self._planned, job, belongs=job.completion is not None)
         if job.completion is not None and job.held and max(p.end for p in job.held) < job.completion:
             self._odd.add(name)
         else:
@@ -51,7 +51,7 @@ class JobIndex:
         waits = not job.bound and (not job.held or job.completion is None)
         comes = self._key(job)
         disordered = waits and name not in self._line and comes < self._last
-        _keep(self._line, job, belongs=waits)
+        _set(self._line, job, belongs=waits)
         self._uploading.pop(name, None)
         self._delayed.discard(name)
         if waits:
@@ -98,7 +98,7 @@ class JobIndex:
         return job.bid.arrival, self._rank[job.bid.id]
 
 
-def _keep(jobs: dict[str, Job], job: Job, *, belongs: bool) -> None:
+def _set(jobs: dict[str, Job], job: Job, *, belongs: bool) -> None:
     if belongs:
         jobs[job.bid.id] = job
     else:

@@ -22,6 +22,24 @@ class Ledger:
     closed
         For each server, the slot from which it takes no new work, or None; empty if all are in service. Existing
         reservations on a closed server stay. For all other jobs the server counts as full, so no kernel sells it.
+
+    Examples
+    --------
+    >>> from scheduling.book.ledger import Ledger
+    >>> from scheduling.model.example import INVENTORY
+    >>> from scheduling.model.schedule import Placement, Role, Schedule
+    >>> ledger = Ledger(INVENTORY, start=0, slots=4)
+    >>> schedule = Schedule(0, 2, (Placement(0, 2, Role.WORKER, 0, 0, 2),))
+    >>> ledger.commit(schedule)
+    >>> ledger.used[:, 0, 0].tolist()
+    [2, 2, 0, 0]
+    >>> ledger.commit(schedule)
+    Traceback (most recent call last):
+    ...
+    scheduling.model.errors.OverCapacity: server a has no room for ...
+    >>> ledger.advance(1)
+    >>> ledger.start, ledger.end, ledger.used[:, 0, 0].tolist()
+    (1, 5, [2, 0, 0, 0])
     """
 
     def __init__(self, inventory: Inventory, *, start: int, slots: int, closed: Sequence[int | None] = ()) -> None:
@@ -34,7 +52,7 @@ class Ledger:
         zero."""
         self._first = 0
         self._held = self._rows
-        self._used = self._shut()
+        self._used = self._with_closed_full()
         """Reserved units, with closed servers full; the same array as `_held` while no server is closed."""
         self._last_start = self._last_end = start
         self.version = 0
@@ -150,7 +168,7 @@ class Ledger:
             self.version += 1
         self.start = max(slot, self.start)
         if passed:
-            self._used = self._shut()
+            self._used = self._with_closed_full()
 
     def restore(self, schedules: Iterable[Schedule]) -> None:
         """Reserve the parts of schedules that lie in the horizon, to rebuild a ledger from database rows.
@@ -171,7 +189,7 @@ class Ledger:
             self._rows, self._first = rows, 0
         self._held = self._rows[self._first : self._first + slots]
 
-    def _shut(self) -> Ints:
+    def _with_closed_full(self) -> Ints:
         """Return the reserved units, with closed servers full."""
         if not self.closed:
             return self._held

@@ -27,13 +27,13 @@ class OfferHistory:
             np.array([owner for _, _, owner in others], dtype=np.int64),
         )
 
-    def add(self, density: tuple[float, ...], slot: int, ceiling: float, owner: int) -> None:
+    def add(self, density: tuple[float, ...], slot: int, standalone_value: float, owner: int) -> None:
         """Add a decided bid; the bid `HISTORY` places before it is forgotten."""
         if self._end == len(self._slots):
             self._write(*self.arrays())
         self._densities[self._end] = density
         self._slots[self._end] = slot
-        self._ceilings[self._end] = ceiling
+        self._ceilings[self._end] = standalone_value
         self._owners[self._end] = owner
         self._end += 1
 
@@ -41,11 +41,11 @@ class OfferHistory:
         """Return densities (N x R), slots, standalone values and owners (N each), in the order of decisions,
         read-only."""
         first = max(0, self._end - HISTORY)
-        densities, slots, ceilings, owners = self._shown
+        densities, slots, standalone_values, owners = self._shown
         rows = slice(first, self._end)
-        return densities[rows], slots[rows], ceilings[rows], owners[rows]
+        return densities[rows], slots[rows], standalone_values[rows], owners[rows]
 
-    def _write(self, densities: Floats, slots: Ints, ceilings: Floats, owners: Ints) -> None:
+    def _write(self, densities: Floats, slots: Ints, standalone_values: Floats, owners: Ints) -> None:
         """Allocate new arrays and fill in these rows; views of the older arrays stay valid."""
         self._end = len(densities)
         self._densities: Floats = np.zeros((2 * HISTORY, densities.shape[1]))
@@ -53,7 +53,7 @@ class OfferHistory:
         self._ceilings: Floats = np.zeros(2 * HISTORY)
         self._owners: Ints = np.zeros(2 * HISTORY, dtype=np.int64)
         arrays = self._densities, self._slots, self._ceilings, self._owners
-        for array, rows in zip(arrays, (densities, slots, ceilings, owners), strict=True):
+        for array, rows in zip(arrays, (densities, slots, standalone_values, owners), strict=True):
             array[: self._end] = rows
         self._shown = self._densities.view(), self._slots.view(), self._ceilings.view(), self._owners.view()
         for view in self._shown:

@@ -23,6 +23,20 @@ class RunningBook:
     """The ledger, the active jobs, and the offers of past bids. The ledger contains what jobs hold from now on.
 
     Under a policy that queues, chunks of jobs are in the queues of workers, and the ledger is empty.
+
+    Examples
+    --------
+    >>> from scheduling.book.ledger import Ledger
+    >>> from scheduling.book.running import RunningBook
+    >>> from scheduling.model.example import INVENTORY, job
+    >>> from scheduling.policies.dps import Dps
+    >>> book, policy, bid = RunningBook(Ledger(INVENTORY, start=0, slots=8)), Dps(), job()
+    >>> decision = policy.decide(bid, book.view())
+    >>> book.apply_decision(bid, decision, bound=policy.binding)
+    >>> list(book.jobs), book.decided
+    (['job'], 1)
+    >>> [job.bid.id for job in book.advance(2)], list(book.jobs)
+    (['job'], [])
     """
 
     ledger: Ledger
@@ -36,9 +50,9 @@ class RunningBook:
     """What workers processed since a caller last emptied this list."""
     offers: deque[tuple[int, float, int]] = field(default_factory=lambda: deque(maxlen=HISTORY))
     """Decision slot, standalone value and owner number of each bid of `history`."""
-    _past: OfferHistory | None = field(default=None, init=False, repr=False, compare=False)
+    _offer_history: OfferHistory | None = field(default=None, init=False, repr=False, compare=False)
     """The history and the offers as arrays; None until `view` first needs them."""
-    _kept: tuple[dict[str, Job], JobIndex] | None = field(default=None, init=False, repr=False, compare=False)
+    _indexed: tuple[dict[str, Job], JobIndex] | None = field(default=None, init=False, repr=False, compare=False)
     """The job dictionary that the index was built from, and the index."""
 
     @property
@@ -48,9 +62,11 @@ class RunningBook:
 
     def view(self) -> Book:
         """Return the read-only view that a policy decides on."""
-        if self._past is None:
-            self._past = OfferHistory(self.history, self.offers, resources=len(self.ledger.inventory.resources))
-        history, slots, ceilings, owners = self._past.arrays()
+        if self._offer_history is None:
+            self._offer_history = OfferHistory(
+                self.history, self.offers, resources=len(self.ledger.inventory.resources)
+            )
+        history, slots, standalone_values, owners = self._offer_history.arrays()
         return Book(
             self.now,
             self.ledger,
@@ -59,11 +75,11 @@ class RunningBook:
             jobs=tuple(self.jobs.values()),
             queues=self.queues,
             slots=slots,
-            ceilings=ceilings,
+            standalone_values=standalone_values,
             owners=owners,
-            line=self._standing.line(),
-            uploading=self._standing.uploading(self.now),
-            prompt=self._standing.prompt,
+            line=self._index.line(),
+            uploading=self._index.uploading(self.now),
+            prompt=self._index.prompt,
         )
 
     def advance(self, now: int) -> tuple[Job, ...]:
@@ -75,9 +91,9 @@ class RunningBook:
             If a queued job completes at another slot than forecast: this is an error of the policy.
         """
         self.ledger.advance(now)
-        done = self._standing.over(now)
+        done = self._index.over(now)
         for job in done:
-            self._take_out(job.bid.id)
+            self._remove(job.bid.id)
         if self.queues is not None:
             ran = self.queues.advance(now)
             if set(ran.completed) != {job.bid.id for job in done if not job.held}:
@@ -100,8 +116,7 @@ class RunningBook:
         ------
         OverCapacity, OutsideHorizon, ValueError
             If the decision does not fit or moves a job that may not be moved: this is an error of the policy. Nothing
-            is
-            changed then.
+            is changed then.
         """
         moves = self._allowed(decision.moves)
         if decision.admitted:
@@ -111,12 +126,12 @@ class RunningBook:
             self._make(moves)
         except Exception:  # whatever it was: undone, and passed on
             if decision.admitted:
-                self._take_out(bid.id)
+                self._remove(bid.id)
             raise
         self.history.append(decision.density)
-        self.offers.append((decision.slot, decision.ceiling, owner))
-        if self._past is not None:
-            self._past.add(decision.density, decision.slot, decision.ceiling, owner)
+        self.offers.append((decision.slot, decision.standalone_value, owner))
+        if self._offer_history is not None:
+            self._offer_history.add(decision.density, decision.slot, decision.standalone_value, owner)
         self.decided += 1
 
     def apply(self, moves: Iterable[Move]) -> None:
@@ -134,7 +149,7 @@ class RunningBook:
     def lose(self, job_id: str) -> Job:
         """Release all that a job holds from now on, promised or not; the job stays in the book."""
         job = self.jobs[job_id]
-        self.ledger.release(_whole(job), from_slot=self.now)
+        self.ledger.release(_as_schedule(job), from_slot=self.now)
         self._put(job.after(Move(job_id, None), now=self.now))
         return self.jobs[job_id]
 
@@ -145,10 +160,10 @@ class RunningBook:
 
     def end(self, job_id: str) -> Job:
         """Remove a job from the book, release what it holds from now on, and remove its chunks from the queues."""
-        job = self._take_out(job_id)
+        job = self._remove(job_id)
         if self.queues is not None:
             self.queues.drop(job_id)
-        self.ledger.release(_whole(job), from_slot=self.now)
+        self.ledger.release(_as_schedule(job), from_slot=self.now)
         return job
 
     def copy(self) -> "RunningBook":
@@ -162,7 +177,7 @@ class RunningBook:
             ran=list(self.ran),
             offers=deque(self.offers, maxlen=HISTORY),
         )
-        other._kept = other.jobs, self._standing.copy()
+        other._indexed = other.jobs, self._index.copy()
         return other
 
     def _allowed(self, moves: Iterable[Move]) -> tuple[Move, ...]:
@@ -178,7 +193,7 @@ class RunningBook:
         wrong = [job.bid.id for job in after if not _forward(job)]
         if wrong:
             raise ValueError(f"slots of {', '.join(sorted(wrong))} do not run from arrival to start to completion")
-        held = [_whole(self.jobs[move.job]) for move in moves]
+        held = [_as_schedule(self.jobs[move.job]) for move in moves]
         for schedule in held:
             self.ledger.release(schedule, from_slot=self.now)
         made: list[Schedule] = []
@@ -197,17 +212,17 @@ class RunningBook:
             self._put(job)
 
     @property
-    def _standing(self) -> JobIndex:
-        if self._kept is None or self._kept[0] is not self.jobs:
-            self._kept = self.jobs, JobIndex(self.jobs.values())
-        return self._kept[1]
+    def _index(self) -> JobIndex:
+        if self._indexed is None or self._indexed[0] is not self.jobs:
+            self._indexed = self.jobs, JobIndex(self.jobs.values())
+        return self._indexed[1]
 
     def _put(self, job: Job) -> None:
-        self._standing.put(job)
+        self._index.put(job)
         self.jobs[job.bid.id] = job
 
-    def _take_out(self, name: str) -> Job:
-        self._standing.drop(name)
+    def _remove(self, name: str) -> Job:
+        self._index.drop(name)
         return self.jobs.pop(name)
 
     def _queue(self, move: Move) -> None:
@@ -228,6 +243,6 @@ def _forward(job: Job) -> bool:
     return job.bid.arrival <= job.start and (job.completion is None or job.start < job.completion)
 
 
-def _whole(job: Job) -> Schedule:
+def _as_schedule(job: Job) -> Schedule:
     """Return all placements of a job as a schedule; the ledger ignores its start and completion."""
     return Schedule(start=0, completion=0, placements=job.held)

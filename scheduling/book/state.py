@@ -87,7 +87,7 @@ class Book:
     """Data chunks in workers' queues; None if no job has chunks in a queue. A policy only reads it."""
     slots: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     """Decision slot of each bid of `history`, N numbers; empty where not needed."""
-    ceilings: Floats = field(default_factory=lambda: np.zeros(0))
+    standalone_values: Floats = field(default_factory=lambda: np.zeros(0))
     """Standalone value of each bid of `history` (its value on an empty cluster), money, N numbers; empty where not
     needed."""
     owners: Ints = field(default_factory=lambda: np.zeros(0, dtype=np.int64))

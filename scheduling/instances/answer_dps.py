@@ -14,7 +14,7 @@ from scheduling.registry import make_policy
 
 def answer(document: object, options: Options) -> Json:
     """Decide the jobs of an instance in order; raises InvalidField naming a field or an option."""
-    options.only("DPS", "policy", "price", "window", "start")
+    options.only("DPS", "policy", "price", "slot_convention", "start_convention")
     instance = read_instance(document)
     policy = _policy(options, instance)
     return to_document(instance, decide_in_order(policy, instance.bids, instance.ledger(tail=policy.tail)))
@@ -55,11 +55,11 @@ def _rigid(schedule: Schedule) -> Json:
 
 def _policy(options: Options, instance: DpsInstance) -> Dps:
     parameters: Json = {
-        "price": options.price or "printed",
-        "window": options.window or instance.conventions.get("window", "half_open"),
-        "start": options.start or instance.conventions.get("start", "ge"),
+        "price": options.price or "paper",
+        "slot_convention": options.slot_convention or instance.conventions.get("slot_convention", "half_open"),
+        "start_convention": options.start_convention or instance.conventions.get("start_convention", "ge"),
     }
-    if parameters["price"] == "printed":
+    if parameters["price"] == "paper":
         parameters["eta_worker"], parameters["eta_ps"] = instance.etas or _derived(instance, parameters)
     policy = make_policy(options.policy or "dps", parameters)
     if not isinstance(policy, Dps):
@@ -69,4 +69,4 @@ def _policy(options: Options, instance: DpsInstance) -> Dps:
 
 def _derived(instance: DpsInstance, parameters: Json) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Derive the etas of the paper from the instance's own jobs, for a file without prices."""
-    return Dps(**parameters).printed_etas(instance.bids, instance.inventory, end=instance.T)
+    return Dps(**parameters).paper_etas(instance.bids, instance.inventory, end=instance.T)

@@ -53,8 +53,8 @@ def _elastic(schedule: Schedule, instance: OasisInstance) -> list[Json]:
 def _policy(options: Options, instance: OasisInstance) -> Oasis:
     if options.policy not in (None, Oasis.name):
         raise InvalidField("--policy", f"{options.policy} cannot decide OASiS instances")
-    bare = Oasis(price=options.price or "printed", model=options.model or "worker")
-    if bare.price != "printed":
+    bare = Oasis(price=options.price or "paper", model=options.model or "worker")
+    if bare.price != "paper":
         return bare
     bounds = instance.bounds()
     return replace(bare, log_low=bounds.log_low, log_high=bounds.log_high)

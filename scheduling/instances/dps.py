@@ -22,6 +22,11 @@ MOST_SLOTS = 10_000
 MOST_CELLS = 20_000_000
 """Slots x servers x resources a file may ask for: what a laptop's memory holds a few times over."""
 
+_CONVENTIONS = {
+    "slot_convention": ("window", ("half_open", "inclusive")),
+    "start_convention": ("start", ("ge", "strict")),
+}
+"""By its name, the former name of a convention, and its choices."""
 _REQUIRED = ("T", "slot_seconds", "worker_types", "ps_types", "servers", "jobs")
 _OPTIONAL = ("prices", "initial_worker_usage", "initial_ps_usage", "conventions")
 _JOB = ("id", "arrival", "epochs", "chunks", "minibatches", "worker_time", "ps_time", "grad_mb", "delay", "utility")
@@ -37,7 +42,7 @@ class DpsInstance:
     ids: tuple[int | str, ...]
     """The jobs' ids as the file writes them."""
     etas: tuple[tuple[float, ...], tuple[float, ...]] | None
-    """Printed eta of each worker type and each PS type, when the file gives them."""
+    """Paper eta of each worker type and each PS type, when the file gives them."""
     conventions: Json
     """`window` and `start`, when the file says which it is about."""
     busy: tuple[Placement, ...]
@@ -200,11 +205,20 @@ def _read_etas(root: Json, inventory: Inventory) -> tuple[tuple[float, ...], tup
 
 
 def _read_conventions(root: Json) -> Json:
-    row = check_object("conventions", root.get("conventions", {}), required=(), optional=("window", "start"))
-    for key, known in (("window", ("half_open", "inclusive")), ("start", ("ge", "strict"))):
-        if row.get(key, known[0]) not in known:
+    """Return the conventions by their present names; `window` and `start`, the former names, are still read."""
+    keys = [(key, name) for name, (former, _) in _CONVENTIONS.items() for key in (name, former)]
+    row = check_object("conventions", root.get("conventions", {}), required=(), optional=tuple(key for key, _ in keys))
+    conventions: Json = {}
+    for key, name in keys:
+        if key not in row:
+            continue
+        known = _CONVENTIONS[name][1]
+        if row[key] not in known:
             raise InvalidField(f"conventions.{key}", f"expected one of {', '.join(known)}, got {shown(row[key])}")
-    return row
+        if name in conventions:
+            raise InvalidField(f"conventions.{key}", f"expected it once, got {name} too")
+        conventions[name] = row[key]
+    return conventions
 
 
 def _read_usage(root: Json, inventory: Inventory, slots: int) -> Iterator[Placement]:

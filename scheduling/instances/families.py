@@ -19,8 +19,8 @@ class Options:
 
     policy: str | None = None
     price: str | None = None
-    window: str | None = None
-    start: str | None = None
+    slot_convention: str | None = None
+    start_convention: str | None = None
     model: str | None = None
     mode: str | None = None
     cloud: str | None = None
@@ -34,7 +34,7 @@ class Options:
         """Raise InvalidField if an option was given that is not one of these."""
         for one in fields(self):
             if one.name not in names and getattr(self, one.name) is not None:
-                raise InvalidField(f"--{one.name}", f"not an option for {family} instances")
+                raise InvalidField(f"--{one.name.replace('_', '-')}", f"not an option for {family} instances")
 
 
 @dataclass(frozen=True)

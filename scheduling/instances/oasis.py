@@ -1,7 +1,7 @@
 """Instance files of OASiS: worker servers, PS servers, and jobs that each bring a worker and a PS of their own."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -24,9 +24,10 @@ from scheduling.model.validation import (
     check_object,
     shown,
 )
-from scheduling.pricing.paper import L_ARGS, U_ARGS, Bounds, printed_bounds
+from scheduling.pricing.paper import L_ARGS, U_ARGS, Bounds, paper_bounds
 
 _REQUIRED = ("T", "slot_seconds", "worker_servers", "ps_servers", "jobs")
+_NO_FORMER_NAMES: Mapping[str, str] = {}
 _OPTIONAL = ("prices", "initial_worker_usage", "initial_ps_usage", "resources", "u_arg", "l_arg")
 _WORK = ("id", "arrival", "epochs", "chunks", "minibatches", "tau", "grad_mb", "utility")
 _JOB = (*_WORK, "worker", "ps", "worker_bw_mbps", "ps_bw_mbps")
@@ -53,7 +54,7 @@ class OasisInstance:
     units: tuple[int, ...]
     """Whole units of each resource in one of the file's, 2R numbers: 1 unless the file has fractions."""
     given: Bounds | None
-    """Printed price bounds of one of the file's units of each resource, when the file gives them."""
+    """The paper's price bounds of one of the file's units of each resource, when the file gives them."""
     u_arg: str
     l_arg: str
     busy: tuple[Placement, ...]
@@ -66,9 +67,9 @@ class OasisInstance:
         return ledger
 
     def bounds(self) -> Bounds:
-        """The file's price bounds, else the printed ones of its own jobs, for whole units; may raise InvalidField."""
+        """The bounds of the file, else those of (23)-(26) for its own jobs, for whole units; may raise InvalidField."""
         if self.given is None:
-            return printed_bounds(
+            return paper_bounds(
                 self.bids,
                 self.inventory,
                 start=1,
@@ -108,7 +109,7 @@ def read_oasis(document: object) -> OasisInstance:
         ids=tuple(job["id"] for job in jobs),
         units=pools[0].units + pools[1].units,
         given=_read_prices(root, pools),
-        u_arg=_read_choice(root, "u_arg", U_ARGS),
+        u_arg=_read_choice(root, "u_arg", U_ARGS, former={"printed": "paper"}),
         l_arg=_read_choice(root, "l_arg", L_ARGS),
         busy=tuple(placement for pool in pools for placement in _busy(pool, pools, len(bids))),
     )
@@ -295,8 +296,10 @@ def _read_prices(root: Json, pools: tuple[_Pool, _Pool]) -> Bounds | None:
     return Bounds(tuple(low), tuple(high))
 
 
-def _read_choice(root: Json, key: str, choices: tuple[str, ...]) -> str:
+def _read_choice(root: Json, key: str, choices: tuple[str, ...], former: Mapping[str, str] = _NO_FORMER_NAMES) -> str:
+    """Read one of these choices, or a former name of one; the first choice if the file has none."""
     chosen = root.get(key, choices[0])
+    chosen = former.get(chosen, chosen) if isinstance(chosen, str) else chosen
     if chosen not in choices:
         raise InvalidField(key, f"expected one of {', '.join(choices)}, got {shown(chosen)}")
     return str(chosen)

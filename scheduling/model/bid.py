@@ -30,6 +30,21 @@ class Bid:
     `transfer_time[w]` (gradients pushed and parameters pulled) where workers and PSs are not all on one server. In a
     ring of N workers it takes `worker_time[w] + reduce_time (N - 1) / N`, plus `transfer_time[w] (N - 1) / N` where
     they are not all on one server (weighted completion, eq. 14).
+
+    Raises
+    ------
+    InvalidField
+        If a count is below 1 or a time is below 0.
+
+    Examples
+    --------
+    >>> from scheduling.model.bid import Bid
+    >>> from scheduling.model.example import job
+    >>> bid = job()
+    >>> bid.work
+    4
+    >>> Bid.from_json(bid.to_json()) == bid
+    True
     """
 
     id: str

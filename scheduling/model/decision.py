@@ -81,7 +81,7 @@ class Decision:
     explanation: str
     """One or two sentences in plain words, for the bid's owner."""
     counter: CounterOffer | None
-    ceiling: float
+    standalone_value: float
     """Standalone value: the most this bid could be worth on an empty cluster at price 0; its term in the zero-price
     bound."""
     density: tuple[float, ...]
@@ -102,14 +102,24 @@ class Decision:
         *,
         slot: int,
         value: float,
-        ceiling: float,
+        standalone_value: float,
         density: Iterable[float],
         payment: float = 0.0,
         prices: Json | None = None,
         moves: Iterable[Move] = (),
         costs: Iterable[float] = (),
     ) -> "Decision":
-        """Create an admission with this schedule; with None the job waits in line without a start."""
+        """Create an admission with this schedule; with None the job waits in line without a start.
+
+        Examples
+        --------
+        >>> from scheduling.model.decision import Decision
+        >>> decision = Decision.admit(
+        ...     "job", None, "It is in line.", slot=3, value=5.0, payment=2.0, standalone_value=8.0, density=()
+        ... )
+        >>> decision.admitted, decision.payoff
+        (True, 3.0)
+        """
         return cls(
             bid_id=bid_id,
             slot=slot,
@@ -121,7 +131,7 @@ class Decision:
             reason=None,
             explanation=explanation,
             counter=None,
-            ceiling=ceiling,
+            standalone_value=standalone_value,
             density=tuple(density),
             prices={} if prices is None else prices,
             moves=tuple(moves),
@@ -137,11 +147,18 @@ class Decision:
         *,
         slot: int,
         density: Iterable[float],
-        ceiling: float = 0.0,
+        standalone_value: float = 0.0,
         counter: CounterOffer | None = None,
         prices: Json | None = None,
     ) -> "Decision":
-        """Create a rejection: nothing is granted and nothing is paid."""
+        """Create a rejection: nothing is granted and nothing is paid.
+
+        Examples
+        --------
+        >>> from scheduling.model.decision import Decision, Reason
+        >>> Decision.reject("job", Reason.PRICE, "It costs too much.", slot=3, density=()).payment
+        0.0
+        """
         return cls(
             bid_id=bid_id,
             slot=slot,
@@ -153,7 +170,7 @@ class Decision:
             reason=reason,
             explanation=explanation,
             counter=counter,
-            ceiling=ceiling,
+            standalone_value=standalone_value,
             density=tuple(density),
             prices={} if prices is None else prices,
         )
@@ -178,7 +195,7 @@ class Decision:
                 "latest_start": counter.latest_start,
                 "completion": counter.completion,
             },
-            "ceiling": self.ceiling,
+            "standalone_value": self.standalone_value,
             "density": list(self.density),
             "prices": self.prices,
         }
@@ -199,7 +216,13 @@ class Decision:
 
 
 def canonical(document: object) -> str:
-    """Return the canonical JSON text: sorted keys, no spaces, shortest floats that read back equal, no NaN."""
+    """Return the canonical JSON text: sorted keys, no spaces, shortest floats that read back equal, no NaN.
+
+    Examples
+    --------
+    >>> canonical({"b": 0.1, "a": [1, None]})
+    '{"a":[1,null],"b":0.1}'
+    """
     return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 

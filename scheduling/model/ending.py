@@ -24,9 +24,9 @@ class Ending:
 
     def curve(self, slots: int) -> Floats:
         """Return the values at elapsed 0, 1, ..., slots - 1."""
-        worth = self.whole.curve(slots)
-        worth[max(0, self.last + 1) :] = 0.0
-        return worth
+        values = self.whole.curve(slots)
+        values[max(0, self.last + 1) :] = 0.0
+        return values
 
     def scaled(self, factor: float) -> "Ending":
         """Return the same shape with the amplitude times `factor`."""

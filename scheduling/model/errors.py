@@ -18,7 +18,7 @@ class InvalidField(SchedulingError):
         """Other wrong fields of the same input, where they were checked."""
 
     def at(self, field: str) -> "InvalidField":
-        """The same problem, under the name that its field has in a document around it."""
+        """Return the same error under the name that the field has in the enclosing document."""
         return InvalidField(field, self.problem)
 
 
@@ -32,7 +32,7 @@ class OutOfRange(InvalidField):
         """True if the number was above the limit, False if it was below."""
 
     def at(self, field: str) -> "OutOfRange":
-        """The same problem, under the name that its field has in a document around it."""
+        """Return the same error under the name that the field has in the enclosing document."""
         return OutOfRange(field, self.problem, limit=self.limit, above=self.above)
 
 

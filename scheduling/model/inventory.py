@@ -29,6 +29,19 @@ class Inventory:
 
     `capacity[s, r]` is a non-negative integer. DPS is the one-hot case: one resource per worker type and per
     PS type, and each type takes one unit of its own (DPS, Section 3.1); physical resources are vectors.
+
+    Raises
+    ------
+    InvalidField
+        If a shape, a count or a demand is not as described.
+
+    Examples
+    --------
+    >>> from scheduling.model.example import INVENTORY
+    >>> INVENTORY.capacity.tolist()
+    [[2, 0], [0, 2]]
+    >>> INVENTORY.worker_demand.tolist(), INVENTORY.worker_room
+    ([[1, 0]], (2,))
     """
 
     resources: tuple[str, ...]

@@ -1,6 +1,7 @@
 """Parameters of policies: dataclass fields with a help text, limits and validation."""
 
-from dataclasses import field, fields
+from collections.abc import Mapping
+from dataclasses import Field, field, fields
 from typing import Any
 
 from scheduling.model.errors import InvalidField
@@ -14,20 +15,34 @@ def parameter(default: Any, text: str, **limits: Any) -> Any:
     return field(default=default, metadata={"help": text, **limits})
 
 
+def parameters_of(policy: Any) -> Mapping[str, "Field[Any]"]:
+    """Return the fields of a policy, or of its class, by the names of the parameters.
+
+    A field whose name would be a word of Python ends with an underscore; the parameter's name does not.
+    """
+    return {one.name.removesuffix("_"): one for one in fields(policy)}
+
+
 def check_parameters(policy: Any) -> None:
-    """Check every parameter of a frozen dataclass and store the checked value; raises InvalidField with its name."""
-    for one in fields(policy):
-        object.__setattr__(policy, one.name, _checked(one, getattr(policy, one.name)))
+    """Check every parameter of a frozen dataclass and store the checked value.
+
+    Raises
+    ------
+    InvalidField
+        If a value is of the wrong type or out of range; the error names the parameter.
+    """
+    for name, one in parameters_of(policy).items():
+        object.__setattr__(policy, one.name, _checked(name, one, getattr(policy, one.name)))
 
 
 def parameters_to_json(policy: Any) -> Json:
     """Return every parameter by name, as plain JSON values."""
-    values = {one.name: getattr(policy, one.name) for one in fields(policy)}
+    values = {name: getattr(policy, one.name) for name, one in parameters_of(policy).items()}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
 
-def _checked(one: Any, value: object) -> object:
-    limits, name = one.metadata, one.name
+def _checked(name: str, one: "Field[Any]", value: object) -> object:
+    limits = one.metadata
     if "choices" in limits:
         if value not in limits["choices"]:
             raise InvalidField(name, f"expected one of {', '.join(limits['choices'])}, got {shown(value)}")

@@ -21,11 +21,21 @@ def iteration_time(bid: Bid, machines: Iterable[Placement]) -> Fraction | None:
     machines
         All machines that the job holds at one time.
 
-        Returns
+    Returns
     -------
     Fraction or None
         None if it cannot work: there is no worker, or no parameter server for a job that needs one. The slowest
         machine sets the pace (DPS, eq. 1; weighted completion, eq. 1 and 14).
+
+    Examples
+    --------
+    >>> from scheduling.model.example import job
+    >>> from scheduling.model.schedule import Placement, Role
+    >>> workers, ps = Placement(0, 2, Role.WORKER, 0, 0, 2), Placement(0, 2, Role.PS, 1, 0, 1)
+    >>> iteration_time(job(), [workers, ps])
+    Fraction(1, 1)
+    >>> iteration_time(job(), [workers]) is None
+    True
     """
     held = tuple(machines)
     workers = [p for p in held if p.role is Role.WORKER]
@@ -80,18 +90,35 @@ def work_done(bid: Bid, placements: Iterable[Placement], *, until: int, pause: i
     ----------
     placements
         All placements of the job, in any order.
-        until
-            Slots before this one count.
-        pause
-            Slots without work at the beginning of every set of machines but the first: the cost to stop, move and
-            resume.
+    until
+        Slots before this one count.
+    pause
+        Slots without work at the beginning of every set of machines but the first: the cost to stop, move and resume.
+
+    Examples
+    --------
+    >>> from scheduling.model.example import job
+    >>> from scheduling.model.schedule import Placement, Role
+    >>> held = [Placement(0, 2, Role.WORKER, 0, 0, 2), Placement(0, 2, Role.PS, 1, 0, 1)]
+    >>> work_done(job(), held, until=1), work_done(job(), held, until=9)
+    (Fraction(2, 1), Fraction(4, 1))
     """
     return done_in(bid, stretches(bid, placements, pause=pause), until=until)
 
 
 def rest_of(bid: Bid, placements: Iterable[Placement], *, now: int) -> Bid:
-    """Return the bid with the work left at slot `now`: the same number of mini-batches, each shorter, which is
-    exact."""
+    """Return the bid with the work that is left at slot `now`.
+
+    The number of mini-batches stays the same and each of them is shorter, which is exact.
+
+    Examples
+    --------
+    >>> from scheduling.model.example import job
+    >>> from scheduling.model.schedule import Placement, Role
+    >>> held = [Placement(0, 2, Role.WORKER, 0, 0, 1), Placement(0, 2, Role.PS, 1, 0, 1)]
+    >>> rest_of(job(), held, now=2).worker_time
+    (Fraction(1, 4),)
+    """
     left = 1 - work_done(bid, placements, until=now) / bid.work
     return replace(
         bid,

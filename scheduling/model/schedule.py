@@ -16,7 +16,15 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, order=True)
 class Placement:
-    """`count` machines of one type on one server, held in slots `[start, end)`; types and servers are indices."""
+    """`count` machines of one type on one server, held in slots `[start, end)`; types and servers are indices.
+
+    Examples
+    --------
+    >>> from scheduling.model.schedule import Placement, Role
+    >>> held = Placement(start=2, end=6, role=Role.WORKER, server=0, type=0, count=3)
+    >>> held.until(4).end, held.since(4).start
+    (4, 4)
+    """
 
     start: int
     end: int
@@ -26,15 +34,15 @@ class Placement:
     count: int
 
     def machine(self, inventory: Inventory) -> MachineType:
-        """The machine type this placement holds."""
+        """Return the machine type that this placement holds."""
         return (inventory.workers if self.role is Role.WORKER else inventory.pss)[self.type]
 
     def until(self, slot: int) -> "Placement":
-        """The part before `slot`; it has to start before it."""
+        """Return the part before `slot`; the placement has to start before `slot`."""
         return self if self.end <= slot else replace(self, end=slot)
 
     def since(self, slot: int) -> "Placement":
-        """The part from `slot` on; it has to end after it."""
+        """Return the part from `slot` on; the placement has to end after `slot`."""
         return self if self.start >= slot else replace(self, start=slot)
 
 
@@ -62,6 +70,14 @@ class Schedule:
     A rigid schedule holds the same machines all the time; an elastic one has placements with windows of their own.
     A queued one has `chunks` in the queues of workers instead: its start and completion are forecasts, rounded down and
     up to whole slots.
+
+    Examples
+    --------
+    >>> from scheduling.model.schedule import Placement, Role, Schedule
+    >>> workers = Placement(start=0, end=2, role=Role.WORKER, server=0, type=0, count=2)
+    >>> ps = Placement(start=0, end=2, role=Role.PS, server=1, type=0, count=1)
+    >>> Schedule(start=0, completion=2, placements=(workers, ps)).to_json()["placements"]
+    [[0, 2, 'ps', 1, 0, 1], [0, 2, 'worker', 0, 0, 2]]
     """
 
     start: int
@@ -76,7 +92,7 @@ class Schedule:
         object.__setattr__(self, "chunks", tuple(sorted(self.chunks)))
 
     def to_json(self) -> Json:
-        """A document of plain integers and strings; `from_json` reads it back."""
+        """Return a document of plain integers and strings; `from_json` reads it back."""
         rows = [[p.start, p.end, str(p.role), p.server, p.type, p.count] for p in self.placements]
         document: Json = {"start": self.start, "completion": self.completion, "placements": rows}
         if self.chunks:

@@ -16,23 +16,36 @@ from scheduling.model.validation import LARGEST_INTEGER, LARGEST_MONEY, check_li
 
 
 class Utility(Protocol):
-    """A non-negative, non-increasing function of elapsed slots, proportional to its amplitude `value`."""
+    """The value of a job by the number of slots from its arrival to its completion.
+
+    The function is never negative, never increases, and is proportional to its amplitude `value`. Forms: `Constant`,
+    `Sigmoid`, `Step`, `Linear`, `Inverse`, `Table` and `PiecewiseLinear`.
+
+    Examples
+    --------
+    >>> from scheduling.model.utility import Step
+    >>> utility = Step(v=5.0, deadline=2)
+    >>> utility.at(2), utility.at(3), utility.scaled(2.0).at(2)
+    (5.0, 0.0, 10.0)
+    >>> utility.curve(4).tolist()
+    [5.0, 5.0, 5.0, 0.0]
+    """
 
     @property
     def value(self) -> float:
         """The amplitude: money."""
 
     def at(self, elapsed: int) -> float:
-        """Worth of completion `elapsed` slots after arrival, money."""
+        """Return the value of completion `elapsed` slots after arrival, money."""
 
     def curve(self, slots: int) -> Floats:
-        """Worth at elapsed 0, 1, ..., slots - 1."""
+        """Return the values at elapsed 0, 1, ..., slots - 1."""
 
     def scaled(self, factor: float) -> "Utility":
-        """The same shape with the amplitude times `factor`."""
+        """Return the same shape with the amplitude times `factor`."""
 
     def to_json(self) -> Json:
-        """A document that `utility_from_json` reads back."""
+        """Return a document that `utility_from_json` reads back."""
 
 
 @dataclass(frozen=True)
@@ -55,22 +68,22 @@ class _Form:
         return float(getattr(self, self.money[0]))
 
     def at(self, elapsed: int) -> float:
-        """Worth of completion `elapsed` slots after arrival, money."""
+        """Return the value of completion `elapsed` slots after arrival, money."""
         raise NotImplementedError
 
     def curve(self, slots: int) -> Floats:
-        """Worth at elapsed 0, 1, ..., slots - 1."""
+        """Return the values at elapsed 0, 1, ..., slots - 1."""
         return np.array([self.at(elapsed) for elapsed in range(slots)], dtype=np.float64)
 
     def scaled(self, factor: float) -> Self:
-        """The same shape with the amplitude times `factor`."""
+        """Return the same shape with the amplitude times `factor`."""
         other = copy(self)
         for name in self.money:
             object.__setattr__(other, name, getattr(self, name) * factor)  # unchecked: may pass what a bid may state
         return other
 
     def to_json(self) -> Json:
-        """A document that `utility_from_json` reads back."""
+        """Return a document that `utility_from_json` reads back."""
         return {"type": self.form, **{field.name: getattr(self, field.name) for field in fields(self)}}
 
 
@@ -83,7 +96,7 @@ class Constant(_Form):
     v: float
 
     def at(self, elapsed: int) -> float:
-        """Worth of completion `elapsed` slots after arrival, money."""
+        """Return the value of completion `elapsed` slots after arrival, money."""
         return self.v
 
 
@@ -98,7 +111,7 @@ class Sigmoid(_Form):
     g3: float
 
     def at(self, elapsed: int) -> float:
-        """Worth of completion `elapsed` slots after arrival, money."""
+        """Return the value of completion `elapsed` slots after arrival, money."""
         x = self.g2 * (elapsed - self.g3)
         if x <= 0:
             return self.g1 / (1.0 + math.exp(x))
@@ -106,10 +119,10 @@ class Sigmoid(_Form):
         return self.g1 * small / (1.0 + small)
 
     def curve(self, slots: int) -> Floats:
-        """Worth at elapsed 0, 1, ..., slots - 1: `at` of each, to the last bit."""
+        """Return the values at elapsed 0, 1, ..., slots - 1, equal to `at` to the last bit."""
         early, powers = _sigmoid_powers(self.g2, self.g3, slots)
-        worth: Floats = np.where(early, self.g1, self.g1 * powers) / (1.0 + powers)
-        return worth
+        values: Floats = np.where(early, self.g1, self.g1 * powers) / (1.0 + powers)
+        return values
 
 
 NOTHING_LEFT = 746.0
@@ -140,7 +153,7 @@ class Step(_Form):
     deadline: float
 
     def at(self, elapsed: int) -> float:
-        """Worth of completion `elapsed` slots after arrival, money."""
+        """Return the value of completion `elapsed` slots after arrival, money."""
         return self.v if elapsed <= self.deadline else 0.0
 
 
@@ -154,7 +167,7 @@ class Linear(_Form):
     b: float
 
     def at(self, elapsed: int) -> float:
-        """Worth of completion `elapsed` slots after arrival, money."""
+        """Return the value of completion `elapsed` slots after arrival, money."""
         return max(0.0, self.c - self.b * elapsed)
 
 
@@ -179,7 +192,7 @@ class Inverse(_Form):
         return self.a * self.work
 
     def at(self, elapsed: int) -> float:
-        """Worth of completion `elapsed` slots after arrival, money."""
+        """Return the value of completion `elapsed` slots after arrival, money."""
         d = max(elapsed, 1)
         return max(0.0, self.a * self.work * (self.T - d) / d)
 
@@ -206,17 +219,17 @@ class Table(_Form):
         return self.values[0]
 
     def at(self, elapsed: int) -> float:
-        """Worth of completion `elapsed` slots after arrival, money."""
+        """Return the value of completion `elapsed` slots after arrival, money."""
         return self.values[min(elapsed, len(self.values) - 1)]
 
     def scaled(self, factor: float) -> Self:
-        """The same shape with the amplitude times `factor`."""
+        """Return the same shape with the amplitude times `factor`."""
         other = copy(self)
         object.__setattr__(other, "values", tuple(value * factor for value in self.values))
         return other
 
     def to_json(self) -> Json:
-        """A document that `utility_from_json` reads back."""
+        """Return a document that `utility_from_json` reads back."""
         return {"type": self.form, "values": list(self.values)}
 
 
@@ -253,7 +266,7 @@ class PiecewiseLinear(_Form):
         object.__setattr__(self, "points", tuple(points))
 
     def at(self, elapsed: int) -> float:
-        """Worth of completion `elapsed` slots after arrival, money."""
+        """Return the value of completion `elapsed` slots after arrival, money."""
         points = self.points
         if elapsed <= points[0][0]:
             return self.value * points[0][1]
@@ -265,14 +278,14 @@ class PiecewiseLinear(_Form):
         return self.value * points[-1][1]
 
     def to_json(self) -> Json:
-        """A document that `utility_from_json` reads back."""
+        """Return a document that `utility_from_json` reads back."""
         return {"type": self.form, "value": self.value, "points": [list(point) for point in self.points]}
 
 
 def _check_falling(field: str, numbers: tuple[float, ...]) -> None:
     for i, (before, after) in enumerate(pairwise(numbers)):
         if after > before:
-            raise InvalidField(f"{field}[{i + 1}]", f"worth may not rise with time: {after:g} after {before:g}")
+            raise InvalidField(f"{field}[{i + 1}]", f"value may not rise with time: {after:g} after {before:g}")
 
 
 FORMS: dict[str, type[Any]] = {
@@ -288,6 +301,16 @@ def utility_from_json(document: Json, where: str = "utility") -> Utility:
     InvalidField
         If a field is missing, unknown, of the wrong type or out of range, or if the value would increase with time; it
         names `where.<field>`.
+
+    Examples
+    --------
+    >>> from scheduling.model.utility import utility_from_json
+    >>> utility_from_json({"type": "linear", "c": 10, "b": 2}).at(3)
+    4.0
+    >>> utility_from_json({"type": "linear", "c": -1, "b": 2})
+    Traceback (most recent call last):
+    ...
+    scheduling.model.errors.OutOfRange: utility.c: expected 0 to 1,000,000,000,000, got -1
     """
     if not isinstance(document, dict):
         raise InvalidField(where, f"expected an object, got {shown(document)}")

@@ -95,7 +95,22 @@ def _exponent(text: str) -> int:
 
 
 def check_number(field: str, value: object, *, low: float = 0.0, high: float = LARGEST_MONEY) -> float:
-    """Check a finite double in `[low, high]`; a boolean is not a number."""
+    """Check a finite number in `[low, high]` and return it as a double; a boolean is not a number.
+
+    Raises
+    ------
+    InvalidField
+        If the value is no number; `OutOfRange` if it is outside the range.
+
+    Examples
+    --------
+    >>> check_number("value", "7/2")
+    3.5
+    >>> check_number("value", True)
+    Traceback (most recent call last):
+    ...
+    scheduling.model.errors.InvalidField: value: expected a number, got true
+    """
     if isinstance(value, str):
         value = check_fraction(field, value, low=-LARGEST_INTEGER)
     if isinstance(value, bool) or not isinstance(value, (int, float, Decimal, Fraction)):

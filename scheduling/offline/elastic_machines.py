@@ -12,7 +12,7 @@ from scheduling.offline.corners import corners
 from scheduling.offline.kinds import ServerKind, kinds_of
 from scheduling.offline.question import Question
 from scheduling.preemptive.workers import machines
-from scheduling.solvers.milp import Rows
+from scheduling.solvers.milp import IntegerProgram
 
 ROUNDINGS = 6
 """Of one resource of one kind of servers, as in `goods`."""
@@ -39,7 +39,7 @@ class SideBySide(NamedTuple):
 
 
 Column = Callable[..., int]
-"""As `Rows.column`."""
+"""As `IntegerProgram.column`."""
 
 
 class Machines:
@@ -73,7 +73,9 @@ class Machines:
         """Workers and PSs of a run that each empty server has room for, none of the other."""
         return self._room_w[:, run.way.worker_type], self._room_p[:, run.way.ps_type]
 
-    def add_slot(self, rows: Rows, column: Column, t: int, running: dict[int, list[tuple[int, float]]]) -> list[int]:
+    def add_slot(
+        self, rows: IntegerProgram, column: Column, t: int, running: dict[int, list[tuple[int, float]]]
+    ) -> list[int]:
         """Add what runs in a slot, divided: a column for the workers of each run.
 
         Parameters
@@ -105,7 +107,7 @@ class Machines:
         return counts
 
     def _add_kind(
-        self, rows: Rows, column: Column, t: int, kind: ServerKind, sides: dict[int, list[tuple[int, float]]]
+        self, rows: IntegerProgram, column: Column, t: int, kind: ServerKind, sides: dict[int, list[tuple[int, float]]]
     ) -> None:
         s, number = kind.servers[0], len(kind.servers)
         live: list[tuple[int, int, Ints]] = []
@@ -122,7 +124,7 @@ class Machines:
             # Whole machines fit only if they do when demand and capacity are counted in units of k, rounded down.
             for k in [1, *units(demands, most)]:
                 if sum(d // k * room for _, room, d in demands) > most // k:
-                    rows.room([(c, d // k) for c, _, d in demands], most // k * number)
+                    rows.capacity_row([(c, d // k) for c, _, d in demands], most // k * number)
 
 
 def units(demands: list[tuple[int, int, int]], most: int) -> list[int]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.model.types import Floats, Ints
-from scheduling.solvers.milp import Rows
+from scheduling.solvers.milp import IntegerProgram
 from scheduling.solvers.time_limit import Left
 
 NEAR = 1e-7
@@ -128,7 +128,7 @@ def _other_prices(groups: Sequence[Group], asked: Asked) -> list[Floats]:
 
 def _price(groups: Sequence[Group], asked: Asked, chosen: Chosen) -> Floats:
     """The price of a worker of each run where as much as can be of all work is done, the same share of each job."""
-    rows = Rows()
+    rows = IntegerProgram()
     _, done = _columns(rows, groups, chosen, whole=False)
     beyond = rows.column(-1.0, 1.0, cost=-1.0, whole=False)
     due: dict[int, int] = {}
@@ -160,7 +160,7 @@ class Whole(NamedTuple):
 
 def whole(groups: Sequence[Group], asked: Asked, chosen: Chosen, left: Left, *, lacking: bool = False) -> Whole:
     """Whether whole slots of what is chosen do all the work; `lacking`: or else what leaves the least share of it."""
-    rows = Rows()
+    rows = IntegerProgram()
     columns, done = _columns(rows, groups, chosen, whole=True)
     taken = {r: rows.column() for runs in asked.runs for r in runs}
     for r, column in taken.items():
@@ -183,7 +183,7 @@ def whole(groups: Sequence[Group], asked: Asked, chosen: Chosen, left: Left, *, 
 
 
 def _columns(
-    rows: Rows, groups: Sequence[Group], chosen: Chosen, *, whole: bool
+    rows: IntegerProgram, groups: Sequence[Group], chosen: Chosen, *, whole: bool
 ) -> tuple[list[tuple[int, int, int]], dict[int, list[tuple[int, float]]]]:
     """Columns of how many slots have what, with group and row of its tops; and terms of the workers of each run."""
     columns: list[tuple[int, int, int]] = []

@@ -11,7 +11,7 @@ from scheduling.model.types import Floats
 from scheduling.offline.fixing import Filter
 from scheduling.offline.fluid import make_fluid
 from scheduling.offline.question import Question
-from scheduling.solvers.milp import Rows
+from scheduling.solvers.milp import IntegerProgram
 from scheduling.solvers.time_limit import Left
 
 
@@ -36,7 +36,7 @@ class Program:
         self.question = question
         self.fixing = fixing
         """Drops columns of schedules that are worse than what is known."""
-        self.rows = Rows()
+        self.rows = IntegerProgram()
         self._most = most
         self._worth = make_fluid(question).worth
         self._ends: dict[int, list[tuple[int, float]]] = defaultdict(list)
@@ -137,4 +137,4 @@ class Cells:
     def close(self) -> None:
         """Write the rows."""
         for (t, s, r), terms in self._held.items():
-            self._program.rows.room(terms, int(self._free[t, s, r]))
+            self._program.rows.capacity_row(terms, int(self._free[t, s, r]))

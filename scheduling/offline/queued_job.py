@@ -42,31 +42,31 @@ class QueuedJob:
         return next((by for by in range(slots + 1) if self.can(by)), slots + 1)
 
 
-def queued_job(i: int, bid: Bid, question: Question, crew: Workers) -> QueuedJob:
-    """Job i of a question, of a crew that counts in slots.
+def queued_job(i: int, bid: Bid, question: Question, workers: Workers) -> QueuedJob:
+    """Job i of a question, of a workers that counts in slots.
 
     Raises
     ------
     InvalidField
         If it has nowhere to run, or a chunk does not take whole slots.
     """
-    task = crew.task(bid)
+    task = workers.task(bid)
     if task is None:
         raise InvalidField("bids", f"job {bid.id} has nowhere to run")
     kind = task.worker
     batches = bid.epochs * bid.minibatches
-    alone = batches * (bid.worker_time[kind] + bid.ps_time[crew.ps_type(bid)])
+    alone = batches * (bid.worker_time[kind] + bid.ps_time[workers.ps_type(bid)])
     each = alone + batches * bid.transfer_time[kind]
     if each.denominator != 1 or alone.denominator != 1:
         raise InvalidField(f"bids[{i}]", f"expected chunks of whole slots, got {each} and {alone}")
     arrival, cloud = bid.arrival - question.start, np.array(question.inventory.cloud)
-    clouds = [bid.delay[s] for s in np.flatnonzero(cloud & (crew.count[:, kind] > 0)).tolist()]
+    clouds = [bid.delay[s] for s in np.flatnonzero(cloud & (workers.count[:, kind] > 0)).tolist()]
     return QueuedJob(
         type=kind,
         chunks=bid.chunks,
         each=int(each),
         alone=int(alone),
         arrival=arrival,
-        ready={w: max(0, arrival + bid.delay[crew.server[w]]) for w in crew.of_type[kind].tolist()},
+        ready={w: max(0, arrival + bid.delay[workers.server[w]]) for w in workers.of_type[kind].tolist()},
         cloud=max(0, arrival + min(clouds)) if clouds else None,
     )

@@ -9,7 +9,7 @@ from scheduling.offline.question import Question
 from scheduling.offline.queued_greedy import queued_greedy
 from scheduling.offline.queued_job import QueuedJob, queued_job
 from scheduling.preemptive.workers import Workers
-from scheduling.solvers.milp import NEAR, Rows
+from scheduling.solvers.milp import NEAR, IntegerProgram
 from scheduling.solvers.time_limit import Left
 
 
@@ -34,10 +34,10 @@ def queued_optimum(question: Question, most: int, left: Left) -> Solved:
     A job has workers of its ideal type only, so jobs of one type do not meet those of another: a program for each.
     It is asked for less than the best schedule that jobs one after another come to, and that bounds each completion.
     """
-    crew = Workers(question.inventory, 1)
+    workers = Workers(question.inventory, 1)
     of_type: dict[int, list[QueuedJob]] = defaultdict(list)
     for i, bid in enumerate(question.bids):
-        job = queued_job(i, bid, question, crew)
+        job = queued_job(i, bid, question, workers)
         of_type[job.type].append(job)
     since = -float(sum(bid.arrival - question.start for bid in question.bids))
     total = Solved(since, since, optimal=True)
@@ -90,7 +90,7 @@ class _Program:
     """
 
     def __init__(self, most: int) -> None:
-        self._rows, self._most = Rows(), most
+        self._rows, self._most = IntegerProgram(), most
         self._jobs: list[tuple[QueuedJob, range]] = []
         self._done: list[int] = []
         self._on: list[dict[int, list[int]]] = []

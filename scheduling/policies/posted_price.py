@@ -25,6 +25,7 @@ from scheduling.model.utility import Constant
 from scheduling.model.validation import LARGEST_MONEY
 from scheduling.policies.base import Objective, PolicyBase
 from scheduling.pricing.price_function import PriceFunction
+from scheduling.pricing.rule import PriceRule
 
 CENT = 0.01
 SMALLEST_MONEY = 1e-6
@@ -34,8 +35,8 @@ ROUNDS = 20
 
 
 @dataclass(frozen=True)
-class Posted:
-    """A ledger, its prices, and the kernels that compute best responses to them."""
+class PricedLedger:
+    """A ledger at its posted prices, with the kernels that compute best responses to them."""
 
     ledger: Ledger
     prices: PriceFunction
@@ -47,8 +48,7 @@ class Posted:
         """Compute the sum of posted price x allocation over all placements, money.
 
         The cost is computed from the placements, never from a kernel's bounds or running sums. So the same schedule on
-        the
-        same ledger has the same cost to the last bit.
+        the same ledger has the same cost to the last bit.
         """
         return math.fsum(self._cells(schedule)[1])
 
@@ -71,7 +71,7 @@ class Posted:
         return slot, (prices * np.repeat(units, lengths, axis=0)).sum(axis=1)
 
 
-def worth(bid: Bid, schedule: Schedule) -> float:
+def value_of(bid: Bid, schedule: Schedule) -> float:
     """Return the bid's value at the completion of the schedule, money."""
     return bid.utility.at(schedule.completion - bid.arrival)
 
@@ -81,24 +81,64 @@ def with_value(bid: Bid, value: float) -> Bid:
     return replace(bid, utility=bid.utility.scaled(value / bid.utility.value))
 
 
-def profitable(bid: Bid, posted: Posted, *, first_start: int | None = None) -> Schedule | None:
+def profitable(bid: Bid, posted: PricedLedger, *, first_start: int | None = None) -> Schedule | None:
     """Return the bid's best schedule if its payoff is above 0, else None."""
     answer = posted.kernel.best(bid, first_start=first_start)
     return None if answer is None or not _pays(bid, posted, answer.schedule) else answer.schedule
 
 
-def _pays(bid: Bid, posted: Posted, schedule: Schedule) -> bool:
-    return worth(bid, schedule) > posted.cost(schedule)
+def _pays(bid: Bid, posted: PricedLedger, schedule: Schedule) -> bool:
+    return value_of(bid, schedule) > posted.cost(schedule)
 
 
-def decide(bid: Bid, posted: Posted, *, density: tuple[float, ...]) -> Decision:
-    """Admit the bid with its best schedule, or reject it with the least value that would be admitted."""
+def decide(bid: Bid, posted: PricedLedger, *, density: tuple[float, ...]) -> Decision:
+    """Admit the bid with its best schedule, or reject it with the least value that would be admitted.
+
+    Parameters
+    ----------
+    bid
+        The bid, with delays as the policy counts them.
+    posted
+        The ledger at its prices.
+    density
+        Value per unit-slot of each resource that the bid offers, R numbers; stored in the receipt.
+
+    Returns
+    -------
+    Decision
+        An admission if the greatest payoff over all schedules is above 0, otherwise a rejection with its reason.
+
+    Notes
+    -----
+    An admission needs two best responses; a rejection needs up to four more for the counter-offer.
+
+    References
+    ----------
+    .. [1] R. Zhou et al., "DPS", Algorithm 1; Y. Bao et al., "Online Job Scheduling in Distributed Machine Learning
+       Clusters", Algorithm 1.
+
+    Examples
+    --------
+    >>> from scheduling.book.ledger import Ledger
+    >>> from scheduling.book.state import Book
+    >>> from scheduling.model.example import INVENTORY, job
+    >>> from scheduling.policies.dps import Dps
+    >>> import numpy as np
+    >>> book = Book(0, Ledger(INVENTORY, start=0, slots=8), history=np.zeros((0, 2)), decided=0)
+    >>> priced = Dps(initial_low=1.0).priced_ledger(book)
+    >>> admitted = decide(job(), priced, density=(4.5, 9.0))
+    >>> admitted.value, round(admitted.payment, 6), round(admitted.payoff, 6)
+    (8.0, 6.0, 2.0)
+    >>> rejected = decide(job(7.0), priced, density=(2.5, 5.0))
+    >>> str(rejected.reason), rejected.counter.latest_start
+    ('price', 0)
+    """
     on_empty = posted.empty.best(bid)
-    ceiling = 0.0 if on_empty is None else on_empty.value
+    standalone_value = 0.0 if on_empty is None else on_empty.value
     schedule = profitable(bid, posted) if on_empty is not None else None
     if schedule is None:
-        return _reject(bid, posted, ceiling=ceiling, density=density)
-    value, payment = worth(bid, schedule), posted.cost(schedule)
+        return _reject(bid, posted, standalone_value=standalone_value, density=density)
+    value, payment = value_of(bid, schedule), posted.cost(schedule)
     wait = schedule.completion - bid.arrival
     explanation = (
         f"Admitted: it starts in slot {schedule.start} and is complete at slot {schedule.completion}, "
@@ -111,7 +151,7 @@ def decide(bid: Bid, posted: Posted, *, density: tuple[float, ...]) -> Decision:
         slot=posted.ledger.start,
         value=value,
         payment=payment,
-        ceiling=ceiling,
+        standalone_value=standalone_value,
         density=density,
         prices=posted.prices.to_json(),
         costs=posted.costs(schedule),
@@ -126,7 +166,7 @@ class Grant:
     payment: float
 
 
-def grant(bid: Bid, posted: Posted) -> Grant | None:
+def grant(bid: Bid, posted: PricedLedger) -> Grant | None:
     """Return the schedule and the payment of `decide`, without the rest of the receipt; None if the bid is rejected."""
     schedule = profitable(bid, posted)
     if schedule is None or posted.empty.best(bid) is None:
@@ -137,7 +177,7 @@ def grant(bid: Bid, posted: Posted) -> Grant | None:
 class PostedPricePolicy(PolicyBase):
     """An auction at posted prices: each bid gets its best response and is admitted iff its payoff is above 0.
 
-    A subclass chooses the kernel of best responses, the price rule, and how to compute a bid's value per unit-slot.
+    A subclass chooses the price rule, the kernel of best responses, and how to compute a bid's value per unit-slot.
     """
 
     objective = Objective.WELFARE
@@ -152,8 +192,9 @@ class PostedPricePolicy(PolicyBase):
         """Return the kernel of best responses on a ledger at these prices."""
         raise NotImplementedError
 
-    def price_function(self, book: Book) -> PriceFunction:
-        """Return the current price function, given or from bids that were decided earlier."""
+    @property
+    def price_rule(self) -> PriceRule:
+        """The rule that turns the book into posted prices."""
         raise NotImplementedError
 
     def density(self, bid: Bid, inventory: Inventory, *, horizon: int) -> tuple[float, ...]:
@@ -161,25 +202,29 @@ class PostedPricePolicy(PolicyBase):
         used."""
         raise NotImplementedError
 
-    def waiting(self, bid: Bid) -> Bid:
+    def adjusted(self, bid: Bid) -> Bid:
         """Return the bid with delays adjusted to the policy's convention."""
         return bid
+
+    def price_function(self, book: Book) -> PriceFunction:
+        """Return the price function for the next bid, as the price rule gives it."""
+        return self.price_rule.price_function(book)
 
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Admit the bid with its best schedule, or reject it (Algorithm 1 of DPS and of OASiS); the book is not
         changed."""
         offered = self.density(bid, book.inventory, horizon=book.ledger.end - bid.arrival)
-        return decide(self.waiting(bid), self.posted(book), density=offered)
+        return decide(self.adjusted(bid), self.priced_ledger(book), density=offered)
 
     def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
         """Return a function from a bid to its grant on this book, as `decide` finds it; None if the bid is rejected."""
-        posted = self.posted(book)
-        return lambda bid: grant(self.waiting(bid), posted)
+        posted = self.priced_ledger(book)
+        return lambda bid: grant(self.adjusted(bid), posted)
 
-    def posted(self, book: Book) -> Posted:
+    def priced_ledger(self, book: Book) -> PricedLedger:
         """Return what a bid is decided against: the ledger at current prices, and the empty cluster at price 0."""
         prices = self.price_function(book)
-        return Posted(
+        return PricedLedger(
             ledger=book.ledger,
             prices=prices,
             kernel=self.kernel(book.ledger, prices),
@@ -192,7 +237,7 @@ class PostedPricePolicy(PolicyBase):
 
     def keep_promise(self, job: Job, book: Book) -> Schedule | None:
         """Schedule the rest of the job on free capacity at price 0."""
-        rest = self.waiting(rest_of(job.bid, job.held, now=book.now))
+        rest = self.adjusted(rest_of(job.bid, job.held, now=book.now))
         return kept_promise(job, rest, self.kernel(book.ledger, NoPrice()))
 
 
@@ -214,10 +259,10 @@ def kept_promise(job: Job, rest: Bid, kernel: Kernel) -> Schedule | None:
     return None if answer is None else answer.schedule
 
 
-def _reject(bid: Bid, posted: Posted, *, ceiling: float, density: tuple[float, ...]) -> Decision:
-    cheapest = posted.kernel.min_cost_per_value(bid) if ceiling > 0 else None
+def _reject(bid: Bid, posted: PricedLedger, *, standalone_value: float, density: tuple[float, ...]) -> Decision:
+    cheapest = posted.kernel.min_cost_per_value(bid) if standalone_value > 0 else None
     counter = None if cheapest is None else counter_offer(bid, posted, cheapest.schedule)
-    if ceiling > 0:
+    if standalone_value > 0:
         reason = Reason.NO_ROOM if cheapest is None else Reason.PRICE
     else:
         reason = Reason.IMPOSSIBLE if posted.empty.best(bid, above=-math.inf) is None else Reason.WORTHLESS
@@ -227,7 +272,7 @@ def _reject(bid: Bid, posted: Posted, *, ceiling: float, density: tuple[float, .
         _explain(bid, reason, end=posted.ledger.end, counter=counter),
         slot=posted.ledger.start,
         density=density,
-        ceiling=ceiling,
+        standalone_value=standalone_value,
         counter=counter,
         prices=posted.prices.to_json(),
     )
@@ -258,7 +303,7 @@ def _explain(bid: Bid, reason: Reason, *, end: int, counter: CounterOffer | None
     )
 
 
-def counter_offer(bid: Bid, posted: Posted, cheapest: Schedule) -> CounterOffer | None:
+def counter_offer(bid: Bid, posted: PricedLedger, cheapest: Schedule) -> CounterOffer | None:
     """Compute the least amplitude that is admitted, and the last start at it; None if no amplitude is admitted.
 
     Notes
@@ -270,7 +315,7 @@ def counter_offer(bid: Bid, posted: Posted, cheapest: Schedule) -> CounterOffer 
     """
     if bid.utility.value < SMALLEST_MONEY:
         return None
-    value = bid.utility.value * (posted.cost(cheapest) / worth(bid, cheapest))
+    value = bid.utility.value * (posted.cost(cheapest) / value_of(bid, cheapest))
     # A value within rounding of a whole cent is that cent, else one cent less could be admitted too.
     slack = max(1e-6, value * 1e-12)
     least = max(0.0, round(math.ceil(value / CENT - slack) * CENT, 2)) if value <= LARGEST_MONEY else value
@@ -287,7 +332,7 @@ def counter_offer(bid: Bid, posted: Posted, cheapest: Schedule) -> CounterOffer 
     return None
 
 
-def _latest(offer: Bid, posted: Posted, schedule: Schedule) -> Schedule:
+def _latest(offer: Bid, posted: PricedLedger, schedule: Schedule) -> Schedule:
     """Return the schedule of positive payoff that starts last; `schedule` is any one of positive payoff."""
     answer = posted.kernel.latest(offer)
     if answer is not None and answer.schedule.start > schedule.start and _pays(offer, posted, answer.schedule):

@@ -80,7 +80,7 @@ class Preemptive(PolicyBase):
             self._explain(mine, bid, later=len(moves)),
             slot=book.now,
             value=value_with(bid, mine),
-            ceiling=bid.utility.value,
+            standalone_value=bid.utility.value,
             density=(0.0,) * len(book.inventory.resources),
             moves=moves,
         )
@@ -125,7 +125,7 @@ class Preemptive(PolicyBase):
         task = queues.task(bid, self._handicap(bid, queues))
         if task is None or task.each > (book.ledger.end - book.now) * queues.ticks or bid.chunks * task.each > FURTHEST:
             return False
-        hosts = np.flatnonzero(queues.crew.count[:, task.worker]).tolist()
+        hosts = np.flatnonzero(queues.workers.count[:, task.worker]).tolist()
         return any(not book.inventory.cloud[s] or self._fits_cloud(bid, queues, s, task) for s in hosts)
 
     def _can_be_stored(self, bid: Bid, queues: Queues) -> bool:
@@ -133,8 +133,8 @@ class Preemptive(PolicyBase):
         task = queues.task(bid, self._handicap(bid, queues))
         if task is None or self.storage == "ignored":
             return True
-        inventory = queues.crew.inventory
-        hosts = np.flatnonzero(queues.crew.count[:, task.worker]).tolist()
+        inventory = queues.workers.inventory
+        hosts = np.flatnonzero(queues.workers.count[:, task.worker]).tolist()
         edge = [s for s in hosts if not inventory.cloud[s]]
         clouds = [s for s in hosts if inventory.cloud[s] and self._fits_cloud(bid, queues, s, task)]
         return fits(inventory, bid.chunk_size, bid.chunks, edge=edge, clouds=clouds)
@@ -153,7 +153,7 @@ class Preemptive(PolicyBase):
         )
 
     def _fits_cloud(self, bid: Bid, queues: Queues, server: int, task: Task) -> bool:
-        return self.cloud != "edge" and bool(queues.crew.count[server, task.worker] >= bid.chunks)
+        return self.cloud != "edge" and bool(queues.workers.count[server, task.worker] >= bid.chunks)
 
     def _dispatch(self, bids: Iterable[Bid], queues: Queues) -> Forecasts:
         """Push the waiting chunks of jobs to queues, in order of rank, and forecast all jobs without waiting chunks."""
@@ -215,8 +215,8 @@ def _differs(job: Job, forecast: Schedule) -> bool:
 
 def _where(mine: Schedule) -> str:
     edge = sum(c.index != CLOUD for c in mine.chunks)
-    away = sum(c.count for c in mine.chunks if c.index == CLOUD)
-    parts = [f"{edge} worker{'s' * (edge > 1)} at the edge"] * (edge > 0) + ["the cloud"] * (away > 0)
+    in_cloud = sum(c.count for c in mine.chunks if c.index == CLOUD)
+    parts = [f"{edge} worker{'s' * (edge > 1)} at the edge"] * (edge > 0) + ["the cloud"] * (in_cloud > 0)
     return " and ".join(parts)
 
 

@@ -63,10 +63,10 @@ def simulate(policy: Policy, bids: Sequence[Bid], ledger: Ledger, *, until: int)
     ----------
     policy
         The policy; it decides each bid in its slot of arrival, after the events at the beginning of that slot.
-        bids
-            Bids in order of arrival, none before the ledger's start.
-        ledger
-            Reservations before the first bid; it is modified. Its horizon moves with the slots.
+    bids
+        Bids in order of arrival, none before the ledger's start.
+    ledger
+        Reservations before the first bid; it is modified. Its horizon moves with the slots.
     until
         The slot at which the run stops even if jobs are left in the book.
 
@@ -75,6 +75,19 @@ def simulate(policy: Policy, bids: Sequence[Bid], ledger: Ledger, *, until: int)
     Simulation
         Every decision, every completed job with all its placements, and the jobs left in the book:
         submitted = rejected + complete + left.
+
+    Examples
+    --------
+    Both jobs want both workers at once: the second one starts when the first one is complete.
+
+    >>> from scheduling.book.ledger import Ledger
+    >>> from scheduling.model.example import INVENTORY, job
+    >>> from scheduling.policies.simulation import simulate
+    >>> from scheduling.registry import make_policy
+    >>> bids = [job(10.0, id="first"), job(9.0, id="second")]
+    >>> done = simulate(make_policy("dps", {}), bids, Ledger(INVENTORY, start=0, slots=8), until=100).done
+    >>> {name: end.completion for name, end in done.items()}
+    {'first': 2, 'second': 4}
     """
     run = Simulation(policy, RunningBook(ledger))
     for bid in bids:

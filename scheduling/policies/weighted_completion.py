@@ -78,9 +78,10 @@ class WeightedCompletion(PolicyBase):
     def _check_jain(self) -> None:
         """Check that jain is used in interval mode: with replanning at every event, its latest starts would never
         come."""
-        for name, wanted in (("mode", "interval"), ("order", "density"), ("lambda_", 1.0)):
-            if getattr(self, name) != wanted:
-                raise InvalidField(name, f"expected {wanted} with selection jain, got {getattr(self, name)}")
+        for name, wanted in (("mode", "interval"), ("order", "density"), ("lambda", 1.0)):
+            given = self.to_json()[name]
+            if given != wanted:
+                raise InvalidField(name, f"expected {wanted} with selection jain, got {given}")
 
     def decide(self, bid: Bid, book: Book) -> Decision:
         """Admit a job, with a plan if there is one; reject it only if it could never run."""
@@ -100,7 +101,7 @@ class WeightedCompletion(PolicyBase):
             self._explain(new, schedule, book, line),
             slot=book.now,
             value=value_with(bid, schedule),
-            ceiling=bid.utility.at(earliest.completion - bid.arrival),
+            standalone_value=bid.utility.at(earliest.completion - bid.arrival),
             density=known[bid.id].densities(bid.utility.value),
             prices=prices.to_json(),
             moves=_moves(others, plan) if self.mode == "rolling" else (),

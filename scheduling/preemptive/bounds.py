@@ -83,8 +83,8 @@ def least(
     Preemptive edge-cloud paper, problem (4). The second total is the first with half a chunk's time more for each
     chunk, in the mean of a job's chunks: a job is not complete before its last one.
     """
-    crew = Workers(inventory, ticks)
-    tasks = [crew.task(bid) for bid in bids]
+    workers = Workers(inventory, ticks)
+    tasks = [workers.task(bid) for bid in bids]
     if None in tasks:
         raise SchedulingError(f"job {bids[tasks.index(None)].id} has nowhere to run")
     problems: list[tuple[list[Bid], list[list[_Way]], float]] = []
@@ -92,7 +92,7 @@ def least(
         mine = [(bid, task) for bid, task in zip(bids, tasks, strict=True) if task is not None and task.worker == kind]
         jobs = [bid for bid, _ in mine]
         each = [((task.alone if alone else task.each) / ticks, task.alone / ticks) for _, task in mine]
-        ways = _ways(jobs, each, crew, kind)
+        ways = _ways(jobs, each, workers, kind)
         problems.append((jobs, ways, _horizon(jobs, ways, step)))
     size = sum(len(_steps(way, step, end)) for _, ways, end in problems for of_job in ways for way in of_job)
     if most is not None and size > most:
@@ -104,11 +104,11 @@ def least(
     return Least(fractional, jct)
 
 
-def _ways(jobs: Sequence[Bid], each: Sequence[tuple[float, float]], crew: Workers, kind: int) -> list[list[_Way]]:
+def _ways(jobs: Sequence[Bid], each: Sequence[tuple[float, float]], workers: Workers, kind: int) -> list[list[_Way]]:
     """Return the places where each job can run; `each` is slots per chunk at the edge and in the cloud."""
     rooms: dict[tuple[bool, tuple[int, ...]], int] = defaultdict(int)
-    for s in np.flatnonzero(crew.count[:, kind]).tolist():
-        rooms[crew.inventory.cloud[s], tuple(bid.delay[s] for bid in jobs)] += int(crew.count[s, kind])
+    for s in np.flatnonzero(workers.count[:, kind]).tolist():
+        rooms[workers.inventory.cloud[s], tuple(bid.delay[s] for bid in jobs)] += int(workers.count[s, kind])
     return [
         [
             _Way(place, bid.arrival + delays[j], each[j][cloud], None if cloud else room)

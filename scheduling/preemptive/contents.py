@@ -17,7 +17,7 @@ from scheduling.preemptive.workers import LATEST, TICKS, Task, Workers
 
 
 @dataclass(frozen=True)
-class Known:
+class JobFacts:
     """Data about a job other than its blocks."""
 
     bid: Bid
@@ -49,14 +49,14 @@ class Contents:
 
     def __init__(self, inventory: Inventory, *, now: int, ticks: int = TICKS) -> None:
         self.now, self.ticks = now, ticks
-        self.crew = Workers(inventory, ticks)
-        workers = np.full((len(self.crew), kernel.WORKER_COLUMNS), NONE, dtype=np.int64)
+        self.workers = Workers(inventory, ticks)
+        workers = np.full((len(self.workers), kernel.WORKER_COLUMNS), NONE, dtype=np.int64)
         workers[:, CLOCK] = now * ticks
         blocks = np.zeros((0, kernel.BLOCK_COLUMNS), dtype=np.int64)
         jobs = np.zeros((0, kernel.JOB_COLUMNS), dtype=np.int64)
         self._state = State(workers, blocks, np.full(1, NONE, dtype=np.int64), jobs, unused=[])
-        self._known: dict[str, Known] = {}
-        self._away: list[CloudChunks] = []
+        self._known: dict[str, JobFacts] = {}
+        self._cloud_chunks: list[CloudChunks] = []
         self._next_order = 0
         self._work = 0
         """Ticks of all chunks of all jobs that are not complete."""
@@ -89,7 +89,7 @@ class Contents:
         other.__dict__ |= self.__dict__ | {
             "_state": self._state.copy(),
             "_known": dict(self._known),
-            "_away": list(self._away),
+            "_cloud_chunks": list(self._cloud_chunks),
             "_stored": self._stored.copy(),
         }
         return other
@@ -101,7 +101,7 @@ class Contents:
         if known is not None:
             return known.task
         if self._asked is None or self._asked[0] is not bid or self._asked[1] != handicap:
-            self._asked = bid, handicap, self.crew.task(bid, handicap)
+            self._asked = bid, handicap, self.workers.task(bid, handicap)
         return self._asked[2]
 
     def rank(self, bid: Bid, handicap: int = 0) -> tuple[int, int]:
@@ -120,10 +120,10 @@ class Contents:
     def release_of(self, job: str, chunks: Chunks) -> int:
         """Return the slot at which the chunks that a job sent last to a queue are uploaded there."""
         known = self._known[job]
-        worker = self.crew.number(chunks) if chunks.index != CLOUD else None
+        worker = self.workers.number(chunks) if chunks.index != CLOUD else None
         if worker is not None:
             return int(self._state.blocks[self._state.block_of(worker, known.number), kernel.RELEASE]) // self.ticks
-        own = [away for away in self._away if away.name == job and away.chunks == chunks]
+        own = [sent for sent in self._cloud_chunks if sent.name == job and sent.chunks == chunks]
         return own[-1].release // self.ticks
 
     def waiting(self, bid: Bid) -> int:
@@ -133,20 +133,20 @@ class Contents:
 
     def has_ps(self, bid: Bid) -> bool:
         """Whether a parameter server is free for the job; they are not shared, and a cloud always has a free one."""
-        if bid.id in self._known or any(self.crew.inventory.cloud):
+        if bid.id in self._known or any(self.workers.inventory.cloud):
             return True
-        mine = self.crew.ps_type(bid)
-        in_use = sum(self.crew.ps_type(known.bid) == mine for known in self._known.values())
-        return in_use < int(self.crew.pss[mine])
+        mine = self.workers.ps_type(bid)
+        in_use = sum(self.workers.ps_type(known.bid) == mine for known in self._known.values())
+        return in_use < int(self.workers.pss[mine])
 
     def can_count(self, bid: Bid, task: Task) -> bool:
         """Whether times cannot overflow if the job joins, even if one worker processes all chunks."""
         mine = 0 if bid.id in self._known else bid.chunks * task.each
         return (self.now + max(bid.delay, default=0)) * self.ticks + self._work + mine <= LATEST
 
-    def away(self, server: int, type: int) -> int:
+    def in_cloud(self, server: int, type: int) -> int:
         """Return the number of workers of a cloud server that are in use or assigned."""
-        return sum(a.chunks.count for a in self._away if (a.chunks.server, a.chunks.type) == (server, type))
+        return sum(a.chunks.count for a in self._cloud_chunks if (a.chunks.server, a.chunks.type) == (server, type))
 
     @property
     def stored(self) -> tuple[int, ...]:
@@ -155,17 +155,17 @@ class Contents:
 
     def room(self, bid: Bid) -> Ints | None:
         """Return for how many more chunks of the job each server has storage, S; None if there is no limit."""
-        return room(self.crew.inventory.storage, self.stored, bid.chunk_size)
+        return room(self.workers.inventory.storage, self.stored, bid.chunk_size)
 
-    def _meet(self, bid: Bid, task: Task, order: int) -> Known:
+    def _meet(self, bid: Bid, task: Task, order: int) -> JobFacts:
         number = self._state.row()
         self._state.jobs[number] = (0, 0, NONE)
         self._work += bid.chunks * task.each
-        known = self._known[bid.id] = Known(bid, task, number, order, waiting=bid.chunks)
+        known = self._known[bid.id] = JobFacts(bid, task, number, order, waiting=bid.chunks)
         self._next_order = max(self._next_order, order + 1)
         return known
 
-    def _block(self, known: Known, each: int, *, left: int) -> tuple[int, ...]:
+    def _block(self, known: JobFacts, each: int, *, left: int) -> tuple[int, ...]:
         """Return a job's block without its count and release; `left`: ticks left of the first chunk."""
         return (NONE, known.number, 0, left, each, 0, known.task.rank, known.bid.chunks, known.order)
 

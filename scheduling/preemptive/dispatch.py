@@ -29,7 +29,7 @@ class Dispatch:
     """Numbers of the workers that take some, N, in order."""
     counts: Ints
     """How many each of them takes, N."""
-    away: tuple[Chunks, ...]
+    cloud_chunks: tuple[Chunks, ...]
     """Those in the cloud."""
     alone: bool
     """The whole job is in the cloud: without communication (zeta = 1)."""
@@ -40,12 +40,12 @@ class Dispatch:
 
     def send(self, bid: Bid, queues: Queues) -> None:
         """Push the chunks to the chosen queues."""
-        queues.send(bid, self.workers, self.counts, self.away, handicap=self.handicap)
+        queues.send(bid, self.workers, self.counts, self.cloud_chunks, handicap=self.handicap)
 
     def chunks(self, queues: Queues) -> tuple[Chunks, ...]:
         """Return the chunks by server, type and index."""
         pairs = zip(self.workers.tolist(), self.counts.tolist(), strict=True)
-        return (*(Chunks(*queues.crew.where(worker), count) for worker, count in pairs), *self.away)
+        return (*(Chunks(*queues.workers.where(worker), count) for worker, count in pairs), *self.cloud_chunks)
 
 
 @dataclass(frozen=True)
@@ -111,35 +111,35 @@ def dispatch(
     whole = count == bid.chunks
     cloud = None if rule == "edge" else _cloud(bid, task, queues, count, room)
     if rule == "cloud" and cloud is not None:
-        return _all_away(cloud, task, bid, count, queues, alone=whole)
+        return _all_in_cloud(cloud, task, bid, count, queues, alone=whole)
     edge = _edge(bid, task, queues)
     keys = edge.keys(task, bid.chunks)
-    space = np.full(len(queues.crew.inventory.servers), PLENTY) if room is None else room.astype(np.int64, copy=True)
-    server = queues.crew.server[edge.workers]
+    space = np.full(len(queues.workers.inventory.servers), PLENTY) if room is None else room.astype(np.int64, copy=True)
+    server = queues.workers.server[edge.workers]
     if rule == "paper" and cloud is not None:
         best = keys[space[server] > 0].min(initial=np.inf)
         if cloud.delay + (task.alone if whole else task.each) < best:
-            return _all_away(cloud, task, bid, count, queues, alone=whole)
+            return _all_in_cloud(cloud, task, bid, count, queues, alone=whole)
     chosen, placed, counts = np.full(count, CLOUD), np.zeros(count), np.zeros(len(keys), dtype=np.int64)
-    away_key = np.inf if cloud is None else float(cloud.delay + task.each)
-    away = kernel.place(keys, task.each, server, space, away_key, chosen, placed, counts)
-    if away and cloud is None:
+    cloud_key = np.inf if cloud is None else float(cloud.delay + task.each)
+    in_cloud = kernel.place(keys, task.each, server, space, cloud_key, chosen, placed, counts)
+    if in_cloud and cloud is None:
         return None
     used = np.flatnonzero(counts)
     if rule == "jobmax" and cloud is not None and whole:
         ends = (edge.delay + edge.ahead + counts * task.each)[used]
-        estimate = max(int(ends.max(initial=0)), cloud.delay + task.each if away else 0)
+        estimate = max(int(ends.max(initial=0)), cloud.delay + task.each if in_cloud else 0)
         harm = _rounded(np.array((counts * edge.harm).sum() * task.each))
         if cloud.delay + task.alone <= estimate + harm:
-            return _all_away(cloud, task, bid, count, queues, alone=True)
-    chosen[: count - away] = edge.workers[chosen[: count - away]]
-    placed[count - away :] = away_key
+            return _all_in_cloud(cloud, task, bid, count, queues, alone=True)
+    chosen[: count - in_cloud] = edge.workers[chosen[: count - in_cloud]]
+    placed[count - in_cloud :] = cloud_key
     return Dispatch(
         order=chosen,
         workers=edge.workers[used],
         counts=counts[used],
-        away=(Chunks(cloud.server, task.worker, CLOUD, away),) if away and cloud is not None else (),
-        alone=whole and away == count,
+        cloud_chunks=(Chunks(cloud.server, task.worker, CLOUD, in_cloud),) if in_cloud and cloud is not None else (),
+        alone=whole and in_cloud == count,
         handicap=task.handicap,
         alpha=placed / (bid.chunks * queues.ticks),
     )
@@ -150,13 +150,13 @@ def _rounded(ticks: Floats) -> Floats:
     return near
 
 
-def _all_away(cloud: _Cloud, task: Task, bid: Bid, count: int, queues: Queues, *, alone: bool) -> Dispatch:
+def _all_in_cloud(cloud: _Cloud, task: Task, bid: Bid, count: int, queues: Queues, *, alone: bool) -> Dispatch:
     key = cloud.delay + (task.alone if alone else task.each)
     return Dispatch(
         order=np.full(count, CLOUD),
         workers=NOBODY,
         counts=NOBODY,
-        away=(Chunks(cloud.server, task.worker, CLOUD, count),),
+        cloud_chunks=(Chunks(cloud.server, task.worker, CLOUD, count),),
         alone=alone,
         handicap=task.handicap,
         alpha=np.full(count, key / (bid.chunks * queues.ticks)),
@@ -167,9 +167,9 @@ def _cloud(bid: Bid, task: Task, queues: Queues, count: int, room: Ints | None) 
     """Return the nearest cloud server with a worker and storage for each of `count` chunks, the first of equals."""
     near = [
         (bid.delay[s], s)
-        for s, cloud in enumerate(queues.crew.inventory.cloud)
+        for s, cloud in enumerate(queues.workers.inventory.cloud)
         if cloud
-        and queues.crew.count[s, task.worker] - queues.away(s, task.worker) >= count
+        and queues.workers.count[s, task.worker] - queues.in_cloud(s, task.worker) >= count
         and (room is None or room[s] >= count)
     ]
     delay, server = min(near, default=(0, None))
@@ -177,8 +177,8 @@ def _cloud(bid: Bid, task: Task, queues: Queues, count: int, room: Ints | None) 
 
 
 def _edge(bid: Bid, task: Task, queues: Queues) -> _Edge:
-    workers = queues.crew.of_type[task.worker]
-    delay = np.array(bid.delay, dtype=np.int64)[queues.crew.server[workers]] * queues.ticks
+    workers = queues.workers.of_type[task.worker]
+    delay = np.array(bid.delay, dtype=np.int64)[queues.workers.server[workers]] * queues.ticks
     ahead, harm = np.empty(len(workers), dtype=np.int64), np.empty(len(workers))
     state = queues.state
     at = queues.now * queues.ticks + delay

@@ -27,7 +27,7 @@ class Played:
 
     bids: tuple[Bid, ...]
     """In order of arrival, as they ran."""
-    crew: Workers
+    workers: Workers
     tasks: Mapping[str, Task]
     sent: Mapping[str, Dispatch]
     segments: tuple[Segment, ...]
@@ -101,13 +101,13 @@ def play(
         ran.append(fast)
     last = max((window.completion for window in queues.windows().values()), default=0)
     segments += queues.advance(max(queues.now, -(-last // ticks))).segments
-    return Played(tuple(ran), queues.crew, tasks, sent, tuple(segments), speed)
+    return Played(tuple(ran), queues.workers, tasks, sent, tuple(segments), speed)
 
 
 def flow(played: Played) -> Flow:
     """Compute the exact flow of a run."""
     complete = completions(played)
-    arrival = {bid.id: bid.arrival * played.crew.ticks for bid in played.bids}
+    arrival = {bid.id: bid.arrival * played.workers.ticks for bid in played.bids}
     chunks = {bid.id: bid.chunks for bid in played.bids}
     work = Fraction(0)
     for s in played.segments:
@@ -118,7 +118,7 @@ def flow(played: Played) -> Flow:
     for job, took in each:
         last[job] = max(last[job], took)
     mean = sum((Fraction(took, chunks[job]) for job, took in each), Fraction(0))
-    ticks = played.crew.ticks
+    ticks = played.workers.ticks
     return Flow(work / ticks, mean / ticks, Fraction(sum(last.values()), ticks))
 
 
@@ -146,16 +146,16 @@ def duals(played: Played) -> Duals:
     ----------
     Preemptive edge-cloud paper, problems (6) and (11), Lemma 2.
     """
-    ticks, found = played.crew.ticks, completions(played)
+    ticks, found = played.workers.ticks, completions(played)
     alpha = {name: float(sent.alpha.max()) for name, sent in played.sent.items()}
     broken: list[Broken] = []
     betas = _betas(played, found)
     total = -sum((_area(steps) for steps in betas.values()), Fraction(0)) / ticks / played.speed
     for bid in played.bids:
-        task, clouds = played.tasks[bid.id], played.crew.inventory.cloud
+        task, clouds = played.tasks[bid.id], played.workers.inventory.cloud
         most = [Fraction(delay, bid.chunks) for delay, cloud in zip(bid.delay, clouds, strict=True) if cloud]
-        for w in played.crew.of_type[task.worker].tolist():
-            first = (bid.arrival + bid.delay[int(played.crew.server[w])]) * ticks
+        for w in played.workers.of_type[task.worker].tolist():
+            first = (bid.arrival + bid.delay[int(played.workers.server[w])]) * ticks
             for at, beta in _since(betas[w], first):
                 limit = Fraction(at - bid.arrival * ticks, bid.chunks * ticks) + task.each * beta / ticks
                 most.append(limit)
@@ -171,12 +171,12 @@ Steps = list[tuple[int, Fraction]]
 
 def _betas(played: Played, found: Mapping[tuple[str, Place], Sequence[int]]) -> dict[int, Steps]:
     """Return beta of every worker of the edge, by number."""
-    arrival = {bid.id: bid.arrival * played.crew.ticks for bid in played.bids}
+    arrival = {bid.id: bid.arrival * played.workers.ticks for bid in played.bids}
     weight = {bid.id: Fraction(1, bid.chunks) for bid in played.bids}
-    changes: dict[int, dict[int, Fraction]] = {w: defaultdict(Fraction) for w in range(len(played.crew))}
+    changes: dict[int, dict[int, Fraction]] = {w: defaultdict(Fraction) for w in range(len(played.workers))}
     for (job, (server, kind, index)), ends in found.items():
         if index != CLOUD:
-            mine = changes[int(played.crew.first[server, kind]) + index]
+            mine = changes[int(played.workers.first[server, kind]) + index]
             for end in ends:
                 mine[arrival[job]] += weight[job]
                 mine[end] -= weight[job]

@@ -21,7 +21,7 @@ class Host(StrEnum):
 
 
 @dataclass(frozen=True, order=True)
-class Tenure:
+class PsAssignment:
     """A job keeps one parameter server from tick `start` to tick `end`, through which it runs without a break."""
 
     start: int
@@ -50,8 +50,8 @@ def assign(
     pss: Mapping[int, int],
     clouds: frozenset[int],
     order: Sequence[str],
-    kept: Iterable[Tenure] = (),
-) -> tuple[Tenure, ...]:
+    kept: Iterable[PsAssignment] = (),
+) -> tuple[PsAssignment, ...]:
     """Give every job a parameter server for each stretch in which it runs.
 
     Parameters
@@ -65,23 +65,23 @@ def assign(
     order
         Jobs that begin in the same tick are served in this order.
     kept
-        Tenures that end where the first segments begin: a job that continues there keeps its parameter server.
+        Assignments that end where the first segments begin: a job that continues there keeps its parameter server.
 
     Returns
     -------
-    tuple of Tenure
+    tuple of PsAssignment
         In order of time. A job keeps its parameter server while it runs; else it has a free one of the edge, where
         most of its chunks are processed (the first of equals), else one of the cloud, else none.
 
     References
     ----------
-    Preemptive edge-cloud paper, Algorithm 5, which as printed shares parameter servers that are in use.
+    Preemptive edge-cloud paper, Algorithm 5, which as in the paper shares parameter servers that are in use.
     """
     places: dict[str, Counter[int]] = defaultdict(Counter)
     for segment in segments:
         places[segment.job][segment.server] += (segment.end - segment.start) * segment.count
     free, rank = dict(pss), {job: i for i, job in enumerate(order)}
-    going = {tenure.job: tenure for tenure in kept}
+    going = {assignment.job: assignment for assignment in kept}
     stretches = sorted(
         (start, rank[job], end, job) for job, all_runs in runs(segments).items() for start, end in all_runs
     )
@@ -89,25 +89,25 @@ def assign(
     firsts = {job: (start, end) for start, _, end, job in reversed(stretches)}
     through = [replace(t, end=firsts[t.job][1]) for t in going.values() if firsts.get(t.job, (0,))[0] == t.end]
     busy = [t for t in through if t.server is not None]
-    for tenure in busy:
-        free[tenure.server or 0] = free.get(tenure.server or 0, 0) - 1
-    found: list[Tenure] = []
+    for assignment in busy:
+        free[assignment.server or 0] = free.get(assignment.server or 0, 0) - 1
+    found: list[PsAssignment] = []
     for start, _, end, job in stretches:
         before = going.get(job)
         if before is not None and before.end == start:
-            tenure = Tenure(before.start, end, job, before.host, before.server)
-            busy = [t for t in busy if t.job != job] + [tenure] * (tenure.server is not None)
+            assignment = PsAssignment(before.start, end, job, before.host, before.server)
+            busy = [t for t in busy if t.job != job] + [assignment] * (assignment.server is not None)
         else:
             for over in [t for t in busy if t.end <= start]:
                 free[over.server or 0] += 1
             busy = [t for t in busy if t.end > start]
             host, server = _host(places[job], free, clouds)
-            tenure = Tenure(start, end, job, host, server)
+            assignment = PsAssignment(start, end, job, host, server)
             if server is not None:
                 free[server] -= 1
-                busy.append(tenure)
+                busy.append(assignment)
         going.pop(job, None)
-        found.append(tenure)
+        found.append(assignment)
     return tuple(sorted(found))
 
 

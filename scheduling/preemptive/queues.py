@@ -53,16 +53,16 @@ class Queues(Rebuilt):
         if now != self.now:
             raise SchedulingError(f"these queues are at slot {self.now}, not {now}")
         edge = [c for c in chunks if c.index != CLOUD]
-        numbers = [self.crew.number(c) for c in edge]
+        numbers = [self.workers.number(c) for c in edge]
         if None in numbers:
             lost = edge[numbers.index(None)]
             raise SchedulingError(f"there is no worker {lost.index} of type {lost.type} on server {lost.server}")
         workers, counts = np.array(numbers, dtype=np.int64), np.array([c.count for c in edge], dtype=np.int64)
         self.send(bid, workers, counts, [c for c in chunks if c.index == CLOUD], handicap=handicap)
 
-    def send(self, bid: Bid, workers: Ints, counts: Ints, away: Sequence[Chunks], *, handicap: int = 0) -> None:
+    def send(self, bid: Bid, workers: Ints, counts: Ints, cloud_chunks: Sequence[Chunks], *, handicap: int = 0) -> None:
         """Push chunks as in `push`, given the numbers of edge workers and the chunks for each, N of both."""
-        task, total = self.task(bid, handicap), int(counts.sum()) + sum(c.count for c in away)
+        task, total = self.task(bid, handicap), int(counts.sum()) + sum(c.count for c in cloud_chunks)
         if task is None or total > self.waiting(bid):
             raise SchedulingError(f"bid {bid.id} has {self.waiting(bid)} chunks to send, not {total}")
         if not self.can_count(bid, task):
@@ -74,16 +74,16 @@ class Queues(Rebuilt):
         self._known[bid.id] = known = replace(known, waiting=known.waiting - total)
         ready = (self.now + np.array(bid.delay, dtype=np.int64)) * self.ticks
         joining = np.empty((len(workers), 3), dtype=np.int64)
-        joining[:, 0], joining[:, 1], joining[:, 2] = workers, counts, ready[self.crew.server[workers]]
+        joining[:, 0], joining[:, 1], joining[:, 2] = workers, counts, ready[self.workers.server[workers]]
         self._state.join(joining, self._block(known, task.each, left=task.each))
-        for c in away:
+        for c in cloud_chunks:
             each = task.alone if c.count == bid.chunks else task.each
-            self._away.append(CloudChunks(bid.id, c, int(ready[c.server]), each))
+            self._cloud_chunks.append(CloudChunks(bid.id, c, int(ready[c.server]), each))
         self._state.jobs[known.number, OPEN] += total
         if bid.chunk_size:
-            for server, count in zip(self.crew.server[workers].tolist(), counts.tolist(), strict=True):
+            for server, count in zip(self.workers.server[workers].tolist(), counts.tolist(), strict=True):
                 self._stored.add(bid.id, server, count, size=bid.chunk_size)
-            for c in away:
+            for c in cloud_chunks:
                 self._stored.add(bid.id, c.server, c.count, size=bid.chunk_size)
         self._windows = None
 
@@ -95,12 +95,12 @@ class Queues(Rebuilt):
         taken = np.zeros((len(self._state.blocks), 2), dtype=np.int64)
         state = self._state
         found = kernel.remove(known.number, state.workers, state.blocks, state.free, taken)
-        gone = [(a.chunks.server, a.chunks.count) for a in self._away if a.name == job]
-        gone += [(int(self.crew.server[w]), count) for w, count in taken[:found].tolist()]
+        gone = [(a.chunks.server, a.chunks.count) for a in self._cloud_chunks if a.name == job]
+        gone += [(int(self.workers.server[w]), count) for w, count in taken[:found].tolist()]
         left = sum(count for _, count in gone)
         for server, count in gone:
             self._stored.add(job, server, -count, size=known.bid.chunk_size)
-        self._away = [a for a in self._away if a.name != job]
+        self._cloud_chunks = [a for a in self._cloud_chunks if a.name != job]
         state.jobs[known.number, OPEN] -= left
         self._known[job] = replace(known, waiting=known.waiting + left)
         self._windows = None
@@ -112,9 +112,9 @@ class Queues(Rebuilt):
         for w, k in enumerate(self._state.workers[:, HEAD].tolist()):
             while k != NONE:
                 if blocks[k, JOB] == number:
-                    found.append(Chunks(*self.crew.where(w), int(blocks[k, kernel.COUNT])))
+                    found.append(Chunks(*self.workers.where(w), int(blocks[k, kernel.COUNT])))
                 k = int(blocks[k, kernel.NEXT])
-        return tuple(sorted(found + [away.chunks for away in self._away if away.name == job]))
+        return tuple(sorted(found + [sent.chunks for sent in self._cloud_chunks if sent.name == job]))
 
     def drop(self, job: str) -> None:
         """Remove a job that has ended."""
@@ -136,7 +136,7 @@ class Queues(Rebuilt):
         completed = {name: int(self._state.jobs[self._known[name].number, DONE]) for name in over}
         for name in over:
             self._forget(name)
-        self._away = [a for a in self._away if a.release + a.each > now * self.ticks]
+        self._cloud_chunks = [a for a in self._cloud_chunks if a.release + a.each > now * self.ticks]
         self._windows = None
         return Ran(tuple(sorted(segments)), tuple(sorted(preemptions)), completed)
 
@@ -164,14 +164,14 @@ class Queues(Rebuilt):
         """
         first = self.now * self.ticks
         at = first + np.arange(slots, dtype=np.int64) * self.ticks
-        by_worker = np.zeros((slots, len(self.crew)))
+        by_worker = np.zeros((slots, len(self.workers)))
         state = self._state
         for w in np.flatnonzero(state.workers[:, HEAD] != NONE):
             kernel.backlog(int(w), state.workers, state.blocks, at, by_worker)
-        mean = np.zeros((slots, *self.crew.count.shape))
-        for s, m in {(int(s), int(m)) for s, m in zip(self.crew.server, self.crew.type, strict=True)}:
-            start = self.crew.first[s, m]
-            mean[:, s, m] = by_worker[:, start : start + self.crew.count[s, m]].mean(axis=1)
+        mean = np.zeros((slots, *self.workers.count.shape))
+        for s, m in {(int(s), int(m)) for s, m in zip(self.workers.server, self.workers.type, strict=True)}:
+            start = self.workers.first[s, m]
+            mean[:, s, m] = by_worker[:, start : start + self.workers.count[s, m]].mean(axis=1)
         return mean
 
     def _run(self, state: State, to: int, *, keep: bool = True) -> tuple[list[Segment], list[Preemption]]:
@@ -179,28 +179,28 @@ class Queues(Rebuilt):
         segments, preemptions = [], []
         names = {known.number: name for name, known in self._known.items()}
         room, first = ROOM if keep else 0, 0
-        while first < len(self.crew):
+        while first < len(self.workers):
             rows = np.zeros((room, kernel.SEGMENT_COLUMNS), dtype=np.int64)
             lost = np.zeros((room, kernel.SEGMENT_COLUMNS), dtype=np.int64)
             n, m = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
             first = kernel.advance(first, to, state.workers, state.blocks, state.free, state.jobs, rows, n, lost, m)
             for w, job, start, end in rows[: n[0]].tolist():
-                segments.append(Segment(start, end, *self.crew.where(w), names[job]))
+                segments.append(Segment(start, end, *self.workers.where(w), names[job]))
             for w, job, at, by in lost[: m[0]].tolist():
-                preemptions.append(Preemption(at, *self.crew.where(w), names[job], names[by]))
+                preemptions.append(Preemption(at, *self.workers.where(w), names[job], names[by]))
         return segments, preemptions
 
     def _in_cloud(self, state: State, to: int) -> list[Segment]:
         """Advance the cloud to tick `to`; it processes each chunk from its release on."""
         segments, clock = [], self.now * self.ticks
-        for away in self._away:
-            start, end = max(away.release, clock), min(away.release + away.each, to)
-            row = state.jobs[self._known[away.name].number]
+        for sent in self._cloud_chunks:
+            start, end = max(sent.release, clock), min(sent.release + sent.each, to)
+            row = state.jobs[self._known[sent.name].number]
             if start < end:
-                c = away.chunks
-                segments.append(Segment(start, end, c.server, c.type, c.index, away.name, c.count))
+                c = sent.chunks
+                segments.append(Segment(start, end, c.server, c.type, c.index, sent.name, c.count))
                 row[BEGUN] = start if row[BEGUN] == NONE else min(row[BEGUN], start)
-            if clock < away.release + away.each <= to:
-                row[OPEN] -= away.chunks.count
-                row[DONE] = max(row[DONE], away.release + away.each)
+            if clock < sent.release + sent.each <= to:
+                row[OPEN] -= sent.chunks.count
+                row[DONE] = max(row[DONE], sent.release + sent.each)
         return segments

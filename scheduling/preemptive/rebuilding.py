@@ -56,25 +56,25 @@ class Rebuilt(Contents):
             for old, count in self._stored.of(name).items():
                 if (server := servers[old]) is not None:
                     new._stored.add(name, server, count, size=known.bid.chunk_size)
-        for w in range(len(self.crew)):
-            s, m, k = servers[self.crew.server[w]], types[self.crew.type[w]], int(self._state.workers[w, HEAD])
-            to = None if s is None or m is None else new.crew.number(Chunks(s, m, int(self.crew.index[w]), 1))
+        for w in range(len(self.workers)):
+            s, m, k = servers[self.workers.server[w]], types[self.workers.type[w]], int(self._state.workers[w, HEAD])
+            to = None if s is None or m is None else new.workers.number(Chunks(s, m, int(self.workers.index[w]), 1))
             while k != NONE:
                 name, block = names[int(self._state.blocks[k, JOB])], self._state.blocks[k]
                 new._settle(name, block, to, self._state.workers[w, AT] == k)
                 if to is None and s is not None:
                     new._stored.add(name, s, -int(block[kernel.COUNT]), size=new._known[name].bid.chunk_size)
                 k = int(self._state.blocks[k, kernel.NEXT])
-        for away in self._away:
-            s, m = servers[away.chunks.server], types[away.chunks.type]
-            if s is None or m is None or not inventory.cloud[s] or not new.crew.has(s, m, CLOUD):
-                known = new._known[away.name]
-                new._known[away.name] = replace(known, waiting=known.waiting + away.chunks.count)
+        for sent in self._cloud_chunks:
+            s, m = servers[sent.chunks.server], types[sent.chunks.type]
+            if s is None or m is None or not inventory.cloud[s] or not new.workers.has(s, m, CLOUD):
+                known = new._known[sent.name]
+                new._known[sent.name] = replace(known, waiting=known.waiting + sent.chunks.count)
                 if s is not None:
-                    new._stored.add(away.name, s, -away.chunks.count, size=known.bid.chunk_size)
+                    new._stored.add(sent.name, s, -sent.chunks.count, size=known.bid.chunk_size)
             else:
-                new._away.append(replace(away, chunks=replace(away.chunks, server=s, type=m)))
-                new._state.jobs[new._known[away.name].number, OPEN] += away.chunks.count
+                new._cloud_chunks.append(replace(sent, chunks=replace(sent.chunks, server=s, type=m)))
+                new._state.jobs[new._known[sent.name].number, OPEN] += sent.chunks.count
         return new
 
     def _settle(self, name: str, block: Ints, worker: int | None, at: bool) -> None:
@@ -103,9 +103,9 @@ class Rebuilt(Contents):
                 continue
             if c.index == CLOUD:
                 row[known.number, OPEN] += c.count
-                self._away.append(CloudChunks(job.bid.id, c, release, part.each))
+                self._cloud_chunks.append(CloudChunks(job.bid.id, c, release, part.each))
                 continue
-            worker, count = self.crew.number(c), -(-left // part.each)
+            worker, count = self.workers.number(c), -(-left // part.each)
             if worker is None:
                 raise SchedulingError(f"there is no worker {c.index} of type {c.type} on server {c.server}")
             first = left - (count - 1) * part.each

@@ -9,10 +9,10 @@ import numpy as np
 from scheduling.book.state import Book, Job
 from scheduling.model.utility import Utility
 
-BORNE = 1.5
+DEFERRAL_FACTOR = 1.5
 """Factor on the share of value left after one horizon; the product is the share of capacity that may be sold.
 
-Chosen with `Dps.fluid_fill` on four seeds that no published result uses (docs/algorithms/prices.md)."""
+Chosen with `Dps.target_utilisation` on four seeds that no published result uses (docs/algorithms/prices.md)."""
 LATEST = 64
 """Number of most recently admitted jobs that the estimate uses; it bounds the computing time."""
 SOON = 8
@@ -21,12 +21,12 @@ LEVELS = 8
 """Shares are rounded down to multiples of 1 / LEVELS, so that prices and kernel caches change less often."""
 
 
-def room_to_put_off(book: Book) -> float:
+def sellable_share(book: Book) -> float:
     """Share of the horizon's capacity that may still be sold, in whole eighths; negative if too much is sold.
 
-    The share that may be sold is `BORNE` times the median, over recent jobs, of the value left one horizon after
-    arrival divided by the value an eighth of a horizon after arrival. The share already sold is that of workers or of
-    parameter servers, whichever is larger. The result is 0 while the book has no jobs.
+    The share that may be sold is `DEFERRAL_FACTOR` times the median, over recent jobs, of the value left one horizon
+    after arrival divided by the value an eighth of a horizon after arrival. The share already sold is that of workers
+    or of parameter servers, whichever is larger. The result is 0 while the book has no jobs.
 
     Notes
     -----
@@ -35,14 +35,14 @@ def room_to_put_off(book: Book) -> float:
     if not book.jobs:
         return 0.0
     patience = _patience(book.jobs[-LATEST:], book.ledger.end - book.ledger.start)
-    return _in_steps(BORNE * patience) - _in_steps(_sold(book))
+    return _in_steps(DEFERRAL_FACTOR * patience) - _in_steps(_sold(book))
 
 
 def _patience(jobs: tuple[Job, ...], horizon: int) -> float:
-    return float(np.median([_kept_worth(job.bid.utility, horizon) for job in jobs]))
+    return float(np.median([_value_kept(job.bid.utility, horizon) for job in jobs]))
 
 
-def _kept_worth(utility: Utility, horizon: int) -> float:
+def _value_kept(utility: Utility, horizon: int) -> float:
     """Value one horizon after arrival, as a share of the value of an early completion."""
     soon = utility.at(max(1, horizon // SOON))
     return utility.at(horizon) / soon if soon > 0 else 0.0

@@ -14,26 +14,39 @@ from scheduling.model.inventory import Inventory, MachineType
 def density(bid: Bid, inventory: Inventory, *, horizon: int, tail: int = 0) -> tuple[float, ...]:
     """Compute the greatest value per unit-slot of each resource that the bid can offer on an idle cluster.
 
-    This is the rule behind the eta of the paper (DPS, remark below eq. 20; the paper's maximum is over a schedule it
-    does
-    not name): all machines on one server, from the earliest start, at the most favourable number of workers.
+    All machines are on one server, from the earliest start on, with the number of workers at which the value per
+    unit-slot is greatest.
 
     Parameters
     ----------
+    bid, inventory
+        The job, in slots, and the machine types; capacities are not used.
     horizon
         Slots after arrival by which the job must be complete; otherwise the density is 0.
-        tail
-            Slots held beyond completion.
+    tail
+        Slots held beyond completion.
 
     Returns
     -------
     tuple of float
         R numbers, money per unit and slot; 0 where the bid does not use the resource or cannot complete.
 
-        Notes
+    Notes
     -----
     O((W + P) D): for a fixed type of one role, the fastest type of the other role is best at every count,
     because value never increases with time.
+
+    References
+    ----------
+    .. [1] R. Zhou et al., "DPS", remark below eq. (20). The paper does not name the schedule over which its maximum is
+       taken.
+
+    Examples
+    --------
+    >>> from scheduling.model.example import INVENTORY, job
+    >>> from scheduling.pricing.density import density
+    >>> density(job(), INVENTORY, horizon=8)
+    (4.5, 9.0)
     """
     best = [0.0] * len(inventory.resources)
     first = min(bid.delay)
@@ -61,13 +74,26 @@ def elastic_density(bid: Bid, inventory: Inventory, *, horizon: int) -> tuple[fl
 
     Parameters
     ----------
+    bid, inventory
+        The job, in slots, and the servers and machine types.
     horizon
         Slots after arrival by which the job must be complete; otherwise the density is 0.
 
-        Returns
+    Returns
     -------
     tuple of float
         R numbers, money per unit and slot; 0 where the bid does not use the resource or cannot complete.
+
+    Notes
+    -----
+    O(W P) after the pairs of types are listed.
+
+    Examples
+    --------
+    >>> from scheduling.model.example import INVENTORY, job
+    >>> from scheduling.pricing.density import elastic_density
+    >>> elastic_density(job(), INVENTORY, horizon=8)
+    (2.0, 4.0)
     """
     best = [0.0] * len(inventory.resources)
     first = min(bid.delay)

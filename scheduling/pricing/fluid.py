@@ -12,8 +12,9 @@ chosen by hand.
 """
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +22,9 @@ from numpy.typing import NDArray
 from scheduling.book.state import HISTORY, Book
 from scheduling.model.types import Floats, Ints
 from scheduling.pricing.fluid_descent import Kinds, descend
-from scheduling.pricing.pooling import SMALLEST_OFFER
+from scheduling.pricing.pooling import SMALLEST_OFFER, pooled_history
 from scheduling.pricing.price_function import PriceFunction, reserve_prices
-from scheduling.pricing.quantile import IDLE_SHARE, Learning, past_pools
+from scheduling.pricing.quantile import IDLE_SHARE
 
 Flags = NDArray[np.bool_]
 
@@ -43,66 +44,69 @@ SLIGHT = 1.02
 """Ratio of the price when full to the price when idle: enough to prefer an empty server to a nearly full one."""
 
 
-class Pouring(Learning, Protocol):
-    """The parameters of fluid prices."""
-
-    @property
-    def fluid_fill(self) -> float:
-        """Share of all capacity that jobs will fill."""
-
-
-def fluid_prices(learning: Pouring, book: Book, *, room: float = 0.0) -> PriceFunction:
-    """Compute fluid prices: the dual of the fluid relaxation at the present arrival rate of bids.
+@dataclass(frozen=True)
+class FluidRule:
+    """The price rule of the fluid relaxation: the dual prices at the present arrival rate of bids.
 
     The price of a resource depends very little on how full it is (`SLIGHT`).
-
-    Parameters
-    ----------
-    room
-        Added to `fluid_fill`, as a share of all capacity over one horizon: the share that may still be sold
-        (`scheduling.pricing.backlog`); negative where too much is sold.
-
-    Raises
-    ------
-    ValueError
-        If the book lacks the decision slots or the standalone values of its past bids.
-
-    Notes
-    -----
-    The bid being decided is not used. The set of past bids changes at refits; the rate changes with the slots.
-    While there are no past bids, `prior_low` and `prior_high` are the prices of the whole capacity of a resource.
     """
-    if not len(book.slots) == len(book.ceilings) == len(book.history):
-        raise ValueError(f"expected a slot and a ceiling for each of {len(book.history)} past bids")
-    total = book.inventory.capacity.sum(axis=0)
-    rows, ceilings = past_pools(learning, book, most=WINDOW)
-    middle = _medians(rows.tobytes(), len(total))
-    solved = np.zeros(len(total))
-    level = _level(book)
-    if level is not None and len(rows):
-        supports = tuple(_supports(demand) for demand in (book.inventory.worker_demand, book.inventory.ps_demand))
-        fill = max(LEAST_FILL, learning.fluid_fill + room)
-        capacity = total * (fill * len(rows) * 2.0 ** (-level / STEPS))
-        solved = _kept(rows.tobytes(), ceilings.tobytes(), capacity.tobytes(), supports)
-    low, high = [], []
-    for price, typical, units in zip(solved.tolist(), middle, np.maximum(1, total).tolist(), strict=True):
-        if typical is None:
-            low.append(learning.prior_low / units)
-            high.append(learning.prior_high / units)
-        else:
-            low.append(max(price, IDLE_SHARE * typical))
-            high.append(SLIGHT * low[-1])
-    return reserve_prices(low, high)
+
+    target_utilisation: float
+    """Share of all capacity that jobs will use."""
+    refit_every: int
+    """Number of bids between two refits."""
+    initial_low: float
+    """Price of all units of an idle resource together while there is no full pool of past bids, money per slot."""
+    initial_high: float
+    """The same price for a resource in full use."""
+    further_share: Callable[[Book], float] | None = None
+    """Added to `target_utilisation`: the share of all capacity over one horizon that may still be sold
+    (`scheduling.pricing.backlog`), negative where too much is sold. None: nothing is added."""
+
+    def price_function(self, book: Book) -> PriceFunction:
+        """Return the price function at the dual prices of the last refit's bids and the present arrival rate.
+
+        Raises
+        ------
+        ValueError
+            If the book lacks the decision slots or the standalone values of its past bids.
+
+        Notes
+        -----
+        The set of past bids changes at refits; the rate changes with the slots. See `solve` for the complexity.
+        """
+        if not len(book.slots) == len(book.standalone_values) == len(book.history):
+            raise ValueError(f"expected a slot and a standalone value for each of {len(book.history)} past bids")
+        total = book.inventory.capacity.sum(axis=0)
+        rows, values = pooled_history(book, refit_every=self.refit_every, most=WINDOW)
+        medians = _medians(rows.tobytes(), len(total))
+        solved = np.zeros(len(total))
+        level = _level(book)
+        if level is not None and len(rows):
+            supports = tuple(_supports(demand) for demand in (book.inventory.worker_demand, book.inventory.ps_demand))
+            further = 0.0 if self.further_share is None else self.further_share(book)
+            fill = max(LEAST_FILL, self.target_utilisation + further)
+            capacity = total * (fill * len(rows) * 2.0 ** (-level / STEPS))
+            solved = _cached(rows.tobytes(), values.tobytes(), capacity.tobytes(), supports)
+        low, high = [], []
+        for price, median, units in zip(solved.tolist(), medians, np.maximum(1, total).tolist(), strict=True):
+            if median is None:
+                low.append(self.initial_low / units)
+                high.append(self.initial_high / units)
+            else:
+                low.append(max(price, IDLE_SHARE * median))
+                high.append(SLIGHT * low[-1])
+        return reserve_prices(low, high, name="fluid")
 
 
-def solve(rows: Floats, ceilings: Floats, capacity: Floats, *, workers: Flags, pss: Flags) -> Floats:
+def solve(rows: Floats, standalone_values: Floats, capacity: Floats, *, workers: Flags, pss: Flags) -> Floats:
     """Compute the dual prices of the fluid relaxation by mirror descent.
 
     Parameters
     ----------
     rows
         Densities, N x R, money per unit-slot; 0 where a bid cannot use a resource.
-    ceilings
+    standalone_values
         Standalone value of each bid, N numbers, money.
     capacity
         Unit-slots that the bids share, R numbers.
@@ -119,17 +123,28 @@ def solve(rows: Floats, ceilings: Floats, capacity: Floats, *, workers: Flags, p
     -----
     Mirror descent: each price is multiplied by e^(step x (demand / capacity - 1)), steps falling with the square root
     of the round, and averaged. O(ROUNDS N R K). On equal costs the first kind is used.
+
+    Examples
+    --------
+    Three bids are worth 3, 2 and 1 for each of ten unit-slots, and 15 unit-slots of workers are for sale. The second
+    bid is served by half, so its value per unit-slot is the price.
+
+    >>> import numpy as np
+    >>> from scheduling.pricing.fluid import solve
+    >>> densities, workers = np.array([[3.0, 1e6], [2.0, 1e6], [1.0, 1e6]]), np.array([[True, False]])
+    >>> solve(densities, np.array([30.0, 20.0, 10.0]), np.array([15.0, 1e9]), workers=workers, pss=~workers).round(1)
+    array([2., 0.])
     """
-    paying = (ceilings > 0) & (rows >= SMALLEST_OFFER).any(axis=1)
+    paying = (standalone_values > 0) & (rows >= SMALLEST_OFFER).any(axis=1)
     kinds = [(kind, _usable(rows, kind)) for kind in (workers, pss)]
     for _, usable in kinds:
         paying &= usable.any(axis=1)
-    rows, ceilings = rows[paying], ceilings[paying]
+    rows, standalone_values = rows[paying], standalone_values[paying]
     solved = np.zeros(rows.shape[1])
     if not len(rows):
         return solved
     needs = np.divide(1.0, rows, out=np.zeros(rows.shape), where=rows >= SMALLEST_OFFER)
-    takes = np.divide(needs * ceilings[:, np.newaxis], capacity, out=np.zeros(rows.shape), where=capacity > 0)
+    takes = np.divide(needs * standalone_values[:, np.newaxis], capacity, out=np.zeros(rows.shape), where=capacity > 0)
     typical = np.array([_median(rows[:, r]) or 0.0 for r in range(rows.shape[1])])
     supports = [np.flatnonzero(support) for kind, _ in kinds for support in kind]
     begin = np.cumsum([0, *map(len, supports)])
@@ -148,12 +163,12 @@ def solve(rows: Floats, ceilings: Floats, capacity: Floats, *, workers: Flags, p
 
 
 @lru_cache(maxsize=64)
-def _kept(rows: bytes, ceilings: bytes, capacity: bytes, supports: tuple[tuple[bytes, int], ...]) -> Floats:
+def _cached(rows: bytes, standalone_values: bytes, capacity: bytes, supports: tuple[tuple[bytes, int], ...]) -> Floats:
     """Solve and cache the result: decisions between two refits ask for the same prices."""
     most = np.frombuffer(capacity)
     workers, pss = (np.frombuffer(text, dtype=np.bool_).reshape(count, len(most)) for text, count in supports)
     table = np.frombuffer(rows).reshape(-1, len(most))
-    solved = solve(table, np.frombuffer(ceilings), most, workers=workers, pss=pss)
+    solved = solve(table, np.frombuffer(standalone_values), most, workers=workers, pss=pss)
     solved.flags.writeable = False
     return solved
 

@@ -1,4 +1,7 @@
-"""Price bounds (23)-(26) of the OASiS paper, in the log domain because f(T - a) may be as small as e^-1000."""
+"""Paper prices: the etas of DPS (eq. 20), and the bounds (23)-(26) of OASiS.
+
+The bounds are in the log domain because f(T - a) may be as small as e^-1000.
+"""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -8,14 +11,16 @@ from fractions import Fraction
 import numpy as np
 
 from scheduling.best_response.elastic.type_pairs import type_pairs
+from scheduling.book.state import Book
 from scheduling.model.bid import Bid
 from scheduling.model.errors import InvalidField
-from scheduling.model.inventory import Inventory
+from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.types import Floats
 from scheduling.model.utility import Sigmoid, Utility
-from scheduling.pricing.price_function import PriceFunction
+from scheduling.pricing.pooling import pooled_history
+from scheduling.pricing.price_function import PriceFunction, eta_prices
 
-U_ARGS = ("slots", "duration", "printed")
+U_ARGS = ("slots", "duration", "paper")
 """Argument of f in (23) and (24): the earliest completion, one slot later, or `ceil(.) - a` as in the paper."""
 L_ARGS = ("horizon", "floor")
 """Value of f in (25), (26): at the end of the horizon, as in the paper, or at least `FLOOR` times its best value."""
@@ -23,8 +28,104 @@ FLOOR = 1e-6
 
 
 @dataclass(frozen=True)
+class DpsPaperRule:
+    """The price rule `eta^(q/C) - 1` (DPS eq. 20)."""
+
+    eta_worker: tuple[float, ...]
+    """eta of each worker type; empty: 1 + the greatest density of past bids."""
+    eta_ps: tuple[float, ...]
+    """eta of each PS type; empty together with `eta_worker`."""
+    refit_every: int
+    """Number of bids between two refits."""
+    initial_high: float
+    """eta - 1 of a resource that no past bid could use, money per slot."""
+
+    def price_function(self, book: Book) -> PriceFunction:
+        """Return the price function with the given etas, or with etas from the bids decided before the last refit."""
+        if self.eta_worker:
+            return eta_prices(etas_by_resource(self.eta_worker, self.eta_ps, book.inventory))
+        peak = pooled_history(book, refit_every=self.refit_every)[0].max(axis=0, initial=0.0)
+        return eta_prices([float(top if top > 0 else self.initial_high) + 1.0 for top in peak])
+
+
+@dataclass(frozen=True)
+class OasisPaperRule:
+    """The price rule `L (U/L)^(g/c)` (OASiS eq. 22)."""
+
+    log_low: tuple[float, ...]
+    """ln L of one unit of each resource; empty: from past bids."""
+    log_high: tuple[float, ...]
+    """ln U of one unit of each resource; empty together with `log_low`."""
+    refit_every: int
+    """Number of bids between two refits."""
+    initial_low: float
+    """L of all units of a resource that no past bid could use, money per slot."""
+    initial_high: float
+    """U of all units of a resource that no past bid could use, money per slot."""
+
+    def price_function(self, book: Book) -> PriceFunction:
+        """Return the price function with the given bounds, or with bounds from bids decided before the last refit.
+
+        Raises
+        ------
+        InvalidField
+            If the number of given bounds is not the number of resources.
+        """
+        if not self.log_low:
+            return self._bounds_from_history(book).price_function()
+        if len(self.log_low) != len(book.inventory.resources):
+            raise InvalidField("log_low", f"expected {len(book.inventory.resources)} numbers, got {len(self.log_low)}")
+        return Bounds(self.log_low, self.log_high).price_function()
+
+    def _bounds_from_history(self, book: Book) -> "Bounds":
+        """Estimate (23)-(26) from receipts, which contain a bid's value per unit-slot but not its whole utility.
+
+        U is the largest offer for a unit-slot. L is a quarter of the smallest offer of one bid for an equal share of
+        every resource that it uses. eta is 1.
+        """
+        rows, _ = pooled_history(book, refit_every=self.refit_every)
+        total = book.inventory.capacity.sum(axis=0)
+        for_workers = np.array(used_by_workers(book.inventory))
+        low, high = (np.log(initial / np.maximum(1, total)) for initial in (self.initial_low, self.initial_high))
+        for mine in (for_workers, ~for_workers):
+            offers, units = rows[:, mine], total[mine]
+            asked = (offers > 0) & (units > 0)
+            shares = np.divide(1.0, offers * units, out=np.zeros(offers.shape), where=asked).sum(axis=1)
+            if shares.any():
+                low[mine] = -np.log(4.0 * shares.max()) - np.log(np.maximum(units, 1))
+                most = offers.max(axis=0)
+                high[mine] = np.maximum(np.log(most, out=low[mine], where=most > 0), low[mine])
+        return Bounds(tuple(low.tolist()), tuple(high.tolist()))
+
+
+def etas_by_resource(eta_worker: tuple[float, ...], eta_ps: tuple[float, ...], inventory: Inventory) -> list[float]:
+    """Return the given etas by resource, R numbers: in DPS every machine type has its own resource.
+
+    Raises
+    ------
+    InvalidField
+        If the number of etas is not the number of types, or if two types share a resource.
+    """
+    etas: dict[int, float] = {}
+    both = (("eta_worker", eta_worker, inventory.workers), ("eta_ps", eta_ps, inventory.pss))
+    for name, given, machines in both:
+        if len(given) != len(machines):
+            raise InvalidField(name, f"expected {len(machines)} numbers, one for each type, got {len(given)}")
+        for eta, machine in zip(given, machines, strict=True):
+            etas[_own_resource(machine, etas)] = eta
+    return [etas.get(r, 1.0) for r in range(len(inventory.resources))]
+
+
+def _own_resource(machine: MachineType, known: dict[int, float]) -> int:
+    uses = [r for r, units in enumerate(machine.demand) if units]
+    if len(uses) != 1 or uses[0] in known:
+        raise InvalidField("eta_worker", f"given etas need a resource of its own for each type; {machine.name} shares")
+    return uses[0]
+
+
+@dataclass(frozen=True)
 class Bounds:
-    """ln L and ln U of the price of one unit of each resource, R numbers each, L at most U."""
+    """Lower bounds L and upper bounds U of the price of one unit: ln L and ln U, R numbers each, L at most U."""
 
     log_low: tuple[float, ...]
     log_high: tuple[float, ...]
@@ -39,10 +140,10 @@ class Bounds:
     def price_function(self) -> PriceFunction:
         """Return the price function `L (U/L)^(g/c)` (eq. 22)."""
         growth = tuple(high - low for low, high in zip(self.log_low, self.log_high, strict=True))
-        return PriceFunction(name="printed", log_scale=self.log_low, log_growth=growth, offset=(0,) * len(self.log_low))
+        return PriceFunction(name="paper", log_scale=self.log_low, log_growth=growth, offset=(0,) * len(self.log_low))
 
 
-def printed_bounds(
+def paper_bounds(
     bids: Iterable[Bid],
     inventory: Inventory,
     *,
@@ -58,8 +159,8 @@ def printed_bounds(
     ----------
     bids
         Bids whose utilities are functions of completion - arrival.
-        inventory
-            A cluster whose workers and PSs share no resource.
+    inventory
+        A cluster whose workers and PSs share no resource.
     start, end
         The T = end - start slots of the system; f(T - a) is what completion at `end` is worth.
     units
@@ -81,6 +182,15 @@ def printed_bounds(
     References
     ----------
     .. [1] Y. Bao et al., "Online Job Scheduling in Distributed Machine Learning Clusters", eq. (22)-(26).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scheduling.model.example import INVENTORY, job
+    >>> from scheduling.pricing.paper import paper_bounds
+    >>> bounds = paper_bounds([job()], INVENTORY, start=0, end=8)
+    >>> np.exp(bounds.log_low).round(4).tolist(), np.exp(bounds.log_high).round(4).tolist()
+    ([0.0312, 0.0312], [8.0, 8.0])
     """
     total = inventory.capacity.sum(axis=0)
     weights = np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0) if units is None else np.array(units)
@@ -99,7 +209,7 @@ def printed_bounds(
     for_a_unit = soon[:, np.newaxis] - np.log(np.where(demand > 0, demand, 1.0))
     high = np.where(demand > 0, for_a_unit, -np.inf).max(axis=0, initial=-np.inf)
     low = np.zeros(len(total))
-    for_workers = np.array(pool_of(inventory))
+    for_workers = np.array(used_by_workers(inventory))
     for mine in (for_workers, ~for_workers):
         volume = slots * (demand[:, mine] @ weights[mine])
         everything = (end - start) * float((total * weights)[mine].sum())
@@ -107,7 +217,7 @@ def printed_bounds(
     return Bounds(tuple(low.tolist()), tuple(np.maximum(low, high).tolist()))
 
 
-def pool_of(inventory: Inventory) -> tuple[bool, ...]:
+def used_by_workers(inventory: Inventory) -> tuple[bool, ...]:
     """Whether each resource belongs to the worker servers: some worker type demands it."""
     return tuple(bool(asked) for asked in inventory.worker_demand.max(axis=0, initial=0))
 
@@ -124,7 +234,7 @@ def _log_low(late: Floats, volume: Floats, everything: float) -> float:
 def _soonest(bid: Bid, step: Fraction, u_arg: str) -> int:
     """Elapsed slots at which (23) evaluates f. Completion is the end of a slot, so n slots end at n."""
     slots = max(1, math.ceil(bid.epochs * bid.minibatches * step))
-    return max(1, slots + {"slots": 0, "duration": 1, "printed": 1 - bid.arrival}[u_arg])
+    return max(1, slots + {"slots": 0, "duration": 1, "paper": 1 - bid.arrival}[u_arg])
 
 
 def _late(utility: Utility, elapsed: int, l_arg: str) -> float:

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.book.state import NOBODY
+from scheduling.book.state import HISTORY, NOBODY, Book
 from scheduling.model.types import Floats, Ints
 from scheduling.model.validation import LARGEST_MONEY
 
@@ -44,8 +44,7 @@ def pools_of(supports: NDArray[np.bool_], owners: Ints, *, block: int) -> list[P
         A number for each bid's owner, N; `NOBODY`: the bid counts as the only one of its owner.
     block
         Number of bids in a block; the first row begins a block. No pool spans two blocks, so a pool does not change
-        when
-        earlier blocks are forgotten.
+        when earlier blocks are forgotten.
 
     Notes
     -----
@@ -66,15 +65,15 @@ def pools_of(supports: NDArray[np.bool_], owners: Ints, *, block: int) -> list[P
     return full
 
 
-def pooled(densities: Floats, ceilings: Floats, owners: Ints, *, block: int) -> tuple[Floats, Floats]:
+def pooled(densities: Floats, standalone_values: Floats, owners: Ints, *, block: int) -> tuple[Floats, Floats]:
     """Return one row for each pool, as if the pool were a single bid.
 
     Parameters
     ----------
     densities
         Density of each bid for each resource, N x R, money per unit-slot; 0 where the bid cannot use the resource.
-        ceilings
-            Standalone values, N numbers, money; empty if not known.
+    standalone_values
+        Standalone values, N numbers, money; empty if not known.
     owners, block
         As for `pools_of`.
 
@@ -83,16 +82,18 @@ def pooled(densities: Floats, ceilings: Floats, owners: Ints, *, block: int) -> 
     densities
         P x R. The logarithm of a mean of n values varies less than the values, by a factor of the square root of n. So
         each row is moved away from the overall mean by that factor; then quantiles of rows are close to those of bids.
-    ceilings
+    standalone_values
         Mean standalone value of each pool, P numbers, money; 0 where no values are known.
     """
-    return _pooled(densities.tobytes(), ceilings.tobytes(), owners.tobytes(), densities.shape[1], block)
+    return _pooled(densities.tobytes(), standalone_values.tobytes(), owners.tobytes(), densities.shape[1], block)
 
 
 @lru_cache(maxsize=64)
-def _pooled(densities: bytes, ceilings: bytes, owners: bytes, resources: int, block: int) -> tuple[Floats, Floats]:
+def _pooled(
+    densities: bytes, standalone_values: bytes, owners: bytes, resources: int, block: int
+) -> tuple[Floats, Floats]:
     """Pool and cache the result: decisions between two refits ask for the same pools."""
-    rows, worth = np.frombuffer(densities).reshape(-1, resources), np.frombuffer(ceilings)
+    rows, worth = np.frombuffer(densities).reshape(-1, resources), np.frombuffer(standalone_values)
     usable = rows >= SMALLEST_OFFER
     pools = pools_of(usable, np.frombuffer(owners, dtype=np.int64), block=block)
     logs = np.log2(rows, out=np.zeros(rows.shape), where=usable)
@@ -117,3 +118,21 @@ def _rounded(logs: Floats) -> Floats:
 def _mean(rows: Floats, pool: Pool) -> Floats:
     """Return the mean over owners of the mean over each owner's bids."""
     return np.asarray(np.mean([rows[mine].mean(axis=0) for mine in pool], axis=0))
+
+
+def pooled_history(book: Book, *, refit_every: int, most: int | None = None) -> tuple[Floats, Floats]:
+    """Return pooled densities (P x R) and standalone values (P) of the bids decided before the last refit.
+
+    The result stays the same until the next refit, `refit_every` bids after the last one. At most the last `most` bids
+    are used, starting at the beginning of a block; None: as many as the history holds at every refit.
+    """
+    most = HISTORY - refit_every if most is None else most
+    forgotten = book.decided - len(book.history)
+    known = book.decided - book.decided % refit_every
+    block = refit_every * math.ceil(LEAST_BLOCK / refit_every)
+    first = max(forgotten, known - most)
+    if first > 0:
+        first = math.ceil(first / block) * block
+    rows = slice(max(0, first - forgotten), max(0, known - forgotten))
+    owners = book.owners if len(book.owners) else np.full(len(book.history), NOBODY)
+    return pooled(book.history[rows], book.standalone_values[rows], owners[rows], block=block)

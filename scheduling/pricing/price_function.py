@@ -45,6 +45,23 @@ class PriceFunction:
         -------
         Floats
             Money, of the same shape. 0 where capacity is 0, because nothing can be used or charged there.
+
+        Notes
+        -----
+        O(1) for each price. Prices never fall when use rises.
+
+        References
+        ----------
+        .. [1] R. Zhou et al., "DPS", eq. (20).
+        .. [2] Y. Bao et al., "Online Job Scheduling in Distributed Machine Learning Clusters", eq. (22).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scheduling.pricing.price_function import reserve_prices
+        >>> prices = reserve_prices([1.0], [16.0])
+        >>> prices.of(np.array([[0], [2], [4]]), np.array([[4], [4], [4]])).round(6).tolist()
+        [[1.0], [4.0], [16.0]]
         """
         share = np.divide(
             used, capacity, out=np.zeros(np.broadcast_shapes(used.shape, capacity.shape)), where=capacity > 0
@@ -66,17 +83,28 @@ class PriceFunction:
         }
 
 
-def printed_prices(etas: Sequence[float]) -> PriceFunction:
-    """Return the price function `eta^(q/C) - 1` (DPS eq. 20). `etas` are R numbers of at least 1."""
+def eta_prices(etas: Sequence[float]) -> PriceFunction:
+    """Return the price function `eta^(q/C) - 1` (DPS eq. 20). `etas` are R numbers of at least 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scheduling.pricing.price_function import eta_prices
+    >>> eta_prices([9.0]).of(np.array([[0], [2], [4]]), np.array([[4], [4], [4]])).round(6).tolist()
+    [[0.0], [2.0], [8.0]]
+    """
     count = len(etas)
     growth = tuple(math.log(eta) for eta in etas)
-    return PriceFunction(name="printed", log_scale=(0.0,) * count, log_growth=growth, offset=(1,) * count)
+    return PriceFunction(name="paper", log_scale=(0.0,) * count, log_growth=growth, offset=(1,) * count)
 
 
-def reserve_prices(low: Sequence[float], high: Sequence[float]) -> PriceFunction:
-    """Return the price function `L (U/L)^(q/C)`: L when idle, U when full. R positive numbers each, L at most U."""
+def reserve_prices(low: Sequence[float], high: Sequence[float], *, name: str = "quantile") -> PriceFunction:
+    """Return the price function `L (U/L)^(q/C)`: L when idle, U when full. R positive numbers each, L at most U.
+
+    `name` is that of the price rule, for receipts.
+    """
     return PriceFunction(
-        name="learned",
+        name=name,
         log_scale=tuple(math.log(x) for x in low),
         log_growth=tuple(math.log(y / x) for x, y in zip(low, high, strict=True)),
         offset=(0,) * len(low),

@@ -1,21 +1,19 @@
-"""Prices learned from quantiles of past bids, used by DPS and OASiS.
+"""Quantile prices: a reserve price from quantiles of past bids, used by DPS and OASiS.
 
 A reserve price keeps capacity for better bids; on an idle cluster it would only reject work. So the reserve price
 increases with the share of capacity that is already sold. A job buys workers and PSs together, so each role has its
 own factor.
 """
 
-import math
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 import numpy as np
 
-from scheduling.book.state import HISTORY, NOBODY, Book
-from scheduling.model.errors import InvalidField
+from scheduling.book.state import Book
 from scheduling.model.types import Floats, Ints
-from scheduling.pricing.pooling import LEAST_BLOCK, pooled
+from scheduling.pricing.pooling import pooled_history
 from scheduling.pricing.price_function import PriceFunction, reserve_prices
 
 LEVELS = 8
@@ -24,95 +22,71 @@ IDLE_SHARE = 1e-6
 """Factor on the reserve quantile on an idle cluster: nearly 0, but positive, so that the price still rises with use."""
 
 
-class Learning(Protocol):
-    """The parameters of learned prices."""
+@dataclass(frozen=True)
+class QuantileRule:
+    """The price rule `L (U/L)^(q/C)` with L and U from quantiles of the densities of past bids.
 
-    @property
-    def reserve_quantile(self) -> float:
-        """Quantile of past offers from which L is taken."""
-
-    @property
-    def full_quantile(self) -> float:
-        """Quantile of past offers that is U."""
-
-    @property
-    def worker_share(self) -> float:
-        """Factor on the reserve quantile for an idle worker once the near horizon is sold out."""
-
-    @property
-    def ps_share(self) -> float:
-        """Factor on the reserve quantile for an idle parameter server once the near horizon is sold out."""
-
-    @property
-    def refit_every(self) -> int:
-        """Number of bids between two refits."""
-
-    @property
-    def prior_low(self) -> float:
-        """L until bids of `LEAST_OWNERS` owners have been decided."""
-
-    @property
-    def prior_high(self) -> float:
-        """U until bids of `LEAST_OWNERS` owners have been decided."""
-
-
-def check_learning(learning: Learning) -> None:
-    """Raise InvalidField where one parameter contradicts another."""
-    if learning.prior_high < learning.prior_low:
-        raise InvalidField(
-            "prior_high", f"expected at least prior_low = {learning.prior_low:g}, got {learning.prior_high:g}"
-        )
-    if learning.full_quantile < learning.reserve_quantile:
-        raise InvalidField("full_quantile", f"expected at least reserve_quantile = {learning.reserve_quantile:g}")
-
-
-def past(learning: Learning, book: Book) -> Floats:
-    """Return the pooled densities of the bids decided before the last refit, P x R; constant until the next refit."""
-    return past_pools(learning, book, most=HISTORY - learning.refit_every)[0]
-
-
-def past_pools(learning: Learning, book: Book, *, most: int) -> tuple[Floats, Floats]:
-    """Return pooled densities (P x R) and standalone values (P) of the bids decided before the last refit.
-
-    At most the last `most` bids are used, starting at the beginning of a block. See `scheduling.pricing.pooling`.
+    L is `reserve_quantile` of the past densities, times the factor of the role (worker or PS), times the scarcity of
+    the resource; U is `full_quantile`, or L where that is more.
     """
-    forgotten = book.decided - len(book.history)
-    known = book.decided - book.decided % learning.refit_every
-    block = learning.refit_every * math.ceil(LEAST_BLOCK / learning.refit_every)
-    first = max(forgotten, known - most)
-    if first > 0:
-        first = math.ceil(first / block) * block
-    rows = slice(max(0, first - forgotten), max(0, known - forgotten))
-    owners = book.owners if len(book.owners) else np.full(len(book.history), NOBODY)
-    return pooled(book.history[rows], book.ceilings[rows], owners[rows], block=block)
 
+    reserve_quantile: float
+    """Quantile of past densities from which L is taken, in [0, 1]."""
+    full_quantile: float
+    """Quantile of past densities that is U, at least `reserve_quantile`."""
+    worker_reserve_factor: float
+    """Factor on the reserve quantile for what workers take, once the near horizon is sold out."""
+    ps_reserve_factor: float
+    """The same factor for what parameter servers take."""
+    refit_every: int
+    """Number of bids between two refits."""
+    initial_low: float
+    """L while there is no full pool of past bids, money per slot."""
+    initial_high: float
+    """U while there is no full pool of past bids, money per slot."""
+    scarcity: Callable[[Book], Floats]
+    """Factor in [0, 1] on the reserve price of each resource, R numbers: `scarcity_of_roles` or
+    `scarcity_of_resources`."""
+    initial_for_all: bool
+    """Whether the initial prices are those of all units of a resource together; otherwise they are those of one."""
 
-def learned_prices(
-    learning: Learning, book: Book, *, scarcity: Floats, units: Sequence[float] | None = None
-) -> PriceFunction:
-    """Return the price function `L (U/L)^(q/C)` with L and U from quantiles of the densities of past bids.
+    def price_function(self, book: Book) -> PriceFunction:
+        """Return the price function with L and U of the last refit and the scarcity of the present ledger.
 
-    Parameters
-    ----------
-    scarcity
-        Factor in [0, 1] on the reserve price of each resource, R numbers.
-    units
-        Number of units of each resource that cost `prior_low` or `prior_high` together, R numbers; None: one unit.
-    """
-    rows, for_workers = past(learning, book), _for_workers(book)
-    wanted = (learning.reserve_quantile, learning.full_quantile)
-    low, high = [], []
-    for r, (mine, found) in enumerate(zip(for_workers, _quantiles(rows.tobytes(), rows.shape[1], wanted), strict=True)):
-        share = max((learning.worker_share if mine else learning.ps_share) * float(scarcity[r]), IDLE_SHARE)
-        if found is not None:
-            reserve, full = found
-            low.append(reserve * share)
-            high.append(max(full, low[-1]))
-        else:
-            many = 1.0 if units is None else units[r]
-            low.append(learning.prior_low / many)
-            high.append(learning.prior_high / many)
-    return reserve_prices(low, high)
+        Notes
+        -----
+        O(H R) for H past bids at a refit, cached until the next one; otherwise only the scarcity is computed.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from scheduling.book.ledger import Ledger
+        >>> from scheduling.book.state import Book
+        >>> from scheduling.model.example import INVENTORY
+        >>> from scheduling.pricing.quantile import QuantileRule, scarcity_of_roles
+        >>> ledger = Ledger(INVENTORY, start=0, slots=8)
+        >>> book = Book(0, ledger, history=np.tile([4.0, 8.0], (32, 1)), decided=32)
+        >>> rule = QuantileRule(0.5, 0.95, 4.0, 0.2, 32, 0.01, 1.0, scarcity_of_roles, initial_for_all=False)
+        >>> prices = rule.price_function(book)
+        >>> prices.of(INVENTORY.capacity, INVENTORY.capacity).round(4).tolist()
+        [[4.0, 0.0], [0.0, 8.0]]
+        """
+        (rows, _), for_workers = pooled_history(book, refit_every=self.refit_every), _for_workers(book)
+        scarcity = self.scarcity(book)
+        units = np.maximum(1, book.inventory.capacity.sum(axis=0)).tolist()
+        wanted = (self.reserve_quantile, self.full_quantile)
+        low, high = [], []
+        for r, found in enumerate(_quantiles(rows.tobytes(), rows.shape[1], wanted)):
+            factor = self.worker_reserve_factor if for_workers[r] else self.ps_reserve_factor
+            if found is not None:
+                reserve, full = found
+                low.append(reserve * max(factor * float(scarcity[r]), IDLE_SHARE))
+                high.append(max(full, low[-1]))
+            else:
+                count = units[r] if self.initial_for_all else 1.0
+                low.append(self.initial_low / count)
+                high.append(self.initial_high / count)
+        return reserve_prices(low, high)
 
 
 @lru_cache(maxsize=64)
@@ -130,7 +104,9 @@ def _quantiles(rows: bytes, resources: int, wanted: tuple[float, float]) -> tupl
 
 
 def scarcity_of_roles(book: Book) -> Floats:
-    """Return, for each resource, the square of the share of its role's capacity sold in the near horizon, R numbers.
+    """Return the square of the share that is sold of the capacity of each resource's role, R numbers in [0, 1].
+
+    The share is that of unit-slots in the first quarter of the horizon, rounded down to eighths.
 
     Use it where resources are kinds of machines and a bid may choose any of them: all kinds of a role become scarce
     together.
@@ -144,7 +120,9 @@ def scarcity_of_roles(book: Book) -> Floats:
 
 
 def scarcity_of_resources(book: Book) -> Floats:
-    """Return the share of each resource that is sold in the near horizon, R numbers.
+    """Return the share of each resource that is sold, R numbers in [0, 1].
+
+    The share is that of unit-slots in the first eighth of the horizon, rounded down to eighths.
 
     Use it for physical resources, where a machine takes several of them: only scarce resources get a reserve price.
     """

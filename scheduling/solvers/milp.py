@@ -1,4 +1,4 @@
-"""Integer programs row by row, solved by HiGHS."""
+"""Integer programs, built column by column and row by row, and solved by HiGHS."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from scheduling.model.types import Floats
 from scheduling.solvers.time_limit import Left
 
 NEAR = 1e-6
-"""By how much a bound of the solver may be off."""
+"""Largest error of a bound that the solver returns."""
 FINEST = 10_000
-"""Largest coefficient that capacity rows pass to the solver."""
+"""Largest coefficient of a capacity row as the solver gets it."""
 
 
 class SolverFailed(SchedulingError):
@@ -27,10 +27,10 @@ class SolverFailed(SchedulingError):
 
 @dataclass(frozen=True)
 class Solution:
-    """What the solver found."""
+    """The result of a run of the solver."""
 
     values: Floats | None
-    """Of each column; None if nothing was found."""
+    """Value of each column; None if no solution was found."""
     bound: float
     """Lower bound on the cost of every solution; inf if the program is infeasible."""
     optimal: bool
@@ -42,7 +42,7 @@ class Solution:
 
     @property
     def whole_bound(self) -> int:
-        """The bound where costs are whole numbers, 0 or more; 0 while there is none."""
+        """The lower bound if all costs are whole numbers of at least 0; 0 if no bound is known."""
         return ceil(self.bound - NEAR) if isfinite(self.bound) else 0
 
 
@@ -51,39 +51,53 @@ class Relaxed:
     """The optimum of a linear program."""
 
     values: Floats
-    """Of each column."""
+    """Value of each column."""
     cost: float
     prices: Floats
-    """Of each row: what the optimum costs more for one more of its bound."""
+    """Dual price of each row: the increase of the optimum for one more unit of the row's bound."""
 
 
-class Room(NamedTuple):
-    """What columns take of something, and how much of it there is."""
+class CapacityRow(NamedTuple):
+    """A capacity and the columns that use it."""
 
     terms: list[tuple[int, int]]
-    """Columns, and what one takes."""
-    there: int
+    """Columns, each with the units that one of it uses."""
+    capacity: int
 
-    def taken(self, values: Floats) -> int:
-        """In Python's whole numbers, which have no end."""
+    def use(self, values: Floats) -> int:
+        """Return the units in use, exactly: integers of Python have no largest value."""
         return sum(value * int(values[column]) for column, value in self.terms)
 
-    def fewest(self, values: Floats) -> dict[int, int]:
-        """Of what takes too much: as little of each column as still does."""
-        spare = self.taken(values) - self.there
+    def cover(self, values: Floats) -> dict[int, int]:
+        """Return a minimal cover: counts of columns that exceed the capacity, and no longer do with one less."""
+        excess = self.use(values) - self.capacity
         left = {}
-        # Small ones are left out first: few large ones say more.
+        # Columns of little use are left out first: a cover of few large ones gives a stronger cut.
         for column, value in sorted(self.terms, key=lambda term: term[1]):
             count = int(values[column])
-            out = min(count, (spare - 1) // value)
-            spare -= out * value
+            out = min(count, (excess - 1) // value)
+            excess -= out * value
             if out < count:
                 left[column] = count - out
         return left
 
 
-class Rows:
-    """Columns with costs and ranges, and rows with ranges."""
+class IntegerProgram:
+    """Columns with costs and ranges, and rows with ranges.
+
+    Examples
+    --------
+    Maximise x + y over whole numbers with 2 x + 2 y <= 3:
+
+    >>> from scheduling.solvers.milp import IntegerProgram
+    >>> from scheduling.solvers.time_limit import unlimited
+    >>> program = IntegerProgram()
+    >>> x, y = program.column(high=5, cost=-1.0), program.column(high=5, cost=-1.0)
+    >>> program.row([(x, 2.0), (y, 2.0)], high=3.0)
+    >>> solution = program.solve(unlimited)
+    >>> solution.optimal, round(solution.bound, 6)
+    (True, -1.0)
+    """
 
     def __init__(self) -> None:
         self._cost: list[float] = []
@@ -95,12 +109,12 @@ class Rows:
         self._starts = [0]
         self._least: list[float] = []
         self._most: list[float] = []
-        self._rooms: list[Room] = []
-        """Those that rows tell rounded."""
+        self._rounded: list[CapacityRow] = []
+        """Capacity rows whose coefficients the solver gets rounded down."""
 
     @property
     def columns(self) -> int:
-        """How many there are."""
+        """Number of columns."""
         return len(self._cost)
 
     def column(self, low: float = 0.0, high: float = 1.0, *, cost: float = 0.0, whole: bool = True) -> int:
@@ -112,12 +126,12 @@ class Rows:
         return len(self._cost) - 1
 
     def most(self, column: int) -> float:
-        """The high end of a column's range."""
+        """Return the upper end of a column's range."""
         return self._high[column]
 
     @property
     def count(self) -> int:
-        """How many rows there are."""
+        """Number of rows."""
         return len(self._least)
 
     def row(self, terms: Iterable[tuple[int, float]], low: float = -inf, high: float = inf) -> None:
@@ -129,26 +143,38 @@ class Rows:
         self._least.append(low)
         self._most.append(high)
 
-    def room(self, terms: Iterable[tuple[int, int]], there: int) -> None:
-        """Add sum of value x column <= there, to the unit: of whole columns from 0 up, and no value below 0.
+    def capacity_row(self, terms: Iterable[tuple[int, int]], capacity: int) -> None:
+        """Add sum of value x column <= capacity, exact to the unit, for whole columns and values of at least 0.
 
         Notes
         -----
-        Numbers that are a millionth apart are the same to a solver in one place and not in the next: it has filled
-        servers beyond their capacity, and called too small what was enough. So it is told large ones rounded down, by
-        which nothing that fits is lost; what keeps them and does not fit, `solve` forbids.
+        The solver's tolerance is relative: with large coefficients it has filled servers beyond their capacity, and has
+        called a program infeasible that was feasible. So large coefficients are rounded down, which loses no solution;
+        `solve` adds a cut for every solution that satisfies the rounded rows and exceeds a capacity.
         """
-        room = Room([(column, value) for column, value in terms if value], there)
+        room = CapacityRow([(column, value) for column, value in terms if value], capacity)
         common = gcd(*(value for _, value in room.terms)) or 1
         unit = common * max(1, ceil(max((value for _, value in room.terms), default=0) / common / FINEST))
         if unit > common:
-            self._rooms.append(room)
-        self.row([(column, value // unit) for column, value in room.terms if value >= unit], high=there // unit)
+            self._rounded.append(room)
+        self.row([(column, value // unit) for column, value in room.terms if value >= unit], high=capacity // unit)
 
     def solve(self, left: Left, *, gap: float = 0.0, whole: bool = True) -> Solution:
-        """Minimise the cost, to this relative gap or for as long as there is time; raises SolverFailed.
+        """Minimise the cost to a relative gap, or for as long as there is time.
 
-        Not `whole`: of the linear relaxation, whose values need not be whole numbers, nor keep room but as rounded.
+        Parameters
+        ----------
+        left
+            Returns the seconds that are left.
+        gap
+            Relative gap between cost and bound at which the solver may stop.
+        whole
+            False: solve the linear relaxation, in which columns may be fractional and capacity rows are rounded.
+
+        Raises
+        ------
+        SolverFailed
+            If the solver stops for a reason other than the optimum, infeasibility or the time limit.
         """
         while True:
             found = self._solve(left(), gap, whole)
@@ -158,33 +184,33 @@ class Rows:
                 return Solution(None, found.bound, optimal=False)
 
     def _forbid(self, values: Floats) -> bool:
-        """Rule out what takes more room than there is; whether anything does."""
-        broken = [room for room in self._rooms if room.taken(values) > room.there]
-        # Once each, in order: equal rooms are often broken by the same.
+        """Add a cut for every capacity that these values exceed; return whether there is one."""
+        broken = [room for room in self._rounded if room.use(values) > room.capacity]
+        # Each cover once, in order: equal servers are often exceeded by the same sizes.
         too_much: dict[tuple[int, ...], None] = {}
         for room in broken:
-            few = room.fewest(values)
-            if all(self.most(column) <= 1 for column in few):
-                self._not_all(room, few)
+            cover = room.cover(values)
+            if all(self.most(column) <= 1 for column in cover):
+                self._not_all(room, cover)
                 continue
             size = dict(room.terms)
-            too_much[tuple(sorted((size[c] for c, count in few.items() for _ in range(count)), reverse=True))] = None
-        for sizes, room in product(too_much, self._rooms):
+            too_much[tuple(sorted((size[c] for c, count in cover.items() for _ in range(count)), reverse=True))] = None
+        for sizes, room in product(too_much, self._rounded):
             self._fewer(room, sizes)
         return bool(broken)
 
-    def _not_all(self, room: Room, few: Collection[int]) -> None:
-        """Not all of these columns, nor as many of them and larger ones."""
-        largest = max(value for column, value in room.terms if column in few)
-        alike = [c for c, value in room.terms if c in few or (value >= largest and self.most(c) <= 1)]
-        self.row([(column, 1.0) for column in alike], high=len(few) - 1)
+    def _not_all(self, room: CapacityRow, cover: Collection[int]) -> None:
+        """Add the extended cover inequality: fewer of these columns and of larger ones than the cover has."""
+        largest = max(value for column, value in room.terms if column in cover)
+        alike = [c for c, value in room.terms if c in cover or (value >= largest and self.most(c) <= 1)]
+        self.row([(column, 1.0) for column in alike], high=len(cover) - 1)
 
-    def _fewer(self, room: Room, sizes: Sequence[int]) -> None:
-        """Not as many of each of these sizes or larger, where that is too much and there may be so many."""
+    def _fewer(self, room: CapacityRow, sizes: Sequence[int]) -> None:
+        """Forbid as many columns of each of these sizes or larger, if they exceed the capacity and can occur."""
         least = {size: n for n, size in enumerate(sizes, 1)}
         larger = {size: [column for column, value in room.terms if value >= size] for size in least}
         most = {size: sum(self.most(column) for column in columns) for size, columns in larger.items()}
-        if sum(sizes) <= room.there or any(most[size] < n for size, n in least.items()):
+        if sum(sizes) <= room.capacity or any(most[size] < n for size, n in least.items()):
             return
         reached = []
         for size, n in least.items():
@@ -209,13 +235,13 @@ class Rows:
             raise SolverFailed(f"HiGHS: {result.message}")
         values = None if result.x is None else np.asarray(result.x, dtype=np.float64)
         if not whole:
-            # Stopped before the optimum, a linear program says nothing of what is left.
+            # A linear program that was stopped before the optimum gives no bound.
             return Solution(values, float(result.fun) if result.status == 0 else -inf, optimal=result.status == 0)
         bound = result.mip_dual_bound
         return Solution(values, -inf if bound is None else float(bound), optimal=result.status == 0)
 
     def relax(self) -> Relaxed:
-        """The linear relaxation with what each row costs; raises SolverFailed."""
+        """Solve the linear relaxation and return the dual price of each row; raises SolverFailed."""
         matrix, least, most = self._matrix(), np.array(self._least), np.array(self._most)
         same, low, high = least == most, np.isfinite(least) & (least < most), np.isfinite(most) & (least < most)
         # The stubs know no sparse matrices here; the solver does.
@@ -248,8 +274,15 @@ class Rows:
 
 @lru_cache(maxsize=1000)
 def same_ceilings(ratio: Fraction, most: int) -> Fraction:
-    """A number of denominator `most` or less whose multiples, up to `most`, have the same ceilings as those of `ratio`.
+    """Return a number of denominator `most` or less whose multiples, up to `most`, have the same ceilings as those of
+    `ratio`.
 
     With small denominators no multiple is so close to a whole number that the solver would take it for one.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> same_ceilings(Fraction(333, 1000), 4)
+    Fraction(1, 3)
     """
     return min(Fraction(ceil(count * ratio), count) for count in range(1, most + 1))

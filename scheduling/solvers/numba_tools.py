@@ -1,4 +1,4 @@
-"""How kernels are compiled: machine code is kept on disk, under a name that changes with any file it is made of."""
+"""Compilation of kernels: machine code is cached on disk under a name that changes with the sources."""
 
 from collections.abc import Callable
 from hashlib import sha256
@@ -8,11 +8,11 @@ from typing import Any, TypeVar, cast
 from numba import njit, typeof
 
 F = TypeVar("F", bound=Callable[..., Any])
-NO_DOOR: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+NO_WRAPPER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 def compile_for(function: Callable[..., Any], *arguments: object) -> None:
-    """Compile a kernel for arguments of these types, or load it, without calling it."""
+    """Compile a kernel for arguments of these types, or load it from disk, without calling it."""
     type_of = cast(Any, typeof)
     cast(Any, function).compile(tuple(type_of(argument) for argument in arguments))
 
@@ -21,21 +21,20 @@ class Compiler:
     """Compiles the kernels of some modules that call each other."""
 
     def __init__(self, *sources: Path) -> None:
-        """`sources`: modules, and packages all of whose modules count."""
+        """Take the digest of `sources`: modules, and packages of which every module counts."""
         digest = sha256()
         for source in sources:
             for path in sorted(source.glob("*.py")) if source.is_dir() else [source]:
                 digest.update(path.read_bytes())
         self.stamp = digest.hexdigest()[:12]
-        """Part of the name under which machine code is kept: numba itself notices only that the caller's own file
-        changed."""
+        """Part of the name in the cache, because numba itself notices only changes of the caller's own file."""
 
     def kernel(self, function: F) -> F:
-        """Compile what Python calls; other threads run meanwhile."""
+        """Compile a function that Python calls; it runs without the interpreter's lock."""
         function.__qualname__ += f"_{self.stamp}"
         return cast(F, njit(cache=True, nogil=True)(function))
 
     def inner(self, function: F) -> F:
-        """Compile what only kernels call: without the door for Python, which takes a third of the time to build."""
+        """Compile a function that only kernels call: without a wrapper for Python, which saves a third of the time."""
         function.__qualname__ += f"_{self.stamp}"
-        return cast(F, njit(cache=True, nogil=True, **NO_DOOR)(function))
+        return cast(F, njit(cache=True, nogil=True, **NO_WRAPPER)(function))

@@ -9,7 +9,7 @@ import numpy as np
 
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Floats, Ints
-from scheduling.solvers.milp import Rows
+from scheduling.solvers.milp import IntegerProgram
 from scheduling.solvers.time_limit import Left
 from scheduling.split_learning.balanced_greedy import balanced, nowhere
 from scheduling.split_learning.bounds import unavoidable
@@ -99,7 +99,7 @@ def assign(instance: Instance, slots: Ints, dual: Floats, rho: float, left: Left
     length = instance.forward
     # What y = 1 costs more than y = 0, for each pair.
     cost = -dual * length + rho / 2 * (length - 2 * slots)
-    rows = Rows()
+    rows = IntegerProgram()
     y = {(int(i), int(j)): rows.column(cost=float(cost[i, j])) for i, j in np.argwhere(instance.fits)}
     by_client: list[list[tuple[int, int]]] = [[] for _ in instance.clients]
     by_helper: list[list[tuple[int, int]]] = [[] for _ in instance.helpers]
@@ -111,7 +111,7 @@ def assign(instance: Instance, slots: Ints, dual: Floats, rho: float, left: Left
         rows.row(terms, 1, 1)
     smallest = list(accumulate(sorted(demand)))
     for terms, there in zip(by_helper, instance.capacity.tolist(), strict=True):
-        rows.room(terms, there)
+        rows.capacity_row(terms, there)
         # Demands are much alike, so how many clients fit says more to the solver than how many bytes.
         rows.row([(column, 1) for column, _ in terms], high=bisect_right(smallest, there))
     answer = rows.solve(left)

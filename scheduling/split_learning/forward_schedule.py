@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from scheduling.model.types import Floats, Ints
-from scheduling.solvers.milp import NEAR, Rows
+from scheduling.solvers.milp import NEAR, IntegerProgram
 from scheduling.solvers.time_limit import Left
 from scheduling.split_learning.backward import Free, Pass, largest_tail_first
 from scheduling.split_learning.instance import Instance
@@ -79,7 +79,7 @@ class _Program:
         # No better solution has a larger makespan than one whose slots cost as little as can be.
         cheapest = (price * self.length).min(axis=0).sum()
         self.most = int(np.floor(self.fallback.cost - cheapest + NEAR))
-        self.rows = Rows()
+        self.rows = IntegerProgram()
         self.top = self.rows.column(self.least, max(self.most, self.least), cost=1.0)
         self.n: dict[tuple[int, int], int] = {}
         self.z: dict[tuple[int, int], int] = {}

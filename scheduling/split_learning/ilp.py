@@ -6,7 +6,7 @@ from contextlib import suppress
 import numpy as np
 
 from scheduling.model.types import Floats, Ints
-from scheduling.solvers.milp import Rows
+from scheduling.solvers.milp import IntegerProgram
 from scheduling.solvers.time_limit import Left
 from scheduling.split_learning.balanced_greedy import balanced, no_room, nowhere
 from scheduling.split_learning.bounds import unavoidable
@@ -89,7 +89,7 @@ class _Program:
     def __init__(self, instance: Instance, slots: int) -> None:
         self.instance = instance
         self.slots = slots
-        self.rows = Rows()
+        self.rows = IntegerProgram()
         self.twice = (2 * instance.switch).tolist()
         times = (instance.release, instance.forward, instance.gap, instance.backward, instance.tail)
         self.times = [
@@ -134,7 +134,7 @@ class _Program:
             if left() <= 0:
                 return False
             mine = [j for other, j in self.pairs if other == i]
-            rows.room([(self.y[i, j], demand[j]) for j in mine], capacity[i])  # (5)
+            rows.capacity_row([(self.y[i, j], demand[j]) for j in mine], capacity[i])  # (5)
             self._one_at_a_time(i, mine)
         for (kind, i, j), columns in self.x.items():  # (6), (7)
             wanted = self.times[i][j][3 if kind else 1]

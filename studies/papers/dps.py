@@ -72,7 +72,7 @@ def _judge_welfare(data: Data) -> Finding:
 def _three(task: Task) -> Data:
     def measure(jobs: int, seed: int) -> dict[str, float]:
         runs = {name: ran(PRINTED, replace(_case(task, name), jobs=jobs), seed) for name in UTILITIES}
-        return {name: one.welfare / one.ceiling for name, one in runs.items()}
+        return {name: one.welfare / one.standalone_value for name, one in runs.items()}
 
     return task.sweep(_jobs(task), measure)
 

@@ -42,7 +42,7 @@ class Case:
 
 @lru_cache(maxsize=128)
 def drawn(case: Case, seed: int) -> tuple[Dps, Workload]:
-    """Printed prices of an earlier time, and a workload whose jobs are worth nothing after the end."""
+    """Paper prices of an earlier time, and a workload whose jobs are worth nothing after the end."""
     rng = np.random.default_rng(seed)
     setting = case.whole
     work = draw(setting, rng)
@@ -59,8 +59,8 @@ def drawn(case: Case, seed: int) -> tuple[Dps, Workload]:
     )
     bids = [replace(bid, delay=tuple(bid.delay[s] for s in there)) for bid in (work.bids[i] for i in kept)]
     past = [replace(bid, delay=tuple(bid.delay[s] for s in there)) for bid in earlier]
-    eta_worker, eta_ps = Dps().printed_etas(past, inventory, end=setting.slots)
-    printed = Dps(price="printed", eta_worker=eta_worker, eta_ps=eta_ps)
+    eta_worker, eta_ps = Dps().paper_etas(past, inventory, end=setting.slots)
+    printed = Dps(price="paper", eta_worker=eta_worker, eta_ps=eta_ps)
     return printed, Workload(inventory, by_end(bids, setting.slots))
 
 

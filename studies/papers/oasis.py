@@ -18,7 +18,7 @@ from scheduling.policies.baselines.drf import Drf
 from scheduling.policies.baselines.fifo import Fifo
 from scheduling.policies.baselines.rrh import Rrh
 from scheduling.policies.oasis import Oasis
-from scheduling.pricing.paper import Bounds, printed_bounds
+from scheduling.pricing.paper import Bounds, paper_bounds
 from studies.papers.figure import Data, Figure, Finding, Paper, Task, found
 from studies.papers.runs import Ran, by_end, listed, run, share_of_best
 from studies.workloads.generated.oasis import Setting, Workload, draw
@@ -43,11 +43,11 @@ PLENTY, SCARCE = "few jobs", "many jobs"
 
 @lru_cache(maxsize=64)
 def _drawn(setting: Setting, seed: int, top: int = TOPS[-1]) -> tuple[Bounds, Workload]:
-    """Printed bounds of an earlier time, and a workload whose jobs are worth nothing after the end."""
+    """Paper bounds of an earlier time, and a workload whose jobs are worth nothing after the end."""
     rng = np.random.default_rng(seed)
     earlier, workload = draw(setting, rng), draw(setting, rng)
     past, bids = ([_up_to(top, bid) for bid in drawn.bids] for drawn in (earlier, workload))
-    bounds = printed_bounds(past, earlier.inventory, start=0, end=setting.slots)
+    bounds = paper_bounds(past, earlier.inventory, start=0, end=setting.slots)
     return bounds, replace(workload, bids=by_end(bids, setting.slots))
 
 
@@ -58,7 +58,7 @@ def _up_to(top: int, bid: Bid) -> Bid:
 
 
 def _printed(bounds: Bounds) -> Oasis:
-    return Oasis(price="printed", log_low=bounds.log_low, log_high=bounds.log_high)
+    return Oasis(price="paper", log_low=bounds.log_low, log_high=bounds.log_high)
 
 
 def _run(policy: Policy, setting: Setting, seed: int) -> Ran:

@@ -37,7 +37,7 @@ class Ran:
     """What admitted jobs are worth as planned when they were admitted, money."""
     welfare: float
     """Worth of the completions, money."""
-    ceiling: float
+    standalone_value: float
     """The most that any job would be worth if it were alone, money."""
     decision_s: float
     """Processor time of a decision, mean."""
@@ -62,7 +62,7 @@ def run(policy: Policy, bids: Sequence[Bid], inventory: Inventory, *, slots: int
         payment={decision.bid_id: decision.payment for decision in granted},
         value={decision.bid_id: decision.value for decision in granted},
         welfare=float(sum(bid.utility.at(done[bid.id] - bid.arrival) for bid in bids if bid.id in done)),
-        ceiling=max((decision.ceiling for decision in over.decisions), default=0.0),
+        standalone_value=max((decision.standalone_value for decision in over.decisions), default=0.0),
         decision_s=float(np.mean(spent)),
     )
 

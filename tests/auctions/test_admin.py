@@ -60,10 +60,10 @@ def test_every_policy_can_be_saved_as_it_is_offered(operator: Client, name: str)
 
 
 def test_a_change_is_a_new_version_and_an_event(operator: Client, market: Market) -> None:
-    answer = operator.post(f"/admin/auctions/market/{market.pk}/policy/", parameters(price="printed"))
+    answer = operator.post(f"/admin/auctions/market/{market.pk}/policy/", parameters(price="paper"))
     assert answer.status_code == 302
     chosen = PolicyVersion.objects.filter(market=market).latest("number")
-    assert (chosen.number, chosen.parameters["price"], str(chosen.created_by)) == (2, "printed", "olga")
+    assert (chosen.number, chosen.parameters["price"], str(chosen.created_by)) == (2, "paper", "olga")
     assert Event.objects.filter(market=market).latest("version").payload["number"] == 2
 
 
@@ -75,7 +75,7 @@ def test_a_change_is_a_new_version_and_an_event(operator: Client, market: Market
         ("refit_every", "0", "greater than or equal to 1"),
         ("price", "free", "not one of the available choices"),
         ("eta_worker", "two", "numbers separated by commas"),
-        ("prior_high", "0.001", "expected at least prior_low"),
+        ("initial_high", "0.001", "expected at least initial_low"),
     ],
 )
 def test_a_bad_parameter_is_refused_in_words(

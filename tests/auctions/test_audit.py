@@ -42,7 +42,7 @@ def busy(market: Market, alice: User) -> Market:
     decision_queue.process_pending(market.pk)
     set_time(market, 310.0)
     pass_slots(market.pk)
-    change_policy(market, name="dps", parameters={"price": "printed"}, by=alice)
+    change_policy(market, name="dps", parameters={"price": "paper"}, by=alice)
     submit(market, alice)
     decision_queue.process_pending(market.pk)
     withdraw_bid(submit(market, alice))
@@ -144,7 +144,7 @@ TAMPERINGS: dict[str, tuple[Callable[[], object], set[str]]] = {
         {"replay gives every receipt byte for byte"},
     ),
     "a policy's parameters": (
-        lambda: PolicyVersion.objects.filter(number=1).update(parameters={"price": "printed"}),
+        lambda: PolicyVersion.objects.filter(number=1).update(parameters={"price": "paper"}),
         {"policies are as their events say"},
     ),
     "the policy of a decision": (

@@ -120,7 +120,7 @@ def test_no_scheduler_could_have_had_more_whatever_happens(seed: int) -> None:
             (cancel_job if random.random() < 0.5 else lambda bid: fail_job(bid, "a disk broke"))(bid)
             check(market)
         if step == 1:
-            change_policy(market, name="dps", parameters={"price": str(random.choice(["learned", "printed"]))}, by=None)
+            change_policy(market, name="dps", parameters={"price": str(random.choice(["quantile", "paper"]))}, by=None)
         if step == 2:
             with checked_change(market.cluster):
                 Capacity.objects.filter(server__cluster=market.cluster, server__name="edge-0").update(amount=3)
@@ -131,7 +131,7 @@ def test_no_scheduler_could_have_had_more_whatever_happens(seed: int) -> None:
 def test_a_slot_is_counted_once_in_what_the_capacity_costs() -> None:
     cluster = make_cluster(servers=1, units=2, horizon=HORIZON)
     set_clock(cluster, at_s=SLOT_S / 2)
-    market = make_market(cluster, price="printed", eta_worker=[3.0], eta_ps=[3.0])
+    market = make_market(cluster, price="paper", eta_worker=[3.0], eta_ps=[3.0])
     submit(market, make_user(), 500.0)
     decision_queue.process_pending(market.pk)
     before = certificates.renew(market.pk)
@@ -147,7 +147,7 @@ def test_a_slot_is_counted_once_in_what_the_capacity_costs() -> None:
 @pytest.mark.django_db
 def test_a_slot_whose_capacity_grows_as_it_begins_is_not_bounded_by_what_it_was() -> None:
     market = make_market(
-        make_cluster(servers=1, units=1, horizon=HORIZON), price="printed", eta_worker=[99.0], eta_ps=[99.0]
+        make_cluster(servers=1, units=1, horizon=HORIZON), price="paper", eta_worker=[99.0], eta_ps=[99.0]
     )
     alice = make_user()
     submit(market, alice, 500.0)

@@ -39,7 +39,9 @@ def test_a_bid_that_waits_when_its_market_changes_to_a_policy_that_takes_none_is
     receipt = parse(bid.decision.receipt)
     assert (bid.state, receipt["reason"]) == (BidState.REJECTED, "refused")
     assert "does not run ring jobs" in receipt["explanation"]
-    assert {receipt[key] for key in ("value", "payment", "payoff", "ceiling")} | set(receipt["density"]) == {0.0}
+    assert {receipt[key] for key in ("value", "payment", "payoff", "standalone_value")} | set(receipt["density"]) == {
+        0.0
+    }
     assert findings(market) == {}
     assert replay_market(market).mismatches == ()
     assert compare(Record.of(market), make_policy("dps", {})).changed == 0

@@ -60,11 +60,11 @@ UTILITIES = st.sampled_from(
 )
 POLICIES: st.SearchStrategy[tuple[str, Json]] = st.sampled_from(
     [
-        ("dps", {"worker_share": 0.1}),
-        ("dps", {"price": "printed"}),
+        ("dps", {"worker_reserve_factor": 0.1}),
+        ("dps", {"price": "paper"}),
         ("dps", {"price": "fluid", "refit_every": 2}),
         ("weighted_completion", {}),
-        ("weighted_completion", {"lambda_": 8.0}),
+        ("weighted_completion", {"lambda": 8.0}),
         ("weighted_completion", {"mode": "interval", "batches": "chained"}),
         ("fifo", {}),
         ("faulty_dps", {}),

@@ -42,7 +42,7 @@ from tests.conftest import Tables
 
 POLICIES: dict[str, tuple[str, tuple[Json, Json]]] = {
     "an auction": ("dps", ({"refit_every": 2}, {"refit_every": 3})),
-    "a plan": ("weighted_completion", ({}, {"lambda_": 8.0})),
+    "a plan": ("weighted_completion", ({}, {"lambda": 8.0})),
     "queues": ("preemptive", ({}, {"cloud": "edge"})),
 }
 MEMORIES = ("of this process", "of another process", "empty")

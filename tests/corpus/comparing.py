@@ -1,5 +1,6 @@
 """Two records of the corpus side by side."""
 
+import json
 import lzma
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,9 +11,19 @@ from scheduling.model.decision import canonical, parse
 from scheduling.model.types import Json
 from tests.corpus.cases import Case
 
-KEYS: Final[Mapping[str, str]] = {}
+KEYS: Final[Mapping[str, str]] = {
+    "worker_share": "worker_reserve_factor",
+    "ps_share": "ps_reserve_factor",
+    "fluid_fill": "target_utilisation",
+    "prior_low": "initial_low",
+    "prior_high": "initial_high",
+    "lambda_": "lambda",
+    "ceiling": "standalone_value",
+}
 """Keys of documents that were renamed after the record was made: the old name, then the new one."""
-STRINGS: Final[Mapping[str, str]] = {}
+CONVENTIONS: Final[Mapping[str, str]] = {"window": "slot_convention", "start": "start_convention"}
+"""Keys that were renamed where they are parameters of DPS; elsewhere these words mean something else."""
+STRINGS: Final[Mapping[str, str]] = {"printed": "paper", "learned": "quantile"}
 """Values that were renamed after the record was made: reasons, states, kinds of events, names of policies."""
 
 
@@ -33,9 +44,27 @@ def read(path: Path) -> dict[str, Json]:
     return {row["case"]: row["decided"] for row in rows}
 
 
+def updated(record: Mapping[str, Json]) -> dict[str, Json]:
+    """A record with new names for old ones, in its documents and in the names of its cases."""
+    cases = {}
+    for name, document in record.items():
+        policy, brace, parameters = name.partition("{")
+        strings = STRINGS
+        if brace:
+            stated = {CONVENTIONS.get(key, key): value for key, value in parse(brace + parameters).items()}
+            name = policy + json.dumps(renamed(stated), sort_keys=True)
+            if stated.get("price") == "fluid":
+                # Receipts under fluid prices had the name of the other rule.
+                strings = {**STRINGS, "learned": "fluid"}
+        cases[name] = renamed(document, strings=strings)
+    return cases
+
+
 def renamed(value: Any, keys: Mapping[str, str] = KEYS, strings: Mapping[str, str] = STRINGS) -> Any:
     """The document with new names for old ones."""
     if isinstance(value, dict):
+        if "eta_worker" in value:
+            keys = {**keys, **CONVENTIONS}
         return {keys.get(key, key): renamed(one, keys, strings) for key, one in value.items()}
     if isinstance(value, list):
         return [renamed(one, keys, strings) for one in value]

@@ -22,7 +22,7 @@ from tests.e2e.filled import PASSWORD
 from tests.processes import Process
 
 POLICIES = ("dps", "oasis", "fifo")
-MORE = "dps price=printed"
+MORE = "dps price=paper"
 LONGEST_S = 900.0
 USER = f"from django.contrib.auth.models import User; User.objects.create_superuser('operator', password='{PASSWORD}')"
 

@@ -200,7 +200,7 @@ def _script() -> str:
         if i % 11 == 0 and bid.state == "planned":
             cancel_job(bid)
         if i == 40:
-            change_policy(market, name="dps", parameters={"price": "printed"}, by=None)
+            change_policy(market, name="dps", parameters={"price": "paper"}, by=None)
         if i == 70:
             with checked_change(cluster):
                 add_server(cluster, "extra", units=4)

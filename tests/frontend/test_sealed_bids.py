@@ -117,12 +117,12 @@ def world(people: dict[str, User], policy: str, parameters: Any, stated: dict[st
 POLICIES: dict[str, tuple[str, dict[str, Any]]] = {
     "DPS, learned prices": ("dps", {}),
     "DPS, fluid prices": ("dps", {"price": "fluid"}),
-    "DPS, printed prices": ("dps", {"price": "printed", "eta_worker": [3.0], "eta_ps": [2.0]}),
-    "DPS, printed prices of past bids": ("dps", {"price": "printed"}),
+    "DPS, paper prices": ("dps", {"price": "paper", "eta_worker": [3.0], "eta_ps": [2.0]}),
+    "DPS, paper prices of past bids": ("dps", {"price": "paper"}),
     "OASiS": ("oasis", {}),
     "OASiS, fluid prices": ("oasis", {"price": "fluid"}),
-    "OASiS, printed prices of past bids": ("oasis", {"price": "printed"}),
-    "OASiS, printed prices": ("oasis", {"price": "printed", "log_low": [-9.0, -9.0], "log_high": [1.0, 1.0]}),
+    "OASiS, paper prices of past bids": ("oasis", {"price": "paper"}),
+    "OASiS, paper prices": ("oasis", {"price": "paper", "log_low": [-9.0, -9.0], "log_high": [1.0, 1.0]}),
     "weighted completion": ("weighted_completion", {}),
     "FIFO": ("fifo", {}),
     "preemptive": ("preemptive", {}),
@@ -544,7 +544,7 @@ def test_prices_and_use_tell_which_machines_were_taken_and_what_these_cost_and_n
     people: dict[str, User], client: Client
 ) -> None:
     """Posted prices are public, and so is which machines are free: their product is no secret."""
-    market = open_market(make_cluster(units=8, horizon=12), policy="dps", parameters=POLICIES["DPS, printed prices"][1])
+    market = open_market(make_cluster(units=8, horizon=12), policy="dps", parameters=POLICIES["DPS, paper prices"][1])
     submit(market, people["alice"], 60.0)
     decision_queue.process_pending(market.pk)
 

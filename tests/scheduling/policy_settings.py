@@ -9,21 +9,21 @@ from scheduling.registry import POLICIES
 SETTINGS: dict[str, list[Json]] = {
     "dps": [
         {"refit_every": 3},
-        {"refit_every": 1, "worker_share": 1.0, "ps_share": 1.0},
-        {"price": "printed", "prior_high": 20.0, "refit_every": 2},
+        {"refit_every": 1, "worker_reserve_factor": 1.0, "ps_reserve_factor": 1.0},
+        {"price": "paper", "initial_high": 20.0, "refit_every": 2},
         {"price": "fluid", "refit_every": 2},
-        {"window": "inclusive", "start": "strict", "refit_every": 2},
+        {"slot_convention": "inclusive", "start_convention": "strict", "refit_every": 2},
     ],
     "oasis": [
         {"refit_every": 3},
-        {"refit_every": 1, "worker_share": 4.0, "ps_share": 1.0},
-        {"price": "printed", "prior_high": 20.0, "refit_every": 2},
+        {"refit_every": 1, "worker_reserve_factor": 4.0, "ps_reserve_factor": 1.0},
+        {"price": "paper", "initial_high": 20.0, "refit_every": 2},
         {"price": "fluid", "refit_every": 2},
         {"model": "chunk", "refit_every": 2},
     ],
     "weighted_completion": [
         {},
-        {"lambda_": 20.0, "order": "weight"},
+        {"lambda": 20.0, "order": "weight"},
         {"mode": "interval"},
         {"mode": "interval", "batches": "chained", "order": "arrival"},
         {"mode": "interval", "selection": "jain"},
@@ -54,9 +54,9 @@ each_exact_auction = _rows(Objective.WELFARE, exact=True)
 """Those whose answer is the best schedule there is. Whole chunks are not: who states other chunks is rounded better."""
 each_auction_in_money = pytest.mark.parametrize(
     ("name", "parameters"),
-    [("dps", one) for one in SETTINGS["dps"] if one.get("price") != "printed"]
+    [("dps", one) for one in SETTINGS["dps"] if one.get("price") != "paper"]
     + [("oasis", one) for one in SETTINGS["oasis"]],
 )
-"""Those whose prices are in the currency of the bids. DPS's printed price eta^(share in use) - 1 is a bare number."""
+"""Those whose prices are in the currency of the bids. DPS's paper price eta^(share in use) - 1 is a bare number."""
 each_planner = _rows(Objective.WEIGHTED_COMPLETION)
 each_queuer = _rows(Objective.COMPLETION)

@@ -7,7 +7,7 @@ from scheduling.book.state import Book, Job
 from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.model.utility import Constant, Inverse, Linear, Sigmoid, Step, Utility
 from scheduling.policies.dps import Dps
-from scheduling.pricing.backlog import LATEST, room_to_put_off
+from scheduling.pricing.backlog import LATEST, sellable_share
 from tests.scheduling.test_dps import INVENTORY, bid
 from tests.scheduling.test_fluid_prices import book
 
@@ -36,17 +36,17 @@ def market(*utilities: Utility, held: tuple[Placement, ...] = ()) -> Book:
     ],
 )
 def test_the_less_a_job_loses_by_waiting_the_more_may_be_sold_ahead(utility: Utility, room: float) -> None:
-    assert room_to_put_off(market(utility)) == room
+    assert sellable_share(market(utility)) == room
 
 
 def test_it_does_not_depend_on_the_unit_of_money() -> None:
-    assert room_to_put_off(market(HALF.scaled(1e-6))) == room_to_put_off(market(HALF.scaled(1e6)))
+    assert sellable_share(market(HALF.scaled(1e-6))) == sellable_share(market(HALF.scaled(1e6)))
 
 
 def test_the_median_of_the_last_jobs_counts() -> None:
     rush = Step(5.0, 9)
-    assert room_to_put_off(market(rush, HALF, Constant(7.0))) == 0.875
-    assert room_to_put_off(market(*[rush] * LATEST, *[HALF] * LATEST)) == 0.875
+    assert sellable_share(market(rush, HALF, Constant(7.0))) == 0.875
+    assert sellable_share(market(*[rush] * LATEST, *[HALF] * LATEST)) == 0.875
 
 
 def test_what_is_sold_is_taken_off() -> None:
@@ -57,12 +57,12 @@ def test_what_is_sold_is_taken_off() -> None:
             for server, units in enumerate(INVENTORY.capacity[:, r])
             if units
         )
-        assert room_to_put_off(market(HALF, held=held)) == 0.5
-        assert room_to_put_off(market(Step(5.0, 9), held=held)) == -0.375
+        assert sellable_share(market(HALF, held=held)) == 0.5
+        assert sellable_share(market(Step(5.0, 9), held=held)) == -0.375
 
 
 def test_nothing_is_known_while_no_job_is_in_the_book() -> None:
-    assert room_to_put_off(market()) == 0.0
+    assert sellable_share(market()) == 0.0
 
 
 def test_patient_jobs_in_the_book_lower_the_fluid_price_and_hasty_ones_do_not() -> None:

@@ -94,7 +94,7 @@ def test_a_job_that_its_ideal_machines_cannot_complete_in_time_is_rejected() -> 
     assert [d.admitted for d in going.decisions] == [False, True]
 
 
-@pytest.mark.parametrize(("field", "value"), [("mode", "rolling"), ("order", "weight"), ("lambda_", 2.0)])
+@pytest.mark.parametrize(("field", "value"), [("mode", "rolling"), ("order", "weight"), ("lambda", 2.0)])
 def test_what_would_not_be_used_is_refused(field: str, value: Any) -> None:
     with pytest.raises(InvalidField) as error:
         make_policy("weighted_completion", {"mode": "interval", "selection": "jain", field: value})

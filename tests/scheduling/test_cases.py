@@ -39,9 +39,9 @@ def read(path: Path) -> DpsInstance:
 
 
 def policy_for(instance: DpsInstance, window: str, start: str) -> Dps:
-    bare = Dps(window=window, start=start)
-    etas = instance.etas or bare.printed_etas(instance.bids, instance.inventory, end=instance.T)
-    return Dps(price="printed", eta_worker=etas[0], eta_ps=etas[1], window=window, start=start)
+    bare = Dps(slot_convention=window, start_convention=start)
+    etas = instance.etas or bare.paper_etas(instance.bids, instance.inventory, end=instance.T)
+    return Dps(price="paper", eta_worker=etas[0], eta_ps=etas[1], slot_convention=window, start_convention=start)
 
 
 def alone(instance: DpsInstance, policy: Dps, job: int) -> Decision:
@@ -111,11 +111,11 @@ def test_bounds_hold_over_the_offline_optimum_and_the_online_welfare(path: Path,
     decisions = decide_in_order(policy, instance.bids, instance.ledger(tail=policy.tail))
     best = max(sum(decision.value for decision in decisions), expected.get("offline_optimum") or 0.0)
     ledger = instance.ledger(tail=policy.tail)
-    bids = [policy.waiting(bid) for bid in instance.bids]
+    bids = [policy.adjusted(bid) for bid in instance.bids]
     free = policy.at_prices(instance.inventory, np.zeros(ledger.used.shape), start=1)
-    ceilings = [free.term(bid) for bid in bids]
-    assert [decision.ceiling for decision in decisions] == pytest.approx(ceilings)
-    assert sum(ceilings) >= best * (1 - 1e-9)
+    standalone_values = [free.term(bid) for bid in bids]
+    assert [decision.standalone_value for decision in decisions] == pytest.approx(standalone_values)
+    assert sum(standalone_values) >= best * (1 - 1e-9)
     idle = Book(now=1, ledger=ledger, history=np.zeros((0, len(instance.inventory.resources))), decided=0)
     busy_ledger = instance.ledger(tail=policy.tail)
     for decision in decisions:
@@ -133,7 +133,7 @@ def test_bounds_hold_over_the_offline_optimum_and_the_online_welfare(path: Path,
 @each_counterexample
 def test_where_the_printed_algorithms_fail_the_exact_response_does_not(path: Path) -> None:
     instance = read(path)
-    policy = policy_for(instance, instance.conventions["window"], instance.conventions["start"])
+    policy = policy_for(instance, instance.conventions["slot_convention"], instance.conventions["start_convention"])
     want = load(path)["optimal_payoff_21"]
     assert alone(instance, policy, 0).payoff == pytest.approx(want, rel=1e-6, abs=1e-9)
 

@@ -87,7 +87,10 @@ BAD: list[tuple[list[str | int], object, str]] = [
     (["prices", "eta_w"], [0.5], "prices.eta_w[0]"),
     (["prices", "eta_p"], [1, 2], "prices.eta_p"),
     (["prices", "eta_q"], [1], "prices.eta_q"),
+    (["conventions"], {"slot_convention": "open"}, "conventions.slot_convention"),
     (["conventions"], {"window": "open"}, "conventions.window"),
+    (["conventions"], {"start": "late"}, "conventions.start"),
+    (["conventions"], {"slot_convention": "inclusive", "window": "inclusive"}, "conventions.window"),
     (["initial_worker_usage"], [[[0]]], "initial_worker_usage"),
     (["initial_worker_usage"], [[[3]]] * 4, "initial_worker_usage"),
     (["initial_ps_usage"], [[[0.5]]] * 4, "initial_ps_usage[0][0][0]"),
@@ -227,11 +230,13 @@ runpy.run_module("scheduling", run_name="__main__")
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("price", ["printed", "learned"])
+@pytest.mark.parametrize("price", ["paper", "quantile", "printed", "learned"])
 def test_it_runs_as_a_module_without_settings_or_database(price: str, tmp_path: Path) -> None:
     path = own_case("dps/types_differ")
     root = Path(__file__).resolve().parents[2]
-    options = ["--policy", "dps", "--price", price, "--window", "inclusive", "--start", "strict"]
+    former = price in ("printed", "learned")
+    names = ("--window", "--start") if former else ("--slot-convention", "--start-convention")
+    options = ["--policy", "dps", "--price", price, names[0], "inclusive", names[1], "strict"]
     done = subprocess.run(
         [sys.executable, "-m", "scheduling", "decide", str(path), *options],
         cwd=root,
@@ -241,6 +246,6 @@ def test_it_runs_as_a_module_without_settings_or_database(price: str, tmp_path: 
         check=True,
     )
     row = json.loads(done.stdout)["jobs"][0]
-    if price == "printed":
+    if price in ("paper", "printed"):
         assert row["payoff"] == pytest.approx(load(path)["expected"]["inclusive_strict"]["isolated"][0]["payoff"])
     assert done.stderr == ""

@@ -14,7 +14,7 @@ from scheduling.model.schedule import Schedule
 from scheduling.model.types import Json
 from scheduling.model.utility import Constant
 from scheduling.policies.dps import Dps
-from scheduling.policies.posted_price import CENT, ROUNDS, SMALLEST_MONEY, Posted, counter_offer, with_value
+from scheduling.policies.posted_price import CENT, ROUNDS, SMALLEST_MONEY, PricedLedger, counter_offer, with_value
 from scheduling.pricing.price_function import reserve_prices
 from tests.draws import rounds
 from tests.scheduling import test_dps
@@ -24,9 +24,9 @@ from tests.scheduling.worlds import Run, world
 each_price = pytest.mark.parametrize(
     "parameters",
     [
-        {"price": "printed", "prior_high": 30.0},
-        {"refit_every": 2, "worker_share": 1.0, "ps_share": 1.0},
-        {"window": "inclusive", "start": "strict", "prior_low": 3.0, "prior_high": 30.0},
+        {"price": "paper", "initial_high": 30.0},
+        {"refit_every": 2, "worker_reserve_factor": 1.0, "ps_reserve_factor": 1.0},
+        {"slot_convention": "inclusive", "start_convention": "strict", "initial_low": 3.0, "initial_high": 30.0},
     ],
 )
 
@@ -55,7 +55,7 @@ def assert_promise_kept(going: Run, bid: Bid) -> None:
         assert not going.policy.decide(with_value(bid, counter.least_value - CENT), book).admitted
 
     def no_start_before(slot: int) -> Bid:
-        wait = going.policy.to_json()["start"] == "strict"
+        wait = going.policy.to_json()["start_convention"] == "strict"
         delay = tuple(max(delay, slot - bid.arrival - wait) for delay in bid.delay)
         return with_value(replace(bid, delay=delay), counter.least_value + CENT)
 
@@ -111,14 +111,14 @@ class Rounding:
 def test_the_last_start_is_tried_where_a_kernel_finds_an_earlier_one(found_last: int | None) -> None:
     ledger, prices = Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.0, 1.0], [1.0, 1.0])
     kernel = Rounding(last=3, found_last=found_last)
-    offer = counter_offer(test_dps.bid(Constant(0.5)), Posted(ledger, prices, kernel, kernel), found(0).schedule)
+    offer = counter_offer(test_dps.bid(Constant(0.5)), PricedLedger(ledger, prices, kernel, kernel), found(0).schedule)
     assert offer is not None
     assert (offer.least_value, offer.latest_start, offer.completion) == (1.0, 3, 4)
 
 
 def test_a_schedule_without_machines_costs_nothing() -> None:
     kernel = Rounding(last=3, found_last=None)
-    posted = Posted(Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.0, 1.0], [1.0, 1.0]), kernel, kernel)
+    posted = PricedLedger(Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.0, 1.0], [1.0, 1.0]), kernel, kernel)
     nothing = Schedule(start=0, completion=0, placements=())
     assert (posted.cost(nothing), posted.costs(nothing)) == (0.0, ())
 
@@ -127,7 +127,7 @@ def test_costs_are_told_by_slot_from_the_start_of_the_schedule() -> None:
     kernel = Rounding(last=3, found_last=None)
     ledger = Ledger(INVENTORY, start=5, slots=8)
     ledger.commit(held(start=8, end=10, server=0, count=1))
-    posted = Posted(ledger, reserve_prices([1.0, 1.0], [4.0, 4.0]), kernel, kernel)
+    posted = PricedLedger(ledger, reserve_prices([1.0, 1.0], [4.0, 4.0]), kernel, kernel)
     asked = held(start=7, end=10, server=0, count=1)
     # Half of the two GPUs is sold in slots 8 and 9.
     assert posted.costs(asked) == pytest.approx((1.0, 2.0, 2.0))
@@ -136,7 +136,9 @@ def test_costs_are_told_by_slot_from_the_start_of_the_schedule() -> None:
 
 def test_the_least_value_is_the_cost_rounded_up_to_a_whole_cent() -> None:
     kernel = Rounding(last=3, found_last=3)
-    posted = Posted(Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.234, 1.0], [1.234, 1.0]), kernel, kernel)
+    posted = PricedLedger(
+        Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.234, 1.0], [1.234, 1.0]), kernel, kernel
+    )
     offer = counter_offer(test_dps.bid(Constant(0.5)), posted, found(0).schedule)
     assert offer is not None
     assert offer.least_value == 1.24
@@ -146,7 +148,9 @@ def test_the_least_value_is_the_cost_rounded_up_to_a_whole_cent() -> None:
 def test_more_is_tried_cent_by_cent_where_rounding_keeps_the_least_value_from_admission(price: float) -> None:
     for cents in (1, 3, ROUNDS - 1, ROUNDS):
         kernel = Rounding(last=3, found_last=3, above=price + cents * CENT + CENT / 2)
-        posted = Posted(Ledger(INVENTORY, start=0, slots=8), reserve_prices([price] * 2, [price] * 2), kernel, kernel)
+        posted = PricedLedger(
+            Ledger(INVENTORY, start=0, slots=8), reserve_prices([price] * 2, [price] * 2), kernel, kernel
+        )
         offer = counter_offer(test_dps.bid(Constant(0.5)), posted, found(0).schedule)
         if cents == ROUNDS:
             assert offer is None
@@ -157,7 +161,7 @@ def test_more_is_tried_cent_by_cent_where_rounding_keeps_the_least_value_from_ad
 
 def test_the_smallest_value_that_can_be_scaled_up_gets_a_counter_offer() -> None:
     kernel = Rounding(last=3, found_last=3)
-    posted = Posted(Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.0, 1.0], [1.0, 1.0]), kernel, kernel)
+    posted = PricedLedger(Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.0, 1.0], [1.0, 1.0]), kernel, kernel)
     offer = counter_offer(test_dps.bid(Constant(SMALLEST_MONEY)), posted, found(0).schedule)
     assert offer is not None
     assert offer.least_value == 1.0

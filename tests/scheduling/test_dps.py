@@ -44,7 +44,7 @@ def held(*, start: int, end: int, server: int, count: int, role: Role = Role.WOR
 
 
 def test_two_workers_do_four_slots_of_work_in_two_at_the_printed_price() -> None:
-    decision = Dps(price="printed", eta_worker=(16,), eta_ps=(4,)).decide(bid(Constant(10)), book())
+    decision = Dps(price="paper", eta_worker=(16,), eta_ps=(4,)).decide(bid(Constant(10)), book())
     assert (decision.admitted, decision.value, decision.payment) == (True, 10, 0)
     assert decision.schedule == Schedule(
         0, 2, (Placement(0, 2, Role.PS, 0, 0, 1), Placement(0, 2, Role.WORKER, 0, 0, 2))
@@ -55,7 +55,7 @@ def test_the_price_of_a_half_full_server_is_the_root_of_eta_less_one() -> None:
     ledger = Ledger(INVENTORY, start=0, slots=8)
     ledger.commit(held(start=0, end=8, server=0, count=1))
     ledger.commit(held(start=0, end=8, server=1, count=4))
-    decision = Dps(price="printed", eta_worker=(16,), eta_ps=(4,)).decide(bid(Constant(20)), book(ledger))
+    decision = Dps(price="paper", eta_worker=(16,), eta_ps=(4,)).decide(bid(Constant(20)), book(ledger))
     # One worker for four slots, at 16^(1/2) - 1 each.
     assert decision.payment == pytest.approx(4 * 3)
 
@@ -77,7 +77,7 @@ def test_a_rejection_says_why(offer: Bid, used: int, reason: Reason) -> None:
     if used:
         ledger.commit(held(start=0, end=8, server=0, count=used))
         ledger.commit(held(start=0, end=8, server=1, count=1))
-    decision = Dps(price="printed", eta_worker=(16,), eta_ps=(4,)).decide(offer, book(ledger))
+    decision = Dps(price="paper", eta_worker=(16,), eta_ps=(4,)).decide(offer, book(ledger))
     assert decision.reason is reason
     assert (decision.value, decision.payment, decision.payoff) == (0, 0, 0)
     assert (decision.counter is not None) == (reason is Reason.PRICE)
@@ -95,7 +95,7 @@ def test_the_counter_offer_of_a_small_case_is_the_cost_itself() -> None:
     ledger = Ledger(INVENTORY, start=0, slots=8)
     ledger.commit(held(start=0, end=8, server=0, count=1))
     ledger.commit(held(start=0, end=8, server=1, count=4))
-    decision = Dps(price="printed", eta_worker=(16,), eta_ps=(4,)).decide(bid(Constant(11.99)), book(ledger))
+    decision = Dps(price="paper", eta_worker=(16,), eta_ps=(4,)).decide(bid(Constant(11.99)), book(ledger))
     assert decision.counter is not None
     # Four slots on the one worker left: it can start in slot 4 at the latest, complete at 8.
     assert decision.counter.least_value == pytest.approx(12)
@@ -112,7 +112,7 @@ def test_value_per_unit_slot_is_the_greatest_over_the_number_of_workers() -> Non
 
 def test_printed_etas_are_one_more_than_the_greatest_offer_of_the_past() -> None:
     past = [bid(Linear(12, 2)), bid(Constant(4))]
-    assert Dps().printed_etas(past, INVENTORY, end=8) == ((3.0,), (5.0,))
+    assert Dps().paper_etas(past, INVENTORY, end=8) == ((3.0,), (5.0,))
 
 
 def test_learned_prices_look_at_the_past_only_at_every_refit() -> None:
@@ -131,13 +131,13 @@ def test_learned_prices_stand_still_between_refits_with_a_full_history() -> None
 
 
 def test_without_a_past_prices_are_the_prior() -> None:
-    prices = Dps(prior_low=0.5, prior_high=2).prices(book())
+    prices = Dps(initial_low=0.5, initial_high=2).prices(book())
     assert prices.max() == prices.min() == pytest.approx(0.5)
 
 
 def test_an_idle_cluster_asks_next_to_nothing_and_a_sold_one_its_share_of_the_median() -> None:
     rows = [[float(x), 3.0] for x in range(1, 17) for _ in range(4)]
-    policy = Dps(worker_share=0.5)
+    policy = Dps(worker_reserve_factor=0.5)
     assert policy.prices(book(history=rows)).max() < 1e-3
     ledger = Ledger(INVENTORY, start=0, slots=8)
     ledger.commit(held(start=0, end=2, server=0, count=2))
@@ -152,7 +152,7 @@ def test_an_idle_cluster_asks_next_to_nothing_and_a_sold_one_its_share_of_the_me
 @pytest.mark.parametrize("offer", [5e-324, 1e-300, 1e-9, 1e12])
 def test_no_past_however_odd_makes_a_price_that_is_not_a_number(offer: float) -> None:
     for rows in ([[offer, offer]] * 64, [[offer, 1e12]] * 32 + [[1e12, offer]] * 32):
-        prices = Dps(refit_every=1, worker_share=100).prices(book(history=rows))
+        prices = Dps(refit_every=1, worker_reserve_factor=100).prices(book(history=rows))
         assert np.isfinite(prices).all()
         assert (prices > 0).all()
 
@@ -168,22 +168,22 @@ def test_other_peoples_bids_move_learned_prices_and_ones_own_does_not() -> None:
 @pytest.mark.parametrize(
     ("parameters", "field"),
     [
-        ({"prize": "learned"}, "prize"),
+        ({"prize": "quantile"}, "prize"),
         ({"price": "free"}, "price"),
         ({"price": 3}, "price"),
-        ({"price": ["learned"]}, "price"),
-        ({"window": "open"}, "window"),
+        ({"price": ["quantile"]}, "price"),
+        ({"slot_convention": "open"}, "slot_convention"),
         ({"start": None}, "start"),
         ({"refit_every": 0}, "refit_every"),
         ({"refit_every": 1.5}, "refit_every"),
         ({"refit_every": True}, "refit_every"),
         ({"refit_every": HISTORY}, "refit_every"),
-        ({"worker_share": "much"}, "worker_share"),
-        ({"worker_share": float("nan")}, "worker_share"),
-        ({"ps_share": 0}, "ps_share"),
+        ({"worker_reserve_factor": "much"}, "worker_reserve_factor"),
+        ({"worker_reserve_factor": float("nan")}, "worker_reserve_factor"),
+        ({"ps_reserve_factor": 0}, "ps_reserve_factor"),
         ({"reserve_quantile": 1.1}, "reserve_quantile"),
         ({"full_quantile": 0.1}, "full_quantile"),
-        ({"prior_low": 5, "prior_high": 1}, "prior_high"),
+        ({"initial_low": 5, "initial_high": 1}, "initial_high"),
         ({"eta_worker": [2.0]}, "eta_ps"),
         ({"eta_worker": 2.0, "eta_ps": [2.0]}, "eta_worker"),
         ({"eta_worker": [0.5], "eta_ps": [2.0]}, "eta_worker[0]"),
@@ -198,7 +198,7 @@ def test_a_bad_parameter_is_refused_by_its_name(parameters: Json, field: str) ->
 
 def test_etas_for_other_types_than_the_clusters_are_refused() -> None:
     with pytest.raises(InvalidField, match="eta_worker: expected 1 numbers"):
-        Dps(price="printed", eta_worker=(2, 2), eta_ps=(2,)).prices(book())
+        Dps(price="paper", eta_worker=(2, 2), eta_ps=(2,)).prices(book())
 
 
 def test_an_unknown_policy_is_refused_with_the_known_ones() -> None:
@@ -207,13 +207,13 @@ def test_an_unknown_policy_is_refused_with_the_known_ones() -> None:
 
 
 def test_parameters_survive_json_and_explain_themselves() -> None:
-    policy = Dps(price="printed", eta_worker=(2,), eta_ps=(3.5,))
+    policy = Dps(price="paper", eta_worker=(2,), eta_ps=(3.5,))
     assert make_policy("dps", json.loads(json.dumps(policy.to_json()))) == policy
     assert all(parameter.metadata["help"] for parameter in fields(policy))
 
 
 def test_a_strict_start_waits_one_slot_more_and_an_inclusive_window_holds_one() -> None:
-    decision = Dps(window="inclusive", start="strict").decide(bid(Constant(10)), book())
+    decision = Dps(slot_convention="inclusive", start_convention="strict").decide(bid(Constant(10)), book())
     assert decision.schedule is not None
     assert (decision.schedule.start, decision.schedule.completion) == (1, 3)
     assert {p.end for p in decision.schedule.placements} == {4}

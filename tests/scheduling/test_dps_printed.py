@@ -19,7 +19,7 @@ OWN = own_files("cases/dps/*.json")
 def printed(instance: DpsInstance, policy: Dps, job: int) -> Printed | None:
     ledger = instance.ledger(tail=policy.tail)
     book = Book(now=1, ledger=ledger, history=np.zeros((0, len(instance.inventory.resources))), decided=0)
-    bid = policy.waiting(instance.bids[job])
+    bid = policy.adjusted(instance.bids[job])
     return best_schedule(
         bid, instance.inventory, start=1, used=ledger.used, prices=policy.prices(book), tail=policy.tail
     )
@@ -40,7 +40,7 @@ def test_the_twin_reports_and_earns_what_the_printed_algorithms_do(path: Path, w
 @each_counterexample
 def test_the_twin_fails_on_every_counterexample_as_the_paper_does(path: Path) -> None:
     instance = read(path)
-    policy = policy_for(instance, instance.conventions["window"], instance.conventions["start"])
+    policy = policy_for(instance, instance.conventions["slot_convention"], instance.conventions["start_convention"])
     found, want = printed(instance, policy, 0), load(path)["results"]["printed"]
     assert (0.0 if found is None else found.reported) == pytest.approx(want["reported_payoff"])
     assert (0.0 if found is None else found.true) == pytest.approx(want["true_payoff"])

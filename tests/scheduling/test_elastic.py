@@ -12,7 +12,7 @@ from scheduling.best_response.elastic.kernel import ElasticIndex, ElasticKernel,
 from scheduling.book.ledger import Ledger
 from scheduling.model.schedule import Role
 from scheduling.model.utility import Linear
-from scheduling.pricing.price_function import printed_prices, reserve_prices
+from scheduling.pricing.price_function import eta_prices, reserve_prices
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins import elastic_exact, elastic_milp
 from tests.scheduling.twins.elastic_cases import random_bid, random_inventory, random_knapsack, random_problem
@@ -174,7 +174,7 @@ def test_a_warm_index_answers_as_a_fresh_one() -> None:
         ledger, count, admitted = Ledger(inventory, start=0, slots=12), len(inventory.resources), []
         low = [0.01 + 0.1 * float(x) for x in rng.random(count)]
         functions = [
-            printed_prices([float(x) for x in 1 + 5 * rng.random(count)]),
+            eta_prices([float(x) for x in 1 + 5 * rng.random(count)]),
             reserve_prices(low, [40 * x for x in low]),
         ]
         posting = functions[0]

@@ -53,7 +53,7 @@ def test_every_bid_is_either_admitted_at_a_profit_or_rejected_with_a_reason(
             assert decision.schedule is not None
             assert decision.reason is None
             assert decision.counter is None
-            assert 0 <= decision.payment < decision.value <= decision.ceiling * (1 + 1e-12)
+            assert 0 <= decision.payment < decision.value <= decision.standalone_value * (1 + 1e-12)
             assert decision.payoff == decision.value - decision.payment
         else:
             assert decision.schedule is None
@@ -161,7 +161,7 @@ def test_renaming_servers_changes_no_payoff(name: str, parameters: Json, seed: i
         one = here.policy.decide(bid, here.book())
         other = here.policy.decide(replace(bid, delay=tuple(bid.delay[s] for s in order)), there.book())
         assert other.payoff == pytest.approx(one.payoff, rel=1e-9, abs=1e-9)
-        assert other.ceiling == pytest.approx(one.ceiling)
+        assert other.standalone_value == pytest.approx(one.standalone_value)
         assert other.reason == one.reason
         # Both go on from the same schedule: of equally good ones they may choose different ones.
         here.past.append(one)
@@ -177,7 +177,7 @@ def test_renaming_servers_changes_no_payoff(name: str, parameters: Json, seed: i
 def test_in_another_currency_every_sum_is_the_same_money(name: str, parameters: Json, seed: int, factor: float) -> None:
     # Powers of two: with other factors a rounding may choose another of several optimal prices of a linear program.
     policy = make_policy(name, parameters)
-    priors = {key: policy.to_json()[key] * factor for key in ("prior_low", "prior_high")}
+    priors = {key: policy.to_json()[key] * factor for key in ("initial_low", "initial_high")}
     drawn = world_for(policy, seed)
     here = Run(drawn.ledger(), policy, [])
     there = Run(drawn.ledger(), make_policy(name, {**parameters, **priors}), [])
@@ -185,7 +185,7 @@ def test_in_another_currency_every_sum_is_the_same_money(name: str, parameters: 
         one = here.policy.decide(bid, here.book())
         other = there.policy.decide(replace(bid, utility=bid.utility.scaled(factor)), there.book())
         assert other.payoff == pytest.approx(one.payoff * factor, rel=1e-9, abs=1e-9 * factor)
-        assert other.ceiling == pytest.approx(one.ceiling * factor, rel=1e-9)
+        assert other.standalone_value == pytest.approx(one.standalone_value * factor, rel=1e-9)
         assert other.density == pytest.approx([x * factor for x in one.density], rel=1e-9)
         if one.payoff > 1e-9:
             assert other.admitted

@@ -19,14 +19,16 @@ from tests.scheduling.test_dps import INVENTORY, bid
 ONE_EACH = {"workers": np.array([[True, False]]), "pss": np.array([[False, True]])}
 
 
-def book(rows: Sequence[Sequence[float]], *, ceiling: float = 10.0, slots: Sequence[int] = (), now: int = 0) -> Book:
+def book(
+    rows: Sequence[Sequence[float]], *, standalone_value: float = 10.0, slots: Sequence[int] = (), now: int = 0
+) -> Book:
     return Book(
         now,
         Ledger(INVENTORY, start=now, slots=8),
         history=np.array(rows, dtype=np.float64).reshape(-1, 2),
         decided=len(rows),
         slots=np.array(slots or [now] * len(rows), dtype=np.int64),
-        ceilings=np.full(len(rows), ceiling),
+        standalone_values=np.full(len(rows), standalone_value),
     )
 
 
@@ -48,13 +50,13 @@ def test_what_suffices_costs_next_to_nothing() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_prices_prove_nearly_the_optimum_of_the_linear_program(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    rows, ceilings = rng.uniform(0.5, 5.0, (60, 3)), rng.uniform(1.0, 9.0, 60)
+    rows, standalone_values = rng.uniform(0.5, 5.0, (60, 3)), rng.uniform(1.0, 9.0, 60)
     capacity = np.array([30.0, 40.0, 20.0])
     kinds = {"workers": np.array([[True, True, False]]), "pss": np.array([[False, False, True]])}
-    takes = ceilings[:, np.newaxis] / rows
-    best = linprog(-ceilings, A_ub=takes.T, b_ub=capacity, bounds=(0, 1))
-    prices = solve(rows, ceilings, capacity, **kinds)
-    proved = dual_value(prices, takes, ceilings, capacity)
+    takes = standalone_values[:, np.newaxis] / rows
+    best = linprog(-standalone_values, A_ub=takes.T, b_ub=capacity, bounds=(0, 1))
+    prices = solve(rows, standalone_values, capacity, **kinds)
+    proved = dual_value(prices, takes, standalone_values, capacity)
     assert best.fun is not None
     assert proved == pytest.approx(-best.fun, rel=0.02)
     assert proved >= -best.fun * (1 - 1e-9)
@@ -66,19 +68,21 @@ def test_the_kernel_agrees_with_its_plain_twin(seed: int) -> None:
     rng = np.random.default_rng(seed)
     bids, resources = int(rng.integers(1, 10)), 5
     rows = rng.uniform(0.5, 5.0, (bids, resources)) * (rng.random((bids, resources)) < 0.8)
-    ceilings, capacity = rng.uniform(0.0, 9.0, bids), rng.uniform(0.0, 3.0 * bids, resources)
+    standalone_values, capacity = rng.uniform(0.0, 9.0, bids), rng.uniform(0.0, 3.0 * bids, resources)
     capacity[seed % resources] = 0.0
     kinds = {
         "workers": np.array([[True, False, False, False, False], [True, True, False, False, False]]),
         "pss": np.array([[False, True, True, False, False], [False, False, False, True, False]]),
     }
-    found = solve(rows, ceilings, capacity, **kinds)
-    assert found == pytest.approx(solve_plainly(rows, ceilings, capacity, **kinds), rel=1e-9)
+    found = solve(rows, standalone_values, capacity, **kinds)
+    assert found == pytest.approx(solve_plainly(rows, standalone_values, capacity, **kinds), rel=1e-9)
 
 
-def solve_plainly(rows: Floats, ceilings: Floats, capacity: Floats, *, workers: Flags, pss: Flags) -> Floats:
+def solve_plainly(rows: Floats, standalone_values: Floats, capacity: Floats, *, workers: Flags, pss: Flags) -> Floats:
     """`solve` for one bid after another, each kind of machine tried in turn."""
-    bids = [n for n in range(len(rows)) if ceilings[n] > 0 and usable(rows[n], workers) and usable(rows[n], pss)]
+    bids = [
+        n for n in range(len(rows)) if standalone_values[n] > 0 and usable(rows[n], workers) and usable(rows[n], pss)
+    ]
     solved = np.zeros(rows.shape[1])
     if not bids:
         return solved
@@ -94,7 +98,7 @@ def solve_plainly(rows: Floats, ceilings: Floats, capacity: Floats, *, workers: 
             ]
             if sum(float(asked[kind].sum()) for kind in chosen) < 1.0:
                 for kind in chosen:
-                    demand[kind] += ceilings[n] / rows[n][kind]
+                    demand[kind] += standalone_values[n] / rows[n][kind]
         load = np.divide(demand, capacity, out=np.zeros_like(demand), where=capacity > 0)
         prices = prices * np.exp(np.clip(load - 1.0, -1.0, 2.0) * STRIDE / math.sqrt(turn))
         prices = np.maximum(prices, SMALLEST_OFFER * typical)
@@ -109,8 +113,8 @@ def usable(row: Floats, kinds: Flags) -> list[Flags]:
     return [kind for kind in able if not any((kind <= other).all() and (kind != other).any() for other in able)]
 
 
-def dual_value(prices: Floats, takes: Floats, ceilings: Floats, capacity: Floats) -> float:
-    return float(np.maximum(0.0, ceilings - takes @ prices).sum() + prices @ capacity)
+def dual_value(prices: Floats, takes: Floats, standalone_values: Floats, capacity: Floats) -> float:
+    return float(np.maximum(0.0, standalone_values - takes @ prices).sum() + prices @ capacity)
 
 
 def test_a_bid_uses_the_cheaper_kind_of_machine() -> None:
@@ -151,20 +155,20 @@ def test_prices_stand_still_between_refits_at_the_same_rate() -> None:
 
 
 def test_without_a_past_prices_are_the_prior() -> None:
-    policy = Dps(price="fluid", prior_low=0.5, prior_high=2)
+    policy = Dps(price="fluid", initial_low=0.5, initial_high=2)
     assert policy.prices(book([])).max() == pytest.approx(0.5 / np.array(INVENTORY.capacity.sum(axis=0)).min())
 
 
 @pytest.mark.parametrize("offer", [5e-324, 1e-300, 1e-9, 1e12])
-@pytest.mark.parametrize("ceiling", [5e-324, 1.0, 1e12])
-def test_no_past_however_odd_makes_a_price_that_is_not_a_number(offer: float, ceiling: float) -> None:
+@pytest.mark.parametrize("standalone_value", [5e-324, 1.0, 1e12])
+def test_no_past_however_odd_makes_a_price_that_is_not_a_number(offer: float, standalone_value: float) -> None:
     for rows in ([[offer, offer]] * 64, [[offer, 1e12]] * 32 + [[1e12, offer]] * 32):
-        prices = Dps(price="fluid", refit_every=1).prices(book(rows, ceiling=ceiling))
+        prices = Dps(price="fluid", refit_every=1).prices(book(rows, standalone_value=standalone_value))
         assert np.isfinite(prices).all()
         assert (prices > 0).all()
 
 
 def test_the_past_must_say_when_and_for_how_much() -> None:
     known = Book(0, Ledger(INVENTORY, start=0, slots=8), history=np.ones((40, 2)), decided=40)
-    with pytest.raises(ValueError, match="a slot and a ceiling for each of 40"):
+    with pytest.raises(ValueError, match="a slot and a standalone value for each of 40"):
         Dps(price="fluid").decide(bid(Constant(1.0)), known)

@@ -100,7 +100,7 @@ def test_amplitudes_between_two_that_bring_the_same_schedule_are_not_asked_about
     asked: list[Bid] = []
     grant = posted_price.grant
 
-    def counted(bid: Bid, posted: posted_price.Posted) -> posted_price.Grant | None:
+    def counted(bid: Bid, posted: posted_price.PricedLedger) -> posted_price.Grant | None:
         asked.append(bid)
         return grant(bid, posted)
 
@@ -143,7 +143,7 @@ def test_weights_that_give_a_job_the_same_turn_are_asked_about_once(monkeypatch:
     assert len(stated_values(make_policy("weighted_completion", {}), bid, book)) == 31
     assert len(asked) <= len(book.jobs) + 2  # its turns among the others, and no weight at all
     asked.clear()
-    priced = make_policy("weighted_completion", {"lambda_": 2.0})
+    priced = make_policy("weighted_completion", {"lambda": 2.0})
     assert len(stated_values(priced, bid, book)) == len(asked) == 31
 
 
@@ -163,7 +163,7 @@ def test_no_counter_offer_is_sought_for_a_statement_that_is_rejected(
 ) -> None:
     sought: list[Bid] = []
 
-    def counter_offer(bid: Bid, posted: posted_price.Posted, cheapest: Schedule) -> None:
+    def counter_offer(bid: Bid, posted: posted_price.PricedLedger, cheapest: Schedule) -> None:
         sought.append(bid)
 
     bid, book = rejected_for_its_price(name)

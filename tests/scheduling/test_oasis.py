@@ -23,7 +23,7 @@ from scheduling.model.types import Json
 from scheduling.model.utility import Constant, Sigmoid, Step, Utility
 from scheduling.policies.oasis import Oasis
 from scheduling.pricing.density import elastic_density
-from scheduling.pricing.paper import Bounds, printed_bounds
+from scheduling.pricing.paper import Bounds, paper_bounds
 from scheduling.pricing.price_function import reserve_prices
 from tests.draws import rounds
 from tests.scheduling.twins.oasis_printed import printed_payoff
@@ -52,7 +52,7 @@ def book_of(inventory: Inventory = INVENTORY, *, slots: int = 4) -> RunningBook:
 
 def priced(*prices: float) -> Oasis:
     logs = tuple(math.log(price) for price in prices)
-    return Oasis(price="printed", log_low=logs, log_high=logs)
+    return Oasis(price="paper", log_low=logs, log_high=logs)
 
 
 def test_it_runs_as_many_workers_as_the_servers_hold_while_time_is_worth_more() -> None:
@@ -103,7 +103,7 @@ def test_workers_with_more_bandwidth_than_their_parameter_servers_have_no_way_to
         ({"log_low": [0.0]}, "log_high"),
         ({"log_low": [1.0], "log_high": [0.5]}, "log_high[0]"),
         ({"log_low": [0.0], "log_high": [99.0]}, "log_high[0]"),
-        ({"prior_low": 2.0}, "prior_high"),
+        ({"initial_low": 2.0}, "initial_high"),
         ({"full_quantile": 0.1}, "full_quantile"),
         ({"refit_every": 0}, "refit_every"),
     ],
@@ -123,12 +123,12 @@ def test_it_refuses_servers_on_which_workers_and_parameter_servers_meet() -> Non
     with pytest.raises(InvalidField, match="both ask for gpu"):
         Oasis().check(sharing)
     with pytest.raises(InvalidField, match="expected 2 numbers"):
-        Oasis(price="printed", log_low=(0.0,), log_high=(0.0,)).check(INVENTORY)
+        Oasis(price="paper", log_low=(0.0,), log_high=(0.0,)).check(INVENTORY)
 
 
 def test_the_printed_bounds_are_those_of_the_paper_in_shares_of_the_cluster() -> None:
     bids = [bid(Step(12.0, 4.0)), bid(Constant(6.0), epochs=1)]
-    bounds = printed_bounds(bids, INVENTORY, start=0, end=4)
+    bounds = paper_bounds(bids, INVENTORY, start=0, end=4)
     # 6 worker-slots x 1/3 of all GPUs for 12; 3 x 1/3 for 6. The smallest is a twelfth of the four slots' GPUs.
     # A PS is half of all vCPUs, and counts with the worker-slots in (26) as in the paper.
     assert bounds.log_low[0] == pytest.approx(math.log(1 / 4 * min(12 / 2, 6 / 1) * (1 / 4) / 3))
@@ -138,33 +138,33 @@ def test_the_printed_bounds_are_those_of_the_paper_in_shares_of_the_cluster() ->
 
 def test_a_sigmoid_that_is_worth_nothing_moves_no_printed_bound() -> None:
     bids = [bid(Step(12.0, 4.0)), bid(Sigmoid(0.0, 1.0, 2.0))]
-    assert printed_bounds(bids, INVENTORY, start=0, end=4) == printed_bounds(bids[:1], INVENTORY, start=0, end=4)
+    assert paper_bounds(bids, INVENTORY, start=0, end=4) == paper_bounds(bids[:1], INVENTORY, start=0, end=4)
 
 
 def test_readings_of_the_printed_bounds_differ_where_they_should() -> None:
     falling = [bid(Sigmoid(10.0, 5.0, 3.0), arrival=2)]
 
     def logs(*, u_arg: str = "slots", l_arg: str = "horizon") -> Bounds:
-        return printed_bounds(falling, INVENTORY, start=0, end=200, u_arg=u_arg, l_arg=l_arg)
+        return paper_bounds(falling, INVENTORY, start=0, end=200, u_arg=u_arg, l_arg=l_arg)
 
     usual = logs()
-    assert logs(u_arg="duration").log_high[0] < usual.log_high[0] < logs(u_arg="printed").log_high[0]
+    assert logs(u_arg="duration").log_high[0] < usual.log_high[0] < logs(u_arg="paper").log_high[0]
     assert usual.log_low[0] < -900
     assert logs(l_arg="floor").log_low[0] > -30
     with pytest.raises(InvalidField, match="cannot be derived"):
-        printed_bounds([bid(Step(1.0, 2.0))], INVENTORY, start=0, end=9)
+        paper_bounds([bid(Step(1.0, 2.0))], INVENTORY, start=0, end=9)
 
 
 def test_without_bounds_the_printed_price_goes_from_a_quarter_of_the_least_offer_to_the_most() -> None:
     offers = np.array([[2.0, 1.0], [4.0, 0.0]] * 4)
     book = Book(now=0, ledger=Ledger(INVENTORY, start=0, slots=4), history=offers, decided=8)
-    function = Oasis(price="printed", refit_every=1).price_function(book)
+    function = Oasis(price="paper", refit_every=1).price_function(book)
     full = np.exp(np.add(function.log_scale, function.log_growth))
     # Two pools, moved away from their mean twice as far as they are.
     assert np.exp(function.log_scale) == pytest.approx([math.sqrt(2.0) / 4, 1.0 / 4])
     assert full == pytest.approx([4.0 * math.sqrt(2.0), 1.0])
     # Nothing is known yet: the priors are the price of all there is.
-    new = Oasis(price="printed", refit_every=16, prior_low=1.0, prior_high=2.0).price_function(book)
+    new = Oasis(price="paper", refit_every=16, initial_low=1.0, initial_high=2.0).price_function(book)
     assert np.exp(new.log_scale) == pytest.approx([1 / 3, 1 / 4])
 
 

@@ -87,7 +87,7 @@ def test_fractions_of_a_unit_cost_what_whole_units_do() -> None:
     payments = []
     for instance in (fine, read_oasis(coarse)):
         bounds = instance.bounds()
-        policy = Oasis(price="printed", log_low=bounds.log_low, log_high=bounds.log_high)
+        policy = Oasis(price="paper", log_low=bounds.log_low, log_high=bounds.log_high)
         (row,) = to_document(instance, decide_in_order(policy, instance.bids, instance.ledger()))["jobs"]
         payments.append(row["payment"])
     # Two worker-slots: in the coarse file a worker takes four times as much of the second resource.
@@ -187,7 +187,7 @@ def test_the_command_answers_with_every_option(path: Path, capsys: pytest.Captur
                 assert all(sum(slot["y"]) >= sum(slot["z"]) >= 1 for slot in row["schedule"])
 
 
-@pytest.mark.parametrize("option", [["--window", "inclusive"], ["--policy", "dps"], ["--mode", "rolling"]])
+@pytest.mark.parametrize("option", [["--slot-convention", "inclusive"], ["--policy", "dps"], ["--mode", "rolling"]])
 def test_options_of_other_families_are_refused(option: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["decide", str(own_case("oasis/one_server")), *option]) == 2
     assert option[0] in capsys.readouterr().err

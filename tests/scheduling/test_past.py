@@ -14,14 +14,14 @@ def test_it_shows_the_last_bids_and_never_changes_what_it_showed(known: int) -> 
     shown = []
     for number in range(known, len(told)):
         shown.append((number, past.arrays()))
-        row, (slot, ceiling, owner) = told[number]
-        past.add(row, slot, ceiling, owner)
+        row, (slot, standalone_value, owner) = told[number]
+        past.add(row, slot, standalone_value, owner)
     shown.append((len(told), past.arrays()))
-    for number, (densities, slots, ceilings, owners) in shown[:: HISTORY // 4] + shown[-1:]:
+    for number, (densities, slots, standalone_values, owners) in shown[:: HISTORY // 4] + shown[-1:]:
         last = told[max(0, number - HISTORY) : number]
         assert densities.tolist() == [[*row] for row, _ in last]
         assert slots.tolist() == [slot for _, (slot, _, _) in last]
-        assert ceilings.tolist() == [ceiling for _, (_, ceiling, _) in last]
+        assert standalone_values.tolist() == [standalone_value for _, (_, standalone_value, _) in last]
         assert owners.tolist() == [owner for _, (_, _, owner) in last]
         assert densities.shape == (len(last), 2)
     for array in past.arrays():
@@ -30,7 +30,7 @@ def test_it_shows_the_last_bids_and_never_changes_what_it_showed(known: int) -> 
 
 
 def test_without_bids_there_are_no_rows() -> None:
-    densities, slots, ceilings, owners = OfferHistory((), (), resources=3).arrays()
+    densities, slots, standalone_values, owners = OfferHistory((), (), resources=3).arrays()
     assert densities.shape == (0, 3)
     assert slots.dtype == owners.dtype == np.int64
-    assert len(slots) == len(ceilings) == len(owners) == 0
+    assert len(slots) == len(standalone_values) == len(owners) == 0

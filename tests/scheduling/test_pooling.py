@@ -94,10 +94,10 @@ def test_pools_spread_as_what_they_are_of() -> None:
 POLICIES: dict[str, Dps | Oasis] = {
     "DPS, learned": Dps(refit_every=8),
     "DPS, fluid": Dps(price="fluid", refit_every=8),
-    "DPS, printed": Dps(price="printed", refit_every=8),
+    "DPS, printed": Dps(price="paper", refit_every=8),
     "OASiS, learned": Oasis(refit_every=8),
     "OASiS, fluid": Oasis(price="fluid", refit_every=8),
-    "OASiS, printed": Oasis(price="printed", refit_every=8),
+    "OASiS, printed": Oasis(price="paper", refit_every=8),
 }
 
 
@@ -110,7 +110,7 @@ def prices_of(name: str, offers: Floats, owners: Ints, *, decided: int | None = 
         history=offers[-HISTORY:],
         decided=len(offers) if decided is None else decided,
         slots=np.zeros(len(offers), dtype=np.int64)[-HISTORY:],
-        ceilings=offers.sum(axis=1)[-HISTORY:],
+        standalone_values=offers.sum(axis=1)[-HISTORY:],
         owners=owners[-HISTORY:],
     )
     return POLICIES[name].price_function(book)

@@ -132,13 +132,13 @@ def test_every_job_has_the_parameter_servers_that_are_expected(path: Path) -> No
     document = load(path)
     instance = read_preemptive(document)
     segments = [segment for ran in run(instance, "paper").ran for segment in ran.segments]
-    tenures = assign(
+    assignments = assign(
         segments,
         pss={s: len(row["pss"]) for s, row in enumerate(document["servers"])},
         clouds=frozenset({len(document["servers"])} if document["cloud"] else ()),
         order=[bid.id for bid in sorted(instance.bids, key=lambda bid: bid.arrival)],
     )
-    counted = Counter(str(tenure.host) for tenure in tenures)
+    counted = Counter(str(assignment.host) for assignment in assignments)
     assert {host: counted[host] for host in Host} == document["expected"]["ps_repaired"]["stat"]
 
 

@@ -114,7 +114,7 @@ def test_bad_input_is_one_line_that_names_the_field(
 @pytest.mark.parametrize(
     ("options", "field"),
     [
-        (("--window", "inclusive"), "--window"),
+        (("--slot-convention", "inclusive"), "--slot-convention"),
         (("--policy", "dps"), "--policy"),
         (("--ageing", "-1"), "--ageing"),
         (("--ageing", "old"), "--ageing"),

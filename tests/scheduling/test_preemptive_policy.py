@@ -88,7 +88,7 @@ def test_no_worker_does_two_things_at_once(name: str, parameters: Json, seed: in
         at[place(s)].append((s.start, s.end))
     for (server, kind, index), rows in at.items():
         if index != CLOUD:
-            assert index < Queues(drawn.inventory, now=0).crew.count[server, kind]
+            assert index < Queues(drawn.inventory, now=0).workers.count[server, kind]
             assert all(end <= start for (_, end), (start, _) in pairwise(sorted(rows)))
     assert_cloud_within_capacity(going, drawn)
 
@@ -99,7 +99,7 @@ def assert_cloud_within_capacity(going: Simulation, drawn: World) -> None:
         if s.index == CLOUD:
             steps[s.server, s.type] += [(s.start, s.count), (s.end, -s.count)]
     for (server, kind), rows in steps.items():
-        most = Queues(drawn.inventory, now=0).crew.count[server, kind]
+        most = Queues(drawn.inventory, now=0).workers.count[server, kind]
         assert np.cumsum([count for _, count in sorted(rows)]).max() <= most
 
 

@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 
 from scheduling.model.errors import InvalidField
-from scheduling.pricing.price_function import LARGEST_LOG, PriceFunction, printed_prices, reserve_prices
+from scheduling.pricing.price_function import LARGEST_LOG, PriceFunction, eta_prices, reserve_prices
 
 CAPACITY = np.array([[4, 0]])
 
 
 def test_printed_prices_start_at_nothing_and_end_at_eta_less_one() -> None:
-    prices = printed_prices([16.0, 16.0]).of(np.array([[[0, 0]], [[2, 0]], [[4, 0]]]), CAPACITY)
+    prices = eta_prices([16.0, 16.0]).of(np.array([[[0, 0]], [[2, 0]], [[4, 0]]]), CAPACITY)
     assert prices[:, 0, 0] == pytest.approx([0.0, 3.0, 15.0])
 
 
@@ -28,7 +28,7 @@ def test_each_resource_has_the_form_of_its_own_offset() -> None:
 
 
 def test_a_tiny_eta_keeps_its_digits() -> None:
-    prices = printed_prices([1 + 1e-12]).of(np.array([[1]]), np.array([[1]]))
+    prices = eta_prices([1 + 1e-12]).of(np.array([[1]]), np.array([[1]]))
     assert prices[0, 0] == pytest.approx(1e-12, rel=1e-3)
 
 

@@ -21,7 +21,7 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import Role
 from scheduling.model.types import Floats, Ints
 from scheduling.model.utility import Constant, Linear
-from scheduling.pricing.price_function import printed_prices, reserve_prices
+from scheduling.pricing.price_function import eta_prices, reserve_prices
 from studies.workloads.generated.dps import Setting, draw_bid, draw_inventory
 from tests.draws import fresh_seed, rounds
 from tests.scheduling.twins import rigid_exact, rigid_milp
@@ -239,7 +239,7 @@ def a_market(rng: np.random.Generator) -> RigidKernel:
     count = len(inventory.resources)
     low = [0.01 + 0.1 * float(x) for x in rng.random(count)]
     functions = [
-        printed_prices([float(x) for x in 1 + 5 * rng.random(count)]),
+        eta_prices([float(x) for x in 1 + 5 * rng.random(count)]),
         reserve_prices(low, [4 * x for x in low]),
     ]
     return RigidKernel(ledger, functions[int(rng.integers(2))], tail=int(rng.integers(2)))

@@ -81,7 +81,7 @@ def test_results_are_written_as_the_format_says() -> None:
 
 @pytest.mark.parametrize(
     ("field", "options"),
-    [("--price", {"price": "printed"}), ("--mode", {"policy": "dps", "mode": "rolling"}), ("mode", {"mode": "x"})],
+    [("--price", {"price": "paper"}), ("--mode", {"policy": "dps", "mode": "rolling"}), ("mode", {"mode": "x"})],
 )
 def test_an_option_that_does_not_fit_is_named(field: str, options: dict[str, str]) -> None:
     with pytest.raises(InvalidField) as error:

@@ -193,7 +193,7 @@ def test_a_slot_that_passes_changes_no_plan_but_may_bring_one_to_a_job_without(b
 
 def test_a_job_that_nothing_could_run_is_rejected(book: RunningBook) -> None:
     decision = arrive(book, job("endless", 6, 21))
-    assert (decision.admitted, decision.reason, decision.ceiling) == (False, Reason.IMPOSSIBLE, 0.0)
+    assert (decision.admitted, decision.reason, decision.standalone_value) == (False, Reason.IMPOSSIBLE, 0.0)
     assert "Even the empty cluster could not complete it before slot 21" in decision.explanation
 
 
@@ -256,7 +256,7 @@ def test_the_price_rises_with_use_and_is_nothing_at_lambda_1(book: RunningBook) 
 
 @pytest.mark.parametrize(
     ("field", "parameters"),
-    [("mode", {"mode": "x"}), ("order", {"order": "x"}), ("lambda_", {"lambda_": 0.5}), ("alpha", {"alpha": 0})],
+    [("mode", {"mode": "x"}), ("order", {"order": "x"}), ("lambda", {"lambda": 0.5}), ("alpha", {"alpha": 0})],
 )
 def test_a_wrong_parameter_is_named(field: str, parameters: dict[str, Any]) -> None:
     with pytest.raises(InvalidField) as error:

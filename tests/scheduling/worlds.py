@@ -173,7 +173,7 @@ class Run:
             history=rows.reshape(-1, len(self.ledger.inventory.resources)),
             decided=len(self.past),
             slots=np.array([decision.slot for decision in known], dtype=np.int64),
-            ceilings=np.array([decision.ceiling for decision in known], dtype=np.float64),
+            standalone_values=np.array([decision.standalone_value for decision in known], dtype=np.float64),
         )
 
     def decide(self, bid: Bid) -> Decision:

@@ -61,7 +61,7 @@ def test_judging_is_what_the_policy_itself_would_have_decided(policy: Pricing) -
     assert found.revenue == pytest.approx(sum(one.payment for one in run.decisions))
     assert found.admitted == sum(one.admitted for one in run.decisions)
     assert [tuple(row) for row in known.densities.tolist()] == [one.density for one in run.decisions]
-    assert known.ceilings.tolist() == [one.ceiling for one in run.decisions]
+    assert known.standalone_values.tolist() == [one.standalone_value for one in run.decisions]
     assert known.slots.tolist() == [one.slot for one in run.decisions]
 
 
@@ -91,11 +91,11 @@ def test_a_summary_counts_by_seed_and_says_what_is_missed() -> None:
     def row(seed: int, rule: str, welfare: float) -> Row:
         return Row("tiny", seed, rule, welfare, revenue=0.0, admitted=0.5, bound=20.0)
 
-    rows = [row(0, "printed", 10), row(1, "printed", 5), row(0, "fluid", 10), row(1, "fluid", 6)]
+    rows = [row(0, "paper", 10), row(1, "paper", 5), row(0, "fluid", 10), row(1, "fluid", 6)]
     base, fluid = summaries(TINY["dps"], rows)
-    assert base.over_printed.mean == 1.0
+    assert base.over_paper.mean == 1.0
     assert base.bound_ratio == pytest.approx(3.0)
-    assert fluid.over_printed.mean == pytest.approx(1.1)  # of 1 and 1.2, not of 16 / 15
+    assert fluid.over_paper.mean == pytest.approx(1.1)  # of 1 and 1.2, not of 16 / 15
     assert (fluid.least, fluid.most, fluid.missed) == (1.0, 1.2, True)
     assert list(verdicts([base, fluid])) == ["dps, fluid: contended, mean 1.100, wanted 1.2: MISSED"]
     idle = summaries(replace(TINY["dps"], contended=False), rows)

@@ -61,7 +61,7 @@ class Baseline(PolicyBase):
             _explain(schedule, waiting=waiting, place=place),
             slot=book.now,
             value=value_with(bid, schedule),
-            ceiling=bid.utility.value,
+            standalone_value=bid.utility.value,
             density=density,
             moves=tuple(move for move in floor.moves() if move.job != bid.id),
         )

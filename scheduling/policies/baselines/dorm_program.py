@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scheduling.model.inventory import Inventory
 from scheduling.model.types import Floats, Ints
 from scheduling.policies.baselines.gang import Gang, room_for
-from scheduling.solvers.milp import Rows, SolverFailed, same_ceilings
+from scheduling.solvers.milp import IntegerProgram, SolverFailed, same_ceilings
 from scheduling.solvers.time_limit import unlimited
 
 EXCESS = 100.0
@@ -142,7 +142,7 @@ class _Columns:
 class _Program:
     def __init__(self, wishes: Sequence[Wish], inventory: Inventory, free: Ints) -> None:
         self.wishes, self.inventory, self.free = wishes, inventory, free
-        self.rows = Rows()
+        self.rows = IntegerProgram()
         total = inventory.capacity.sum(axis=0)
         self._per_unit: Floats = np.divide(1.0, total, out=np.zeros(len(total)), where=total > 0)
         self.columns = [self._columns_of(wish) for wish in wishes]
@@ -229,7 +229,7 @@ class _Program:
             for r in range(len(self.inventory.resources)):
                 terms = list(self._terms(s, r))
                 if terms:
-                    self.rows.room(terms, int(self.free[s, r]))
+                    self.rows.capacity_row(terms, int(self.free[s, r]))
 
     def _terms(self, s: int, r: int) -> Iterable[tuple[int, int]]:
         for wish, columns in zip(self.wishes, self.columns, strict=True):
@@ -261,7 +261,7 @@ class _Program:
         return counts
 
 
-def _keep_unless(rows: Rows, columns: dict[int, int], held: Ints, adjusted: int) -> None:
+def _keep_unless(rows: IntegerProgram, columns: dict[int, int], held: Ints, adjusted: int) -> None:
     """Write that each count stays as held unless the job is adjusted."""
     for s, column in columns.items():
         most = max(rows.most(column), float(held[s]))

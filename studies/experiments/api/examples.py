@@ -18,10 +18,10 @@ TRACES: Final[dict[str, Json]] = {
 
 EXPERIMENTS: Final[dict[str, Json]] = {
     "Two policies on jobs drawn by a paper's settings": {
-        "label": "learned or printed prices",
+        "label": "quantile or paper prices",
         "workloads": [{"generator": "dps", "setting": {"jobs": 20, "servers": 5, "slots": 60}}],
         "policies": [
-            {"name": "dps", "parameters": {"price": "printed"}},
+            {"name": "dps", "parameters": {"price": "paper"}},
             {"name": "dps"},
             {"name": "fifo", "parameters": {"blocking": False}},
         ],

@@ -8,7 +8,7 @@ import numpy as np
 from scheduling.model.types import Json
 from scheduling.offline import Covers, Question, lagrangian
 from studies.experiments.metrics import Interval, interval
-from studies.papers.learned_prices.judging import RULES, Rule, judge, learned, lessons
+from studies.papers.learned_prices.judging import RULES, Rule, judge, lessons, quantile
 from studies.papers.learned_prices.settings import Period, Setting, periods
 
 LEARN_FROM = 1000
@@ -16,10 +16,10 @@ LEARN_FROM = 1000
 BOUND_STEPS = 60
 """Steps of descent for the bound: a count, not a time, so that the same run gives the same figures."""
 TARGETS: Mapping[str, float] = {"dps": 1.2, "oasis": 1.6}
-"""What learned prices should earn over printed ones, in the mean over contended settings."""
+"""What learned prices should earn over paper prices, in the mean over contended settings."""
 LEAST_IDLE = 0.95
 """And on an underloaded cluster, for every seed."""
-BASE = "printed"
+BASE = "paper"
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ class Summary:
     setting: Setting
     rule: str
     seeds: int
-    over_printed: Interval
-    """Of welfare / welfare under printed prices, over the seeds."""
+    over_paper: Interval
+    """Of welfare / welfare under paper prices, over the seeds."""
     least: float
     most: float
     bound_ratio: float
@@ -61,7 +61,7 @@ class Summary:
     def missed(self) -> bool:
         """Whether it earns less than was aimed at: `TARGETS` when contended, `LEAST_IDLE` for some seed when not."""
         if self.setting.contended:
-            return self.over_printed.mean < TARGETS[self.setting.policy]
+            return self.over_paper.mean < TARGETS[self.setting.policy]
         return self.least < LEAST_IDLE
 
 
@@ -76,7 +76,7 @@ def rows_of(
     for seed in seeds:
         past, now = periods(setting, learned=seed + LEARN_FROM, judged=seed)
         bound = bound_of(setting, now)
-        known = lessons(learned(setting, past), past, now, horizon=setting.horizon, gap=setting.period)
+        known = lessons(quantile(setting, past), past, now, horizon=setting.horizon, gap=setting.period)
         for name, rule in rules.items():
             if progress is not None:
                 progress(name, seed)
@@ -94,7 +94,7 @@ def bound_of(setting: Setting, period: Period) -> float:
 
 
 def summaries(setting: Setting, rows: Sequence[Row]) -> tuple[Summary, ...]:
-    """Means and intervals for each rule; the printed one's ratios are 1, as they are measured by it."""
+    """Means and intervals for each rule; the ratios of paper prices are 1."""
     base = {row.seed: row.welfare for row in rows if row.rule == BASE}
     return tuple(_summary(setting, rule, rows, base) for rule in dict.fromkeys(row.rule for row in rows))
 
@@ -104,7 +104,7 @@ def verdicts(found: Iterable[Summary]) -> Iterator[str]:
     judged = [one for one in found if one.rule != BASE]
     for policy, rule in dict.fromkeys((one.setting.policy, one.rule) for one in judged):
         mine = [one for one in judged if (one.setting.policy, one.rule) == (policy, rule)]
-        contended = [one.over_printed.mean for one in mine if one.setting.contended]
+        contended = [one.over_paper.mean for one in mine if one.setting.contended]
         if contended:
             yield _verdict(f"{policy}, {rule}: contended, mean", float(np.mean(contended)), TARGETS[policy])
         idle = [one.least for one in mine if not one.setting.contended]
@@ -126,7 +126,7 @@ def _summary(setting: Setting, rule: str, rows: Sequence[Row], base: Mapping[int
         setting=setting,
         rule=rule,
         seeds=len(mine),
-        over_printed=over,
+        over_paper=over,
         least=float(ratios.min()),
         most=float(ratios.max()),
         bound_ratio=float(np.mean([row.bound / row.welfare for row in mine])),

@@ -10,8 +10,8 @@ from scheduling.book.state import HISTORY, Book, Job
 from scheduling.model.types import Floats, Ints
 from scheduling.policies.dps import Dps
 from scheduling.policies.oasis import Oasis
-from scheduling.policies.posted_price import profitable, worth
-from scheduling.pricing.paper import printed_bounds
+from scheduling.policies.posted_price import profitable, value_of
+from scheduling.pricing.paper import paper_bounds
 from studies.papers.learned_prices.settings import Period, Setting
 
 Pricing = Dps | Oasis
@@ -19,19 +19,19 @@ Rule = Callable[[Setting, Period], Pricing]
 """The policy that judges, from the period before: it may look at the bids themselves, as the papers' formulas do."""
 
 
-def printed(setting: Setting, past: Period) -> Pricing:
+def paper(setting: Setting, past: Period) -> Pricing:
     """The papers' prices, their parameters from all bids of the period before (DPS eq. 20; OASiS (23)-(26))."""
     slots = setting.horizon
     # Each bid sees one horizon from its arrival on, as if it were the first.
     bids = [replace(bid, arrival=0) for bid in past.bids]
     if setting.policy == "dps":
-        eta_worker, eta_ps = Dps().printed_etas(bids, past.inventory, end=slots)
-        return Dps(price="printed", eta_worker=eta_worker, eta_ps=eta_ps)
-    bounds = printed_bounds(bids, past.inventory, start=0, end=slots)
-    return Oasis(price="printed", log_low=bounds.log_low, log_high=bounds.log_high)
+        eta_worker, eta_ps = Dps().paper_etas(bids, past.inventory, end=slots)
+        return Dps(price="paper", eta_worker=eta_worker, eta_ps=eta_ps)
+    bounds = paper_bounds(bids, past.inventory, start=0, end=slots)
+    return Oasis(price="paper", log_low=bounds.log_low, log_high=bounds.log_high)
 
 
-def learned(setting: Setting, past: Period) -> Pricing:
+def quantile(setting: Setting, past: Period) -> Pricing:
     """The default policy: all it knows of the period before is in the receipts."""
     return Dps() if setting.policy == "dps" else Oasis()
 
@@ -52,7 +52,7 @@ def fluid(setting: Setting, past: Period) -> Pricing:
     return Dps(price="fluid") if setting.policy == "dps" else Oasis(price="fluid")
 
 
-RULES: Mapping[str, Rule] = {"printed": printed, "learned": learned, "fluid": fluid}
+RULES: Mapping[str, Rule] = {"paper": paper, "quantile": quantile, "fluid": fluid}
 
 
 @dataclass(frozen=True)
@@ -61,23 +61,23 @@ class Taught:
 
     densities: Floats
     """N x R."""
-    ceilings: Floats
+    standalone_values: Floats
     """N numbers, money."""
     slots: Ints
     """N numbers."""
 
 
 def taught(policy: Pricing, period: Period, *, horizon: int, before: int = 0) -> Taught:
-    """Return what prices learn from each receipt: density and ceiling depend only on the bid and the empty cluster.
+    """Return what prices learn from each receipt: density and standalone value depend on the bid alone.
 
     Slots are counted `before` earlier than in the period itself.
     """
     idle = Ledger(period.inventory, start=0, slots=horizon)
     none = np.zeros((0, len(period.inventory.resources)))
-    empty = policy.posted(Book(now=0, ledger=idle, history=none, decided=0)).empty
+    empty = policy.priced_ledger(Book(now=0, ledger=idle, history=none, decided=0)).empty
     bids = [replace(bid, arrival=0) for bid in period.bids]
     rows = [policy.density(bid, period.inventory, horizon=horizon) for bid in bids]
-    best = [empty.best(policy.waiting(bid)) for bid in bids]
+    best = [empty.best(policy.adjusted(bid)) for bid in bids]
     return Taught(
         np.array(rows, dtype=np.float64).reshape(-1, len(period.inventory.resources)),
         np.array([0.0 if answer is None else answer.value for answer in best]),
@@ -90,7 +90,7 @@ def lessons(policy: Pricing, past: Period, now: Period, *, horizon: int, gap: in
     first, second = taught(policy, past, horizon=horizon, before=gap), taught(policy, now, horizon=horizon)
     return Taught(
         np.concatenate([first.densities, second.densities]),
-        np.concatenate([first.ceilings, second.ceilings]),
+        np.concatenate([first.standalone_values, second.standalone_values]),
         np.concatenate([first.slots, second.slots]),
     )
 
@@ -115,13 +115,13 @@ def judge(policy: Pricing, now: Period, known: Taught, *, horizon: int) -> Judge
             decided=number,
             jobs=jobs,
             slots=known.slots[earlier],
-            ceilings=known.ceilings[earlier],
+            standalone_values=known.standalone_values[earlier],
         )
-        posted = policy.posted(book)
-        asked = policy.waiting(bid)
+        posted = policy.priced_ledger(book)
+        asked = policy.adjusted(bid)
         schedule = profitable(asked, posted)
         if schedule is not None:
-            welfare += worth(asked, schedule)
+            welfare += value_of(asked, schedule)
             revenue += posted.cost(schedule)
             ledger.commit(schedule)
             admitted += 1

@@ -74,7 +74,7 @@ SETTINGS = (
     _oasis("few servers", 100, servers=10),
     _oasis("wide", 160, spread=1.0),
 )
-"""Load x 1 is about the most of which printed prices turn hardly anybody away; the others are multiples of it."""
+"""Load x 1 is about the most of which paper prices turn hardly anybody away; the others are multiples of it."""
 
 
 @dataclass(frozen=True)

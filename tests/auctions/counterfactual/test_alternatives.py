@@ -39,13 +39,13 @@ def test_the_truth_brings_what_the_receipt_says_whatever_happened_since(market: 
         cancel_job(Bid.objects.get(pk=bid.pk))
     set_time(market, 250.0)
     pass_slots(market.pk)
-    change_policy(market, name="dps", parameters={"price": "printed"}, by=None)
+    change_policy(market, name="dps", parameters={"price": "paper"}, by=None)
     for bid in Bid.objects.filter(market=market):
         found = alternatives(bid, caller=1)
         receipt = Decision.from_json(parse(bid.decision.receipt))
         (seen,) = (point for point in found.by_value if point.factor == 1.0)
         assert (seen.admitted, seen.payment, seen.payoff) == (receipt.admitted, receipt.payment, receipt.payoff)
-        assert found.policy.to_json() != {"price": "printed"}
+        assert found.policy.to_json() != {"price": "paper"}
         assert (found.slot, found.amplitude, found.time) == (0, 40.0, 5.0)
         assert found.truthful
         assert len(found.by_time) == 30

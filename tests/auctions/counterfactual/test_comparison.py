@@ -97,7 +97,7 @@ def test_a_cancellation_changes_nothing_for_a_job_that_was_turned_away(sole: Mar
     sure = decide(sole, alice, 900.0, epochs=2)
     set_time(sole, 50.0)
     cancel_job(Bid.objects.get(pk=sure.pk))
-    dear = {"prior_low": 1e6, "prior_high": 1e7}
+    dear = {"initial_low": 1e6, "initial_high": 1e7}
     seen = row(compared(sole, "dps", dear), sure)
     assert seen.recorded.state == BidState.CANCELLED
     assert seen.other.state == BidState.REJECTED

@@ -32,7 +32,7 @@ from scheduling.offline.elastic_program import elastic_program
 from scheduling.offline.elastic_shares import Asked, Group, narrow, share
 from scheduling.offline.elastic_slot import Slots
 from scheduling.offline.kinds import kinds_of
-from scheduling.solvers.milp import Rows
+from scheduling.solvers.milp import IntegerProgram
 from tests.draws import fresh_seed
 from tests.scheduling.gpu_cluster import job
 from tests.scheduling.offline.outcomes import forever
@@ -339,7 +339,7 @@ def test_without_time_the_bound_of_prices_stands() -> None:
 
 
 def test_a_linear_program_says_what_rows_cost() -> None:
-    rows = Rows()
+    rows = IntegerProgram()
     x, y = (rows.column(0.0, 10.0, cost=cost, whole=False) for cost in (-3.0, -2.0))
     rows.row([(x, 1.0), (y, 1.0)], high=4.0)
     rows.row([(x, 1.0), (y, -1.0)], low=1.0, high=1.0)

@@ -72,9 +72,9 @@ def test_welfare_of_elastic_jobs_is_the_expected_optimum(path: Path) -> None:
 @pytest.mark.parametrize(("path", "window", "start"), in_every_convention(dps_cases(), expected=is_proven))
 def test_welfare_of_rigid_jobs_is_the_expected_optimum(path: Path, window: str, start: str) -> None:
     instance, expected = read_instance(parse_document(path.read_text())), load(path)["expected"][f"{window}_{start}"]
-    policy = Dps(window=window, start=start)
+    policy = Dps(slot_convention=window, start_convention=start)
     ledger = instance.ledger(tail=policy.tail)
-    bids = tuple(policy.waiting(bid) for bid in instance.bids)
+    bids = tuple(policy.adjusted(bid) for bid in instance.bids)
     question = Question(
         bids,
         instance.inventory,

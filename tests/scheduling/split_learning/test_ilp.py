@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduling.solvers.milp import Rows, Solution
+from scheduling.solvers.milp import IntegerProgram, Solution
 from scheduling.solvers.time_limit import unlimited
 from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.check import violations
@@ -141,7 +141,7 @@ def test_writing_the_program_stops_when_time_is_up(looks: int) -> None:
 
 
 def test_rows_are_solved_as_written() -> None:
-    rows = Rows()
+    rows = IntegerProgram()
     a, b = rows.column(0, 5, cost=-1), rows.column(0, 5, cost=-1.5, whole=False)
     rows.row([(a, 1), (b, 1), (a, 1)], high=7.5)
     answer = rows.solve(unlimited)

@@ -68,10 +68,10 @@ def test_a_gap_of_thousands_of_years_has_a_bound_that_fits_the_memory() -> None:
 
 
 def test_policies_of_one_name_are_told_apart_by_what_differs() -> None:
-    rows = [{"name": "dps", "parameters": {"price": price, "eta": 2}} for price in ("learned", "printed")]
+    rows = [{"name": "dps", "parameters": {"price": price, "eta": 2}} for price in ("quantile", "paper")]
     assert policy_labels([*rows, {"name": "fifo", "parameters": {"blocking": True}}]) == [
-        "dps (price=learned)",
-        "dps (price=printed)",
+        "dps (price=quantile)",
+        "dps (price=paper)",
         "fifo",
     ]
 

@@ -37,7 +37,7 @@ def test_a_run_counts_what_is_complete_by_the_end(policy: Policy, work: Workload
         bid.id: bid.utility.at(ran.completion[bid.id] - bid.arrival) for bid in work.bids if bid.id in ran.completion
     }
     assert ran.welfare == pytest.approx(sum(worth.values()))
-    assert ran.ceiling >= max(worth.values())
+    assert ran.standalone_value >= max(worth.values())
     assert all(ran.payment[name] <= value for name, value in ran.value.items())
 
 

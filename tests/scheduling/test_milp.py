@@ -1,4 +1,4 @@
-"""Rows of room against trying everything, where the last of many digits tells, and ratios in small numbers."""
+"""Capacity rows against trying everything, with many digits, and ratios with small denominators."""
 
 from fractions import Fraction
 from itertools import product
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduling.solvers.milp import FINEST, Rows, same_ceilings
+from scheduling.solvers.milp import FINEST, IntegerProgram, same_ceilings
 from scheduling.solvers.time_limit import unlimited
 from tests.draws import fresh_seed
 
@@ -24,10 +24,10 @@ def test_room_is_kept_to_the_unit(near: int) -> None:
         sizes = near * rng.integers(1, 3, (2, 5)) + rng.integers(0, 4, (2, 5))
         filled = rng.integers(0, most + 1)
         there = sizes @ filled + rng.integers(-1, 2)
-        rows = Rows()
+        rows = IntegerProgram()
         columns = [rows.column(0.0, float(n), cost=-float(w)) for n, w in zip(most, worth, strict=True)]
         for each, left in zip(sizes.tolist(), there.tolist(), strict=True):
-            rows.room(zip(columns, each, strict=True), left)
+            rows.capacity_row(zip(columns, each, strict=True), left)
         counts = np.array(list(product(*(range(n + 1) for n in most))))
         fits = (counts @ sizes.T <= there).all(axis=1)
         answer = rows.solve(unlimited)
@@ -43,16 +43,16 @@ def test_room_is_kept_to_the_unit(near: int) -> None:
 
 def test_small_numbers_and_multiples_of_large_ones_are_told_as_they_are() -> None:
     for unit in (1, 10**9):
-        rows = Rows()
+        rows = IntegerProgram()
         column = rows.column(0.0, 1e6, cost=-1.0)
-        rows.room([(column, FINEST * unit)], 7 * FINEST * unit + unit - 1)
+        rows.capacity_row([(column, FINEST * unit)], 7 * FINEST * unit + unit - 1)
         assert rows.relax().cost == -7
 
 
 def test_time_that_is_up_before_all_fits_leaves_a_bound() -> None:
-    rows = Rows()
+    rows = IntegerProgram()
     columns = [rows.column(cost=-1.0) for _ in range(4)]
-    rows.room([(column, 10**9) for column in columns[:3]] + [(columns[3], 10**9 + 1)], 4 * 10**9)
+    rows.capacity_row([(column, 10**9) for column in columns[:3]] + [(columns[3], 10**9 + 1)], 4 * 10**9)
     answer = rows.solve(lambda: 0.0)
     assert answer.values is None
     assert not answer.optimal

@@ -12,13 +12,13 @@ from scheduling.book.state import Book
 from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.utility import Constant, Linear, Sigmoid, Step
 from scheduling.policies.oasis import Oasis
-from scheduling.pricing.paper import printed_bounds
+from scheduling.pricing.paper import paper_bounds
 from tests.scheduling.test_oasis import INVENTORY, ONE, bid
 
 
 def test_the_least_worth_for_a_unit_counts_all_that_a_bid_takes() -> None:
     bids = [bid(Step(9.0, 4.0)), bid(Constant(6.0), epochs=1)]
-    bounds = printed_bounds(bids, INVENTORY, start=0, end=4)
+    bounds = paper_bounds(bids, INVENTORY, start=0, end=4)
     # 6 worker-slots x 1/3 of all GPUs for 9; 3 x 1/3 for 6. The smallest is a quarter of the four slots' GPUs.
     # A PS is half of all vCPUs, and counts with the worker-slots.
     assert bounds.log_low[0] == pytest.approx(math.log(1 / 4 * min(9 / 2, 6 / 1) * (1 / 4) / 3))
@@ -37,7 +37,7 @@ def test_a_resource_is_bounded_by_the_bids_that_can_use_it() -> None:
     )
     # On old workers its two mini-batches take four slots, on new ones two.
     one = replace(bid(Linear(12.0, 2.0), chunks=1), worker_time=(2 * ONE, ONE), transfer_time=(Fraction(0),) * 2)
-    bounds = printed_bounds([replace(one, delay=(0, 0))], kinds, start=0, end=4)
+    bounds = paper_bounds([replace(one, delay=(0, 0))], kinds, start=0, end=4)
     at_slot_2, at_slot_4 = 12.0 - 4.0, 12.0 - 8.0
     assert np.exp(bounds.log_high[:3]) == pytest.approx([at_slot_4, at_slot_2 / 4, at_slot_2 / 2])
     assert np.isfinite(bounds.log_low).all()
@@ -46,7 +46,7 @@ def test_a_resource_is_bounded_by_the_bids_that_can_use_it() -> None:
 
 def test_the_floor_is_a_millionth_of_what_the_bid_is_worth_at_once() -> None:
     falling = bid(Sigmoid(10.0, 5.0, 3.0), arrival=2)
-    bounds = printed_bounds([falling], INVENTORY, start=2, end=200, l_arg="floor")
+    bounds = paper_bounds([falling], INVENTORY, start=2, end=200, l_arg="floor")
     at_once = 10.0 / (1 + math.exp(5.0 * (1 - 3.0)))
     volume, everything = 6 / 3, 200 - 2  # in shares of all three GPUs
     floor = at_once * 1e-6 / volume * (volume / everything) / 4 / 3
@@ -55,6 +55,6 @@ def test_the_floor_is_a_millionth_of_what_the_bid_is_worth_at_once() -> None:
 
 def test_without_a_past_the_priors_are_the_price_of_all_there_is() -> None:
     book = Book(now=0, ledger=Ledger(INVENTORY, start=0, slots=4), history=np.zeros((0, 2)), decided=0)
-    new = Oasis(price="printed", prior_low=1.0, prior_high=2.0).price_function(book)
+    new = Oasis(price="paper", initial_low=1.0, initial_high=2.0).price_function(book)
     assert np.exp(new.log_scale) == pytest.approx([1 / 3, 1 / 4])
     assert np.exp(np.add(new.log_scale, new.log_growth)) == pytest.approx([2 / 3, 2 / 4])

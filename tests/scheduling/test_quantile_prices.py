@@ -8,7 +8,7 @@ import pytest
 from scheduling.book.ledger import Ledger
 from scheduling.policies.dps import Dps
 from scheduling.policies.oasis import Oasis
-from scheduling.pricing.quantile import check_learning, scarcity_of_resources, scarcity_of_roles
+from scheduling.pricing.quantile import scarcity_of_resources, scarcity_of_roles
 from tests.scheduling import test_oasis
 from tests.scheduling.test_dps import INVENTORY, book, held
 
@@ -51,10 +51,10 @@ def test_a_short_horizon_has_a_first_slot_too() -> None:
 
 def test_without_a_past_the_priors_are_the_price_of_all_there_is() -> None:
     empty = Ledger(test_oasis.INVENTORY, start=0, slots=4)
-    new = Oasis(prior_low=1.0, prior_high=2.0).price_function(book(empty))
+    new = Oasis(initial_low=1.0, initial_high=2.0).price_function(book(empty))
     assert np.exp(new.log_scale) == pytest.approx([1 / 3, 1 / 4])
     assert np.exp(np.add(new.log_scale, new.log_growth)) == pytest.approx([2 / 3, 2 / 4])
 
 
 def test_both_priors_and_both_quantiles_may_be_the_same() -> None:
-    check_learning(Dps(prior_low=2.0, prior_high=2.0, reserve_quantile=0.5, full_quantile=0.5))
+    Dps(initial_low=2.0, initial_high=2.0, reserve_quantile=0.5, full_quantile=0.5)

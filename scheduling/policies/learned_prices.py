@@ -1,0 +1,111 @@
+"""The parameters of price rules that learn from past bids, shared by every auction that has them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from scheduling.book.state import HISTORY, Book
+from scheduling.model.errors import InvalidField
+from scheduling.model.parameters import parameter
+from scheduling.model.types import Floats
+from scheduling.policies.posted_price import PostedPricePolicy
+from scheduling.pricing.fluid import FluidRule
+from scheduling.pricing.quantile import QuantileRule
+
+
+@dataclass(frozen=True)
+class LearnedPricePolicy(PostedPricePolicy):
+    """Parameters of an auction whose prices may learn; docs/algorithms/prices.md explains their defaults.
+
+    A subclass gives its own defaults with `with_default` and chooses among the rules in `price_rule`.
+    """
+
+    price: str = parameter(
+        "quantile",
+        "quantile: a reserve price from quantiles of past bids; fluid: the value of the last unit-slot if recent bids "
+        "could be admitted in part; paper: the formula of the policy's paper.",
+        choices=("quantile", "fluid", "paper"),
+    )
+    reserve_quantile: float = parameter(
+        0.5,
+        "Quantile prices: quantile of past values per unit-slot from which the reserve price is taken.",
+        low=0.0,
+        high=1.0,
+    )
+    worker_reserve_factor: float = parameter(
+        1.0,
+        "Quantile prices: factor on that quantile for what workers take, once the near horizon is sold out.",
+        low=1e-6,
+        high=100.0,
+    )
+    ps_reserve_factor: float = parameter(
+        1.0, "Quantile prices: the same factor for what parameter servers take.", low=1e-6, high=100.0
+    )
+    full_quantile: float = parameter(
+        0.95,
+        "Quantile prices: quantile of past values per unit-slot that is the price of a full server.",
+        low=0.0,
+        high=1.0,
+    )
+    target_utilisation: float = parameter(
+        0.7,
+        "Fluid prices: share of all capacity that jobs will use, as no job can be admitted in part.",
+        low=0.01,
+        high=1.0,
+    )
+    refit_every: int = parameter(
+        32,
+        "Prices from past bids: number of bids after which their parameters are computed again.",
+        low=1,
+        high=HISTORY // 2,
+    )
+    initial_low: float = parameter(
+        0.01,
+        "Price of an idle resource until bids of four owners were decided, money per slot (DPS with quantile prices: "
+        "of one unit; else of all units together).",
+        low=1e-9,
+        high=1e9,
+    )
+    initial_high: float = parameter(1.0, "The same for a resource in full use, money per slot.", low=1e-9, high=1e9)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.initial_high < self.initial_low:
+            raise InvalidField(
+                "initial_high", f"expected at least initial_low = {self.initial_low:g}, got {self.initial_high:g}"
+            )
+        if self.full_quantile < self.reserve_quantile:
+            raise InvalidField(
+                "full_quantile",
+                f"expected at least reserve_quantile = {self.reserve_quantile:g}, got {self.full_quantile:g}",
+            )
+
+    def quantile_rule(self, scarcity: Callable[[Book], Floats], *, initial_for_all: bool) -> QuantileRule:
+        """Return the rule of quantile prices with these parameters; the arguments are fields of `QuantileRule`."""
+        return QuantileRule(
+            reserve_quantile=self.reserve_quantile,
+            full_quantile=self.full_quantile,
+            worker_reserve_factor=self.worker_reserve_factor,
+            ps_reserve_factor=self.ps_reserve_factor,
+            refit_every=self.refit_every,
+            initial_low=self.initial_low,
+            initial_high=self.initial_high,
+            scarcity=scarcity,
+            initial_for_all=initial_for_all,
+        )
+
+    def fluid_rule(self, further_share: Callable[[Book], float] | None = None) -> FluidRule:
+        """Return the rule of fluid prices with these parameters; the argument is a field of `FluidRule`."""
+        return FluidRule(
+            target_utilisation=self.target_utilisation,
+            refit_every=self.refit_every,
+            initial_low=self.initial_low,
+            initial_high=self.initial_high,
+            further_share=further_share,
+        )
+
+
+def with_default(name: str, default: Any) -> Any:
+    """Declare a parameter of `LearnedPricePolicy` again with another default, the same text and the same limits."""
+    (known,) = (one for one in fields(LearnedPricePolicy) if one.name == name)
+    return field(default=default, metadata=known.metadata)
