@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.batch.compiled import inner, kernel
-from scheduling.batch.options import Kinds, fit
+from scheduling.batch.options import MachineTypes, fit
 from scheduling.best_response.rigid.compiled import Counts, copy
 from scheduling.model.types import Ints
 
@@ -21,10 +21,10 @@ TABLED = 256
 FIRST_BUILT = 16
 
 
-class Rooms(NamedTuple):
+class CapacityTables(NamedTuple):
     """Everything the planner knows about the cluster."""
 
-    kinds: Kinds
+    types: MachineTypes
     free: Ints
     """T x S x R."""
     room: Counts
@@ -32,12 +32,12 @@ class Rooms(NamedTuple):
     sums: Counts
     """For windows that start in slot t: the first slot at which fewer than n fit all servers together, M x (N + 1) x
     T."""
-    tops: Counts
+    largest: Counts
     """The same for the server with the most room, M x (N + 1) x T."""
     total: Ints
     """Sum of `room` over servers, M x T."""
     seen: Ints
-    """Step at which `sums` and `tops` were computed, M x T."""
+    """Step at which `sums` and `largest` were computed, M x T."""
     until: Ints
     """End of the longest window that was covered then, M x T."""
     touched: Ints
@@ -48,18 +48,18 @@ class Rooms(NamedTuple):
     """Scratch array, S."""
 
 
-def make_rooms(kinds: Kinds, free: Ints, *, most: int) -> Rooms:
+def make_tables(types: MachineTypes, free: Ints, *, most: int) -> CapacityTables:
     """Create tables for free capacity T x S x R and jobs of at most `most` workers; the array is kept and modified."""
-    machines, (slots, servers, _) = len(kinds.demand), free.shape
+    machines, (slots, servers, _) = len(types.demand), free.shape
     tabled = min(most, TABLED) + 1
-    sums, tops = np.full((2, machines, tabled, slots), FAR, np.int32)
+    sums, largest = np.full((2, machines, tabled, slots), FAR, np.int32)
     total, until = np.zeros((2, machines, slots), np.int64)
-    return Rooms(
-        kinds=kinds,
+    return CapacityTables(
+        types=types,
         free=free,
         room=np.empty((machines, slots, servers), np.int32),
         sums=sums,
-        tops=tops,
+        largest=largest,
         total=total,
         seen=np.full((machines, slots), -1, np.int64),
         until=until,
@@ -70,7 +70,7 @@ def make_rooms(kinds: Kinds, free: Ints, *, most: int) -> Rooms:
 
 
 @kernel
-def give_back(free: Ints, demand: Ints, held: Ints) -> None:
+def release(free: Ints, demand: Ints, held: Ints) -> None:
     """Release held machines: rows of (start, end, machine type, server, count)."""
     for i in range(len(held)):
         start, end, m, s, count = held[i]
@@ -80,119 +80,119 @@ def give_back(free: Ints, demand: Ints, held: Ints) -> None:
 
 
 @inner
-def build_until(rooms: Rooms, end: int) -> None:
+def build_until(tables: CapacityTables, end: int) -> None:
     """Compute `room` for the slots before `end`; the number of slots doubles each time, so early answers stay cheap."""
-    built = rooms.clock[1]
+    built = tables.clock[1]
     if end <= built:
         return
-    goal = min(len(rooms.free), max(end, 2 * built, FIRST_BUILT))
-    machines, resources = rooms.kinds.demand.shape
-    servers = rooms.free.shape[1]
+    goal = min(len(tables.free), max(end, 2 * built, FIRST_BUILT))
+    machines, resources = tables.types.demand.shape
+    servers = tables.free.shape[1]
     same = np.zeros(servers, np.bool_)
     for t in range(built, goal):
         for s in range(servers):
             same[s] = t > 0
             for r in range(resources):
-                same[s] = same[s] and rooms.free[t, s, r] == rooms.free[t - 1, s, r]
+                same[s] = same[s] and tables.free[t, s, r] == tables.free[t - 1, s, r]
         for m in range(machines):
-            demand, total = rooms.kinds.demand[m], 0
+            demand, total = tables.types.demand[m], 0
             for s in range(servers):
-                most = rooms.room[m, t - 1, s] if same[s] else fit(rooms.free[t, s], demand)
-                rooms.room[m, t, s] = most
+                most = tables.room[m, t - 1, s] if same[s] else fit(tables.free[t, s], demand)
+                tables.room[m, t, s] = most
                 total += most
-            rooms.total[m, t] = total
-    rooms.clock[0] += 1
-    rooms.clock[1] = goal
-    rooms.touched[:] = rooms.clock[0]
+            tables.total[m, t] = total
+    tables.clock[0] += 1
+    tables.clock[1] = goal
+    tables.touched[:] = tables.clock[0]
 
 
 @inner
-def refill(rooms: Rooms, s: int, start: int, end: int) -> None:
+def refill(tables: CapacityTables, s: int, start: int, end: int) -> None:
     """Compute `room` of a server in slots [start, end) again; a slot like the one before it is copied."""
-    machines, resources = rooms.kinds.demand.shape
+    machines, resources = tables.types.demand.shape
     same = np.zeros(end - start, np.bool_)
     for t in range(start + 1, end):
         same[t - start] = True
         for r in range(resources):
-            same[t - start] = same[t - start] and rooms.free[t, s, r] == rooms.free[t - 1, s, r]
+            same[t - start] = same[t - start] and tables.free[t, s, r] == tables.free[t - 1, s, r]
     for m in range(machines):
         most = 0
         for t in range(start, end):
             if not same[t - start]:
-                most = fit(rooms.free[t, s], rooms.kinds.demand[m])
-            rooms.total[m, t] += most - rooms.room[m, t, s]
-            rooms.room[m, t, s] = most
+                most = fit(tables.free[t, s], tables.types.demand[m])
+            tables.total[m, t] += most - tables.room[m, t, s]
+            tables.room[m, t, s] = most
 
 
 @inner
-def take(rooms: Rooms, s: int, start: int, end: int, m: int, count: int) -> None:
-    """Hold machines on a server in slots [start, end); `refill` and `touch` have to follow."""
+def hold(tables: CapacityTables, s: int, start: int, end: int, m: int, count: int) -> None:
+    """Hold machines on a server in slots [start, end); `refill` and `mark_changed` have to follow."""
     for t in range(start, end):
-        for r in range(rooms.free.shape[2]):
-            rooms.free[t, s, r] -= count * rooms.kinds.demand[m, r]
+        for r in range(tables.free.shape[2]):
+            tables.free[t, s, r] -= count * tables.types.demand[m, r]
 
 
 @inner
-def touch(rooms: Rooms, end: int) -> None:
+def mark_changed(tables: CapacityTables, end: int) -> None:
     """Note that slots before `end` changed."""
-    rooms.clock[0] += 1
-    rooms.touched[:end] = rooms.clock[0]
+    tables.clock[0] += 1
+    tables.touched[:end] = tables.clock[0]
 
 
 @inner
-def fits_all(rooms: Rooms, m: int, n: int, start: int, end: int) -> bool:
+def fits_all(tables: CapacityTables, m: int, n: int, start: int, end: int) -> bool:
     """Return False only if n machines cannot fit all servers together in slots [start, end)."""
-    row = min(n, rooms.sums.shape[1] - 1)
-    if rooms.sums[m, row, start] < end:
+    row = min(n, tables.sums.shape[1] - 1)
+    if tables.sums[m, row, start] < end:
         return False
-    if _is_old(rooms, m, start, end):
+    if _is_old(tables, m, start, end):
         for t in range(end - 1, start - 1, -1):
-            if rooms.total[m, t] < n:
+            if tables.total[m, t] < n:
                 if row == n:
                     for a in range(start, t + 1):
-                        rooms.sums[m, row, a] = min(rooms.sums[m, row, a], t)
+                        tables.sums[m, row, a] = min(tables.sums[m, row, a], t)
                 return False
-        look(rooms, m, start, end)
-    return bool(rooms.sums[m, row, start] >= end)
+        recompute(tables, m, start, end)
+    return bool(tables.sums[m, row, start] >= end)
 
 
 @inner
-def fits_one(rooms: Rooms, m: int, n: int, start: int, end: int) -> bool:
+def fits_one(tables: CapacityTables, m: int, n: int, start: int, end: int) -> bool:
     """Return False only if n machines cannot fit one server in slots [start, end)."""
-    row = min(n, rooms.tops.shape[1] - 1)
-    if rooms.tops[m, row, start] < end:
+    row = min(n, tables.largest.shape[1] - 1)
+    if tables.largest[m, row, start] < end:
         return False
-    if _is_old(rooms, m, start, end):
-        look(rooms, m, start, end)
-    return bool(rooms.tops[m, row, start] >= end)
+    if _is_old(tables, m, start, end):
+        recompute(tables, m, start, end)
+    return bool(tables.largest[m, row, start] >= end)
 
 
 @inner
-def _is_old(rooms: Rooms, m: int, start: int, end: int) -> bool:
-    return bool(rooms.seen[m, start] < rooms.touched[start] or rooms.until[m, start] < end)
+def _is_old(tables: CapacityTables, m: int, start: int, end: int) -> bool:
+    return bool(tables.seen[m, start] < tables.touched[start] or tables.until[m, start] < end)
 
 
 @inner
-def look(rooms: Rooms, m: int, start: int, end: int) -> None:
-    """Recompute `sums` and `tops` of one machine type for windows that start in slot `start` and end by `end`."""
-    window = rooms.window
-    copy(rooms.room[m, start], window)
-    n_sum = n_top = rooms.sums.shape[1] - 1
+def recompute(tables: CapacityTables, m: int, start: int, end: int) -> None:
+    """Recompute `sums` and `largest` of one machine type for windows that start in slot `start` and end by `end`."""
+    window = tables.window
+    copy(tables.room[m, start], window)
+    n_sum = n_top = tables.sums.shape[1] - 1
     # Cover longer windows too, so that longer options of the same job seldom recompute.
-    until = min(rooms.clock[1], end + (end - start))
+    until = min(tables.clock[1], end + (end - start))
     for t in range(start, until):
-        total, top = narrow(window, rooms.room[m, t])
+        total, top = narrow(window, tables.room[m, t])
         while n_sum > total:
-            rooms.sums[m, n_sum, start] = t
+            tables.sums[m, n_sum, start] = t
             n_sum -= 1
         while n_top > top:
-            rooms.tops[m, n_top, start] = t
+            tables.largest[m, n_top, start] = t
             n_top -= 1
         if top == 0:
             until = FAR
             break
-    rooms.seen[m, start] = rooms.clock[0]
-    rooms.until[m, start] = until
+    tables.seen[m, start] = tables.clock[0]
+    tables.until[m, start] = until
 
 
 @inner
@@ -208,13 +208,13 @@ def narrow(window: Counts, room: Counts) -> tuple[int, int]:
 
 
 @inner
-def load(rooms: Rooms, m: int, start: int, end: int, usable: Ints, out: Counts) -> int:
+def load(tables: CapacityTables, m: int, start: int, end: int, usable: Ints, out: Counts) -> int:
     """Write to `out` (S) how many machines fit each server throughout [start, end); return their sum."""
-    copy(rooms.room[m, start], out)
+    copy(tables.room[m, start], out)
     for s in range(len(out)):
         if usable[s] > start:
             out[s] = 0
     total = 0
     for t in range(start, end):
-        total, _ = narrow(out, rooms.room[m, t])
+        total, _ = narrow(out, tables.room[m, t])
     return total

@@ -115,8 +115,8 @@ def consumption_price(
     )
 
 
-def _hosted(demands: Ints, times: tuple[Fraction, ...], rooms: tuple[int, ...]) -> Iterator[tuple[Ints, float, int]]:
+def _hosted(demands: Ints, times: tuple[Fraction, ...], counts: tuple[int, ...]) -> Iterator[tuple[Ints, float, int]]:
     """Yield demand, step time and number of machines that fit, for each type that fits anywhere."""
-    for demand, time, room in zip(demands, times, rooms, strict=True):
+    for demand, time, room in zip(demands, times, counts, strict=True):
         if room > 0:
             yield demand, float(time), room

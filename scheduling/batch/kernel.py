@@ -9,7 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.batch.capacity import FAR, Rooms, build_until, fits_all, fits_one, load, refill, take, touch
+from scheduling.batch.capacity import (
+    FAR,
+    CapacityTables,
+    build_until,
+    fits_all,
+    fits_one,
+    hold,
+    load,
+    mark_changed,
+    refill,
+)
 from scheduling.batch.compiled import inner, kernel
 from scheduling.batch.options import Options
 from scheduling.best_response.rigid.compiled import Counts
@@ -44,7 +54,7 @@ class Plan(NamedTuple):
 
 
 @kernel
-def plan(rooms: Rooms, batch: Batch, windows: Ints, out: Plan) -> None:
+def plan(tables: CapacityTables, batch: Batch, windows: Ints, out: Plan) -> None:
     """Place the jobs in each window in turn, V rows of (first slot, latest completion)."""
     soonest = np.zeros(len(batch.earliest), np.int64)
     left = len(soonest)
@@ -53,12 +63,12 @@ def plan(rooms: Rooms, batch: Batch, windows: Ints, out: Plan) -> None:
             if left == 0:
                 return
             if out.worker[j] < 0 and soonest[j] <= windows[v, 1]:
-                soonest[j] = _place(rooms, batch, j, windows[v, 0], windows[v, 1], out)
+                soonest[j] = _place(tables, batch, j, windows[v, 0], windows[v, 1], out)
                 left -= out.worker[j] >= 0
 
 
 @inner
-def _place(rooms: Rooms, batch: Batch, j: int, start: int, end: int, out: Plan) -> int:
+def _place(tables: CapacityTables, batch: Batch, j: int, start: int, end: int, out: Plan) -> int:
     """Place one job within a window and return its completion; else return a lower bound on it for later windows."""
     complete, duration, apart = batch.complete, batch.options.duration, batch.options.apart
     low, high = batch.begin[j], batch.begin[j + 1]
@@ -68,17 +78,17 @@ def _place(rooms: Rooms, batch: Batch, j: int, start: int, end: int, out: Plan) 
         complete[i] = max(complete[i], earliest + duration[i])
         now = min(now, complete[i])
     while now <= end:
-        build_until(rooms, int(now))  # converted to int: the constant FAR would cause a second compilation
+        build_until(tables, int(now))  # converted to int: the constant FAR would cause a second compilation
         later = FAR
         for i in range(low, high):
             if complete[i] == now:
                 m, n, d = batch.options.worker[i], batch.options.number[i], duration[i]
                 # Passing whole tuples of arrays to a function costs more than this check of one array.
-                bounds = (rooms.sums if apart[i] else rooms.tops)[m, min(n, rooms.sums.shape[1] - 1)]
+                bounds = (tables.sums if apart[i] else tables.largest)[m, min(n, tables.sums.shape[1] - 1)]
                 complete[i] = _next(bounds, now - d, d)
                 if complete[i] == now:
-                    if _try(rooms, batch, j, i, now - d, out):
-                        _commit(rooms, j, out)
+                    if _try(tables, batch, j, i, now - d, out):
+                        _commit(tables, j, out)
                         return int(now)
                     complete[i] = _next(bounds, now - d + 1, d)
             later = min(later, complete[i])
@@ -96,30 +106,30 @@ def _next(bounds: Counts, start: int, duration: int) -> int:
 
 
 @inner
-def _try(rooms: Rooms, batch: Batch, j: int, i: int, start: int, out: Plan) -> bool:
+def _try(tables: CapacityTables, batch: Batch, j: int, i: int, start: int, out: Plan) -> bool:
     """Return whether a group fits at one start; if so, write its first option that fits to the plan."""
     options = batch.options
     m, n, end = options.worker[i], options.number[i], start + options.duration[i]
     loaded, total = False, 0
     for f in range(options.first[i], options.first[i + 1]):
-        if not _may_fit(rooms, options, f, m, n, start, end):
+        if not _may_fit(tables, options, f, m, n, start, end):
             continue
         if not loaded:
-            total = load(rooms, m, start, end, batch.usable[j], out.counts[j])
+            total = load(tables, m, start, end, batch.usable[j], out.counts[j])
             loaded = True
         if total < n:
             break
         # The workers fit, so a fresh bound for the PSs is worth computing.
         if options.ps[f] >= 0 and not fits_one(
-            rooms, rooms.kinds.pss.shape[0] + options.ps[f], options.least[f], start, end
+            tables, tables.types.pss.shape[0] + options.ps[f], options.least[f], start, end
         ):
             continue
-        host, near, pss = _host(rooms, batch, j, f, m, n, start, end, out.counts[j])
+        host, near, pss = _host(tables, batch, j, f, m, n, start, end, out.counts[j])
         if host < 0:
             continue
         if options.spread[f] == 0 and f + 1 < options.first[i + 1] and options.ps[f + 1] == options.ps[f]:
             # The same machines spread, around a host of a lower number.
-            other, near_other, pss_other = _host(rooms, batch, j, f + 1, m, n, start, end, out.counts[j])
+            other, near_other, pss_other = _host(tables, batch, j, f + 1, m, n, start, end, out.counts[j])
             if 0 <= other < host:
                 host, near, pss = other, near_other, pss_other
         out.worker[j], out.ps[j], out.pss[j], out.host[j] = m, options.ps[f], pss, host
@@ -130,20 +140,20 @@ def _try(rooms: Rooms, batch: Batch, j: int, i: int, start: int, out: Plan) -> b
 
 
 @inner
-def _may_fit(rooms: Rooms, options: Options, f: int, m: int, n: int, start: int, end: int) -> bool:
+def _may_fit(tables: CapacityTables, options: Options, f: int, m: int, n: int, start: int, end: int) -> bool:
     """Return whether workers and PSs may each fit alone; the PSs are checked against the existing bounds."""
     if options.ps[f] >= 0:
-        ps = rooms.kinds.pss.shape[0] + options.ps[f]
-        if rooms.tops[ps, min(options.least[f], rooms.tops.shape[1] - 1), start] < end:
+        ps = tables.types.pss.shape[0] + options.ps[f]
+        if tables.largest[ps, min(options.least[f], tables.largest.shape[1] - 1), start] < end:
             return False
     if options.spread[f] == 0:
-        return fits_one(rooms, m, n, start, end)
-    return fits_all(rooms, m, n, start, end)
+        return fits_one(tables, m, n, start, end)
+    return fits_all(tables, m, n, start, end)
 
 
 @inner
 def _host(
-    rooms: Rooms, batch: Batch, j: int, f: int, m: int, n: int, start: int, end: int, room: Counts
+    tables: CapacityTables, batch: Batch, j: int, f: int, m: int, n: int, start: int, end: int, room: Counts
 ) -> tuple[int, int, int]:
     """Return the first host of one option, the fewest workers on the host, and the number of PSs; host -1 if none.
 
@@ -152,7 +162,7 @@ def _host(
     p, servers = batch.options.ps[f], len(room)
     if batch.options.spread[f] == 0:
         for h in range(servers):
-            if room[h] >= n and _fits(rooms, h, m, n, p, 1 if p >= 0 else 0, start, end):
+            if room[h] >= n and _fits(tables, h, m, n, p, 1 if p >= 0 else 0, start, end):
                 return h, n, 1
         return -1, 0, 0
     total = 0
@@ -164,36 +174,36 @@ def _host(
         if batch.usable[j, h] > start:
             continue
         here = min(room[h], n - 1)
-        most = _pss_throughout(rooms, p, h, start, end, rooms.kinds.pss[m, p, n - here])
+        most = _pss_throughout(tables, p, h, start, end, tables.types.pss[m, p, n - here])
         for g in range(max(0, n - (total - min(room[h], n))), here + 1):
-            k = rooms.kinds.pss[m, p, n - g]
-            if k <= most and (g == 0 or _fits(rooms, h, m, g, p, k, start, end)):
+            k = tables.types.pss[m, p, n - g]
+            if k <= most and (g == 0 or _fits(tables, h, m, g, p, k, start, end)):
                 return h, g, k
     return -1, 0, 0
 
 
 @inner
-def _pss_throughout(rooms: Rooms, p: int, h: int, start: int, end: int, least: int) -> int:
+def _pss_throughout(tables: CapacityTables, p: int, h: int, start: int, end: int, least: int) -> int:
     """Return how many PSs fit a server throughout; 0 if fewer than `least`."""
-    m, most = rooms.kinds.pss.shape[0] + p, FAR
+    m, most = tables.types.pss.shape[0] + p, FAR
     for t in range(start, end):
-        most = min(most, rooms.room[m, t, h])
+        most = min(most, tables.room[m, t, h])
         if most < least:
             return 0
     return most
 
 
 @inner
-def _fits(rooms: Rooms, h: int, m: int, near: int, p: int, pss: int, start: int, end: int) -> bool:
+def _fits(tables: CapacityTables, h: int, m: int, near: int, p: int, pss: int, start: int, end: int) -> bool:
     """Return whether `near` workers and `pss` PSs fit one server throughout, for every resource."""
-    demand = rooms.kinds.demand
-    ps = rooms.kinds.pss.shape[0] + max(p, 0)
+    demand = tables.types.demand
+    ps = tables.types.pss.shape[0] + max(p, 0)
     for t in range(start, end):
         for r in range(demand.shape[1]):
             need = near * demand[m, r]
             if pss > 0:
                 need += pss * demand[ps, r]
-            if rooms.free[t, h, r] < need:
+            if tables.free[t, h, r] < need:
                 return False
     return True
 
@@ -211,15 +221,15 @@ def _share_out(counts: Counts, n: int, host: int, near: int) -> None:
 
 
 @inner
-def _commit(rooms: Rooms, j: int, out: Plan) -> None:
+def _commit(tables: CapacityTables, j: int, out: Plan) -> None:
     """Reserve the machines that were found for a job."""
     start, end = out.start[j], out.end[j]
     for s in range(out.counts.shape[1]):
         hosting = out.pss[j] if s == out.host[j] and out.ps[j] >= 0 else 0
         if out.counts[j, s] == 0 and hosting == 0:
             continue
-        take(rooms, s, start, end, out.worker[j], out.counts[j, s])
+        hold(tables, s, start, end, out.worker[j], out.counts[j, s])
         if hosting > 0:
-            take(rooms, s, start, end, rooms.kinds.pss.shape[0] + out.ps[j], hosting)
-        refill(rooms, s, start, end)
-    touch(rooms, end)
+            hold(tables, s, start, end, tables.types.pss.shape[0] + out.ps[j], hosting)
+        refill(tables, s, start, end)
+    mark_changed(tables, end)

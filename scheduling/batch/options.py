@@ -12,7 +12,7 @@ from scheduling.best_response.rigid.compiled import Counts, Flags, greatest
 from scheduling.model.types import Ints
 
 
-class Kinds(NamedTuple):
+class MachineTypes(NamedTuple):
     """Machine types, and what fits the empty servers."""
 
     demand: Ints
@@ -21,24 +21,24 @@ class Kinds(NamedTuple):
     """S x R."""
     pss: Counts
     """Number of PSs that n remote workers need, W x P x (N + 1)."""
-    rooms: Ints
+    fitting: Ints
     """Machines that fit each empty server, M x S."""
-    beside: Ints
+    with_ps: Ints
     """Largest number of workers that fit an empty server together with one PS, W x P; 0 if none."""
 
 
 @kernel
-def count_rooms(demand: Ints, capacity: Ints, rooms: Ints, beside: Ints) -> None:
-    """Fill in `rooms` and `beside`."""
+def count_fitting(demand: Ints, capacity: Ints, fitting: Ints, with_ps: Ints) -> None:
+    """Fill in `fitting` and `with_ps`."""
     for m in range(len(demand)):
         for s in range(len(capacity)):
-            rooms[m, s] = fit(capacity[s], demand[m])
-    workers, pss = beside.shape
+            fitting[m, s] = fit(capacity[s], demand[m])
+    workers, pss = with_ps.shape
     for w in range(workers):
         for p in range(pss):
             for s in range(len(capacity)):
-                if rooms[workers + p, s] > 0:
-                    beside[w, p] = max(beside[w, p], fit(capacity[s] - demand[workers + p], demand[w]))
+                if fitting[workers + p, s] > 0:
+                    with_ps[w, p] = max(with_ps[w, p], fit(capacity[s] - demand[workers + p], demand[w]))
 
 
 class Options(NamedTuple):
@@ -67,23 +67,23 @@ class Options(NamedTuple):
     """Least number of PSs that a host must have room for, F."""
 
 
-def list_options(kinds: Kinds, lengths: Counts, longest: int, ring: bool) -> Options:
+def list_options(types: MachineTypes, lengths: Counts, longest: int, ring: bool) -> Options:
     """List the options of a job that needs `lengths` slots, 2 x W x P x (N + 1); `longest` (T + 1) is too long."""
     # Sort outside the kernel: numba needs about a second to compile its own sort.
-    return _grouped(np.sort(_keys(kinds, lengths, longest, ring)), kinds, lengths, longest, ring)
+    return _grouped(np.sort(_keys(types, lengths, longest, ring)), types, lengths, longest, ring)
 
 
 @kernel
-def _keys(kinds: Kinds, lengths: Counts, longest: int, ring: bool) -> Ints:
+def _keys(types: MachineTypes, lengths: Counts, longest: int, ring: bool) -> Ints:
     """Encode (duration, workers, worker type, PS type, spread) of each option as one number that sorts in option
     order."""
     _, workers, pss, width = lengths.shape
     keys, size = np.empty(2 * workers * pss * min(width, longest), np.int64), 0
     for w in range(workers):
-        rooms = kinds.rooms[w]
-        largest = greatest(rooms)
+        fitting = types.fitting[w]
+        largest = greatest(fitting)
         for p in range(pss):
-            beside = largest if ring else kinds.beside[w, p]
+            with_ps = largest if ring else types.with_ps[w, p]
             for spread in range(2):
                 shortest = longest
                 for n in range(2 if ring and spread == 1 else 1, width):
@@ -93,7 +93,7 @@ def _keys(kinds: Kinds, lengths: Counts, longest: int, ring: bool) -> Ints:
                     if d >= shortest:
                         continue
                     shortest = d
-                    fits = n <= beside if spread == 0 else _fits_spread(kinds, rooms, w, -1 if ring else p, n)
+                    fits = n <= with_ps if spread == 0 else _fits_spread(types, fitting, w, -1 if ring else p, n)
                     if fits:
                         keys[size] = ((((longest - d) * width + n) * workers + w) * pss + p) * 2 + spread
                         size += 1
@@ -101,7 +101,7 @@ def _keys(kinds: Kinds, lengths: Counts, longest: int, ring: bool) -> Ints:
 
 
 @kernel
-def _grouped(keys: Ints, kinds: Kinds, lengths: Counts, longest: int, ring: bool) -> Options:
+def _grouped(keys: Ints, types: MachineTypes, lengths: Counts, longest: int, ring: bool) -> Options:
     _, workers, pss, width = lengths.shape
     size = len(keys)
     groups = 0
@@ -120,7 +120,7 @@ def _grouped(keys: Ints, kinds: Kinds, lengths: Counts, longest: int, ring: bool
     )
     most = np.empty(workers, np.int64)
     for w in range(workers):
-        most[w] = greatest(kinds.rooms[w])
+        most[w] = greatest(types.fitting[w])
     g = -1
     for i in range(size):
         group = keys[i] // (2 * pss)
@@ -132,7 +132,7 @@ def _grouped(keys: Ints, kinds: Kinds, lengths: Counts, longest: int, ring: bool
         o.spread[i] = keys[i] % 2
         o.apart[g] = o.apart[g] or o.spread[i] == 1
         o.ps[i] = -1 if ring else p
-        o.least[i] = 0 if ring else 1 if o.spread[i] == 0 else kinds.pss[w, p, n - min(most[w], n - 1)]
+        o.least[i] = 0 if ring else 1 if o.spread[i] == 0 else types.pss[w, p, n - min(most[w], n - 1)]
     o.first[groups] = size
     return o
 
@@ -148,22 +148,22 @@ def fit(free: Ints, demand: Ints) -> int:
 
 
 @inner
-def _fits_spread(kinds: Kinds, rooms: Ints, w: int, p: int, n: int) -> bool:
+def _fits_spread(types: MachineTypes, fitting: Ints, w: int, p: int, n: int) -> bool:
     """Return whether n workers fit the empty cluster together with their PSs on one host."""
     total = 0
-    for s in range(len(rooms)):
-        total += min(rooms[s], n)
+    for s in range(len(fitting)):
+        total += min(fitting[s], n)
     if total < n:
         return False
     if p < 0:
         return True
-    demand, ps = kinds.demand[w], kinds.demand[kinds.pss.shape[0] + p]
-    for h in range(len(rooms)):
-        elsewhere = total - min(rooms[h], n)
-        for g in range(max(0, n - elsewhere), min(rooms[h], n - 1) + 1):
-            k, fits = kinds.pss[w, p, n - g], True
+    demand, ps = types.demand[w], types.demand[types.pss.shape[0] + p]
+    for h in range(len(fitting)):
+        elsewhere = total - min(fitting[h], n)
+        for g in range(max(0, n - elsewhere), min(fitting[h], n - 1) + 1):
+            k, fits = types.pss[w, p, n - g], True
             for r in range(len(demand)):
-                fits = fits and g * demand[r] + k * ps[r] <= kinds.capacity[h, r]
+                fits = fits and g * demand[r] + k * ps[r] <= types.capacity[h, r]
             if fits:
                 return True
     return False

@@ -7,9 +7,9 @@ from itertools import accumulate
 
 import numpy as np
 
-from scheduling.batch.capacity import give_back, make_rooms
+from scheduling.batch.capacity import make_tables, release
 from scheduling.batch.kernel import Batch, Plan, plan
-from scheduling.batch.options import Kinds, Options, count_rooms, list_options
+from scheduling.batch.options import MachineTypes, Options, count_fitting, list_options
 from scheduling.best_response.rigid.durations import durations, ps_counts
 from scheduling.best_response.rigid.kernel import smallest_problem
 from scheduling.book.ledger import Ledger
@@ -56,7 +56,7 @@ def plan_batch(
     .. [1] The weighted-completion paper, Algorithms 2 and 3 at lambda = 1.
     """
     free = ledger.inventory.capacity - ledger.used
-    give_back(free, _cluster_of(ledger).kinds.demand, _rows(freed, ledger, len(ledger.inventory.workers)))
+    release(free, _cluster_of(ledger).types.demand, _rows(freed, ledger, len(ledger.inventory.workers)))
     return _plan(bids, ledger, windows, free)
 
 
@@ -86,7 +86,7 @@ def _plan(bids: Sequence[Bid], ledger: Ledger, windows: Iterable[tuple[int, int]
     spans = [(max(first - start, 0), min(end - start, slots)) for first, end in windows]
     out = _nothing(len(bids), free.shape[1])
     plan(
-        make_rooms(cluster.kinds, free, most=max((int(o.number.max(initial=1)) for o in options), default=1)),
+        make_tables(cluster.types, free, most=max((int(o.number.max(initial=1)) for o in options), default=1)),
         _batch(bids, options, start),
         np.array(spans, np.int64).reshape(-1, 2),
         out,
@@ -106,7 +106,7 @@ class _Cluster:
 
     inventory: Inventory
     slots: int
-    kinds: Kinds
+    types: MachineTypes
     total: int
     """Largest number of workers of one type that fit the cluster."""
     known: dict[str, tuple[Bid, Options]] = field(default_factory=dict)
@@ -127,10 +127,10 @@ class _Cluster:
 
     def _list(self, bid: Bid) -> Options:
         most = min(bid.chunks, self.total)
-        if most >= self.kinds.pss.shape[2]:
-            self.kinds = self.kinds._replace(pss=ps_counts(self.inventory, 2 * most))
+        if most >= self.types.pss.shape[2]:
+            self.types = self.types._replace(pss=ps_counts(self.inventory, 2 * most))
         lengths = durations(bid, most=most, slots=self.slots)
-        return list_options(self.kinds, lengths, self.slots + 1, bid.architecture is Architecture.RING)
+        return list_options(self.types, lengths, self.slots + 1, bid.architecture is Architecture.RING)
 
 
 def _cluster_of(ledger: Ledger) -> _Cluster:
@@ -139,11 +139,13 @@ def _cluster_of(ledger: Ledger) -> _Cluster:
         return kept
     inventory = ledger.inventory
     demand, capacity = np.concatenate([inventory.worker_demand, inventory.ps_demand]), np.array(inventory.capacity)
-    rooms = np.zeros((len(demand), len(capacity)), np.int64)
-    beside = np.zeros((len(inventory.workers), len(inventory.pss)), np.int64)
-    count_rooms(demand, capacity, rooms, beside)
-    kinds = Kinds(demand=demand, capacity=capacity, pss=ps_counts(inventory, 1), rooms=rooms, beside=beside)
-    cluster = _Cluster(inventory, slots, kinds, total=int(rooms[: len(beside)].sum(axis=1).max(initial=0)))
+    fitting = np.zeros((len(demand), len(capacity)), np.int64)
+    with_ps = np.zeros((len(inventory.workers), len(inventory.pss)), np.int64)
+    count_fitting(demand, capacity, fitting, with_ps)
+    types = MachineTypes(
+        demand=demand, capacity=capacity, pss=ps_counts(inventory, 1), fitting=fitting, with_ps=with_ps
+    )
+    cluster = _Cluster(inventory, slots, types, total=int(fitting[: len(with_ps)].sum(axis=1).max(initial=0)))
     ledger.derived["planner"] = cluster
     return cluster
 

@@ -14,7 +14,7 @@ from fractions import Fraction
 import numpy as np
 
 from scheduling.best_response.elastic.type_pairs import type_pairs
-from scheduling.best_response.rigid.index import worth_by_slot
+from scheduling.best_response.rigid.index import value_by_slot
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Floats, Ints
@@ -128,7 +128,7 @@ def _worth(question: Question, bid: Bid, modes: list[Mode], rooms: _Rooms) -> Fl
         return worth
     later = max(question.end + 1, _earliest(question, bid, rooms))
     if question.most:
-        worth[:-1] = worth_by_slot(bid, question.start, question.slots)
+        worth[:-1] = value_by_slot(bid, question.start, question.slots)
         last = bid.utility.at(later - bid.arrival)
     else:
         weighted = question.objective is Objective.WEIGHTED_COMPLETION

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from scheduling import kernels
-from scheduling.batch import capacity as rigid_rooms
-from scheduling.batch import kernel as rigid_batch
+from scheduling.batch import capacity
+from scheduling.batch import kernel as batch_kernel
 from scheduling.best_response.elastic import search as elastic_search
 from scheduling.best_response.rigid import placement as rigid_placement
 from scheduling.best_response.rigid import search as rigid_search
@@ -34,10 +34,10 @@ MODULES = {
 }
 """A module of each group that no other group calls."""
 LARGE = (
-    (elastic_search, "_search", "_shortened", "search"),
-    (rigid_batch, "_host", "_place", "_try", "plan"),
+    (elastic_search, "_search", "_search_relevant", "search"),
+    (batch_kernel, "_host", "_place", "_try", "plan"),
     (rigid_placement, "evaluate_spread", "evaluate_together"),
-    (rigid_rooms, "build_until", "fits_one", "look"),
+    (capacity, "build_until", "fits_one", "recompute"),
     (rigid_search, "improve", "search"),
     (descent, "_descend", "_least", "_with"),
     (one_helper, "_answer", "_search"),

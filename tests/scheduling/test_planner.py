@@ -9,14 +9,13 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
-from scheduling.batch import capacity as rigid_rooms
-from scheduling.batch import kernel as rigid_batch
-from scheduling.batch import options as rigid_options
-from scheduling.batch import planner
-from scheduling.batch.capacity import FAR, Rooms, make_rooms
+from scheduling.batch import capacity, planner
+from scheduling.batch import kernel as batch_kernel
+from scheduling.batch import options as batch_options
+from scheduling.batch.capacity import FAR, CapacityTables, make_tables
 from scheduling.batch.consumption import ConsumptionPrice
 from scheduling.batch.maxweight import pack
-from scheduling.batch.options import Kinds, Options
+from scheduling.batch.options import MachineTypes, Options
 from scheduling.batch.planner import plan_alone, plan_batch, plan_idle
 from scheduling.best_response.rigid import durations as rigid_durations
 from scheduling.best_response.rigid.durations import durations
@@ -179,50 +178,50 @@ def test_options_are_all_that_fit_the_empty_cluster_and_need_the_fewest_workers(
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[Rooms]:
+def made(monkeypatch: pytest.MonkeyPatch) -> list[CapacityTables]:
     """The tables of every batch that is planned."""
-    kept: list[Rooms] = []
+    kept: list[CapacityTables] = []
 
-    def keep(kinds: Kinds, free: Ints, *, most: int) -> Rooms:
-        kept.append(make_rooms(kinds, free, most=most))
+    def keep(types: MachineTypes, free: Ints, *, most: int) -> CapacityTables:
+        kept.append(make_tables(types, free, most=most))
         return kept[-1]
 
-    monkeypatch.setattr(planner, "make_rooms", keep)
+    monkeypatch.setattr(planner, "make_tables", keep)
     return kept
 
 
-def check_rooms(rooms: Rooms, where: str) -> None:
-    """Rooms are those of what is free; no bound refuses what fits, and a fresh one refuses all that does not fit."""
-    built = int(rooms.clock[1])
-    for m, demand in enumerate(rooms.kinds.demand):
-        room = machines_that_fit(rooms.free[:built], demand)
-        assert (rooms.room[m, :built] == room).all(), where
-        assert (rooms.total[m, :built] == room.sum(axis=1)).all(), where
+def check_tables(tables: CapacityTables, where: str) -> None:
+    """The tables match the free capacity; no bound refuses what fits, and a fresh one refuses all that does not fit."""
+    built = int(tables.clock[1])
+    for m, demand in enumerate(tables.types.demand):
+        room = machines_that_fit(tables.free[:built], demand)
+        assert (tables.room[m, :built] == room).all(), where
+        assert (tables.total[m, :built] == room.sum(axis=1)).all(), where
         for start in range(built):
             window = np.minimum.accumulate(room[start:], axis=0)
-            fresh = rooms.seen[m, start] >= rooms.touched[start]
-            for table, fit in ((rooms.sums, window.sum(axis=1)), (rooms.tops, window.max(axis=1))):
+            fresh = tables.seen[m, start] >= tables.touched[start]
+            for table, fit in ((tables.sums, window.sum(axis=1)), (tables.largest, window.max(axis=1))):
                 for n in range(1, table.shape[1]):
                     short = np.flatnonzero(fit < n)
                     end = start + int(short[0]) if len(short) else FAR
                     assert table[m, n, start] >= end or end == FAR, where
-                    if fresh and end < rooms.until[m, start]:
+                    if fresh and end < tables.until[m, start]:
                         assert table[m, n, start] == end, where
 
 
-def test_what_the_planner_knows_of_rooms_is_true_of_what_is_free(made: list[Rooms]) -> None:
+def test_what_the_planner_knows_of_capacity_is_true_of_what_is_free(made: list[CapacityTables]) -> None:
     seed, placed = fresh_seed(), 0
     for case in range(rounds(20)):
         rng = np.random.default_rng([seed, case])
         ledger = a_ledger(rng)
         found = plan_batch(a_batch(rng, ledger, "job"), ledger, [(ledger.start, ledger.end)])
-        rooms, where = made.pop(), f"seed {[seed, case]}"
+        tables, where = made.pop(), f"seed {[seed, case]}"
         for schedule in found.values():
             ledger.commit(schedule)
-        assert (rooms.free == ledger.inventory.capacity - ledger.used).all(), where
+        assert (tables.free == ledger.inventory.capacity - ledger.used).all(), where
         last = max((schedule.completion - ledger.start for schedule in found.values()), default=0)
-        assert rooms.clock[1] >= last, where
-        check_rooms(rooms, where)
+        assert tables.clock[1] >= last, where
+        check_tables(tables, where)
         placed += len(found)
     assert placed > 0
 
@@ -256,19 +255,19 @@ def test_a_ring_takes_every_slot_before_the_first_in_which_its_workers_do_not_fi
     assert plan_batch([TWO_FOR_THREE_SLOTS], ledger, [(0, 20)]) == {"job": Schedule(0, 3, both)}
 
 
-def test_a_bound_names_the_first_slot_up_to_which_too_few_workers_fit(made: list[Rooms]) -> None:
+def test_a_bound_names_the_first_slot_up_to_which_too_few_workers_fit(made: list[CapacityTables]) -> None:
     # Two GPUs are free in each slot: on the second server in the first two slots, on the first one from then on.
     ledger = two_servers(2, (0, 0, 2), (1, 2, 20))
     assert plan_batch([TWO_FOR_THREE_SLOTS], ledger, [(0, 4)]) == {}
-    (rooms,) = made
-    for table in (rooms.sums, rooms.tops):
+    (tables,) = made
+    for table in (tables.sums, tables.largest):
         assert table[0, 1:3, :2].tolist() == [[2, 2], [2, 2]]
-    check_rooms(rooms, "by hand")
+    check_tables(tables, "by hand")
 
 
 def compiled() -> dict[str, int]:
     """How often each kernel was compiled or loaded, by name."""
-    modules = (planner, rigid_batch, rigid_durations, rigid_options, rigid_rooms)
+    modules = (planner, batch_kernel, rigid_durations, batch_options, capacity)
     functions = {name: f for module in modules for name, f in vars(module).items() if hasattr(f, "signatures")}
     return {name: len(f.signatures) for name, f in functions.items()}
 
@@ -291,5 +290,5 @@ def compiled_by_warming_up_and_by_planning() -> tuple[dict[str, int], dict[str, 
 def test_warming_up_leaves_nothing_to_compile() -> None:
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
         before, after = fresh.submit(compiled_by_warming_up_and_by_planning).result()
-    assert min(before[name] for name in ("plan", "_keys", "_grouped", "give_back", "count_rooms")) == 1
+    assert min(before[name] for name in ("plan", "_keys", "_grouped", "release", "count_fitting")) == 1
     assert after == before

@@ -3,12 +3,12 @@
 import numpy as np
 
 from scheduling.best_response.elastic.compiled import Counts, copy, inner, kernel
-from scheduling.best_response.elastic.tables import Runs
+from scheduling.best_response.elastic.tables import CheapestServers
 from scheduling.model.types import Ints
 
 
 @kernel
-def allocate(runs: Runs, usable: Ints, counts: Counts) -> tuple[Ints, float]:
+def allocate(cheapest: CheapestServers, usable: Ints, counts: Counts) -> tuple[Ints, float]:
     """Place counts[t] machines in each slot t on the cheapest servers with room; merge slots of the same number.
 
     Returns rows of (start, end, server, count), and what all of it costs, money.
@@ -22,7 +22,7 @@ def allocate(runs: Runs, usable: Ints, counts: Counts) -> tuple[Ints, float]:
             continue
         next_[:] = 0
         if wanted > 0:
-            cost += _place(runs, usable, t, wanted, next_)
+            cost += _place(cheapest, usable, t, wanted, next_)
         busy = wanted > 0
         for s in range(servers):
             if next_[s] == now[s]:
@@ -39,13 +39,13 @@ def allocate(runs: Runs, usable: Ints, counts: Counts) -> tuple[Ints, float]:
 
 
 @inner
-def _place(runs: Runs, usable: Ints, t: int, left: int, into: Ints) -> float:
+def _place(cheapest: CheapestServers, usable: Ints, t: int, left: int, into: Ints) -> float:
     cost = 0.0
-    for i in range(runs.size[t]):
-        s = runs.server[t, i]
+    for i in range(cheapest.size[t]):
+        s = cheapest.server[t, i]
         if usable[s] <= t:
-            into[s] = min(left, runs.room[t, i])
-            cost += into[s] * runs.price[t, i]
+            into[s] = min(left, cheapest.room[t, i])
+            cost += into[s] * cheapest.price[t, i]
             left -= into[s]
             if left == 0:
                 break

@@ -121,7 +121,7 @@ def _extend(cost: Ints, low: int, steps: Ints, prices: Ints, new_low: int, new_h
 def _prune(cost: Ints, low: int, rest: int, distance: Ints, slack: int) -> tuple[int, int]:
     """Strike out what the relaxation says cannot be completed within `slack`; returns the range that is left."""
     reach = len(distance) // 2
-    # Sums beyond the reach pass through its outer half on their way.
+    # Sums beyond the reach pass through its outer half on their pair.
     beyond = before = FAR
     for i in range(reach // 2 + 1, reach + 1):
         beyond, before = min(beyond, distance[reach + i]), min(before, distance[reach - i])

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.best_response.elastic.compiled import Counts, Flags, inner, kernel
-from scheduling.best_response.elastic.tables import Runs
+from scheduling.best_response.elastic.tables import CheapestServers
 from scheduling.model.types import Floats, Ints
 
 
@@ -21,7 +21,7 @@ class Job(NamedTuple):
     """PSs that n workers need, for n = 0..N."""
     usable: Ints
     """First slot in which each server can be used, S."""
-    worth: Floats
+    values: Floats
     """Value of completion at slot 0..T, money."""
     scale: float
     """Quanta in one unit of money."""
@@ -43,7 +43,9 @@ class Curves(NamedTuple):
 
 
 @kernel
-def make_curves(workers: Runs, pss: Runs, job: Job, first: int, repeats: Flags) -> tuple[Curves, Counts]:
+def make_curves(
+    workers: CheapestServers, pss: CheapestServers, job: Job, first: int, repeats: Flags
+) -> tuple[Curves, Counts]:
     """The curves of all slots from `first` on that differ from the slot before, and the row of each slot (T) in them.
 
     `repeats` marks slots (T) in which everything is as in the slot before: most of a long horizon. Slots before
@@ -77,7 +79,7 @@ def ready_from(job: Job, first: int) -> int:
 
 
 @kernel
-def earliest(workers: Runs, pss: Runs, job: Job, first: int) -> int:
+def earliest(workers: CheapestServers, pss: CheapestServers, job: Job, first: int) -> int:
     """The first completion by which the worker-slots fit at any price, T + 1 if none."""
     slots, left = len(workers.size), job.wanted
     for t in range(first, slots):
@@ -92,16 +94,16 @@ def earliest(workers: Runs, pss: Runs, job: Job, first: int) -> int:
 
 
 @inner
-def _room(runs: Runs, usable: Ints, t: int, most: int) -> int:
+def _room(cheapest: CheapestServers, usable: Ints, t: int, most: int) -> int:
     room = 0
-    for i in range(runs.size[t]):
-        if room < most and usable[runs.server[t, i]] <= t:
-            room += min(runs.room[t, i], most - room)
+    for i in range(cheapest.size[t]):
+        if room < most and usable[cheapest.server[t, i]] <= t:
+            room += min(cheapest.room[t, i], most - room)
     return room
 
 
 @inner
-def _fill(workers: Runs, pss: Runs, job: Job, t: int, cost: Ints, scratch: Ints) -> int:
+def _fill(workers: CheapestServers, pss: CheapestServers, job: Job, t: int, cost: Ints, scratch: Ints) -> int:
     n = _expand(workers, job, t, cost)
     k = _expand(pss, job, t, scratch[: job.pss[n] + 1])
     for i in range(1, n + 1):
@@ -114,20 +116,20 @@ def _fill(workers: Runs, pss: Runs, job: Job, t: int, cost: Ints, scratch: Ints)
 
 
 @inner
-def _expand(runs: Runs, job: Job, t: int, cost: Ints) -> int:
+def _expand(cheapest: CheapestServers, job: Job, t: int, cost: Ints) -> int:
     """Costs of 0, 1, ... machines, cheapest first, until they are all there, none is left or the limit is passed."""
     n, total = 0, 0
     cost[0] = 0
-    for i in range(runs.size[t]):
+    for i in range(cheapest.size[t]):
         if n + 1 == len(cost):
             break
-        if job.usable[runs.server[t, i]] > t:
+        if job.usable[cheapest.server[t, i]] > t:
             continue
-        price = np.rint(runs.price[t, i] * job.scale)
+        price = np.rint(cheapest.price[t, i] * job.scale)
         if price > job.limit:
             break
         unit = int(price)
-        for _ in range(min(runs.room[t, i], len(cost) - 1 - n)):
+        for _ in range(min(cheapest.room[t, i], len(cost) - 1 - n)):
             total += unit
             if total > job.limit:
                 return n

@@ -8,7 +8,7 @@ import numpy as np
 
 from scheduling.best_response.base import PriceOf
 from scheduling.best_response.elastic.compiled import Counts, Flags
-from scheduling.best_response.elastic.tables import Runs, changed_cells, mark_repeats, refresh_runs
+from scheduling.best_response.elastic.tables import CheapestServers, changed_cells, mark_repeats, refresh_cheapest
 from scheduling.best_response.elastic.type_pairs import TypePair, type_pairs
 from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory, MachineType
@@ -20,12 +20,12 @@ KEPT = 32
 
 @dataclass
 class _Table:
-    """The runs of one machine type, as they were at the index's change number `at`."""
+    """The cheapest of one machine type, as they were at the index's change number `at`."""
 
-    runs: Runs
+    cheapest: CheapestServers
     hosts: Ints
     demand: Ints
-    wants: Ints
+    demanded: Ints
     at: int = -1
 
 
@@ -54,7 +54,7 @@ class ElasticIndex:
         """The number of the change that last touched each slot."""
         self._changes = 0
         self._asked: tuple[object, ...] | None = None
-        self._ways: tuple[TypePair, ...] = ()
+        self._pairs: tuple[TypePair, ...] = ()
         self._tables: OrderedDict[MachineType, _Table] = OrderedDict()
 
     def refresh(self, used: Ints, prices: PriceOf | Floats, *, version: object = None) -> None:
@@ -91,7 +91,7 @@ class ElasticIndex:
         self._changed[slots] = self._changes
         mark_repeats(self._free, self._unit, slots, self.repeats)
 
-    def runs(self, machine: MachineType) -> Runs:
+    def cheapest(self, machine: MachineType) -> CheapestServers:
         """Where one machine type fits in each slot, cheapest first."""
         table = self._tables.pop(machine, None) or self._table(machine)
         self._tables[machine] = table
@@ -99,23 +99,23 @@ class ElasticIndex:
             self._tables.popitem(last=False)
         if table.at < self._changes:
             dirty = self._changed > table.at
-            refresh_runs(
-                table.runs, self._free, self._unit, table.hosts, table.demand, table.wants, dirty, self.repeats
+            refresh_cheapest(
+                table.cheapest, self._free, self._unit, table.hosts, table.demand, table.demanded, dirty, self.repeats
             )
             table.at = self._changes
-        return table.runs
+        return table.cheapest
 
     def _table(self, machine: MachineType) -> _Table:
         hosts, demand = self._hosts(machine)
-        wants = np.flatnonzero(demand).astype(np.int64)
+        demanded = np.flatnonzero(demand).astype(np.int64)
         shape = (self.slots, len(hosts))
-        runs = Runs(
+        cheapest = CheapestServers(
             size=np.zeros(self.slots, np.int32),
             server=np.zeros(shape, np.int32),
             price=np.zeros(shape),
             room=np.zeros(shape, np.int32),
         )
-        return _Table(runs, hosts, demand, wants)
+        return _Table(cheapest, hosts, demand, demanded)
 
     def _hosts(self, machine: MachineType) -> tuple[Ints, Ints]:
         """The servers whose capacity takes at least one machine, and what one takes."""
@@ -127,16 +127,16 @@ class ElasticIndex:
         known = (bid.worker_time, bid.ps_time, bid.transfer_time, bid.work, bid.chunks)
         if self._asked != known:
             self._asked = known
-            self._ways = tuple(type_pairs(bid, self.inventory, slots=self.slots))
-        return self._ways
+            self._pairs = tuple(type_pairs(bid, self.inventory, slots=self.slots))
+        return self._pairs
 
-    def pss_needed(self, way: TypePair, most: int) -> Counts:
+    def pss_needed(self, pair: TypePair, most: int) -> Counts:
         """ceil(n b_w / b_p) for n = 0..most (or as many as the empty cluster takes at once), exact."""
-        hosts, demand = self._hosts(way.worker)
-        wants = demand > 0
-        fits = (self.inventory.capacity[hosts][:, wants] // demand[wants]).min(axis=1, initial=most).sum()
+        hosts, demand = self._hosts(pair.worker)
+        demanded = demand > 0
+        fits = (self.inventory.capacity[hosts][:, demanded] // demand[demanded]).min(axis=1, initial=most).sum()
         most = min(most, int(fits))
-        ratio = way.worker.bandwidth_mbps / way.ps.bandwidth_mbps
+        ratio = pair.worker.bandwidth_mbps / pair.ps.bandwidth_mbps
         exact = np.int64 if ratio.numerator * most < 1 << 62 and ratio.denominator < 1 << 62 else object
         return np.asarray(-(-np.arange(most + 1).astype(exact) * ratio.numerator // ratio.denominator)).astype(np.int32)
 

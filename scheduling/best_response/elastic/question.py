@@ -13,9 +13,9 @@ from scheduling.best_response.elastic.compiled import Counts, Flags
 from scheduling.best_response.elastic.curves import Job, earliest, make_curves
 from scheduling.best_response.elastic.index import ElasticIndex
 from scheduling.best_response.elastic.search import LATEST, RATIO, search
-from scheduling.best_response.elastic.tables import Runs
+from scheduling.best_response.elastic.tables import CheapestServers
 from scheduling.best_response.elastic.type_pairs import TypePair
-from scheduling.best_response.rigid.index import worth_by_slot
+from scheduling.best_response.rigid.index import value_by_slot
 from scheduling.model.bid import Bid
 from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.model.types import Floats, Ints
@@ -25,7 +25,7 @@ BITS = 52
 DIGITS = 61
 """Sums of costs over all slots, and costs times a number of workers, stay below 2^61 quanta."""
 SMALLEST = 1e-250
-CEILING = 64.0
+FIRST_LIMIT = 64.0
 """Where value does not limit cost, costs up to this many times the value are looked at first, then more."""
 FINE = 256.0
 """If the limit was this many times too high, the answer is sought again with a lower one."""
@@ -43,7 +43,7 @@ class Question:
 
     def answer(self, index: ElasticIndex) -> Response | None:
         """The best answer with any pair of machine types; ties fall to the first."""
-        found = [r for way in index.type_pairs(self.bid) for r in self._ask(index, way)]
+        found = [r for pair in index.type_pairs(self.bid) for r in self._ask(index, pair)]
         return min(found, key=self._order) if found else None
 
     def _order(self, response: Response) -> tuple[float, ...]:
@@ -54,79 +54,79 @@ class Question:
             return (response.cost / response.value, response.schedule.completion)
         return (-response.payoff, response.schedule.completion)
 
-    def _ask(self, index: ElasticIndex, way: TypePair) -> Iterator[Response]:
+    def _ask(self, index: ElasticIndex, pair: TypePair) -> Iterator[Response]:
         first = max(self.bid.arrival, self.start if self.first_start is None else self.first_start) - self.start
-        with_way = _WithWay(
+        pair_search = _PairSearch(
             question=self,
-            way=way,
-            workers=index.runs(way.worker),
-            pss=index.runs(way.ps),
+            pair=pair,
+            workers=index.cheapest(pair.worker),
+            pss=index.cheapest(pair.ps),
             repeats=index.repeats,
-            needed=index.pss_needed(way, min(self.bid.chunks, way.worker_slots)),
+            needed=index.pss_needed(pair, min(self.bid.chunks, pair.worker_slots)),
             usable=np.array(self.bid.delay, np.int64) + (self.bid.arrival - self.start),
-            worth=worth_by_slot(self.bid, self.start, index.slots),
+            values=value_by_slot(self.bid, self.start, index.slots),
             first=min(max(first, 0), index.slots),
         )
-        response = with_way.answer()
+        response = pair_search.answer()
         if response is not None:
             yield response
 
 
 @dataclass(frozen=True)
-class _WithWay:
+class _PairSearch:
     """A question for one pair of machine types, slots counted from the ledger's start."""
 
     question: Question
-    way: TypePair
-    workers: Runs
-    pss: Runs
+    pair: TypePair
+    workers: CheapestServers
+    pss: CheapestServers
     repeats: Flags
     """Slots in which everything is as in the slot before, T."""
     needed: Counts
     """PSs that n workers need, for every n that one slot may have."""
     usable: Ints
     """First slot in which each server can be used, S."""
-    worth: Floats
+    values: Floats
     """Value of completion at slot 0..T."""
     first: int
     """No workers before this slot."""
 
     @cached_property
-    def most_worth(self) -> float:
+    def greatest_value(self) -> float:
         """What the first completion that is possible at any price would be worth; none is worth more."""
         completion = earliest(self.workers, self.pss, self._job(1.0), self.first)
-        return float(self.worth[completion]) if completion < len(self.worth) else -math.inf
+        return float(self.values[completion]) if completion < len(self.values) else -math.inf
 
     def answer(self) -> Response | None:
         """The best answer, at prices rounded so finely that it does not matter."""
         mode, above = self.question.mode, self.question.above
-        if self.most_worth == -math.inf or (mode == RATIO and self.most_worth <= 0.0):
+        if self.greatest_value == -math.inf or (mode == RATIO and self.greatest_value <= 0.0):
             return None
         if mode == RATIO or above == -math.inf:
             return self._unlimited()
-        limit = self.most_worth - above
+        limit = self.greatest_value - above
         return self._search(limit) if limit > 0.0 else None
 
     def _unlimited(self) -> Response | None:
         """Where value does not limit cost: at a higher limit until there is an answer, then as fine as it allows."""
-        limit, found = CEILING * max(self.most_worth, SMALLEST), None
+        limit, found = FIRST_LIMIT * max(self.greatest_value, SMALLEST), None
         while True:
             response = self._search(limit)
             if response is None:
-                dearest = self.way.worker_slots * (_dearest(self.workers) + _dearest(self.pss))
-                if found is not None or limit > dearest:
+                greatest = self.pair.worker_slots * (_greatest_price(self.workers) + _greatest_price(self.pss))
+                if found is not None or limit > greatest:
                     return found
-                limit = min(limit * 2.0**BITS, 2.0 * dearest)
+                limit = min(limit * 2.0**BITS, 2.0 * greatest)
                 continue
             found = response
             if self.question.mode == RATIO:
-                ceiling = self.most_worth * (found.cost / found.value)
+                bound = self.greatest_value * (found.cost / found.value)
             else:
-                ceiling = self.most_worth - found.value + found.cost
-            # What is better than this answer costs no more than `ceiling`.
-            if ceiling <= limit <= FINE * ceiling or ceiling <= 0.0:
+                bound = self.greatest_value - found.value + found.cost
+            # What is better than this answer costs no more than `bound`.
+            if bound <= limit <= FINE * bound or bound <= 0.0:
                 return found
-            limit = 2.0 * ceiling
+            limit = 2.0 * bound
 
     def _search(self, limit: float) -> Response | None:
         """The best answer that costs at most `limit`."""
@@ -136,18 +136,18 @@ class _WithWay:
         return None if completion < 0 else self._response(completion, counts)
 
     def _job(self, limit: float) -> Job:
-        bits = min(BITS, DIGITS - max(2 * len(self.needed), len(self.worth)).bit_length())
+        bits = min(BITS, DIGITS - max(2 * len(self.needed), len(self.values)).bit_length())
         scale = math.ldexp(1.0, bits - max(math.frexp(limit)[1], -900))
-        return Job(self.way.worker_slots, self.needed, self.usable, self.worth, scale, int(limit * scale) + 1)
+        return Job(self.pair.worker_slots, self.needed, self.usable, self.values, scale, int(limit * scale) + 1)
 
     def _response(self, completion: int, counts: Counts) -> Response:
         start, bid = self.question.start, self.question.bid
         placements, cost = [], 0.0
-        for role, kind, runs, each in (
-            (Role.PS, self.way.ps_type, self.pss, self.needed[counts]),
-            (Role.WORKER, self.way.worker_type, self.workers, counts),
+        for role, kind, cheapest, each in (
+            (Role.PS, self.pair.ps_type, self.pss, self.needed[counts]),
+            (Role.WORKER, self.pair.worker_type, self.workers, counts),
         ):
-            rows, price = allocate(runs, self.usable, each)
+            rows, price = allocate(cheapest, self.usable, each)
             cost += price
             placements += [Placement(start + a, start + b, role, s, kind, n) for a, b, s, n in rows.tolist()]
         schedule = Schedule(
@@ -156,7 +156,7 @@ class _WithWay:
         return Response(schedule=schedule, value=bid.utility.at(schedule.completion - bid.arrival), cost=cost)
 
 
-def _dearest(runs: Runs) -> float:
+def _greatest_price(cheapest: CheapestServers) -> float:
     """The greatest price of one machine in any slot in which it fits, money."""
-    there = np.arange(runs.price.shape[1]) < runs.size[:, None]
-    return float(runs.price.max(initial=0.0, where=there))
+    there = np.arange(cheapest.price.shape[1]) < cheapest.size[:, None]
+    return float(cheapest.price.max(initial=0.0, where=there))

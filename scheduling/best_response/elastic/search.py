@@ -40,27 +40,27 @@ def search(curves: Curves, row: Counts, job: Job, first: int, mode: int, above: 
     latest = mode == LATEST
     # Not constants: a constant would be a type of its own, and the whole search compiled for it once more.
     sought, any_will_do = PAYOFF if latest else mode, latest
-    best = _shortened(curves, row, job, first, sought, above, any_will_do, counts)
+    best = _search_relevant(curves, row, job, first, sought, above, any_will_do, counts)
     if not latest or best.completion < 0:
         return best.score, best.completion, counts
     # With a later start there is less to choose from, so the starts with payoff above the threshold are the first ones.
     low, high = first, len(row) - 1
     while low < high:
         middle = (low + high + 1) // 2
-        if _shortened(curves, row, job, middle, sought, above, any_will_do, counts).completion >= 0:
+        if _search_relevant(curves, row, job, middle, sought, above, any_will_do, counts).completion >= 0:
             low = middle
         else:
             high = middle - 1
-    best = _shortened(curves, row, job, low, sought, above, not any_will_do, counts)
+    best = _search_relevant(curves, row, job, low, sought, above, not any_will_do, counts)
     return float(low), best.completion, counts
 
 
 @inner
-def _shortened(
+def _search_relevant(
     curves: Curves, row: Counts, job: Job, first: int, mode: int, above: float, any_will_do: bool, counts: Counts
 ) -> Best:
     """`_search` over the slots that matter alone: of a long horizon, few do."""
-    kept = _that_matter(curves, row, job, first, 0.0 if mode == RATIO else above)
+    kept = _relevant_slots(curves, row, job, first, 0.0 if mode == RATIO else above)
     size, width = len(kept), curves.cost.shape[1]
     short = Curves(
         np.empty((size, width), np.int64),
@@ -68,14 +68,14 @@ def _shortened(
         np.empty((size, width), np.int32),
         np.empty(size, np.int32),
     )
-    worth = np.zeros(size + 1)
+    values = np.zeros(size + 1)
     for i in range(size):
         r = row[kept[i]]
-        short.most[i], short.size[i], worth[i + 1] = curves.most[r], curves.size[r], job.worth[kept[i] + 1]
+        short.most[i], short.size[i], values[i + 1] = curves.most[r], curves.size[r], job.values[kept[i] + 1]
         copy(curves.cost[r, : curves.most[r] + 1], short.cost[i])
         copy(curves.vertex[r, : curves.size[r]], short.vertex[i])
     few = np.zeros(size, np.int32)
-    shorter = Job(job.wanted, job.pss, job.usable, worth, job.scale, job.limit)
+    shorter = Job(job.wanted, job.pss, job.usable, values, job.scale, job.limit)
     best = _search(short, shorter, 0, mode, above, any_will_do, few)
     if best.completion < 0:
         return best
@@ -86,7 +86,7 @@ def _shortened(
 
 
 @inner
-def _that_matter(curves: Curves, row: Counts, job: Job, first: int, above: float) -> Counts:
+def _relevant_slots(curves: Curves, row: Counts, job: Job, first: int, above: float) -> Counts:
     """Slots without which no answer is missed, in order.
 
     Not those without room, nor those from which on completion is not worth more than `above`; and of slots that are
@@ -94,7 +94,7 @@ def _that_matter(curves: Curves, row: Counts, job: Job, first: int, above: float
     """
     kept, size, alike = np.empty(len(row), np.int32), 0, 0
     for t in range(first, len(row)):
-        if not job.worth[t + 1] > above:
+        if not job.values[t + 1] > above:
             break
         alike = alike + 1 if t > first and row[t] == row[t - 1] else 0
         if alike < job.wanted and curves.most[row[t]] > 0:
@@ -119,7 +119,7 @@ def _search(curves: Curves, job: Job, first: int, mode: int, above: float, any_w
         alive, top = _promising(job, mode, bounds, state, best)
         if len(alive) == 0:
             return best
-        end = _in_turn(alive, top, misses)
+        end = _next_completion(alive, top, misses)
         rise, run = relax(curves, job.wanted, first, end, taken)
         if state[end] == UNKNOWN:
             state[end] = BOUNDED
@@ -151,10 +151,10 @@ def _completion(counts: Counts, first: int, end: int) -> int:
 @inner
 def _score(job: Job, mode: int, completion: int, cost: int) -> float:
     """What is maximised; never rises with cost."""
-    worth = job.worth[completion]
+    value = job.values[completion]
     if mode == RATIO:
-        return -(cost / job.scale) / worth if worth > 0.0 else WORST
-    return float(worth - cost / job.scale)
+        return -(cost / job.scale) / value if value > 0.0 else WORST
+    return float(value - cost / job.scale)
 
 
 @inner
@@ -194,7 +194,7 @@ def _promising(job: Job, mode: int, bounds: Ints, state: NDArray[np.int8], best:
 
 
 @inner
-def _in_turn(alive: Ints, top: int, misses: int) -> int:
+def _next_completion(alive: Ints, top: int, misses: int) -> int:
     """The completion to look at next.
 
     The most promising one while bounds are reached. Else many may be about as good, with costs that hardly fall: then

@@ -11,7 +11,7 @@ from scheduling.best_response.elastic.compiled import Counts, Flags, copy, inner
 from scheduling.model.types import Floats, Ints
 
 
-class Runs(NamedTuple):
+class CheapestServers(NamedTuple):
     """Servers with room for one machine type in each slot, by (price, index): the first `size` of each row."""
 
     size: Counts
@@ -57,43 +57,50 @@ def mark_repeats(free: Ints, unit: Floats, changed: Flags, repeats: Flags) -> No
 
 
 @kernel
-def refresh_runs(
-    runs: Runs, free: Ints, unit: Floats, hosts: Ints, demand: Ints, wants: Ints, dirty: Flags, repeats: Flags
+def refresh_cheapest(
+    cheapest: CheapestServers,
+    free: Ints,
+    unit: Floats,
+    hosts: Ints,
+    demand: Ints,
+    demanded: Ints,
+    dirty: Flags,
+    repeats: Flags,
 ) -> None:
-    """Bring the runs of one machine type up to date in the slots marked dirty.
+    """Bring the cheapest of one machine type up to date in the slots marked dirty.
 
-    `hosts` are the servers whose capacity takes at least one machine; `wants` the resources of which it takes any.
+    `hosts` are the servers whose capacity takes at least one machine; `demanded` the resources of which it takes any.
     """
     price, room, order = np.empty(len(hosts)), np.empty(len(hosts), np.int32), np.empty(len(hosts), np.int32)
     for t in range(len(dirty)):
         if not dirty[t]:
             continue
         if repeats[t]:
-            size = runs.size[t - 1]
-            runs.size[t] = size
-            copy(runs.server[t - 1, :size], runs.server[t])
-            copy(runs.price[t - 1, :size], runs.price[t])
-            copy(runs.room[t - 1, :size], runs.room[t])
+            size = cheapest.size[t - 1]
+            cheapest.size[t] = size
+            copy(cheapest.server[t - 1, :size], cheapest.server[t])
+            copy(cheapest.price[t - 1, :size], cheapest.price[t])
+            copy(cheapest.room[t - 1, :size], cheapest.room[t])
             continue
         size = 0
         for i in range(len(hosts)):
-            room[i] = fit(free[t, hosts[i]], demand, wants)
+            room[i] = fit(free[t, hosts[i]], demand, demanded)
             if room[i] > 0:
-                price[i] = machine_price(unit[t, hosts[i]], demand, wants)
+                price[i] = machine_price(unit[t, hosts[i]], demand, demanded)
                 order[size] = i
                 size += 1
         sort_by(price, order[:size])
-        runs.size[t] = size
+        cheapest.size[t] = size
         for j in range(size):
             i = order[j]
-            runs.server[t, j], runs.price[t, j], runs.room[t, j] = hosts[i], price[i], room[i]
+            cheapest.server[t, j], cheapest.price[t, j], cheapest.room[t, j] = hosts[i], price[i], room[i]
 
 
 @inner
-def fit(free: Ints, demand: Ints, wants: Ints) -> int:
+def fit(free: Ints, demand: Ints, demanded: Ints) -> int:
     """How many machines of a demand fit what is free."""
     most = 1 << 24
-    for r in wants:
+    for r in demanded:
         if free[r] < demand[r]:
             return 0
         most = min(most, free[r] // demand[r])
@@ -101,9 +108,9 @@ def fit(free: Ints, demand: Ints, wants: Ints) -> int:
 
 
 @inner
-def machine_price(unit: Floats, demand: Ints, wants: Ints) -> float:
+def machine_price(unit: Floats, demand: Ints, demanded: Ints) -> float:
     """Price of a machine for one slot."""
     total = 0.0
-    for r in wants:
+    for r in demanded:
         total += unit[r] * demand[r]
     return total

@@ -1,4 +1,4 @@
-"""Upper bounds of what a candidate of the rigid search can score, O(1) each by sums and sparse tables.
+"""Upper bounds of the score of candidates of the rigid search, O(1) each by sums and sparse tables.
 
 The cheapest workers of every single slot and the cheapest host of every single slot bound what a candidate costs;
 for the few hubs their own room and price over the window are used. All bounds are computed in the same order of
@@ -8,7 +8,7 @@ operations as exact scores, and rounding is monotone, so no bound is ever below 
 import numpy as np
 
 from scheduling.best_response.rigid.compiled import inner
-from scheduling.best_response.rigid.job import WORST, Job, Rows, level_of, score
+from scheduling.best_response.rigid.job import WORST, Job, Options, level_of, score
 from scheduling.best_response.rigid.tables import Tables
 from scheduling.model.types import Floats, Ints
 
@@ -17,7 +17,7 @@ FAR = 1 << 60
 
 @inner
 def cheapest_slots(tables: Tables) -> Ints:
-    """A lower bound of the price of each machine type in any slot, M."""
+    """Return a lower bound of the price of each machine type in any slot, M numbers."""
     workers = tables.cheap.shape[0]
     least = np.zeros(len(tables.demand), np.int64)
     for m in range(len(least)):
@@ -39,29 +39,29 @@ def cheapest_slots(tables: Tables) -> Ints:
 
 
 @inner
-def glance(tables: Tables, job: Job, rows: Rows, least: Ints, order: Floats) -> None:
-    """A rough upper bound of each row's score, from the least price of its machines in any slot (`least`, M)."""
+def rough_bounds(tables: Tables, job: Job, options: Options, least: Ints, order: Floats) -> None:
+    """Write to `order` a rough upper bound of each option's score, from the least prices of its machines (`least`, M)."""
     slots = tables.room.shape[2]
     for i in range(len(order)):
-        w, m = rows.worker[i], tables.cheap.shape[0] + rows.ps[i]
-        held = rows.duration[i] + job.tail
-        cost = tables.quantum[w] * (rows.number[i] * held * least[w]) + tables.quantum[m] * (held * least[m])
-        order[i] = score(job, slots - held, job.first + rows.duration[i], cost)
+        w, m = options.worker[i], tables.cheap.shape[0] + options.ps[i]
+        held = options.duration[i] + job.tail
+        cost = tables.quantum[w] * (options.number[i] * held * least[w]) + tables.quantum[m] * (held * least[m])
+        order[i] = score(job, slots - held, job.first + options.duration[i], cost)
 
 
 @inner
-def bound_row(tables: Tables, job: Job, rows: Rows, i: int, out: Floats) -> tuple[float, int]:
-    """Upper bounds of the score for every start of one row, into `out` (T); returns the greatest and its start."""
+def bound_option(tables: Tables, job: Job, options: Options, i: int, out: Floats) -> tuple[float, int]:
+    """Write to `out` (T) upper bounds of the score for every start of one option; return the greatest and its start."""
     out[:] = WORST
-    last = tables.room.shape[2] - rows.duration[i] - job.tail
-    k = pss_needed(tables, rows, i)
+    last = tables.room.shape[2] - options.duration[i] - job.tail
+    k = pss_needed(tables, options, i)
     if k > 0:
-        bound_small(tables, job, rows, i, k, last, out)
+        bound_small(tables, job, options, i, k, last, out)
     for hub in range(len(tables.hubs)):
-        if rows.spread[i] == 0:
-            score_on_hub(tables, job, rows, i, hub, last, out)
+        if options.spread[i] == 0:
+            score_on_hub(tables, job, options, i, hub, last, out)
         else:
-            bound_at_hub(tables, job, rows, i, hub, last, out)
+            bound_at_hub(tables, job, options, i, hub, last, out)
     greatest, start = WORST, job.first
     for a in range(job.first, last + 1):
         if out[a] > greatest:
@@ -70,29 +70,29 @@ def bound_row(tables: Tables, job: Job, rows: Rows, i: int, out: Floats) -> tupl
 
 
 @inner
-def pss_needed(tables: Tables, rows: Rows, i: int) -> int:
-    """The least number of PSs a small host must take, 0 if none can."""
-    w, n = rows.worker[i], rows.number[i]
-    near, pss = tables.most_small[w], tables.most_small[tables.cheap.shape[0] + rows.ps[i]]
+def pss_needed(tables: Tables, options: Options, i: int) -> int:
+    """Return the least number of PSs that a small host must take; 0 if none can."""
+    w, n = options.worker[i], options.number[i]
+    near, pss = tables.most_small[w], tables.most_small[tables.cheap.shape[0] + options.ps[i]]
     k = 1
-    if rows.spread[i] == 0:
+    if options.spread[i] == 0:
         return 1 if near >= n and pss > 0 else 0
-    k = tables.pss[w, rows.ps[i], n - min(near, n - 1)]
+    k = tables.pss[w, options.ps[i], n - min(near, n - 1)]
     return k if k <= pss else 0
 
 
 @inner
 def workers_cost(cheap: Ints, n: int, a: int, b: int) -> int:
-    """At least what n workers cost in slots [a, b); `cheap` is (N + 1) x (T + 1)."""
+    """Return a lower bound of the cost of n workers in slots [a, b); `cheap` is (N + 1) x (T + 1)."""
     tabled = min(n, len(cheap) - 1)
     cost = cheap[tabled, b] - cheap[tabled, a]
     return int(cost if tabled == n else cost // tabled * n)
 
 
 @inner
-def bound_small(tables: Tables, job: Job, rows: Rows, i: int, k: int, last: int, out: Floats) -> None:
-    """Bounds where the PSs are on a small server: the cheapest workers and PS host of each slot apart."""
-    w, p, n, d = rows.worker[i], rows.ps[i], rows.number[i], rows.duration[i]
+def bound_small(tables: Tables, job: Job, options: Options, i: int, k: int, last: int, out: Floats) -> None:
+    """Raise `out` to the bounds with the PSs on a small server, from the cheapest workers and PS host of each slot."""
+    w, p, n, d = options.worker[i], options.ps[i], options.number[i], options.duration[i]
     quantum, ps_quantum = tables.quantum[w], tables.quantum[tables.cheap.shape[0] + p]
     lasts = tables.lasts[w, min(n, tables.cheap.shape[1] - 1)]
     tabled = min(k, tables.ps_cheap.shape[1] - 1)
@@ -106,9 +106,9 @@ def bound_small(tables: Tables, job: Job, rows: Rows, i: int, k: int, last: int,
 
 
 @inner
-def bound_at_hub(tables: Tables, job: Job, rows: Rows, i: int, hub: int, last: int, out: Floats) -> None:
-    """Bounds where the PSs are on one hub: its own room and price, and the cheapest workers of each slot."""
-    w, p, n, d = rows.worker[i], rows.ps[i], rows.number[i], rows.duration[i]
+def bound_at_hub(tables: Tables, job: Job, options: Options, i: int, hub: int, last: int, out: Floats) -> None:
+    """Raise `out` to the bounds with the PSs on one hub, from its own room and price and the cheapest workers."""
+    w, p, n, d = options.worker[i], options.ps[i], options.number[i], options.duration[i]
     m, held = tables.cheap.shape[0] + p, d + job.tail
     quantum, ps_quantum = tables.quantum[w], tables.quantum[m]
     lasts = tables.lasts[w, min(n, tables.cheap.shape[1] - 1)]
@@ -125,9 +125,9 @@ def bound_at_hub(tables: Tables, job: Job, rows: Rows, i: int, hub: int, last: i
 
 
 @inner
-def score_on_hub(tables: Tables, job: Job, rows: Rows, i: int, hub: int, last: int, out: Floats) -> None:
-    """Scores with everything on one hub: exact, but for resources that workers and PSs share."""
-    w, p, n, d = rows.worker[i], rows.ps[i], rows.number[i], rows.duration[i]
+def score_on_hub(tables: Tables, job: Job, options: Options, i: int, hub: int, last: int, out: Floats) -> None:
+    """Raise `out` to the scores with everything on one hub: exact except for resources that workers and PSs share."""
+    w, p, n, d = options.worker[i], options.ps[i], options.number[i], options.duration[i]
     m, held = tables.cheap.shape[0] + p, d + job.tail
     quantum, ps_quantum = tables.quantum[w], tables.quantum[m]
     price, ps_price = tables.hub_price[hub, w], tables.hub_price[hub, m]

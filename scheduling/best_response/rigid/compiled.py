@@ -1,4 +1,7 @@
-"""How rigid kernels are compiled, and the heap of servers they share. Private: arrays only, modified in place."""
+"""The compiler of the rigid kernels, and their heap of servers. Private: arrays only, modified in place.
+
+The heap is written here because that of the standard library, which numba supports, takes 1.5 to 5 times as long.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +17,7 @@ Flags = NDArray[np.bool_]
 SAFE = 1 << 62
 """Machine integers stay below this."""
 MACHINES = 1 << 24
-"""More machines on one server than this are counted as this many."""
+"""Largest number of machines counted on one server."""
 
 
 _COMPILER = Compiler(Path(__file__).parent)
@@ -23,14 +26,14 @@ kernel, inner = _COMPILER.kernel, _COMPILER.inner
 
 @inner
 def copy(source: Counts, into: Counts) -> None:
-    """Copy a row. Assigning to a slice would also compile the words of an error that cannot happen, for seconds."""
+    """Copy a row; assigning to a slice would take seconds longer to compile."""
     for i in range(len(source)):
         into[i] = source[i]
 
 
 @inner
 def greatest(numbers: NDArray[Any]) -> int:
-    """The greatest of some numbers, 0 if there are none: quicker to compile than numpy's."""
+    """Return the greatest of some numbers, 0 if there are none; numpy's function takes longer to compile."""
     most = 0
     for number in numbers:
         most = max(most, number)
@@ -60,7 +63,7 @@ def sift(heap: Counts, size: int, at: int, key: Ints) -> None:
 
 @inner
 def make_heap(heap: Counts, key: Ints, room: Counts) -> int:
-    """Collect the servers with room into a heap by (key, index); returns how many."""
+    """Collect the servers with room into a heap by (key, index); return their number."""
     size = 0
     for s in range(len(room)):
         if room[s] > 0:

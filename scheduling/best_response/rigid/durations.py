@@ -1,4 +1,4 @@
-"""How many slots and PSs a rigid job needs with each number of workers, exact."""
+"""The exact numbers of slots and PSs that a rigid job needs with each number of workers."""
 
 import math
 from fractions import Fraction
@@ -12,19 +12,32 @@ from scheduling.model.types import Ints
 
 
 def durations(bid: Bid, *, most: int, slots: int) -> Counts:
-    """Slots that n workers need, clipped to one more than there are.
+    """Compute the slots that n workers need (DPS eq. 8; rings: weighted completion, eq. 14).
 
     Parameters
     ----------
+    bid
+        The job, in slots.
     most
-        N, the greatest number of workers asked for.
+        N, the greatest number of workers.
     slots
-        T, those there are.
+        T, the number of slots; longer durations are reported as T + 1.
 
     Returns
     -------
     Counts
-        Together and spread, 2 x W x P x (N + 1); P is 1 for a ring. T + 1 for no workers.
+        With all machines on one server, then spread over servers: 2 x W x P x (N + 1); P is 1 for a ring. The entry
+        for no workers is T + 1.
+
+    Notes
+    -----
+    O(W P N). All quotients are of whole numbers; where they exceed 64 bits, Python's integers are used.
+
+    Examples
+    --------
+    >>> from scheduling.model.example import job
+    >>> durations(job(), most=2, slots=8)[:, 0, 0].tolist()
+    [[9, 2, 1], [9, 4, 2]]
     """
     ring = bid.architecture is Architecture.RING
     longest = slots + 1
@@ -42,9 +55,10 @@ def durations(bid: Bid, *, most: int, slots: int) -> Counts:
 
 
 def _rows(bid: Bid, limit: int) -> list[tuple[int, int, int]]:
-    """Slots that one worker needs for all the work (DPS eq. 1), as parts of q; nothing more for further ones; q.
+    """Return rows (slots that one worker needs for all the work, as parts of q; 0; q), DPS eq. 1.
 
-    Together first, then spread; for each worker type, for each PS type.
+    The rows for all machines on one server come first, then those for spread machines; each in order of the worker
+    type, then of the PS type.
     """
     rows: tuple[list[tuple[int, int, int]], ...] = ([], [])
     for worker, transfer in zip(bid.worker_time, bid.transfer_time, strict=True):
@@ -56,7 +70,7 @@ def _rows(bid: Bid, limit: int) -> list[tuple[int, int, int]]:
 
 
 def _ring_rows(bid: Bid, limit: int) -> list[tuple[int, int, int]]:
-    """Slots that one worker needs for all the work, as parts of q; what all others add (eq. 14); q. As above."""
+    """Return rows (slots that one worker needs for all the work; what the others add, eq. 14; q), ordered as `_rows`."""
     rows: tuple[list[tuple[int, int, int]], ...] = ([], [])
     for worker, transfer in zip(bid.worker_time, bid.transfer_time, strict=True):
         q = math.lcm(worker.denominator, transfer.denominator, bid.reduce_time.denominator)
@@ -67,7 +81,7 @@ def _ring_rows(bid: Bid, limit: int) -> list[tuple[int, int, int]]:
 
 
 def _times(number: Fraction, q: int) -> int:
-    """A number times a multiple of its denominator."""
+    """Return a number times a multiple of its denominator, which is whole."""
     return number.numerator * (q // number.denominator)
 
 
@@ -76,9 +90,9 @@ def _slots(step: int, shared: int, q: int, n: int, longest: int) -> int:
 
 
 def ps_counts(inventory: Inventory, most: int, *, rings: bool = False) -> Counts:
-    """max(1, ceil(n b_w / b_p)) for n remote workers, W x P x (most + 1), exact (DPS eq. 12).
+    """Compute max(1, ceil(n b_w / b_p)) for n = 0..most remote workers, W x P x (most + 1), exact (DPS eq. 12).
 
-    With `rings` there is one PS type more, which stands for none: one of it always does.
+    With `rings` there is one more PS type, which stands for the missing PS of a ring: one of it always suffices.
     """
     out = np.ones((len(inventory.workers), len(inventory.pss) + rings, most + 1), np.int32)
     for w, worker in enumerate(inventory.workers):
@@ -92,7 +106,7 @@ def ps_counts(inventory: Inventory, most: int, *, rings: bool = False) -> Counts
 
 @kernel
 def _durations(work: Ints, parts: Ints, most: int, longest: int) -> Counts:
-    """max(1, ceil(work / (parts n))) for n = 1..most (DPS eq. 8), clipped to `longest`; K rows of work, parts."""
+    """Compute max(1, ceil(work / (parts n))) for n = 1..most (DPS eq. 8), at most `longest`, for K rows."""
     out = np.empty((len(work), most + 1), dtype=np.int32)
     for i in range(len(work)):
         out[i, 0] = longest
@@ -103,7 +117,7 @@ def _durations(work: Ints, parts: Ints, most: int, longest: int) -> Counts:
 
 @kernel
 def _ring_durations(work: Ints, shared: Ints, parts: Ints, most: int, longest: int) -> Counts:
-    """max(1, ceil((work + shared (n - 1) / n) / (parts n))), a ring of n = 1..most, clipped to `longest`; K rows."""
+    """Compute max(1, ceil((work + shared (n - 1) / n) / (parts n))) for n = 1..most, at most `longest`, for K rows."""
     out = np.empty((len(work), most + 1), dtype=np.int32)
     for i in range(len(work)):
         out[i, 0] = longest

@@ -1,4 +1,4 @@
-"""What the rigid search keeps warm about one ledger between decisions: derived data, refreshed where it changed."""
+"""The tables of the rigid search for one ledger, kept between decisions and refreshed where the ledger changed."""
 
 import math
 import threading
@@ -28,20 +28,20 @@ LARGE = 4
 HUBS = 8
 """Servers of at least a quarter of the greatest one's size are hubs, if they are no more than eight."""
 NARROWEST = 16
-"""Workers that tables are made for before a bid with more chunks comes: doubled as needed."""
+"""Number of workers that new tables are made for; it is doubled for bids with more chunks."""
 TABLED_WORKERS = 4096
 TABLED_PSS = 64
-"""Beyond these counts bounds are extrapolated, which keeps them valid and the tables small."""
+"""Largest counts in the tables. Bounds of larger counts are extrapolated: they stay valid and the tables small."""
 FINE = 1e-8
-"""Share of what a bid can spend that rounding prices to quanta may cost it, were all its workers held all the time."""
+"""Largest loss by rounding prices, as a share of what a bid can spend, if it held all workers all the time."""
 SHARP = 1e-9
-"""The same with the machine-slots that it can hold."""
+"""Largest loss by rounding prices, as a share of what a bid can spend, for the machine-slots that it can hold."""
 
 
 class RigidIndex:
     """Tables over one ledger's usage and prices. The answers are the same with a fresh index and with a warm one.
 
-    Units that cost more than `ceiling` in a slot count as used.
+    Units that cost more than `price_cap` in a slot count as used: the bid cannot afford them.
 
     Notes
     -----
@@ -49,8 +49,8 @@ class RigidIndex:
     machine type that did. One search at a time: hold `lock` over `refresh` and `search`.
     """
 
-    def __init__(self, inventory: Inventory, slots: int, *, ceiling: float = math.inf) -> None:
-        self.ceiling = ceiling
+    def __init__(self, inventory: Inventory, slots: int, *, price_cap: float = math.inf) -> None:
+        self.price_cap = price_cap
         self.lock = threading.Lock()
         self.inventory = inventory
         self.slots = slots
@@ -79,16 +79,18 @@ class RigidIndex:
         self._hubs: Ints = np.flatnonzero(large).astype(np.int64)
         self._small: Flags = ~large
         self._most_small: Counts = self._most[:, self._small].max(axis=1, initial=0).astype(np.int32)
-        wants = self._demand > 0
-        self._wants: Ints = np.full((len(wants), int(wants.sum(axis=1).max(initial=0)) + 1), -1, np.int64)
-        for m, row in enumerate(wants):
-            self._wants[m, : row.sum()] = np.flatnonzero(row)
-        self._shared: Flags = np.asarray((wants[: self._workers, None] & wants[None, self._workers :]).any(axis=2))
+        demanded = self._demand > 0
+        self._demanded: Ints = np.full((len(demanded), int(demanded.sum(axis=1).max(initial=0)) + 1), -1, np.int64)
+        for m, row in enumerate(demanded):
+            self._demanded[m, : row.sum()] = np.flatnonzero(row)
+        self._shared: Flags = np.asarray(
+            (demanded[: self._workers, None] & demanded[None, self._workers :]).any(axis=2)
+        )
         # Sums of a machine's price over all slots and machines stay below 2^62 quanta.
         self._bits = max(62 - self.slots.bit_length() - self._total.bit_length(), 8)
 
     def _widen(self, count: int) -> None:
-        """Make room for jobs of up to `count` workers."""
+        """Allocate tables for jobs of up to `count` workers."""
         self._width = min(max(NARROWEST, 1 << (count - 1).bit_length()), self._total)
         machines, servers = self._most.shape
         workers, pss, slots = self._workers, machines - self._workers, self.slots
@@ -103,7 +105,7 @@ class RigidIndex:
         self._peaks: Floats = np.zeros((machines, servers))
         self._tables = Tables(
             demand=self._demand,
-            wants=self._wants,
+            demanded=self._demanded,
             shared=self._shared,
             pss=needed,
             hubs=self._hubs,
@@ -125,7 +127,7 @@ class RigidIndex:
         self._used = None
 
     def refresh(self, used: Ints, prices: PriceOf | Floats, *, version: object = None) -> None:
-        """Bring the tables up to date; with the same `version` (not None) nothing is looked at."""
+        """Bring the tables up to date; with the same `version` as before (not None) nothing is compared."""
         function = None if isinstance(prices, np.ndarray) else prices
         if version is not None and self._seen == (version, function):
             return
@@ -151,7 +153,7 @@ class RigidIndex:
         self._seen = (version, function)
 
     def _take(self, used: Ints, prices: PriceOf | Floats, touched: Ints, slots: slice) -> None:
-        """Copy what is used and priced on the servers, and in the slots, that changed."""
+        """Copy use and prices of the servers and slots that changed."""
         if self._used is None:
             self._used = np.empty_like(used)
         # A slice copies whole rows where indices would gather one by one.
@@ -160,12 +162,12 @@ class RigidIndex:
         self._used[slots, where] = now
         self._tables.free[slots, where] = capacity - now
         self._unit[slots, where] = prices[slots, where] if isinstance(prices, np.ndarray) else prices.of(now, capacity)
-        if self.ceiling < math.inf:
-            self._tables.free[self._unit > self.ceiling] = 0
+        if self.price_cap < math.inf:
+            self._tables.free[self._unit > self.price_cap] = 0
         price_peaks(self._tables, self._unit, touched, self._peaks)
 
     def _rescale(self) -> bool:
-        """Choose the quanta from the greatest prices now posted, never from earlier ones; did they change?"""
+        """Choose the quanta from the greatest prices now posted, never from earlier ones; return whether they changed."""
         exponent = np.maximum(np.frexp(self._peaks.max(axis=1, initial=0.0))[1], -900) - self._bits
         quantum = np.ldexp(1.0, exponent)
         if (quantum == self._tables.quantum).all():
@@ -174,7 +176,7 @@ class RigidIndex:
         return True
 
     def _build(self, end: int) -> None:
-        """Compute the tables again, where nothing changed in slot `end` or later."""
+        """Compute the tables again for the slots before `end`; later ones did not change."""
         build_servers(self._tables, self._unit, end)
         dirty = np.zeros((len(self._demand), self.slots), np.bool_)
         dirty[:, :end] = True
@@ -203,7 +205,7 @@ class RigidIndex:
     def search(
         self, bid: Bid, *, start: int, first_start: int | None, tail: int, mode: int, above: float
     ) -> tuple[Ints, Ints]:
-        """Search the tables as refreshed for one bid; slots in the answer count from `start`."""
+        """Search the refreshed tables for one bid; slots in the answer count from `start`."""
         return search(self._tables, self._job(bid, start, first_start, tail, mode, above))
 
     def compile_search(self, bid: Bid, *, start: int) -> None:
@@ -211,18 +213,18 @@ class RigidIndex:
         compile_for(search, self._tables, self._job(bid, start, None, 0, PAYOFF, 0.0))
 
     def compile_placement(self, bid: Bid, *, start: int) -> None:
-        """Compile the half of the search that places one candidate: two processes have both halves sooner."""
+        """Compile the half of the search that places one candidate, so that two processes can share the work."""
         compile_improve(self._tables, self._job(bid, start, None, 0, PAYOFF, 0.0))
 
     def _job(self, bid: Bid, start: int, first_start: int | None, tail: int, mode: int, above: float) -> Job:
-        """The bid in slots that count from `start`."""
+        """Return the bid in slots that count from `start`."""
         most = min(bid.chunks, self._total)
         usable = np.array(bid.delay, np.int64) + (bid.arrival - start)
         earliest = start if first_start is None else first_start
         first = max(int(usable.min(initial=0)), bid.arrival - start, 0, earliest - start)
         return Job(
             usable=usable,
-            worth=worth_by_slot(bid, start, self.slots),
+            values=value_by_slot(bid, start, self.slots),
             durations=durations(bid, most=most, slots=self.slots),
             first_ps=len(self.inventory.pss) if bid.architecture is Architecture.RING else 0,
             first=min(first, self.slots),
@@ -232,14 +234,14 @@ class RigidIndex:
         )
 
     def resolves(self, bid: Bid, limit: float, *, tail: int) -> bool:
-        """Is rounding lost beside `limit`, more than which the bid cannot spend? If not, tables up to it are finer."""
+        """Return whether the rounding error is negligible for a bid that cannot spend more than `limit`."""
         quantum, most = float(self._tables.quantum.max()), min(bid.chunks, self._total)
         if most * self.slots * quantum <= FINE * limit or float(self._peaks.max(initial=0.0)) <= limit:
             return True
         return self._machine_slots(bid, most, tail) * quantum <= SHARP * limit
 
     def _machine_slots(self, bid: Bid, most: int, tail: int) -> int:
-        """More than any schedule of the bid holds, workers and PSs."""
+        """Return an upper bound of the machine-slots, workers and PSs, of any schedule of the bid."""
         length = durations(bid, most=most, slots=self.slots).astype(np.int64)
         # All workers away from the host need the most PSs.
         pss = np.maximum(1, self._tables.pss[:, :, : most + 1].max(axis=(0, 1)))
@@ -247,12 +249,12 @@ class RigidIndex:
         return int(held.max(initial=0, where=length <= self.slots))
 
     def covers(self, bid: Bid) -> bool:
-        """Are the tables wide enough for the bid's workers, and made for its architecture?"""
+        """Return whether the tables are wide enough for the bid's workers and made for its architecture."""
         enough = min(bid.chunks, self._total) <= self._width
         return enough and (self._rings or bid.architecture is not Architecture.RING)
 
     def widen_for(self, bid: Bid) -> None:
-        """Make the tables wide enough; they are then built again by the next refresh."""
+        """Make the tables wide enough for a bid; the next refresh then builds them again."""
         if not self.covers(bid):
             self._seen = None
             if bid.architecture is Architecture.RING and not self._rings:
@@ -261,21 +263,21 @@ class RigidIndex:
             self._widen(max(bid.chunks, self._width))
 
     def pss_for(self, worker: int, ps: int, remote: int) -> int:
-        """PSs that `remote` workers away from their host need."""
+        """Return the number of PSs for `remote` workers that are not on their host."""
         return int(self._tables.pss[worker, ps, remote])
 
     def cost(self, *, server: int, demand: tuple[int, ...], start: int, end: int) -> float:
-        """Price of one machine on one server in slots [start, end) counted from the ledger's start, money."""
+        """Return the price of one machine on one server in slots [start, end), counted from the ledger's start, money."""
         unit = self._unit[start:end, server].sum(axis=0)
         return math.fsum(float(unit[r]) * amount for r, amount in enumerate(demand) if amount)
 
 
-def worth_by_slot(bid: Bid, start: int, slots: int) -> Floats:
-    """Value of completion at slots start, ..., start + slots; T + 1 numbers, 0 before the arrival."""
+def value_by_slot(bid: Bid, start: int, slots: int) -> Floats:
+    """Return the value of completion at slots start, ..., start + slots: T + 1 numbers, 0 before the arrival."""
     waited = start - bid.arrival
-    worth = np.zeros(slots + 1)
+    values = np.zeros(slots + 1)
     if waited >= 0:
-        worth[:] = bid.utility.curve(waited + slots + 1)[waited:]
+        values[:] = bid.utility.curve(waited + slots + 1)[waited:]
     elif -waited <= slots:
-        worth[-waited:] = bid.utility.curve(slots + 1 + waited)
-    return worth
+        values[-waited:] = bid.utility.curve(slots + 1 + waited)
+    return values

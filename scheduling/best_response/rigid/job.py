@@ -1,4 +1,4 @@
-"""The parts of a rigid search that all of it shares: a bid in slots, the counts worth looking at, what is sought."""
+"""Types that the parts of the rigid search share: a bid in slots, its options, and the objective."""
 
 from typing import NamedTuple
 
@@ -9,7 +9,7 @@ from scheduling.best_response.rigid.tables import Tables
 from scheduling.model.types import Floats, Ints
 
 PAYOFF, RATIO, LATEST = 0, 1, 2
-"""What is sought: greatest payoff; least cost per unit of value; latest start with payoff above the threshold."""
+"""Objectives: greatest payoff; least cost per unit of value; latest start with a payoff above the threshold."""
 
 WORST = -np.inf
 
@@ -19,22 +19,22 @@ class Job(NamedTuple):
 
     usable: Ints
     """First slot in which each server can be used, S."""
-    worth: Floats
+    values: Floats
     """Value of completion at slot 0..T."""
     durations: Counts
-    """Slots n workers need, together and spread, 2 x W x (types from `first_ps` on) x (N + 1); above T: hopeless."""
+    """Slots that n workers need, together and spread, 2 x W x (types from `first_ps` on) x (N + 1); more than T: never."""
     first_ps: int
-    """The first PS type it may use."""
+    """The first PS type that the job may use."""
     first: int
-    """No start before this slot."""
+    """First slot in which the job may start."""
     tail: int
     """Slots held after completion."""
     mode: int
     above: float
 
 
-class Rows(NamedTuple):
-    """The counts worth looking at: the fewest workers for each duration."""
+class Options(NamedTuple):
+    """Options of a job: for each pair of types and each duration, the fewest workers that suffice."""
 
     spread: Ints
     worker: Ints
@@ -45,28 +45,28 @@ class Rows(NamedTuple):
 
 @inner
 def is_ring(tables: Tables, p: int) -> bool:
-    """Does a job with this PS type have none? The type then stands for a machine that demands nothing."""
-    return bool(tables.wants[tables.cheap.shape[0] + p, 0] < 0)
+    """Return whether this PS type stands for the missing PS of a ring, which demands nothing."""
+    return bool(tables.demanded[tables.cheap.shape[0] + p, 0] < 0)
 
 
 @inner
 def score(job: Job, start: int, completion: int, cost: float) -> float:
-    """What is maximised; never rises with cost."""
-    worth = job.worth[completion]
+    """Return the score that the search maximises; it never rises with cost."""
+    value = job.values[completion]
     if job.mode == RATIO:
-        return -cost / worth if worth > 0.0 else WORST
+        return -cost / value if value > 0.0 else WORST
     if job.mode == LATEST:
-        return float(start) if worth - cost > job.above else WORST
-    return float(worth - cost)
+        return float(start) if value - cost > job.above else WORST
+    return float(value - cost)
 
 
 @inner
-def list_rows(tables: Tables, job: Job) -> Rows:
-    """Every (together or spread, worker type, PS type, fewest workers for a duration) that can end in time."""
+def list_options(tables: Tables, job: Job) -> Options:
+    """List every (together or spread, worker type, PS type, fewest workers for a duration) that can end in time."""
     _, workers, pss, width = job.durations.shape
     slots = tables.room.shape[2]
     size = 2 * workers * pss * min(width, slots + 1)
-    rows = Rows(
+    options = Options(
         np.empty(size, np.int64),
         np.empty(size, np.int64),
         np.empty(size, np.int64),
@@ -86,7 +86,7 @@ def list_rows(tables: Tables, job: Job) -> Rows:
                     d = job.durations[spread, w, p, n]
                     if d < shortest:
                         shortest = d
-                        rows.spread[i], rows.worker[i], rows.ps[i], rows.number[i], rows.duration[i] = (
+                        options.spread[i], options.worker[i], options.ps[i], options.number[i], options.duration[i] = (
                             spread,
                             w,
                             job.first_ps + p,
@@ -94,12 +94,12 @@ def list_rows(tables: Tables, job: Job) -> Rows:
                             d,
                         )
                         i += 1
-    return Rows(rows.spread[:i], rows.worker[:i], rows.ps[:i], rows.number[:i], rows.duration[:i])
+    return Options(options.spread[:i], options.worker[:i], options.ps[:i], options.number[:i], options.duration[:i])
 
 
 @inner
 def level_of(held: int) -> int:
-    """The level of the sparse table two of whose windows cover `held` slots."""
+    """Return the level of the sparse table of which two windows cover `held` slots."""
     level = 0
     while (2 << level) <= held:
         level += 1

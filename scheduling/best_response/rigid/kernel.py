@@ -23,9 +23,22 @@ __all__ = ["PriceOf", "Response", "RigidIndex", "RigidKernel", "best_response", 
 
 @dataclass(frozen=True)
 class RigidKernel:
-    """One ledger at its posted prices, asked again and again; what it learns stays with the ledger.
+    """Best responses of jobs whose machines stay the same, on one ledger at its posted prices.
 
-    `tail` slots are held after completion (1 for the inclusive windows of DPS, Algorithms 3 and 4).
+    The tables of the search stay with the ledger, so later bids need only what has changed. `tail` slots are held after completion (1 for the inclusive windows of DPS, Algorithms 3 and 4).
+
+    Examples
+    --------
+    >>> from scheduling.best_response.rigid.kernel import RigidKernel
+    >>> from scheduling.book.ledger import Ledger
+    >>> from scheduling.model.example import INVENTORY, job
+    >>> from scheduling.pricing.price_function import reserve_prices
+    >>> kernel = RigidKernel(Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.0, 1.0], [4.0, 4.0]))
+    >>> response = kernel.best(job())
+    >>> response.schedule.start, response.schedule.completion, response.value, response.cost
+    (0, 2, 8.0, 6.0)
+    >>> kernel.best(job(7.0)) is None
+    True
     """
 
     ledger: Ledger
@@ -33,21 +46,21 @@ class RigidKernel:
     tail: int = 0
 
     def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Response | None:
-        """The schedule of greatest payoff, if that is more than `above` (see `best_response`)."""
+        """Return the schedule of greatest payoff if the payoff exceeds `above` (see `best_response`)."""
         response = self._ask(bid, mode=PAYOFF, above=above, first_start=first_start)
         return response if response is not None and response.payoff > above else None
 
     def min_cost_per_value(self, bid: Bid, *, first_start: int | None = None) -> Response | None:
-        """The schedule of least cost per unit of value, among those worth anything.
+        """Return the schedule of least cost per unit of value, among those of positive value.
 
-        At `cost / value` times its amplitude the bid only just pays for this schedule, and at less for none: this is
-        Dinkelbach's problem in one search.
+        At `cost / value` times its amplitude the bid's payoff for this schedule is 0, and at any lower amplitude no
+        schedule has a positive payoff. One search solves this fractional program.
         """
         response = self._ask(bid, mode=RATIO, above=0.0, first_start=first_start)
         return response if response is not None and response.value > 0 else None
 
     def latest(self, bid: Bid, *, above: float = 0.0) -> Response | None:
-        """A schedule of payoff above `above` that starts as late as any such schedule."""
+        """Return a schedule of payoff above `above` with the latest start."""
         response = self._ask(bid, mode=LATEST, above=above, first_start=None)
         return response if response is not None and response.payoff > above else None
 
@@ -58,7 +71,7 @@ class RigidKernel:
 
 
 def index_of(ledger: Ledger) -> RigidIndex:
-    """The index that a ledger carries along, made at first use."""
+    """Return the index that a ledger keeps, made at first use."""
     index = ledger.derived.get("rigid")
     if not isinstance(index, RigidIndex) or index.inventory is not ledger.inventory:
         index = RigidIndex(ledger.inventory, ledger.end - ledger.start)
@@ -97,28 +110,29 @@ def best_response(
     prices
         Money for one unit and slot, non-negative, T x S x R; or a function of (used, capacity).
     above
-        Only a payoff greater than this is answered; -inf forces an answer if any schedule fits.
+        Only a schedule of greater payoff is returned; -inf: any schedule that fits.
     first_start
-        No start before this slot.
+        First slot in which the job may start; None: the first slot of the ledger.
     tail
         Slots held after completion; they must lie within the horizon too.
     index
-        Tables kept from an earlier call for the same inventory and number of slots. It notices what changed.
+        Tables of an earlier call for the same inventory and number of slots; the call refreshes what changed.
     version
-        Names what is in `used` and `prices`: where the last call with this index gave the same (not None), nothing
-        is compared.
+        A name for the contents of `used` and `prices`: if the last call with this index had the same name (not None),
+        nothing is compared.
 
     Returns
     -------
     Response or None
-        None if no schedule has a payoff above `above`. Equal payoffs fall to the earliest completion, then start, then
-        the fewest workers, then the first worker type, PS type and host; equally cheap servers to the first.
+        None if no schedule has a payoff above `above`. Ties go to the earliest completion, then start, then
+        the fewest workers, then the first worker type, PS type and host; among equally cheap servers, to the first.
 
     Notes
     -----
-    Exact: machine prices are rounded to whole multiples of a power of two, so small that all of it together is at most
-    a billionth of what the bid can spend; the schedule returned is optimal at those, and its cost is then computed from
-    the prices themselves.
+    The search is exact. Machine prices are rounded to whole multiples of a power of two so small that all rounding
+    together is at most a billionth of what the bid can spend. The returned schedule is optimal at the rounded prices;
+    its cost is then computed from the posted prices.
+
     A ring is the case of a PS that demands nothing. Fewer workers for the same duration never cost more, so only the
     fewest are tried; the rest are pruned by O(1) bounds, best first. One candidate is evaluated in O(S + N log S) time;
     there are at most 2 W P T min(N, T) of them.
@@ -128,6 +142,20 @@ def best_response(
     .. [1] R. Zhou et al., "DPS: Dynamic Pricing and Scheduling for Distributed Machine Learning Jobs in Edge-Cloud
        Networks", problem (21)-(22); the paper's Algorithms 2-4 are not exact.
     .. [2] The weighted-completion paper, problems (13) and (21), eq. 14; its Algorithms 4 to 7 are not exact.
+
+    Examples
+    --------
+    Two workers on server a and one PS on server b are held for two slots, at price 1 for each unit-slot.
+
+    >>> import numpy as np
+    >>> from scheduling.best_response.rigid.kernel import best_response
+    >>> from scheduling.model.example import INVENTORY, job
+    >>> used, prices = np.zeros((8, 2, 2), np.int64), np.ones((8, 2, 2))
+    >>> response = best_response(job(), INVENTORY, start=0, used=used, prices=prices)
+    >>> [(str(p.role), p.server, p.count, p.start, p.end) for p in response.schedule.placements]
+    [('ps', 1, 1, 0, 2), ('worker', 0, 2, 0, 2)]
+    >>> response.payoff
+    2.0
     """
     index = RigidIndex(inventory, len(used)) if index is None else index
     question = _Question(bid, start, first_start, tail, PAYOFF, above)
@@ -145,10 +173,10 @@ class _Question:
     above: float
 
     def limit(self, found: Response | None) -> float:
-        """More than this no better schedule than the one found can cost, money."""
+        """Return an upper bound of the cost of any schedule better than the one found, money."""
         most = self.bid.utility.at(max(0, self.start - self.bid.arrival))
         if self.mode != RATIO:
-            # Where an answer is forced, one that is better costs no more than this one does for what it is worth.
+            # If any schedule is allowed, a better one costs no more than this one plus the difference in value.
             return most - (found.payoff if self.above == -math.inf and found is not None else self.above)
         return 0.0 if found is None or found.value == 0 else most * (found.cost / found.value)
 
@@ -162,10 +190,10 @@ def _ask(
         found = _answer(index, question)
         limit = question.limit(found)
         fine = limit <= 0 or index.resolves(question.bid, limit, tail=question.tail)
-    # Prices far beyond what this bid can spend leave too few digits for those within: rare, so built for the occasion.
-    # What is found at finer prices may cost far less, and leave a lower limit.
+    # Prices far above what this bid can spend leave too few digits for affordable ones. This is rare, so finer tables
+    # are built for this bid alone. A schedule found at finer prices may cost far less, and then the limit is lower.
     while not fine:
-        finer = RigidIndex(index.inventory, index.slots, ceiling=2.0 * limit)
+        finer = RigidIndex(index.inventory, index.slots, price_cap=2.0 * limit)
         finer.widen_for(question.bid)
         finer.refresh(used, prices)
         found, before = _answer(finer, question) or found, limit
@@ -208,17 +236,17 @@ def _costs(index: RigidIndex, schedule: Schedule, inventory: Inventory, start: i
 
 
 def warm_up() -> None:
-    """Compile, or load from disk, every kernel, so that no request pays for it."""
+    """Compile every kernel, or load it from disk, so that no request has to wait for it."""
     compile_tables()
     compile_search()
 
 
 def compile_tables() -> None:
-    """Compile what makes the tables of a search and keeps them up to date."""
+    """Compile the kernels that build and refresh the tables of a search."""
     ledger, bid = smallest_problem()
     index = RigidIndex(ledger.inventory, ledger.end - ledger.start)
     index.refresh(ledger.used, NoPrice())
-    # Few of the servers change: what refreshes tables is not what builds them.
+    # Few of the servers change, so the kernels that refresh tables are called, not those that build them.
     used = ledger.used.copy()
     used[0, 0] = 1
     index.refresh(used, NoPrice())
@@ -233,13 +261,13 @@ def compile_search() -> None:
 
 
 def compile_placement() -> None:
-    """Compile the half of the search that places one candidate, as `compile_search` does too if nobody else has."""
+    """Compile the half of the search that places one candidate; `compile_search` needs it too."""
     ledger, bid = smallest_problem()
     RigidIndex(ledger.inventory, ledger.end - ledger.start).compile_placement(bid, start=ledger.start)
 
 
 def smallest_problem() -> tuple[Ledger, Bid]:
-    """Servers and a job for compiling with."""
+    """Return servers and a job that are large enough to compile with."""
     one, servers = Fraction(1), 8
     inventory = Inventory(
         resources=("worker", "ps"),

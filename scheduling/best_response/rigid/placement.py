@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.best_response.rigid.compiled import Counts, inner, make_heap, sift
-from scheduling.best_response.rigid.job import WORST, Job, Rows, is_ring, level_of, score
+from scheduling.best_response.rigid.job import WORST, Job, Options, is_ring, level_of, score
 from scheduling.best_response.rigid.tables import Tables
 from scheduling.model.types import Ints
 
@@ -26,7 +26,7 @@ class Scratch(NamedTuple):
 
 @inner
 def make_scratch(servers: int, width: int) -> Scratch:
-    """Room for one evaluation."""
+    """Allocate the arrays of one evaluation."""
     return Scratch(
         np.empty(servers, np.int64),
         np.empty(servers, np.int32),
@@ -40,42 +40,42 @@ def make_scratch(servers: int, width: int) -> Scratch:
 
 @inner
 def evaluate(
-    tables: Tables, job: Job, rows: Rows, i: int, a: int, least: float, scratch: Scratch
+    tables: Tables, job: Job, options: Options, i: int, a: int, least: float, scratch: Scratch
 ) -> tuple[float, int, int]:
-    """Best (score, host, workers on it) of one candidate."""
-    if rows.spread[i] == 0:
-        return evaluate_together(tables, job, rows, i, a, least, scratch)
-    return evaluate_spread(tables, job, rows, i, a, least, scratch)
+    """Return the best (score, host, workers on the host) of one candidate."""
+    if options.spread[i] == 0:
+        return evaluate_together(tables, job, options, i, a, least, scratch)
+    return evaluate_spread(tables, job, options, i, a, least, scratch)
 
 
 @inner
 def evaluate_together(
-    tables: Tables, job: Job, rows: Rows, i: int, a: int, least: float, scratch: Scratch
+    tables: Tables, job: Job, options: Options, i: int, a: int, least: float, scratch: Scratch
 ) -> tuple[float, int, int]:
-    """Best (score, host, workers on it) with everything on one server; only scores of at least `least` matter."""
-    w, n, d = rows.worker[i], rows.number[i], rows.duration[i]
-    quantum, ps_quantum = tables.quantum[w], tables.quantum[tables.cheap.shape[0] + rows.ps[i]]
-    best, host, ps = WORST, -1, tables.pss[w, rows.ps[i], 0]
-    load_window(tables, job, rows, i, a, scratch)
+    """Return the best (score, host, workers on it) with everything on one server, if the score is at least `least`."""
+    w, n, d = options.worker[i], options.number[i], options.duration[i]
+    quantum, ps_quantum = tables.quantum[w], tables.quantum[tables.cheap.shape[0] + options.ps[i]]
+    best, host, ps = WORST, -1, tables.pss[w, options.ps[i], 0]
+    load_window(tables, job, options, i, a, scratch)
     for h in range(len(job.usable)):
         if scratch.room[h] < n or scratch.ps_room[h] < 1:
             continue
         cost = quantum * (n * scratch.cost[h]) + ps_quantum * scratch.ps_cost[h]
         got = score(job, a, a + d, cost)
-        if got > best and got >= least and fits_together(tables, rows, i, a, d + job.tail, h, n, ps):
+        if got > best and got >= least and fits_together(tables, options, i, a, d + job.tail, h, n, ps):
             best, host = got, h
     return best, host, n
 
 
 @inner
 def evaluate_spread(
-    tables: Tables, job: Job, rows: Rows, i: int, a: int, least: float, scratch: Scratch
+    tables: Tables, job: Job, options: Options, i: int, a: int, least: float, scratch: Scratch
 ) -> tuple[float, int, int]:
-    """Best (score, host, workers on it), one PS host or a ring, workers anywhere; only scores >= `least` matter."""
-    w, n, d = rows.worker[i], rows.number[i], rows.duration[i]
-    quantum, ps_quantum = tables.quantum[w], tables.quantum[tables.cheap.shape[0] + rows.ps[i]]
-    load_window(tables, job, rows, i, a, scratch)
-    ps_cost = cheapest_host(tables, rows, i, scratch)
+    """Return the best (score, host, workers on it) with one PS host or a ring, if the score is at least `least`."""
+    w, n, d = options.worker[i], options.number[i], options.duration[i]
+    quantum, ps_quantum = tables.quantum[w], tables.quantum[tables.cheap.shape[0] + options.ps[i]]
+    load_window(tables, job, options, i, a, scratch)
+    ps_cost = cheapest_host(tables, options, i, scratch)
     room = 0
     for s in range(len(scratch.room)):
         scratch.room[s] = min(scratch.room[s], n)
@@ -86,32 +86,32 @@ def evaluate_spread(
     scratch.cumulative[0] = 0
     size = make_heap(scratch.heap, scratch.cost, scratch.room)
     size, have = take_cheapest(scratch, size, 0, n)
-    floor = score(job, a, a + d, quantum * scratch.cumulative[n] + ps_quantum * ps_cost)
-    if floor < least:
+    bound = score(job, a, a + d, quantum * scratch.cumulative[n] + ps_quantum * ps_cost)
+    if bound < least:
         return WORST, -1, 0
-    if is_ring(tables, rows.ps[i]):
+    if is_ring(tables, options.ps[i]):
         # There is no host: a number beyond all servers leaves equals to those on one server.
-        return floor, len(job.usable), 0
+        return bound, len(job.usable), 0
     size, have = take_cheapest(scratch, size, have, 2 * n)
-    return best_host(tables, job, rows, i, a, least, have, scratch)
+    return best_host(tables, job, options, i, a, least, have, scratch)
 
 
 @inner
 def best_host(
-    tables: Tables, job: Job, rows: Rows, i: int, a: int, least: float, have: int, scratch: Scratch
+    tables: Tables, job: Job, options: Options, i: int, a: int, least: float, have: int, scratch: Scratch
 ) -> tuple[float, int, int]:
-    """Try every PS host with every number of workers beside the PSs; the others are the cheapest elsewhere."""
-    w, n, d = rows.worker[i], rows.number[i], rows.duration[i]
-    pss = tables.pss[w, rows.ps[i]]
-    quantum, ps_quantum = tables.quantum[w], tables.quantum[tables.cheap.shape[0] + rows.ps[i]]
+    """Try every PS host with every number of workers on it; the other workers are the cheapest ones elsewhere."""
+    w, n, d = options.worker[i], options.number[i], options.duration[i]
+    pss = tables.pss[w, options.ps[i]]
+    quantum, ps_quantum = tables.quantum[w], tables.quantum[tables.cheap.shape[0] + options.ps[i]]
     best, host, near = WORST, -1, 0
     for h in range(len(job.usable)):
         most = min(scratch.room[h], n - 1)
         k = pss[n - most]
         if k > scratch.ps_room[h]:
             continue
-        floor = quantum * scratch.cumulative[n] + ps_quantum * (k * scratch.ps_cost[h])
-        if score(job, a, a + d, floor) < max(least, best):
+        least_cost = quantum * scratch.cumulative[n] + ps_quantum * (k * scratch.ps_cost[h])
+        if score(job, a, a + d, least_cost) < max(least, best):
             continue
         for g in range(most + 1):
             k, m = pss[n - g], n - g
@@ -122,16 +122,16 @@ def best_host(
                 continue
             cost = quantum * (rest + g * scratch.cost[h]) + ps_quantum * (k * scratch.ps_cost[h])
             got = score(job, a, a + d, cost)
-            if got > best and got >= least and fits_together(tables, rows, i, a, d + job.tail, h, g, k):
+            if got > best and got >= least and fits_together(tables, options, i, a, d + job.tail, h, g, k):
                 best, host, near = got, h, g
     return best, host, near
 
 
 @inner
-def load_window(tables: Tables, job: Job, rows: Rows, i: int, a: int, scratch: Scratch) -> None:
-    """Room and price of workers and PSs on every server over the window of a candidate, by sparse table and sums."""
-    w, m = rows.worker[i], tables.cheap.shape[0] + rows.ps[i]
-    held = rows.duration[i] + job.tail
+def load_window(tables: Tables, job: Job, options: Options, i: int, a: int, scratch: Scratch) -> None:
+    """Compute room and price of workers and PSs on every server in a candidate's window, by sparse tables and sums."""
+    w, m = options.worker[i], tables.cheap.shape[0] + options.ps[i]
+    held = options.duration[i] + job.tail
     b = a + held
     level = level_of(held)
     c = b - (1 << level)
@@ -148,9 +148,9 @@ def load_window(tables: Tables, job: Job, rows: Rows, i: int, a: int, scratch: S
 
 
 @inner
-def fits_together(tables: Tables, rows: Rows, i: int, a: int, held: int, s: int, near: int, pss: int) -> bool:
-    """Do `near` workers and `pss` PSs fit one server through the window, resource by resource?"""
-    w, p = rows.worker[i], rows.ps[i]
+def fits_together(tables: Tables, options: Options, i: int, a: int, held: int, s: int, near: int, pss: int) -> bool:
+    """Return whether `near` workers and `pss` PSs fit one server in the whole window, resource by resource."""
+    w, p = options.worker[i], options.ps[i]
     if not tables.shared[w, p]:
         return True
     demand = near * tables.demand[w] + pss * tables.demand[tables.cheap.shape[0] + p]
@@ -162,10 +162,10 @@ def fits_together(tables: Tables, rows: Rows, i: int, a: int, held: int, s: int,
 
 
 @inner
-def cheapest_host(tables: Tables, rows: Rows, i: int, scratch: Scratch) -> int:
-    """Least cost of the PSs of a spread candidate on any host, as if its workers were free to move; -1 if none."""
-    pss = tables.pss[rows.worker[i], rows.ps[i]]
-    n = rows.number[i]
+def cheapest_host(tables: Tables, options: Options, i: int, scratch: Scratch) -> int:
+    """Return the least cost of a spread candidate's PSs on any host, wherever its workers are; -1 if none fits."""
+    pss = tables.pss[options.worker[i], options.ps[i]]
+    n = options.number[i]
     best = -1
     for h in range(len(scratch.room)):
         if scratch.ps_room[h] > 0:
@@ -178,7 +178,7 @@ def cheapest_host(tables: Tables, rows: Rows, i: int, scratch: Scratch) -> int:
 
 @inner
 def take_cheapest(scratch: Scratch, size: int, have: int, units: int) -> tuple[int, int]:
-    """Go on taking the cheapest workers until `units` are there or none is left; returns (heap size, workers)."""
+    """Take the cheapest workers until there are `units` or none is left; return (heap size, workers)."""
     while size > 0 and have < units:
         s = scratch.heap[0]
         scratch.first_unit[s] = have
@@ -195,7 +195,7 @@ def take_cheapest(scratch: Scratch, size: int, have: int, units: int) -> tuple[i
 
 @inner
 def workers_elsewhere(scratch: Scratch, h: int, m: int, have: int) -> int:
-    """Cost of the m cheapest workers not on server h, -1 if there are not so many."""
+    """Return the cost of the m cheapest workers not on server h; -1 if there are fewer."""
     if scratch.first_unit[h] >= m:
         return scratch.cumulative[m] if m <= have else -1
     beyond = m + scratch.room[h]
@@ -204,12 +204,12 @@ def workers_elsewhere(scratch: Scratch, h: int, m: int, have: int) -> int:
 
 @inner
 def describe(
-    tables: Tables, job: Job, rows: Rows, i: int, a: int, host: int, near: int, scratch: Scratch
+    tables: Tables, job: Job, options: Options, i: int, a: int, host: int, near: int, scratch: Scratch
 ) -> tuple[Ints, Ints]:
-    """The chosen candidate, with the number of workers on each server."""
-    load_window(tables, job, rows, i, a, scratch)
+    """Return the chosen candidate with the number of workers on each server."""
+    load_window(tables, job, options, i, a, scratch)
     counts = np.zeros(len(job.usable), np.int64)
-    left = rows.number[i] - near
+    left = options.number[i] - near
     if host < len(counts):
         counts[host] = near
         scratch.room[host] = 0
@@ -222,6 +222,7 @@ def describe(
         scratch.heap[0] = scratch.heap[size]
         sift(scratch.heap, size, 0, scratch.cost)
     chosen = np.array(
-        [rows.spread[i], rows.worker[i], rows.ps[i], rows.number[i], rows.duration[i], a, host, near], dtype=np.int64
+        [options.spread[i], options.worker[i], options.ps[i], options.number[i], options.duration[i], a, host, near],
+        dtype=np.int64,
     )
     return chosen, counts

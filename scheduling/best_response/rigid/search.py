@@ -9,19 +9,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduling.best_response.rigid.bounds import bound_row, cheapest_slots, glance
+from scheduling.best_response.rigid.bounds import bound_option, cheapest_slots, rough_bounds
 from scheduling.best_response.rigid.compiled import inner, kernel
-from scheduling.best_response.rigid.job import PAYOFF, WORST, Job, Rows, list_rows
+from scheduling.best_response.rigid.job import PAYOFF, WORST, Job, Options, list_options
 from scheduling.best_response.rigid.placement import Scratch, describe, evaluate, make_scratch
 from scheduling.best_response.rigid.tables import Tables
 from scheduling.model.types import Floats, Ints
 from scheduling.solvers.numba_tools import compile_for
 
 FIRST_TRIES = 8
+"""Options evaluated exactly before all bounds are known."""
 
 
 class Candidates(NamedTuple):
-    """Candidates that may win, as a heap: greatest bound first, then least key."""
+    """Candidates that may be optimal, as a heap: greatest bound first, then least key."""
 
     bound: Floats
     key: Ints
@@ -43,65 +44,66 @@ class Best(NamedTuple):
 
 @kernel
 def search(tables: Tables, job: Job) -> tuple[Ints, Ints]:
-    """The best candidate: (spread, worker type, PS type, workers, duration, start, host, near), workers by server.
+    """Return the best candidate (spread, worker type, PS type, workers, duration, start, host, near) and its workers by
+    server.
 
     The first array is empty when no candidate scores above the threshold.
     """
-    rows = list_rows(tables, job)
+    options = list_options(tables, job)
     scratch = make_scratch(len(job.usable), job.durations.shape[3])
     # A negative key is never undercut, so the threshold itself does not win a tie.
     best = Best(float(job.above) if job.mode == PAYOFF else WORST, -1, -1, -1, -1, 0)
-    size = len(rows.number)
+    size = len(options.number)
     order = np.empty(size)
-    glance(tables, job, rows, cheapest_slots(tables), order)
+    rough_bounds(tables, job, options, cheapest_slots(tables), order)
     none, keys = np.zeros(size, np.int64), np.empty(size, np.int64)
     for i in range(size):
-        keys[i] = tie_key(tables, rows, i, job.first)  # of its earliest start: the least of the row
+        keys[i] = tie_key(tables, options, i, job.first)  # of its earliest start: the least of the row
     rough = Candidates(order, keys, none, none, np.arange(size))
     heapify(rough)
-    looked, bounds = np.empty(size, np.int64), np.empty((size, tables.room.shape[2]))
+    bounded, bounds = np.empty(size, np.int64), np.empty((size, tables.room.shape[2]))
     seen, tried = 0, 0
     while seen < size and may_win(order[rough.heap[0]], keys[rough.heap[0]], best):
         i = pop(rough, size - seen)
-        greatest, a = bound_row(tables, job, rows, i, bounds[seen])
-        key = tie_key(tables, rows, i, a)
+        greatest, a = bound_option(tables, job, options, i, bounds[seen])
+        key = tie_key(tables, options, i, a)
         if tried < FIRST_TRIES and may_win(greatest, key, best):
-            # Early exact scores keep most rows from being looked at and most candidates out of the heap.
-            best = improve(tables, job, rows, i, a, key, best, scratch)
+            # Early exact scores keep most options from being bounded at and most candidates out of the heap.
+            best = improve(tables, job, options, i, a, key, best, scratch)
             tried += 1
-        looked[seen] = i
+        bounded[seen] = i
         seen += 1
-    c = collect(tables, rows, bounds, looked[:seen], best)
-    best = exhaust(tables, job, rows, c, best, scratch)
+    c = collect(tables, options, bounds, bounded[:seen], best)
+    best = exhaust(tables, job, options, c, best, scratch)
     if best.row < 0:
         return np.empty(0, np.int64), np.empty(0, np.int64)
-    return describe(tables, job, rows, best.row, best.start, best.host, best.near, scratch)
+    return describe(tables, job, options, best.row, best.start, best.host, best.near, scratch)
 
 
 @inner
-def exhaust(tables: Tables, job: Job, rows: Rows, c: Candidates, best: Best, scratch: Scratch) -> Best:
-    """Evaluate candidates, best bound first, until no bound can win."""
+def exhaust(tables: Tables, job: Job, options: Options, c: Candidates, best: Best, scratch: Scratch) -> Best:
+    """Evaluate candidates, best bound first, until no bound can be optimal."""
     size = len(c.heap)
     while size > 0 and may_win(c.bound[c.heap[0]], c.key[c.heap[0]], best):
         x = pop(c, size)
-        best = improve(tables, job, rows, c.row[x], c.start[x], c.key[x], best, scratch)
+        best = improve(tables, job, options, c.row[x], c.start[x], c.key[x], best, scratch)
         size -= 1
     return best
 
 
 @inner
 def may_win(bound: float, key: int, best: Best) -> bool:
-    """Can a candidate of this bound and key be better than the best so far? If not, none that follows it can."""
+    """Return whether a candidate of this bound and key can beat the best one; if not, no later one can."""
     return bool(bound > best.score or (bound == best.score and bound > WORST and key <= best.key))
 
 
 @inner
-def improve(tables: Tables, job: Job, rows: Rows, i: int, a: int, key: int, best: Best, scratch: Scratch) -> Best:
-    """Evaluate one candidate exactly; the better of it and the best so far."""
-    got, host, near = evaluate(tables, job, rows, i, a, best.score, scratch)
+def improve(tables: Tables, job: Job, options: Options, i: int, a: int, key: int, best: Best, scratch: Scratch) -> Best:
+    """Evaluate one candidate exactly; return the better of it and the best so far."""
+    got, host, near = evaluate(tables, job, options, i, a, best.score, scratch)
     tie = got == best.score and host >= 0 and best.row >= 0
     if tie and key == best.key:
-        tie = 2 * host + rows.spread[i] < 2 * best.host + rows.spread[best.row]
+        tie = 2 * host + options.spread[i] < 2 * best.host + options.spread[best.row]
     elif tie:
         tie = key < best.key
     if got > best.score or tie:
@@ -110,30 +112,30 @@ def improve(tables: Tables, job: Job, rows: Rows, i: int, a: int, key: int, best
 
 
 def compile_improve(tables: Tables, job: Job) -> None:
-    """Compile `improve` as `search` calls it: a process that does so beside the search saves it that time."""
+    """Compile `improve` as `search` calls it, so that another process can compile the rest of the search."""
     none = np.zeros(0, np.int64)
-    rows = Rows(none, none, none, none, none)
+    options = Options(none, none, none, none, none)
     few = none.astype(np.int32)
     scratch = Scratch(none, few, none, few, few, none, none)
-    compile_for(improve, tables, job, rows, 0, 0, 0, Best(0.0, 0, 0, 0, 0, 0), scratch)
+    compile_for(improve, tables, job, options, 0, 0, 0, Best(0.0, 0, 0, 0, 0, 0), scratch)
 
 
 @inner
-def collect(tables: Tables, rows: Rows, bounds: Floats, looked: Ints, best: Best) -> Candidates:
-    """Every candidate of the rows looked at that may be better than the best so far."""
+def collect(tables: Tables, options: Options, bounds: Floats, bounded: Ints, best: Best) -> Candidates:
+    """Every candidate of the options bounded at that may be better than the best so far."""
     size = 0
-    for j in range(len(looked)):
+    for j in range(len(bounded)):
         for a in range(bounds.shape[1]):
-            if may_win(bounds[j, a], tie_key(tables, rows, looked[j], a), best):
+            if may_win(bounds[j, a], tie_key(tables, options, bounded[j], a), best):
                 size += 1
     c = Candidates(
         np.empty(size), np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.int64), np.arange(size)
     )
     x = 0
-    for j in range(len(looked)):
-        i = looked[j]
+    for j in range(len(bounded)):
+        i = bounded[j]
         for a in range(bounds.shape[1]):
-            key = tie_key(tables, rows, i, a)
+            key = tie_key(tables, options, i, a)
             if may_win(bounds[j, a], key, best):
                 c.bound[x], c.key[x], c.row[x], c.start[x] = bounds[j, a], key, i, a
                 x += 1
@@ -142,17 +144,17 @@ def collect(tables: Tables, rows: Rows, bounds: Floats, looked: Ints, best: Best
 
 
 @inner
-def tie_key(tables: Tables, rows: Rows, i: int, a: int) -> int:
-    """(completion, start, workers, worker type, PS type) as one number in the same order."""
+def tie_key(tables: Tables, options: Options, i: int, a: int) -> int:
+    """Return (completion, start, workers, worker type, PS type) as one number in the same order."""
     workers, _, slots = tables.cheap.shape
     pss = len(tables.demand) - workers
-    key = ((a + rows.duration[i]) * (slots + 1) + a) * (1 << 24) + rows.number[i]
-    return int((key * workers + rows.worker[i]) * pss + rows.ps[i])
+    key = ((a + options.duration[i]) * (slots + 1) + a) * (1 << 24) + options.number[i]
+    return int((key * workers + options.worker[i]) * pss + options.ps[i])
 
 
 @inner
 def precedes(c: Candidates, x: int, y: int) -> bool:
-    """Is candidate x to be looked at before y?"""
+    """Is candidate x to be bounded at before y?"""
     if c.bound[x] != c.bound[y]:
         return bool(c.bound[x] > c.bound[y])
     if c.key[x] != c.key[y]:
@@ -162,14 +164,14 @@ def precedes(c: Candidates, x: int, y: int) -> bool:
 
 @inner
 def heapify(c: Candidates) -> None:
-    """Bring all candidates into heap order."""
+    """Order all candidates as a heap."""
     for at in range(len(c.heap) // 2 - 1, -1, -1):
         sift_candidates(c, len(c.heap), at)
 
 
 @inner
 def pop(c: Candidates, size: int) -> int:
-    """Take the first of `size` candidates off the heap."""
+    """Remove the first of `size` candidates from the heap and return it."""
     top = c.heap[0]
     c.heap[0] = c.heap[size - 1]
     sift_candidates(c, size - 1, 0)

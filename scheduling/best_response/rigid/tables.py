@@ -14,16 +14,16 @@ from scheduling.model.types import Floats, Ints
 
 
 class Tables(NamedTuple):
-    """Everything the search reads about a ledger and its prices."""
+    """All data of a ledger and its prices that the search reads."""
 
     demand: Ints
     """M x R."""
-    wants: Ints
-    """The resources a machine takes any of, padded with -1, M x (most of them + 1)."""
+    demanded: Ints
+    """The resources that a machine demands, padded with -1, M x (the largest number of them + 1)."""
     shared: Flags
-    """W x P: do the two types compete for some resource?"""
+    """Whether the two types demand the same resource, W x P."""
     pss: Counts
-    """PSs that n remote workers need, W x P x (N + 1) (DPS eq. 12)."""
+    """Number of PSs that n remote workers need, W x P x (N + 1) (DPS eq. 12)."""
     hubs: Ints
     """The few servers far larger than the others, which bounds treat exactly, H."""
     small: Flags
@@ -72,51 +72,51 @@ def changed_slots(used: Ints, known: Ints, low: Ints, high: Ints) -> None:
 
 
 @inner
-def fit(free: Ints, demand: Ints, wants: Ints) -> int:
-    """How many machines of a demand fit what is free."""
+def fit(free: Ints, demand: Ints, demanded: Ints) -> int:
+    """Return how many machines of a demand fit the free capacity."""
     most, i = 1 << 24, 0
-    while wants[i] >= 0:
-        r = wants[i]
+    while demanded[i] >= 0:
+        r = demanded[i]
         most = min(most, max(free[r], 0) // demand[r])
         i += 1
     return most
 
 
 @inner
-def machine_price(unit: Floats, demand: Ints, wants: Ints) -> float:
-    """Price of a machine for one slot."""
+def machine_price(unit: Floats, demand: Ints, demanded: Ints) -> float:
+    """Return the price of a machine for one slot."""
     total, i = 0.0, 0
-    while wants[i] >= 0:
-        total += unit[wants[i]] * demand[wants[i]]
+    while demanded[i] >= 0:
+        total += unit[demanded[i]] * demand[demanded[i]]
         i += 1
     return total
 
 
 @kernel
 def price_peaks(tables: Tables, unit: Floats, touched: Ints, peaks: Floats) -> None:
-    """Greatest price of each machine type in any slot where one fits, for servers touched, into `peaks` (M x S)."""
+    """Write to `peaks` (M x S) each machine type's greatest price in a slot where it fits, for the servers `touched`."""
     for m in range(len(tables.demand)):
-        demand, wants = tables.demand[m], tables.wants[m]
+        demand, demanded = tables.demand[m], tables.demanded[m]
         for s in touched:
             peaks[m, s] = 0.0
         for t in range(len(unit)):
             for s in touched:
-                cost = machine_price(unit[t, s], demand, wants)
-                if cost > peaks[m, s] and fit(tables.free[t, s], demand, wants) > 0:
+                cost = machine_price(unit[t, s], demand, demanded)
+                if cost > peaks[m, s] and fit(tables.free[t, s], demand, demanded) > 0:
                     peaks[m, s] = cost
 
 
 @kernel
 def refresh_server(tables: Tables, unit: Floats, s: int, low: int, high: int, dirty: Flags) -> None:
-    """Recompute the rooms and prices of one server whose slots [low, high) changed; marks (M, T) that moved."""
+    """Recompute rooms and prices of a server that changed in slots [low, high); mark in `dirty` (M x T) what differs."""
     room, slot_price = tables.room, tables.slot_price
     slots = room.shape[2]
     for m in range(len(room)):
-        demand, wants = tables.demand[m], tables.wants[m]
+        demand, demanded = tables.demand[m], tables.demanded[m]
         first, last = slots, 0
         for t in range(low, high):
-            now = fit(tables.free[t, s], demand, wants)
-            cost = int(np.rint(machine_price(unit[t, s], demand, wants) / tables.quantum[m])) if now > 0 else 0
+            now = fit(tables.free[t, s], demand, demanded)
+            cost = int(np.rint(machine_price(unit[t, s], demand, demanded) / tables.quantum[m])) if now > 0 else 0
             if now != room[m, 0, t, s] or cost != slot_price[m, t, s]:
                 room[m, 0, t, s] = now
                 slot_price[m, t, s] = cost
@@ -130,19 +130,19 @@ def refresh_server(tables: Tables, unit: Floats, s: int, low: int, high: int, di
 
 @kernel
 def build_servers(tables: Tables, unit: Floats, end: int) -> None:
-    """Compute the rooms and prices of every server, in the order they lie in memory; the same as one by one.
+    """Compute the rooms and prices of every server in the slots before `end`, in the order of memory.
 
-    Nothing changed in slot `end` or later.
+    The result is that of `refresh_server` for every server.
     """
     room, slot_price, price = tables.room, tables.slot_price, tables.price
     machines, levels, slots, servers = room.shape
     for m in range(machines):
-        demand, wants = tables.demand[m], tables.wants[m]
+        demand, demanded = tables.demand[m], tables.demanded[m]
         price[m, 0] = 0
         for t in range(end):
             for s in range(servers):
-                now = fit(tables.free[t, s], demand, wants)
-                cost = int(np.rint(machine_price(unit[t, s], demand, wants) / tables.quantum[m])) if now > 0 else 0
+                now = fit(tables.free[t, s], demand, demanded)
+                cost = int(np.rint(machine_price(unit[t, s], demand, demanded) / tables.quantum[m])) if now > 0 else 0
                 room[m, 0, t, s] = now
                 slot_price[m, t, s] = cost
         for t in range(slots):
@@ -193,7 +193,7 @@ def refresh_cheapest(
 
 @inner
 def _fill_costs(price: Ints, room: Counts, heap: Counts, costs: Ints) -> int:
-    """Cost of the 0, 1, ..., N cheapest workers in one slot; returns how many fit at all (at most N)."""
+    """Write the costs of the 0, 1, ..., N cheapest workers in one slot; return how many fit (at most N)."""
     size = make_heap(heap, price, room)
     n, cost = 0, 0
     limit = len(costs) - 1
