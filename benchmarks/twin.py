@@ -10,7 +10,7 @@ from scheduling.best_response.rigid.kernel import RigidKernel
 from scheduling.book.ledger import Ledger
 from scheduling.pricing.price_function import eta_prices
 from studies.workloads.generated.dps import SMALL, Setting, draw_bid, draw_inventory
-from tests.scheduling.twins import dps_printed
+from tests.scheduling.twins import dps_paper
 
 SIZES = (SMALL, replace(SMALL, servers=12, slots=60, chunks=(4, 12), epochs=(4, 12)))
 
@@ -38,7 +38,7 @@ def _race(setting: Setting, *, decisions: int, seed: int) -> tuple[float, float,
         began = time.thread_time()
         response = market.best(bid)
         between = time.thread_time()
-        printed = dps_printed.best_schedule(bid, inventory, start=0, used=ledger.used, prices=posted)
+        printed = dps_paper.best_schedule(bid, inventory, start=0, used=ledger.used, prices=posted)
         theirs.append(1e3 * (time.thread_time() - between))
         ours.append(1e3 * (between - began))
         earned = printed.true if printed is not None else 0.0

@@ -84,7 +84,7 @@ AREAS: Final = {
         (
             "tests/scheduling/test_ledger.py",
             "tests/scheduling/test_running_book.py",
-            "tests/scheduling/test_past.py",
+            "tests/scheduling/test_offer_history.py",
             "tests/scheduling/test_preemptive_policy.py",
             "tests/scheduling/test_closed_servers.py",
         ),

@@ -1,11 +1,13 @@
 """The interface of best-response kernels."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import numpy as np
 
+from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Bid
+from scheduling.model.inventory import Inventory
 from scheduling.model.schedule import Schedule
 from scheduling.model.types import Floats, Ints
 
@@ -38,6 +40,27 @@ class Response:
     def payoff(self) -> float:
         """Value minus cost, money."""
         return self.value - self.cost
+
+
+class Index(Protocol):
+    """Tables that a kernel keeps for one ledger."""
+
+    inventory: Inventory
+
+    def __init__(self, inventory: Inventory, slots: int) -> None:
+        """Make tables for these servers and this number of slots."""
+
+
+AnyIndex = TypeVar("AnyIndex", bound=Index)
+
+
+def index_of(ledger: Ledger, kind: type[AnyIndex]) -> AnyIndex:
+    """Return the index of this kind that a ledger keeps; a new one at first use and after a change of inventory."""
+    index = ledger.derived.get(kind.__name__)
+    if not isinstance(index, kind) or index.inventory is not ledger.inventory:
+        index = kind(ledger.inventory, ledger.end - ledger.start)
+        ledger.derived[kind.__name__] = index
+    return index
 
 
 class Kernel(Protocol):

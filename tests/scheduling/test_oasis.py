@@ -26,7 +26,7 @@ from scheduling.pricing.density import elastic_density
 from scheduling.pricing.paper import Bounds, paper_bounds
 from scheduling.pricing.price_function import reserve_prices
 from tests.draws import rounds
-from tests.scheduling.twins.oasis_printed import printed_payoff
+from tests.scheduling.twins.oasis_paper import paper_payoff
 from tests.scheduling.worlds import SLOTS, Run, world
 
 seeds = st.integers(0, 2**32 - 1)
@@ -186,7 +186,7 @@ def test_whole_chunks_earn_what_the_literal_recursion_earns_and_no_more_than_wor
     for drawn_bid in drawn.bids:
         one = replace(drawn_bid, epochs=epochs)
         pairs = [(way.worker_type, way.ps_type) for way in type_pairs(one, drawn.inventory, slots=SLOTS)]
-        printed = max((printed_payoff(one, ledger, prices, *pair) for pair in pairs), default=0.0)
+        printed = max((paper_payoff(one, ledger, prices, *pair) for pair in pairs), default=0.0)
         answer = ChunkKernel(ledger, prices).best(one)
         assert (0.0 if answer is None else answer.payoff) == pytest.approx(printed, abs=1e-9)
         exact = ElasticKernel(ledger, prices).best(one)

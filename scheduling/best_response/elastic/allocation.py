@@ -1,4 +1,4 @@
-"""Compiled reading of an elastic schedule: which servers hold how many machines from when to when."""
+"""Compiled conversion of the numbers of machines by slot to placements on servers."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from scheduling.model.types import Ints
 def allocate(cheapest: CheapestServers, usable: Ints, counts: Counts) -> tuple[Ints, float]:
     """Place counts[t] machines in each slot t on the cheapest servers with room; merge slots of the same number.
 
-    Returns rows of (start, end, server, count), and what all of it costs, money.
+    Return rows of (start, end, server, count), and the cost of all of them, money.
     """
     slots, servers = len(counts), len(usable)
     now, next_, since = np.zeros(servers, np.int64), np.zeros(servers, np.int64), np.zeros(servers, np.int64)

@@ -1,4 +1,4 @@
-"""Compiled deviations from a base of hull corners, and what they cost. Private: arrays only, modified in place."""
+"""Compiled deviations from a base of hull vertices, and their costs. Private: arrays only, modified in place."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from scheduling.model.types import Ints
 
 
 class Base(NamedTuple):
-    """Corners of hulls in slots [first, end), and what they leave to be done."""
+    """Vertices of the hulls in slots [first, end), and the worker-slots that they leave to be placed."""
 
     first: int
     end: int
@@ -27,7 +27,7 @@ class Base(NamedTuple):
 
 @inner
 def make_base(curves: Curves, wanted: int, first: int, end: int, taken: Counts, rise: int, run: int) -> Base:
-    """All pieces less steep than the critical slope, and as many whole pieces just as steep as are wanted."""
+    """Take all pieces less steep than the critical slope, and whole pieces of that slope while they are needed."""
     counts = np.zeros(len(taken), np.int32)
     rest, cost = wanted, 0
     for t in range(first, end):
@@ -45,7 +45,7 @@ def make_base(curves: Curves, wanted: int, first: int, end: int, taken: Counts, 
 
 @inner
 def reduced(curves: Curves, base: Base, t: int, step: int) -> int:
-    """Reduced cost of `step` more workers in slot t, FAR where that is impossible."""
+    """Return the reduced cost of `step` more workers in slot t; FAR if that is impossible."""
     n = base.counts[t] + step
     if n < 0 or n > curves.most[t]:
         return FAR
@@ -54,7 +54,7 @@ def reduced(curves: Curves, base: Base, t: int, step: int) -> int:
 
 @inner
 def cheapest_step(curves: Curves, base: Base, step: int, busy: Flags) -> tuple[int, int]:
-    """Least reduced cost of `step` more workers in any slot not busy, and the first such slot."""
+    """Return the least reduced cost of `step` more workers in a slot that is not busy, and the first such slot."""
     price, slot = FAR, -1
     for t in range(base.first, base.end):
         if not busy[t]:
@@ -66,7 +66,7 @@ def cheapest_step(curves: Curves, base: Base, step: int, busy: Flags) -> tuple[i
 
 @inner
 def step_prices(curves: Curves, base: Base, slack: int) -> Ints:
-    """Least reduced cost of each step -N..N in any slot, FAR where it is above `slack`."""
+    """Return the least reduced cost of each step -N..N in any slot; FAR if it is above `slack`."""
     reach = curves.cost.shape[1] - 1
     prices = np.full(2 * reach + 1, FAR)
     for t in range(base.first, base.end):
@@ -83,9 +83,9 @@ def step_prices(curves: Curves, base: Base, slack: int) -> Ints:
 
 @inner
 def distances(prices: Ints, reach: int, target: int, slack: int) -> tuple[Ints, Counts]:
-    """Least price of steps that add up to -reach..reach, and the last step of each; FAR beyond `slack`.
+    """Return the least price of steps that add up to -reach..reach, and the last step of each; FAR beyond `slack`.
 
-    Dijkstra's algorithm on a line, all of it or until the target is reached.
+    This is Dijkstra's algorithm on a line, until the target is reached or all is visited.
     """
     middle = len(prices) // 2
     steps, size = np.empty(len(prices), np.int64), 0

@@ -1,14 +1,14 @@
-"""Compiled exact solution of the elastic best response for one completion: closes the gap above the convex bound.
+"""Compiled exact solution of the elastic best response for one completion.
 
-Private: arrays only, modified in place. Start from a base: in every slot a corner of its hull, so that all deviations
-from the base have a *reduced cost* of at least 0 at the critical slope, and `rest` worker-slots are still to be placed.
-What remains is to find deviations (slot, more or fewer workers) that add up to the rest at the least reduced cost, at
-most one a slot. Reduced costs are multiplied by the run of the critical piece, so all of them are whole.
+Private: arrays only, modified in place. The convex relaxation gives a base: a vertex of the hull in every slot. All
+deviations from the base have a *reduced cost* of at least 0 at the critical slope, and `rest` worker-slots are still to
+be placed. The problem is to find deviations (slot, more or fewer workers) that add up to the rest at the least reduced
+cost, with at most one in each slot. Reduced costs are multiplied by the run of the critical piece, so they are whole.
 
-1. One slot takes all of the rest: often at reduced cost 0, or the least there is.
-2. Relaxed: any slot any number of times. This is a shortest path over partial sums, which by reordering never leave
-   [-N, N]. If its steps can be taken in different slots at the same cost, they are optimal.
-3. Else a dynamic program over the deviations that the relaxation does not exclude.
+1. One slot takes all of the rest. This is often optimal.
+2. The relaxation allows any number of deviations in each slot. It is a shortest path over partial sums, which can be
+   ordered so that they stay in [-N, N]. If its steps fit different slots at the same cost, they are optimal.
+3. Otherwise a dynamic program searches the deviations that the relaxation does not exclude.
 """
 
 import numpy as np
@@ -22,7 +22,7 @@ from scheduling.best_response.elastic.relaxed import FAR
 
 @inner
 def close(curves: Curves, base: Base, most: int, counts: Counts) -> int:
-    """The least cost up to `most` of exactly the worker-slots wanted, with its `counts` (T), else FAR."""
+    """Return the least cost of exactly the required worker-slots, with its `counts` (T); FAR if it is above `most`."""
     if base.cost > most:
         return FAR
     if base.rest == 0:
@@ -45,13 +45,13 @@ def close(curves: Curves, base: Base, most: int, counts: Counts) -> int:
 
 @inner
 def _relaxed(curves: Curves, base: Base, slack: int, best: int, counts: Counts) -> int:
-    """The least reduced cost up to `slack`, else `best` as it is."""
+    """Return the least reduced cost if it is at most `slack`, otherwise `best`."""
     reach = curves.cost.shape[1] - 1
     prices = step_prices(curves, base, slack)
     distance, last = distances(prices, reach, base.rest, slack)
     if distance[reach + base.rest] > slack:
         return best
-    # The relaxed solution, if its steps can be taken in different slots.
+    # The relaxed solution is feasible if its steps can be taken in different slots.
     busy = np.zeros(len(counts), np.bool_)
     trial = base.counts.copy()
     total, at = 0, base.rest

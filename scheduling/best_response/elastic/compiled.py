@@ -1,4 +1,4 @@
-"""How elastic kernels are compiled."""
+"""The compiler of the elastic kernels."""
 
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ kernel, inner = _COMPILER.kernel, _COMPILER.inner
 
 @inner
 def sort_by(key: NDArray[Any], items: NDArray[Any]) -> None:
-    """Sort whole numbers by (key[item], item), in place: Shell's method, quick to compile."""
+    """Sort whole numbers by (key[item], item) in place by Shell's method, which compiles quickly."""
     gap = len(items) // 2
     while gap > 0:
         for i in range(gap, len(items)):
@@ -35,6 +35,6 @@ def sort_by(key: NDArray[Any], items: NDArray[Any]) -> None:
 
 @inner
 def copy(source: NDArray[Any], into: NDArray[Any]) -> None:
-    """Copy a row. Assigning to a slice would also compile the words of an error that cannot happen, for seconds."""
+    """Copy a row; assigning to a slice would take seconds longer to compile."""
     for i in range(len(source)):
         into[i] = source[i]

@@ -12,18 +12,18 @@ from scheduling.model.types import Ints
 
 
 class Core(NamedTuple):
-    """The slots in which some step other than 0 can matter, those where one is free last."""
+    """The slots in which a step other than 0 can be optimal; those with a free step come last."""
 
     slot: Counts
     up: Ints
-    """The most that this slot and those after it can add, one more than there are slots."""
+    """The most that each slot and the later ones can add together; one more entry than there are slots."""
     down: Ints
-    """The least."""
+    """The least that each slot and the later ones can add together."""
 
 
 @inner
 def solve_core(curves: Curves, base: Base, distance: Ints, slack: int, best: int, counts: Counts) -> int:
-    """The least reduced cost up to `slack` with its `counts` (T), else `best` as it is.
+    """Return the least reduced cost with its `counts` (T) if it is at most `slack`, otherwise `best`.
 
     Slots whose cheapest step is cheapest come first, because they find good solutions early; but those with a free
     step come last, because all sums can be reached with them.
@@ -42,7 +42,7 @@ def solve_core(curves: Curves, base: Base, distance: Ints, slack: int, best: int
         cost, choice = _extend(cost, low, steps, prices, new_low, new_high)
         low = new_low
         if low <= base.rest < low + len(cost) and cost[base.rest - low] <= slack:
-            # Complete already: what follows has to be cheaper.
+            # This is a complete solution, so later ones have to be cheaper.
             best, last = int(cost[base.rest - low]), i + 1
             slack = best - base.run
         start, stop = _prune(cost, low, base.rest, distance, slack)
@@ -88,7 +88,7 @@ def _list_core(curves: Curves, base: Base, distance: Ints, slack: int) -> Core:
 
 @inner
 def _options(curves: Curves, base: Base, distance: Ints, t: int, slack: int) -> tuple[Ints, Ints]:
-    """The steps of one slot, in order, that the relaxation does not exclude, and their reduced costs."""
+    """Return the steps of one slot that the relaxation does not exclude, in order, and their reduced costs."""
     middle = len(distance) // 2
     count = curves.most[t] + 1
     steps, prices = np.empty(count, np.int64), np.empty(count, np.int64)
@@ -104,7 +104,7 @@ def _options(curves: Curves, base: Base, distance: Ints, t: int, slack: int) -> 
 
 @inner
 def _extend(cost: Ints, low: int, steps: Ints, prices: Ints, new_low: int, new_high: int) -> tuple[Ints, Counts]:
-    """Least costs of the sums new_low..new_high after one more slot, and the step it takes in each."""
+    """Return the least costs of the sums new_low..new_high after one more slot, and the slot's step in each."""
     out = np.full(new_high - new_low + 1, FAR)
     choice = np.zeros(len(out), np.int32)
     for j in range(len(steps)):
@@ -119,7 +119,7 @@ def _extend(cost: Ints, low: int, steps: Ints, prices: Ints, new_low: int, new_h
 
 @inner
 def _prune(cost: Ints, low: int, rest: int, distance: Ints, slack: int) -> tuple[int, int]:
-    """Strike out what the relaxation says cannot be completed within `slack`; returns the range that is left."""
+    """Exclude sums that the relaxation cannot complete within `slack`; return the range that is left."""
     reach = len(distance) // 2
     # Sums beyond the reach pass through its outer half on their pair.
     beyond = before = FAR

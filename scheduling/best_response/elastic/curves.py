@@ -1,4 +1,4 @@
-"""Compiled cost curves of the elastic best response: what n workers with their parameter servers cost in each slot.
+"""Compiled cost curves of the elastic best response: the cost of n workers with their parameter servers by slot.
 
 Private: arrays only, modified in place. All costs are whole quanta, so sums are exact and ties are ties.
 """
@@ -16,7 +16,7 @@ class Job(NamedTuple):
     """One bid in slots counted from the ledger's start, for one worker type and one PS type."""
 
     wanted: int
-    """Worker-slots."""
+    """Number of worker-slots that the job needs."""
     pss: Counts
     """PSs that n workers need, for n = 0..N."""
     usable: Ints
@@ -26,27 +26,27 @@ class Job(NamedTuple):
     scale: float
     """Quanta in one unit of money."""
     limit: int
-    """More quanta than this no answer can cost."""
+    """Upper bound of the cost of a schedule, quanta."""
 
 
 class Curves(NamedTuple):
-    """Least costs by slot, and their lower convex hulls."""
+    """Least costs of each slot, and their lower convex hulls."""
 
     cost: Ints
-    """Of 0..N workers with their PSs, quanta, T x (N + 1)."""
+    """Cost of 0..N workers with their PSs, quanta, T x (N + 1)."""
     most: Counts
-    """Workers that fit and stay within the limit, T."""
+    """Number of workers that fit and cost at most the limit, T."""
     vertex: Counts
-    """Numbers of workers at the corners of the hull, the first of them 0, T x (N + 1)."""
+    """Numbers of workers at the vertices of the hull, of which the first is 0, T x (N + 1)."""
     size: Counts
-    """Corners, T."""
+    """Number of vertices, T."""
 
 
 @kernel
 def make_curves(
     workers: CheapestServers, pss: CheapestServers, job: Job, first: int, repeats: Flags
 ) -> tuple[Curves, Counts]:
-    """The curves of all slots from `first` on that differ from the slot before, and the row of each slot (T) in them.
+    """Compute the curves of the slots from `first` on that differ from the slot before, and the row of each slot (T).
 
     `repeats` marks slots (T) in which everything is as in the slot before: most of a long horizon. Slots before
     `first` have no row.
@@ -72,7 +72,7 @@ def make_curves(
 
 @inner
 def ready_from(job: Job, first: int) -> int:
-    """The slot, `first` or later, from which on every server can be used."""
+    """Return the first slot, `first` or later, from which on every server can be used."""
     for slot in job.usable:
         first = max(first, slot)
     return int(first)
@@ -80,7 +80,7 @@ def ready_from(job: Job, first: int) -> int:
 
 @kernel
 def earliest(workers: CheapestServers, pss: CheapestServers, job: Job, first: int) -> int:
-    """The first completion by which the worker-slots fit at any price, T + 1 if none."""
+    """Return the first completion by which the worker-slots fit at any price; T + 1 if there is none."""
     slots, left = len(workers.size), job.wanted
     for t in range(first, slots):
         n = _room(workers, job.usable, t, len(job.pss) - 1)
@@ -117,7 +117,7 @@ def _fill(workers: CheapestServers, pss: CheapestServers, job: Job, t: int, cost
 
 @inner
 def _expand(cheapest: CheapestServers, job: Job, t: int, cost: Ints) -> int:
-    """Costs of 0, 1, ... machines, cheapest first, until they are all there, none is left or the limit is passed."""
+    """Write the costs of 0, 1, ... machines, cheapest first, up to the row's length, the room or the limit."""
     n, total = 0, 0
     cost[0] = 0
     for i in range(cheapest.size[t]):
@@ -140,7 +140,7 @@ def _expand(cheapest: CheapestServers, job: Job, t: int, cost: Ints) -> int:
 
 @inner
 def _hull(cost: Ints, most: int, vertex: Counts) -> int:
-    """Corners of the greatest convex function below cost[0..most]; slopes between them rise strictly."""
+    """Find the vertices of the greatest convex function below cost[0..most]; slopes between them rise strictly."""
     size = 1
     vertex[0] = 0
     for n in range(1, most + 1):
@@ -156,14 +156,14 @@ def _hull(cost: Ints, most: int, vertex: Counts) -> int:
 
 @inner
 def segment(curves: Curves, t: int, i: int) -> tuple[int, int]:
-    """Rise and run of the i-th piece of a hull: its slope is their quotient."""
+    """Return rise and run of the i-th piece of a hull; its slope is their quotient."""
     a, b = curves.vertex[t, i], curves.vertex[t, i + 1]
     return int(curves.cost[t, b] - curves.cost[t, a]), int(b - a)
 
 
 @inner
 def pieces_below(curves: Curves, t: int, rise: int, run: int, low: int, high: int) -> int:
-    """How many pieces of a hull are less steep than rise / run; known to be within low..high."""
+    """Return the number of pieces of a hull that are less steep than rise / run; it is in low..high."""
     while low < high:
         middle = (low + high) // 2
         up, along = segment(curves, t, middle)

@@ -1,4 +1,4 @@
-"""What the elastic search keeps warm about one ledger between decisions: derived data, refreshed where it changed."""
+"""The tables of the elastic search for one ledger, kept between decisions and refreshed where the ledger changed."""
 
 import threading
 from collections import OrderedDict
@@ -15,7 +15,7 @@ from scheduling.model.inventory import Inventory, MachineType
 from scheduling.model.types import Floats, Ints
 
 KEPT = 32
-"""Machine types whose tables are kept: those asked for last."""
+"""Number of machine types whose tables are kept: the most recently used ones."""
 
 
 @dataclass
@@ -35,8 +35,8 @@ class ElasticIndex:
     Notes
     -----
     A refresh prices the servers and slots that changed; the table of a machine type is brought up to date when it is
-    asked for, in O(S (R + log S)) for each slot that changed since. One question at a time: hold `lock` from
-    `refresh` until the answer is read.
+    needed, in O(S (R + log S)) for each slot that changed since. Hold `lock` from `refresh` until the response is
+    read.
     """
 
     def __init__(self, inventory: Inventory, slots: int) -> None:
@@ -49,7 +49,7 @@ class ElasticIndex:
         self._free: Ints = np.zeros((slots, *inventory.capacity.shape), np.int64)
         self._unit: Floats = np.zeros(self._free.shape)
         self.repeats: Flags = np.zeros(slots, np.bool_)
-        """Slots in which everything is as in the slot before, T."""
+        """Whether each slot equals the slot before, T flags."""
         self._changed: Ints = np.zeros(slots, np.int64)
         """The number of the change that last touched each slot."""
         self._changes = 0
@@ -58,7 +58,7 @@ class ElasticIndex:
         self._tables: OrderedDict[MachineType, _Table] = OrderedDict()
 
     def refresh(self, used: Ints, prices: PriceOf | Floats, *, version: object = None) -> None:
-        """Take in what is used and priced; with the same `version` (not None) nothing is looked at."""
+        """Bring use and prices up to date; with the same `version` as before (not None) nothing is compared."""
         function = None if isinstance(prices, np.ndarray) else prices
         if version is not None and self._seen == (version, function):
             return
@@ -92,7 +92,7 @@ class ElasticIndex:
         mark_repeats(self._free, self._unit, slots, self.repeats)
 
     def cheapest(self, machine: MachineType) -> CheapestServers:
-        """Where one machine type fits in each slot, cheapest first."""
+        """Return the servers where one machine type fits in each slot, cheapest first."""
         table = self._tables.pop(machine, None) or self._table(machine)
         self._tables[machine] = table
         if len(self._tables) > KEPT:
@@ -118,12 +118,12 @@ class ElasticIndex:
         return _Table(cheapest, hosts, demand, demanded)
 
     def _hosts(self, machine: MachineType) -> tuple[Ints, Ints]:
-        """The servers whose capacity takes at least one machine, and what one takes."""
+        """Return the servers with capacity for at least one machine, and the demand of one."""
         demand = np.array(machine.demand, np.int64)
         return np.flatnonzero((self.inventory.capacity >= demand).all(axis=1)).astype(np.int64), demand
 
     def type_pairs(self, bid: Bid) -> tuple[TypePair, ...]:
-        """The pairs of types with which the bid's work fits; the last bid's are remembered, whatever its value."""
+        """Return the pairs of types with which the bid's work fits; those of the last bid are cached."""
         known = (bid.worker_time, bid.ps_time, bid.transfer_time, bid.work, bid.chunks)
         if self._asked != known:
             self._asked = known
@@ -131,7 +131,7 @@ class ElasticIndex:
         return self._pairs
 
     def pss_needed(self, pair: TypePair, most: int) -> Counts:
-        """ceil(n b_w / b_p) for n = 0..most (or as many as the empty cluster takes at once), exact."""
+        """Compute ceil(n b_w / b_p) for n = 0..most, or as many as fit the empty cluster, exact."""
         hosts, demand = self._hosts(pair.worker)
         demanded = demand > 0
         fits = (self.inventory.capacity[hosts][:, demanded] // demand[demanded]).min(axis=1, initial=most).sum()
@@ -142,7 +142,7 @@ class ElasticIndex:
 
 
 def _priced(used: Ints, capacity: Ints, prices: PriceOf) -> Floats:
-    """`prices.of` everything, T x S x R, asked for only where a slot differs from the slot before."""
+    """Return the prices of all slots, T x S x R, computed only where a slot differs from the slot before."""
     differs = np.append(True, np.any(used[1:] != used[:-1], axis=(1, 2)))
     priced: Floats = prices.of(used[differs], capacity)[differs.cumsum() - 1]
     return priced

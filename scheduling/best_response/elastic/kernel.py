@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.best_response.base import NoPrice, PriceOf, Response
+from scheduling.best_response.base import NoPrice, PriceOf, Response, index_of
 from scheduling.best_response.elastic.index import ElasticIndex
 from scheduling.best_response.elastic.question import Question
 from scheduling.best_response.elastic.search import LATEST, PAYOFF, RATIO
@@ -20,45 +20,51 @@ __all__ = ["ElasticIndex", "ElasticKernel", "Response", "best_response", "warm_u
 
 @dataclass(frozen=True)
 class ElasticKernel:
-    """One ledger at its posted prices, asked again and again; what it learns stays with the ledger."""
+    """Best responses of jobs whose machines may change every slot, on one ledger at its posted prices.
+
+    The tables of the search stay with the ledger, so later bids need only what has changed.
+
+    Examples
+    --------
+    >>> from scheduling.best_response.elastic.kernel import ElasticKernel
+    >>> from scheduling.book.ledger import Ledger
+    >>> from scheduling.model.example import INVENTORY, job
+    >>> from scheduling.pricing.price_function import reserve_prices
+    >>> kernel = ElasticKernel(Ledger(INVENTORY, start=0, slots=8), reserve_prices([1.0, 1.0], [4.0, 4.0]))
+    >>> response = kernel.best(job())
+    >>> response.schedule.completion, response.value, response.cost
+    (2, 8.0, 6.0)
+    """
 
     ledger: Ledger
     prices: PriceOf | Floats
-    """Of use; or of each unit and slot, T x S x R, money, while the ledger does not move."""
+    """A function of use; or the price of each unit and slot, T x S x R, money, while the ledger does not move."""
 
     def best(self, bid: Bid, *, above: float = 0.0, first_start: int | None = None) -> Response | None:
-        """The schedule of greatest payoff, if that is more than `above` (see `best_response`)."""
+        """Return the schedule of greatest payoff if the payoff exceeds `above` (see `best_response`)."""
         response = self._ask(bid, mode=PAYOFF, above=above, first_start=first_start)
         return response if response is not None and response.payoff > above else None
 
     def min_cost_per_value(self, bid: Bid, *, first_start: int | None = None) -> Response | None:
-        """The schedule of least cost per unit of value, among those worth anything.
+        """Return the schedule of least cost per unit of value, among those of positive value.
 
-        At `cost / value` times its amplitude the bid only just pays for this schedule, and at less for none.
+        At `cost / value` times its amplitude the bid's payoff for this schedule is 0, and at any lower amplitude no
+        schedule has a positive payoff.
         """
         response = self._ask(bid, mode=RATIO, above=0.0, first_start=first_start)
         return response if response is not None and response.value > 0 else None
 
     def latest(self, bid: Bid, *, above: float = 0.0) -> Response | None:
-        """A schedule of payoff above `above` that starts as late as any such schedule."""
+        """Return a schedule of payoff above `above` with the latest start."""
         response = self._ask(bid, mode=LATEST, above=above, first_start=None)
         return response if response is not None and response.payoff > above else None
 
     def _ask(self, bid: Bid, *, mode: int, above: float, first_start: int | None) -> Response | None:
-        ledger, index = self.ledger, index_of(self.ledger)
+        ledger, index = self.ledger, index_of(self.ledger, ElasticIndex)
         question = Question(bid, ledger.start, first_start, mode, above)
         with index.lock:
             index.refresh(ledger.used, self.prices, version=ledger.version)
             return question.answer(index)
-
-
-def index_of(ledger: Ledger) -> ElasticIndex:
-    """The index that a ledger carries along, made at first use."""
-    index = ledger.derived.get("elastic")
-    if not isinstance(index, ElasticIndex) or index.inventory is not ledger.inventory:
-        index = ElasticIndex(ledger.inventory, ledger.end - ledger.start)
-        ledger.derived["elastic"] = index
-    return index
 
 
 def best_response(
@@ -73,10 +79,10 @@ def best_response(
     index: ElasticIndex | None = None,
     version: object = None,
 ) -> Response | None:
-    """Decide how many workers and PSs one job would best run where in every slot at posted prices.
+    """Find the number and place of workers and PSs in every slot that give one job the greatest payoff.
 
     Maximise value of completion minus cost over worker type w, PS type p, completion, and numbers n_t of workers in
-    each slot t. They add up to the worker-slots wanted, ceil(E D M k) with k the slots of one mini-batch (constraint
+    each slot t. They add up to the required worker-slots, ceil(E D M k) with k the slots of one mini-batch (constraint
     (2) of [1]_) and at least 1; no slot has more than D of them (3), and each ceil(n_t b_w / b_p) PSs (7), which may
     not be more than n_t (6). Workers and PSs are on the cheapest servers with room for them.
 
@@ -92,33 +98,50 @@ def best_response(
     prices
         Money for one unit and slot, non-negative, T x S x R; or a function of (used, capacity), both (..., R).
     above
-        Only a payoff greater than this is answered; -inf forces an answer if any schedule fits.
+        Only a schedule of greater payoff is returned; -inf: any schedule that fits.
     first_start
-        No workers before this slot.
+        First slot that may have workers; None: the first slot of the ledger.
     index
-        Tables kept from an earlier call for the same inventory and number of slots. It notices what changed.
+        Tables of an earlier call for the same inventory and number of slots; the call refreshes what changed.
     version
-        Names what is in `used` and `prices`: where the last call with this index gave the same (not None), nothing
-        is compared.
+        A name for the contents of `used` and `prices`: if the last call with this index had the same name (not None),
+        nothing is compared.
 
     Returns
     -------
     Response or None
-        None if no schedule has a payoff above `above`. Equal payoffs fall to the earliest completion, then the first
-        worker type and PS type; equally cheap servers to the first.
+        None if no schedule has a payoff above `above`. Ties go to the earliest completion, then the first
+        worker type and PS type; among equally cheap servers, to the first.
 
     Notes
     -----
-    Exact: prices of machines are rounded to whole multiples of a power of two, so small that all of it together is at
-    most a billionth of what the bid can spend; the schedule returned is optimal at those, and its cost is then
-    computed from the prices themselves.
-    A multiple-choice knapsack over slots: convex hulls of the slots' cost curves bound the cost of every completion,
-    and what is left of the gap for the few completions that can win is closed exactly.
+    The search is exact. Machine prices are rounded to whole multiples of a power of two so small that all rounding
+    together is at most a billionth of what the bid can spend. The returned schedule is optimal at the rounded prices;
+    its cost is then computed from the posted prices.
+
+    The problem is a multiple-choice knapsack over slots. Convex hulls of the slots' cost curves bound the cost of every
+    completion, and the few completions that can be optimal are solved exactly (`close.py`). The hulls take O(T N), a
+    bound O(T log N), and the exact solution O(T N^2) at worst.
 
     References
     ----------
     .. [1] Y. Bao et al., "Online Job Scheduling in Distributed Machine Learning Clusters", problem (27); the paper's
        Algorithm 2 solves it in whole chunks only.
+
+    Examples
+    --------
+    The second slot is dear, so the job runs in the first slot and in the third.
+
+    >>> import numpy as np
+    >>> from scheduling.best_response.elastic.kernel import best_response
+    >>> from scheduling.model.example import INVENTORY, job
+    >>> used, prices = np.zeros((8, 2, 2), np.int64), np.ones((8, 2, 2))
+    >>> prices[1] = 9.0
+    >>> response = best_response(job(), INVENTORY, start=0, used=used, prices=prices)
+    >>> [(str(p.role), p.start, p.end, p.count) for p in response.schedule.placements]
+    [('ps', 0, 1, 1), ('worker', 0, 1, 2), ('ps', 2, 3, 1), ('worker', 2, 3, 2)]
+    >>> response.payoff
+    1.0
     """
     index = ElasticIndex(inventory, len(used)) if index is None else index
     with index.lock:
@@ -128,7 +151,7 @@ def best_response(
 
 
 def warm_up() -> None:
-    """Compile, or load from disk, every kernel, so that no request pays for it."""
+    """Compile every kernel, or load it from disk, so that no request has to wait for it."""
     one = Fraction(1)
     inventory = Inventory(
         resources=("worker", "ps"),
@@ -140,9 +163,9 @@ def warm_up() -> None:
     )
     bid = Bid("", 0, 1, 2, 1, (one,), (Fraction(0),), (one,), (0, 0), Constant(1.0))
     ledger = Ledger(inventory, start=0, slots=8)
-    market = ElasticKernel(ledger, NoPrice())
-    response = market.best(bid)
+    kernel = ElasticKernel(ledger, NoPrice())
+    response = kernel.best(bid)
     if response is not None:
-        # A few cells that changed: what refreshes tables is not what builds them.
+        # A few cells changed, so the kernels that refresh tables are called, not those that build them.
         ledger.commit(response.schedule)
-    market.min_cost_per_value(bid)
+    kernel.min_cost_per_value(bid)

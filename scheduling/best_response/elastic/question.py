@@ -1,4 +1,4 @@
-"""One question to the elastic kernel: a bid in slots and quanta, and the answer as a schedule."""
+"""One search of the elastic kernel: a bid in slots and quanta, and the response as a schedule."""
 
 import math
 from collections.abc import Iterator
@@ -21,19 +21,19 @@ from scheduling.model.schedule import Placement, Role, Schedule
 from scheduling.model.types import Floats, Ints
 
 BITS = 52
-"""Prices are rounded to a power of two, 2^-52 to 2^-51 of the most that an answer can cost."""
+"""Prices are rounded to a power of two, 2^-52 to 2^-51 of the largest cost of a schedule."""
 DIGITS = 61
 """Sums of costs over all slots, and costs times a number of workers, stay below 2^61 quanta."""
 SMALLEST = 1e-250
 FIRST_LIMIT = 64.0
-"""Where value does not limit cost, costs up to this many times the value are looked at first, then more."""
+"""If the value does not limit the cost, the first search allows costs up to this many times the value."""
 FINE = 256.0
-"""If the limit was this many times too high, the answer is sought again with a lower one."""
+"""If the limit was this many times too high, the search runs again with a lower limit."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is sought for a bid, against a ledger that starts at `start`."""
+    """A bid with its objective, against a ledger that starts at `start`."""
 
     bid: Bid
     start: int
@@ -42,12 +42,12 @@ class Question:
     above: float
 
     def answer(self, index: ElasticIndex) -> Response | None:
-        """The best answer with any pair of machine types; ties fall to the first."""
+        """Return the best response with any pair of machine types; ties go to the first pair."""
         found = [r for pair in index.type_pairs(self.bid) for r in self._ask(index, pair)]
         return min(found, key=self._order) if found else None
 
     def _order(self, response: Response) -> tuple[float, ...]:
-        """The less, the better."""
+        """Return a sort key: the least one is the best."""
         if self.mode == LATEST:
             return (-response.schedule.start, -response.payoff, response.schedule.completion)
         if self.mode == RATIO:
@@ -74,31 +74,31 @@ class Question:
 
 @dataclass(frozen=True)
 class _PairSearch:
-    """A question for one pair of machine types, slots counted from the ledger's start."""
+    """The search with one pair of machine types; slots are counted from the ledger's start."""
 
     question: Question
     pair: TypePair
     workers: CheapestServers
     pss: CheapestServers
     repeats: Flags
-    """Slots in which everything is as in the slot before, T."""
+    """Whether each slot equals the slot before, T flags."""
     needed: Counts
-    """PSs that n workers need, for every n that one slot may have."""
+    """Number of PSs that n workers need, for every n that one slot may have."""
     usable: Ints
     """First slot in which each server can be used, S."""
     values: Floats
     """Value of completion at slot 0..T."""
     first: int
-    """No workers before this slot."""
+    """First slot that may have workers."""
 
     @cached_property
     def greatest_value(self) -> float:
-        """What the first completion that is possible at any price would be worth; none is worth more."""
+        """Value of the earliest completion at any price, money: an upper bound of the value."""
         completion = earliest(self.workers, self.pss, self._job(1.0), self.first)
         return float(self.values[completion]) if completion < len(self.values) else -math.inf
 
     def answer(self) -> Response | None:
-        """The best answer, at prices rounded so finely that it does not matter."""
+        """Return the best response, at prices rounded so finely that it is exact."""
         mode, above = self.question.mode, self.question.above
         if self.greatest_value == -math.inf or (mode == RATIO and self.greatest_value <= 0.0):
             return None
@@ -108,7 +108,7 @@ class _PairSearch:
         return self._search(limit) if limit > 0.0 else None
 
     def _unlimited(self) -> Response | None:
-        """Where value does not limit cost: at a higher limit until there is an answer, then as fine as it allows."""
+        """Search without a limit from the value: raise the limit until there is a response, then lower it."""
         limit, found = FIRST_LIMIT * max(self.greatest_value, SMALLEST), None
         while True:
             response = self._search(limit)
@@ -123,13 +123,13 @@ class _PairSearch:
                 bound = self.greatest_value * (found.cost / found.value)
             else:
                 bound = self.greatest_value - found.value + found.cost
-            # What is better than this answer costs no more than `bound`.
+            # A better schedule costs no more than `bound`.
             if bound <= limit <= FINE * bound or bound <= 0.0:
                 return found
             limit = 2.0 * bound
 
     def _search(self, limit: float) -> Response | None:
-        """The best answer that costs at most `limit`."""
+        """Return the best response that costs at most `limit`."""
         job = self._job(limit)
         curves, row = make_curves(self.workers, self.pss, job, self.first, self.repeats)
         _, completion, counts = search(curves, row, job, self.first, self.question.mode, float(self.question.above))
@@ -157,6 +157,6 @@ class _PairSearch:
 
 
 def _greatest_price(cheapest: CheapestServers) -> float:
-    """The greatest price of one machine in any slot in which it fits, money."""
+    """Return the greatest price of one machine in a slot in which it fits, money."""
     there = np.arange(cheapest.price.shape[1]) < cheapest.size[:, None]
     return float(cheapest.price.max(initial=0.0, where=there))

@@ -1,7 +1,7 @@
 """Compiled lower bounds of the elastic best response: the problem over convex hulls, for one completion and for all.
 
 Private: arrays only, modified in place. Between hulls the slots are coupled only through the number of worker-slots:
-all pieces less steep than some slope are taken, and of those that steep as much as is still needed.
+all pieces less steep than a critical slope are taken, and part of the pieces of that slope.
 """
 
 import numpy as np
@@ -15,9 +15,10 @@ FAR = 1 << 61
 
 @inner
 def relax(curves: Curves, wanted: int, first: int, end: int, taken: Counts) -> tuple[int, int]:
-    """The slope (rise, run) at which slots [first, end) provide the worker-slots wanted, by quickselect.
+    """Return the critical slope (rise, run) at which slots [first, end) provide the required worker-slots.
 
-    `taken` (T) becomes the number of pieces of each slot that are less steep. There must be enough room.
+    It is found by quickselect. `taken` (T) becomes the number of pieces of each slot that are less steep. The slots
+    must have enough room.
     """
     high = curves.size - 1
     taken[first:end] = 0
@@ -42,7 +43,7 @@ def relax(curves: Curves, wanted: int, first: int, end: int, taken: Counts) -> t
 
 @inner
 def _pivot(curves: Curves, first: int, end: int, low: Counts, high: Counts) -> tuple[int, int]:
-    """The middle piece of the slot in the middle of the pieces left."""
+    """Return the middle piece of the slot that holds the median of the remaining pieces."""
     count = 0
     for t in range(first, end):
         count += high[t] - low[t]
@@ -56,7 +57,7 @@ def _pivot(curves: Curves, first: int, end: int, low: Counts, high: Counts) -> t
 
 @inner
 def _is_level(curves: Curves, t: int, i: int, rise: int, run: int, high: int) -> int:
-    """1 if the i-th piece, not less steep than rise / run, is just as steep, else 0."""
+    """Return 1 if the i-th piece, which is not less steep than rise / run, has that slope, else 0."""
     if i >= high:
         return 0
     up, along = segment(curves, t, i)
@@ -65,13 +66,13 @@ def _is_level(curves: Curves, t: int, i: int, rise: int, run: int, high: int) ->
 
 @inner
 def is_level(curves: Curves, t: int, i: int, rise: int, run: int) -> bool:
-    """Is the i-th piece of the hull as steep as rise / run?"""
+    """Return whether the i-th piece of the hull has the slope rise / run."""
     return _is_level(curves, t, i, rise, run, curves.size[t] - 1) == 1
 
 
 @inner
 def raise_bounds(curves: Curves, job: Job, first: int, rise: int, run: int, bounds: Ints) -> None:
-    """Raise the lower bound of the cost of completion at each slot 0..T to that of this slope's Lagrangian."""
+    """Raise the lower bounds of the cost of completion at each slot 0..T to the Lagrangian bound of this slope."""
     cost, left = 0, job.wanted
     slope = rise / run
     for t in range(first, len(curves.most)):
@@ -90,7 +91,7 @@ def raise_bounds(curves: Curves, job: Job, first: int, rise: int, run: int, boun
 
 @inner
 def starting_bounds(curves: Curves, job: Job, first: int) -> Ints:
-    """0 for each completion by which the worker-slots fit, else FAR; 0..T."""
+    """Return 0 for each completion 0..T by which the worker-slots fit, else FAR."""
     bounds = np.full(len(curves.most) + 1, FAR)
     total = 0
     for t in range(first, len(curves.most)):

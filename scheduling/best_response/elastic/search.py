@@ -1,7 +1,8 @@
 """Compiled search for the elastic best response over all completions. Private: arrays only, modified in place.
 
-Every completion has a lower bound of its cost; the most promising is bounded better, then solved exactly, until no
-bound can win. Least cost never rises with later completion, so what is known of one completion bounds all before it.
+Every completion has a lower bound of its cost. The most promising completion gets a better bound and is then solved
+exactly, until no bound can beat the best schedule. The least cost never rises with later completion, so a bound of one
+completion is valid for all earlier ones.
 """
 
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from scheduling.best_response.elastic.relaxed import FAR, raise_bounds, relax, s
 from scheduling.model.types import Ints
 
 PAYOFF, RATIO, LATEST = 0, 1, 2
-"""What is sought: greatest payoff; least cost per unit of value; latest start with payoff above the threshold."""
+"""Objectives: greatest payoff; least cost per unit of value; latest start with a payoff above the threshold."""
 WORST = -np.inf
 UNKNOWN, BOUNDED, SOLVED = 0, 1, 2
 
@@ -32,18 +33,18 @@ class Best(NamedTuple):
 
 @kernel
 def search(curves: Curves, row: Counts, job: Job, first: int, mode: int, above: float) -> tuple[float, int, Counts]:
-    """Score, completion and workers by slot (T) of the best schedule that starts at `first` or later.
+    """Return score, completion and workers by slot (T) of the best schedule that starts at `first` or later.
 
     Completion is -1 when none scores above the threshold. `curves` has a row for each slot (T) as of `make_curves`.
     """
     counts = np.zeros(len(row), np.int32)
     latest = mode == LATEST
-    # Not constants: a constant would be a type of its own, and the whole search compiled for it once more.
+    # These are variables: numba would compile the whole search once more for a literal constant.
     sought, any_will_do = PAYOFF if latest else mode, latest
     best = _search_relevant(curves, row, job, first, sought, above, any_will_do, counts)
     if not latest or best.completion < 0:
         return best.score, best.completion, counts
-    # With a later start there is less to choose from, so the starts with payoff above the threshold are the first ones.
+    # A later start leaves fewer schedules, so the starts with a payoff above the threshold are the first ones.
     low, high = first, len(row) - 1
     while low < high:
         middle = (low + high + 1) // 2
@@ -59,7 +60,7 @@ def search(curves: Curves, row: Counts, job: Job, first: int, mode: int, above: 
 def _search_relevant(
     curves: Curves, row: Counts, job: Job, first: int, mode: int, above: float, any_will_do: bool, counts: Counts
 ) -> Best:
-    """`_search` over the slots that matter alone: of a long horizon, few do."""
+    """Run `_search` on the relevant slots only: in a long horizon, they are few."""
     kept = _relevant_slots(curves, row, job, first, 0.0 if mode == RATIO else above)
     size, width = len(kept), curves.cost.shape[1]
     short = Curves(
@@ -87,10 +88,10 @@ def _search_relevant(
 
 @inner
 def _relevant_slots(curves: Curves, row: Counts, job: Job, first: int, above: float) -> Counts:
-    """Slots without which no answer is missed, in order.
+    """Return the slots that an optimal schedule may use, in order.
 
-    Not those without room, nor those from which on completion is not worth more than `above`; and of slots that are
-    alike, one after another, the first `wanted`: more are never used, and these are over first.
+    Slots without room are left out, and so are slots at whose end the value is at most `above`. In a sequence of equal
+    slots only the first `wanted` count: an optimal schedule uses no more of them, and the first ones end first.
     """
     kept, size, alike = np.empty(len(row), np.int32), 0, 0
     for t in range(first, len(row)):
@@ -105,9 +106,9 @@ def _relevant_slots(curves: Curves, row: Counts, job: Job, first: int, above: fl
 
 @inner
 def _search(curves: Curves, job: Job, first: int, mode: int, above: float, any_will_do: bool, counts: Counts) -> Best:
-    """The best schedule from `first` on, or the first one found above the threshold, with its `counts` (T)."""
+    """Return the best schedule from `first` on, or the first one found above the threshold, with `counts` (T)."""
     slots = len(curves.most)
-    # A negative completion is never undercut, so the threshold itself does not win a tie.
+    # No completion is negative, so the threshold itself does not win a tie.
     best = Best(above if mode == PAYOFF else WORST, -1, 0)
     bounds, state = starting_bounds(curves, job, first), np.zeros(slots + 1, np.int8)
     taken, trial = np.zeros(slots, np.int32), np.zeros(slots, np.int32)
@@ -126,7 +127,7 @@ def _search(curves: Curves, job: Job, first: int, mode: int, above: float, any_w
             raise_bounds(curves, job, first, rise, run, bounds)
             continue
         state[end] = SOLVED
-        # What may win is worth most at the first completion: solved up to that cost, this one bounds all before it.
+        # The value is greatest at the first completion: solved up to that cost, this one bounds all earlier ones.
         most = _most(job, mode, best, alive[0] if misses > 0 else end)
         cost = close(curves, make_base(curves, job.wanted, first, end, taken, rise, run), most, trial)
         misses += cost > bounds[end]
@@ -150,7 +151,7 @@ def _completion(counts: Counts, first: int, end: int) -> int:
 
 @inner
 def _score(job: Job, mode: int, completion: int, cost: int) -> float:
-    """What is maximised; never rises with cost."""
+    """Return the score that the search maximises; it never rises with cost."""
     value = job.values[completion]
     if mode == RATIO:
         return -(cost / job.scale) / value if value > 0.0 else WORST
@@ -167,7 +168,7 @@ def _wins(job: Job, mode: int, best: Best, completion: int, cost: int) -> bool:
 
 @inner
 def _most(job: Job, mode: int, best: Best, completion: int) -> int:
-    """The greatest cost at which this completion would beat the best."""
+    """Return the greatest cost at which this completion would beat the best schedule."""
     low, high = -1, job.limit
     while low < high:
         middle = (low + high + 1) // 2
@@ -180,7 +181,7 @@ def _most(job: Job, mode: int, best: Best, completion: int) -> int:
 
 @inner
 def _promising(job: Job, mode: int, bounds: Ints, state: NDArray[np.int8], best: Best) -> tuple[Ints, int]:
-    """The completions that can still win, in order, and the most promising one."""
+    """Return the completions that can still be optimal, in order, and the most promising one."""
     alive, size = np.empty(len(bounds), np.int64), 0
     top, highest = -1, WORST
     for e in range(len(bounds)):
@@ -195,10 +196,10 @@ def _promising(job: Job, mode: int, bounds: Ints, state: NDArray[np.int8], best:
 
 @inner
 def _next_completion(alive: Ints, top: int, misses: int) -> int:
-    """The completion to look at next.
+    """Return the completion to bound or solve next.
 
-    The most promising one while bounds are reached. Else many may be about as good, with costs that hardly fall: then
-    the last one, and after that in turn the middle one and the most promising one.
+    This is the most promising one while exact costs equal their bounds. After the first miss it is the last one, and
+    then the middle one and the most promising one take turns: many completions may be about as good.
     """
     if misses == 1:
         return int(alive[-1])

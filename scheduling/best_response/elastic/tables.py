@@ -21,12 +21,12 @@ class CheapestServers(NamedTuple):
     price: Floats
     """Price of one machine for the slot, money, T x S."""
     room: Counts
-    """Machines that fit, T x S."""
+    """Number of machines that fit, T x S."""
 
 
 @kernel
 def changed_cells(used: Ints, known: Ints, cells: Flags) -> int:
-    """Mark the (slot, server) whose use differs, T x S; returns how many."""
+    """Mark the (slot, server) pairs whose use differs, T x S; return their number."""
     slots, servers, resources = used.shape
     count = 0
     for t in range(slots):
@@ -41,7 +41,7 @@ def changed_cells(used: Ints, known: Ints, cells: Flags) -> int:
 
 @kernel
 def mark_repeats(free: Ints, unit: Floats, changed: Flags, repeats: Flags) -> None:
-    """Mark the slots in which everything is as in the slot before, where one of the two changed (T flags)."""
+    """Mark the slots that equal the slot before, where one of the two changed (T flags)."""
     slots, servers, resources = free.shape
     repeats[0] = False
     for t in range(1, slots):
@@ -67,7 +67,7 @@ def refresh_cheapest(
     dirty: Flags,
     repeats: Flags,
 ) -> None:
-    """Bring the cheapest of one machine type up to date in the slots marked dirty.
+    """Bring the servers of one machine type up to date in the slots marked dirty.
 
     `hosts` are the servers whose capacity takes at least one machine; `demanded` the resources of which it takes any.
     """
@@ -98,7 +98,7 @@ def refresh_cheapest(
 
 @inner
 def fit(free: Ints, demand: Ints, demanded: Ints) -> int:
-    """How many machines of a demand fit what is free."""
+    """Return how many machines of a demand fit the free capacity."""
     most = 1 << 24
     for r in demanded:
         if free[r] < demand[r]:
@@ -109,7 +109,7 @@ def fit(free: Ints, demand: Ints, demanded: Ints) -> int:
 
 @inner
 def machine_price(unit: Floats, demand: Ints, demanded: Ints) -> float:
-    """Price of a machine for one slot."""
+    """Return the price of a machine for one slot."""
     total = 0.0
     for r in demanded:
         total += unit[r] * demand[r]

@@ -1,4 +1,4 @@
-"""The pairs of machine types with which an elastic job can be done at all, and how long that takes."""
+"""The pairs of machine types with which an elastic job can be done, and the worker-slots that each needs."""
 
 import math
 from collections.abc import Iterator
@@ -23,19 +23,25 @@ class TypePair:
     """Slots x workers in all, constraint (2): ceil(E N M (tau + 2 e / b)), at least 1."""
 
     def pss(self, workers: int) -> int:
-        """Parameter servers for the bandwidth of so many workers, constraint (6), exact."""
+        """Return the number of parameter servers for the bandwidth of the workers, constraint (6), exact."""
         return math.ceil(workers * self.worker.bandwidth_mbps / self.ps.bandwidth_mbps)
 
 
 def type_pairs(bid: Bid, inventory: Inventory, *, slots: int) -> Iterator[TypePair]:
-    """Pairs of types with which the job fits `slots` slots at N workers, whatever servers there are.
+    """Yield the pairs of types with which the job fits `slots` slots at N workers, whatever servers there are.
 
     A pair whose workers have more bandwidth than its PSs cannot satisfy constraints (6) and (7) together.
+
+    Examples
+    --------
+    >>> from scheduling.model.example import INVENTORY, job
+    >>> [pair.worker_slots for pair in type_pairs(job(), INVENTORY, slots=8)]
+    [4]
     """
     most = bid.chunks * slots
 
     def fits(time: Fraction) -> bool:
-        # In whole numbers: an instance brings hundreds of types, of which each job can use one.
+        # Whole numbers are faster than fractions: an instance may have hundreds of types, of which a job uses one.
         return bid.work * time.numerator <= most * time.denominator
 
     pss = [(p, ps, time) for p, (ps, time) in enumerate(zip(inventory.pss, bid.ps_time, strict=True)) if fits(time)]

@@ -40,7 +40,7 @@ def cheapest_slots(tables: Tables) -> Ints:
 
 @inner
 def rough_bounds(tables: Tables, job: Job, options: Options, least: Ints, order: Floats) -> None:
-    """Write to `order` a rough upper bound of each option's score, from the least prices of its machines (`least`, M)."""
+    """Write to `order` a rough upper bound of each option's score, from the least price of each machine type (M)."""
     slots = tables.room.shape[2]
     for i in range(len(order)):
         w, m = options.worker[i], tables.cheap.shape[0] + options.ps[i]

@@ -70,7 +70,7 @@ def _rows(bid: Bid, limit: int) -> list[tuple[int, int, int]]:
 
 
 def _ring_rows(bid: Bid, limit: int) -> list[tuple[int, int, int]]:
-    """Return rows (slots that one worker needs for all the work; what the others add, eq. 14; q), ordered as `_rows`."""
+    """Return rows (slots that one worker needs; what the others add, eq. 14; q), in the order of `_rows`."""
     rows: tuple[list[tuple[int, int, int]], ...] = ([], [])
     for worker, transfer in zip(bid.worker_time, bid.transfer_time, strict=True):
         q = math.lcm(worker.denominator, transfer.denominator, bid.reduce_time.denominator)

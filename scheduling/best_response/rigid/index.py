@@ -167,7 +167,7 @@ class RigidIndex:
         price_peaks(self._tables, self._unit, touched, self._peaks)
 
     def _rescale(self) -> bool:
-        """Choose the quanta from the greatest prices now posted, never from earlier ones; return whether they changed."""
+        """Choose the quanta from the greatest prices now posted, not earlier ones; return whether they changed."""
         exponent = np.maximum(np.frexp(self._peaks.max(axis=1, initial=0.0))[1], -900) - self._bits
         quantum = np.ldexp(1.0, exponent)
         if (quantum == self._tables.quantum).all():
@@ -267,7 +267,7 @@ class RigidIndex:
         return int(self._tables.pss[worker, ps, remote])
 
     def cost(self, *, server: int, demand: tuple[int, ...], start: int, end: int) -> float:
-        """Return the price of one machine on one server in slots [start, end), counted from the ledger's start, money."""
+        """Return the price of one machine on a server in slots [start, end) from the ledger's start on, money."""
         unit = self._unit[start:end, server].sum(axis=0)
         return math.fsum(float(unit[r]) * amount for r, amount in enumerate(demand) if amount)
 

@@ -22,7 +22,7 @@ class Job(NamedTuple):
     values: Floats
     """Value of completion at slot 0..T."""
     durations: Counts
-    """Slots that n workers need, together and spread, 2 x W x (types from `first_ps` on) x (N + 1); more than T: never."""
+    """Slots that n workers need, together and spread, 2 x W x (PS types from `first_ps`) x (N + 1); above T: never."""
     first_ps: int
     """The first PS type that the job may use."""
     first: int

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from scheduling.best_response.base import NoPrice, PriceOf, Response
+from scheduling.best_response.base import NoPrice, PriceOf, Response, index_of
 from scheduling.best_response.rigid.durations import durations
 from scheduling.best_response.rigid.index import RigidIndex
 from scheduling.best_response.rigid.job import LATEST, PAYOFF, RATIO
@@ -25,7 +25,8 @@ __all__ = ["PriceOf", "Response", "RigidIndex", "RigidKernel", "best_response", 
 class RigidKernel:
     """Best responses of jobs whose machines stay the same, on one ledger at its posted prices.
 
-    The tables of the search stay with the ledger, so later bids need only what has changed. `tail` slots are held after completion (1 for the inclusive windows of DPS, Algorithms 3 and 4).
+    The tables of the search stay with the ledger, so later bids need only what has changed. `tail` slots are held after
+    completion (1 for the inclusive windows of DPS, Algorithms 3 and 4).
 
     Examples
     --------
@@ -67,16 +68,7 @@ class RigidKernel:
     def _ask(self, bid: Bid, *, mode: int, above: float, first_start: int | None) -> Response | None:
         ledger = self.ledger
         question = _Question(bid, ledger.start, first_start, self.tail, mode, above)
-        return _ask(question, index_of(ledger), ledger.used, self.prices, version=ledger.version)
-
-
-def index_of(ledger: Ledger) -> RigidIndex:
-    """Return the index that a ledger keeps, made at first use."""
-    index = ledger.derived.get("rigid")
-    if not isinstance(index, RigidIndex) or index.inventory is not ledger.inventory:
-        index = RigidIndex(ledger.inventory, ledger.end - ledger.start)
-        ledger.derived["rigid"] = index
-    return index
+        return _ask(question, index_of(ledger, RigidIndex), ledger.used, self.prices, version=ledger.version)
 
 
 def best_response(

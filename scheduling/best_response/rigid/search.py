@@ -122,7 +122,7 @@ def compile_improve(tables: Tables, job: Job) -> None:
 
 @inner
 def collect(tables: Tables, options: Options, bounds: Floats, bounded: Ints, best: Best) -> Candidates:
-    """Every candidate of the options bounded at that may be better than the best so far."""
+    """Return every candidate of the bounded options that may beat the best so far."""
     size = 0
     for j in range(len(bounded)):
         for a in range(bounds.shape[1]):

@@ -94,7 +94,7 @@ def machine_price(unit: Floats, demand: Ints, demanded: Ints) -> float:
 
 @kernel
 def price_peaks(tables: Tables, unit: Floats, touched: Ints, peaks: Floats) -> None:
-    """Write to `peaks` (M x S) each machine type's greatest price in a slot where it fits, for the servers `touched`."""
+    """Write to `peaks` (M x S) each type's greatest price in a slot where it fits, for the servers `touched`."""
     for m in range(len(tables.demand)):
         demand, demanded = tables.demand[m], tables.demanded[m]
         for s in touched:
@@ -108,7 +108,7 @@ def price_peaks(tables: Tables, unit: Floats, touched: Ints, peaks: Floats) -> N
 
 @kernel
 def refresh_server(tables: Tables, unit: Floats, s: int, low: int, high: int, dirty: Flags) -> None:
-    """Recompute rooms and prices of a server that changed in slots [low, high); mark in `dirty` (M x T) what differs."""
+    """Recompute room and price of a server that changed in slots [low, high); mark differences in `dirty` (M x T)."""
     room, slot_price = tables.room, tables.slot_price
     slots = room.shape[2]
     for m in range(len(room)):

@@ -12,7 +12,7 @@ from tests.data.make.dps import constant, server, step
 from tests.data.make.text import document_text
 from tests.scheduling.twins.documents import dps as dps_twin
 from tests.scheduling.twins.documents import oasis as oasis_twin
-from tests.scheduling.twins.documents.dps_printed import printed
+from tests.scheduling.twins.documents.dps_paper import printed
 from tests.scheduling.twins.documents.numbers import Document, shown
 from tests.scheduling.twins.documents.online import Choice, best_of
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.data.make.text import document_text
 from tests.scheduling.twins.documents.dps import CONVENTIONS, Cluster, most_welfare
-from tests.scheduling.twins.documents.dps_printed import printed
+from tests.scheduling.twins.documents.dps_paper import printed
 from tests.scheduling.twins.documents.numbers import Document, shown
 from tests.scheduling.twins.documents.online import TooManyTies, decide_in_order
 

@@ -11,7 +11,7 @@ from scheduling.model.bid import Bid
 from scheduling.pricing.price_function import PriceFunction
 
 
-def printed_payoff(bid: Bid, ledger: Ledger, prices: PriceFunction, worker: int = 0, ps: int = 0) -> float:
+def paper_payoff(bid: Bid, ledger: Ledger, prices: PriceFunction, worker: int = 0, ps: int = 0) -> float:
     """mu_i: the payoff of the best schedule with one worker type and one PS type, 0 if none is above 0."""
     inventory = ledger.inventory
     w, s = inventory.workers[worker], inventory.pss[ps]

@@ -1,4 +1,4 @@
-"""The paper's Algorithms 2 to 4 as printed, beside the exact response."""
+"""The paper's Algorithms 2 to 4 as they are printed, beside the exact response."""
 
 from pathlib import Path
 
@@ -11,12 +11,12 @@ from scheduling.policies.dps import Dps
 from tests.collection import own_files
 from tests.scheduling.cases import CONVENTIONS, load
 from tests.scheduling.test_cases import alone, each_case, each_counterexample, policy_for, read
-from tests.scheduling.twins.dps_printed import Printed, best_schedule
+from tests.scheduling.twins.dps_paper import PaperAnswer, best_schedule
 
 OWN = own_files("cases/dps/*.json")
 
 
-def printed(instance: DpsInstance, policy: Dps, job: int) -> Printed | None:
+def paper(instance: DpsInstance, policy: Dps, job: int) -> PaperAnswer | None:
     ledger = instance.ledger(tail=policy.tail)
     book = Book(now=1, ledger=ledger, history=np.zeros((0, len(instance.inventory.resources))), decided=0)
     bid = policy.adjusted(instance.bids[job])
@@ -31,7 +31,7 @@ def test_the_twin_reports_and_earns_what_the_printed_algorithms_do(path: Path, w
     instance, expected = read(path), load(path)["expected"][f"{window}_{start}"]
     policy = policy_for(instance, window, start)
     for job, row in enumerate(expected["isolated"]):
-        found = printed(instance, policy, job)
+        found = paper(instance, policy, job)
         reported, true = (0.0, 0.0) if found is None else (found.reported, found.true)
         assert reported == pytest.approx(row["payoff_alg2_printed"], rel=1e-6, abs=1e-9)
         assert true == pytest.approx(row["true_payoff_alg2_printed"], rel=1e-6, abs=1e-9)
@@ -41,7 +41,7 @@ def test_the_twin_reports_and_earns_what_the_printed_algorithms_do(path: Path, w
 def test_the_twin_fails_on_every_counterexample_as_the_paper_does(path: Path) -> None:
     instance = read(path)
     policy = policy_for(instance, instance.conventions["slot_convention"], instance.conventions["start_convention"])
-    found, want = printed(instance, policy, 0), load(path)["results"]["printed"]
+    found, want = paper(instance, policy, 0), load(path)["results"]["printed"]
     assert (0.0 if found is None else found.reported) == pytest.approx(want["reported_payoff"])
     assert (0.0 if found is None else found.true) == pytest.approx(want["true_payoff"])
 
@@ -51,7 +51,7 @@ def test_the_exact_response_never_earns_less(path: Path, window: str, start: str
     instance = read(path)
     policy = policy_for(instance, window, start)
     for job in range(len(instance.bids)):
-        found = printed(instance, policy, job)
+        found = paper(instance, policy, job)
         assert alone(instance, policy, job).payoff >= (0.0 if found is None else found.true) - 1e-6
 
 

@@ -1,4 +1,4 @@
-"""Algorithms 2 to 4 of the DPS paper, literally as printed, with their faults, slow on purpose.
+"""Algorithms 2 to 4 of the DPS paper, literally as they are printed, with their faults, slow on purpose.
 
 The point of comparison for the exact kernel, never used to decide anything. Where the text leaves a choice (window,
 `<` or `<=`, completion by the horizon) the caller makes it; placements are stored as moved, with at least one PS.
@@ -15,8 +15,8 @@ from scheduling.model.types import Floats, Ints
 
 
 @dataclass(frozen=True)
-class Printed:
-    """What the printed algorithms report and what their placement really earns."""
+class PaperAnswer:
+    """What the paper's algorithms report and what their placement really earns."""
 
     reported: float
     true: float
@@ -51,9 +51,9 @@ class Candidate:
 
 def best_schedule(
     bid: Bid, inventory: Inventory, *, start: int, used: Ints, prices: Floats, tail: int = 0
-) -> Printed | None:
+) -> PaperAnswer | None:
     """Algorithm 2. Strict `r + Delta < a` is a delay one longer; `tail` = 1 is the inclusive window."""
-    best: Printed | None = None
+    best: PaperAnswer | None = None
     end = start + len(used)
     for w in range(len(inventory.workers)):
         for p in range(len(inventory.pss)):
@@ -75,11 +75,11 @@ def _tuple(
     horizon: tuple[int, int, int],
     used: Ints,
     prices: Floats,
-) -> Printed | None:
+) -> PaperAnswer | None:
     """Lines 3 to 8 of Algorithm 2: the better of COST_C and COST_D."""
     start, end, tail = horizon
     together = bid.worker_time[w] + bid.ps_time[p]
-    best: Printed | None = None
+    best: PaperAnswer | None = None
     for algorithm, step in ((_cost_c, together), (_cost_d, together + bid.transfer_time[w])):
         d = max(1, ceil(bid.work * step / count))
         if a + d + tail > end:
@@ -94,7 +94,7 @@ def _tuple(
             tables.beta[s] * n for s, n in found.z.items()
         )
         if best is None or value - found.cost > best.reported:
-            best = Printed(value - found.cost, value - true, a, a + d, found.y, found.z, w, p)
+            best = PaperAnswer(value - found.cost, value - true, a, a + d, found.y, found.z, w, p)
     return best
 
 
