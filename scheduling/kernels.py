@@ -1,6 +1,6 @@
-"""Kernels by what needs them: each group is compiled when a market, a study or a bound first asks for it.
+"""Groups of kernels: each group is compiled when a market, a study or a bound first needs it.
 
-A group has parts that processes can compile side by side; all of it is then loaded in less than a second.
+Several processes can compile the parts of a group at the same time; loading a compiled group takes less than a second.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -27,13 +27,13 @@ class Group:
 
     name: str
     warm_up: Callable[[], None]
-    """Compile all of them, or load them from disk."""
+    """Compiles all kernels of the group, or loads them from disk."""
     halves: tuple[tuple[str, Callable[[], None]], ...] = ()
-    """Parts that may be compiled at the same time, each with a name; none: all at once."""
+    """Parts that can be compiled at the same time, each with its name; empty: the group is one part."""
 
     @property
     def parts(self) -> Mapping[str, Callable[[], None]]:
-        """What compiles it, by name."""
+        """Functions that compile the parts of the group, by name."""
         return {f"{self.name}.{half}": compile_half for half, compile_half in self.halves} or {self.name: self.warm_up}
 
 
@@ -55,7 +55,16 @@ _warm: set[Group] = set()
 
 
 def needed_by(policy: Policy) -> tuple[Group, ...]:
-    """The kernels that a policy calls; none for policies that call no kernel."""
+    """Return the groups of kernels that a policy calls.
+
+    Examples
+    --------
+    >>> from scheduling.registry import make_policy
+    >>> [group.name for group in needed_by(make_policy("dps", {"price": "fluid"}))]
+    ['rigid', 'fluid']
+    >>> needed_by(make_policy("fifo", {}))
+    ()
+    """
     match policy:
         case Dps(price=price):
             return (RIGID, FLUID) if price == "fluid" else (RIGID,)
@@ -69,19 +78,19 @@ def needed_by(policy: Policy) -> tuple[Group, ...]:
 
 
 def parts_of(groups: Iterable[Group]) -> dict[str, Callable[[], None]]:
-    """The parts of these groups in order."""
+    """Return the functions that compile the parts of these groups, in order."""
     return {name: compile_part for group in groups for name, compile_part in group.parts.items()}
 
 
 def compile_part(name: str) -> None:
-    """Compile a part, or load it from disk; raises KeyError if none has this name."""
+    """Compile a part, or load it from disk; raises KeyError if no part has this name."""
     parts_of(GROUPS.values())[name]()
 
 
 def warm_up(*groups: Group) -> None:
-    """Compile these groups, or load them from disk, so that no decision pays for it.
+    """Compile these groups, or load them from disk, so that no decision has to wait for it.
 
-    If none is named, all but those of split learning: plans load them when they are asked for.
+    Without arguments: all groups but that of split learning, which plans load themselves.
     """
     for group in groups or (group for group in GROUPS.values() if group is not SPLIT_LEARNING):
         if group not in _warm:
@@ -90,5 +99,5 @@ def warm_up(*groups: Group) -> None:
 
 
 def is_warm(group: Group) -> bool:
-    """Whether `warm_up` has loaded the group in this process."""
+    """Return whether `warm_up` has loaded the group in this process."""
     return group in _warm
