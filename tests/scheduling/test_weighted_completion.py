@@ -20,6 +20,7 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.utility import Constant
 from scheduling.policies.simulation import Simulation, simulate
 from scheduling.policies.weighted_completion import WeightedCompletion, in_order
+from scheduling.registry import make_policy
 from tests.data.make.weighted import random_sequence
 from tests.draws import fresh_seed
 from tests.scheduling.cases import expects, is_sequence, load, weighted_cases
@@ -260,5 +261,5 @@ def test_the_price_rises_with_use_and_is_nothing_at_lambda_1(book: RunningBook) 
 )
 def test_a_wrong_parameter_is_named(field: str, parameters: dict[str, Any]) -> None:
     with pytest.raises(InvalidField) as error:
-        WeightedCompletion(**parameters)
+        make_policy("weighted_completion", parameters)
     assert error.value.field == field
