@@ -14,8 +14,8 @@ import numpy as np
 from scheduling.split_learning.admm import Admm
 from scheduling.split_learning.exact import exact
 from scheduling.split_learning.method import Method
-from studies.split_learning.measured import run
 from studies.split_learning.scenarios import Scenario, draw
+from studies.split_learning.timed_run import run
 
 LENGTHS_MS = (25, 50, 100, 150, 200, 400, 800)
 METHODS: tuple[Method, ...] = (Admm(), exact)

@@ -16,9 +16,9 @@ import numpy as np
 from scheduling.split_learning.method import Method
 from scheduling.split_learning.methods import METHODS
 from scheduling.split_learning.warming import warm_up
-from studies.split_learning.measured import run
-from studies.split_learning.profile import KILOBIT_OF_KIB, RELEASED_KILOBIT_OF_KIB
+from studies.split_learning.measured_networks import KILOBIT_OF_KIB, RELEASED_KILOBIT_OF_KIB
 from studies.split_learning.scenarios import TABLE_2, Scenario, draw
+from studies.split_learning.timed_run import run
 
 ALL: Mapping[str, Method] = {**METHODS}
 

@@ -3,14 +3,15 @@
 Each message has the form "expected ..., got ...". Bounds are part of the OpenAPI document.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from fractions import Fraction
 from typing import Any, Final, TypeVar
 
 from rest_framework import serializers
 from rest_framework.exceptions import ErrorDetail
 
 from scheduling.model.errors import InvalidField
-from scheduling.model.validation import check_integer, check_number, shown
+from scheduling.model.validation import check_fraction, check_integer, check_number, shown
 
 T = TypeVar("T")
 
@@ -150,6 +151,29 @@ class Rows(serializers.ListField):
         if self.least == self.most:
             return f"{self.most} entries"
         return f"{self.least} to {self.most} entries" if self.least else f"at most {self.most} entries"
+
+
+class Quantity(serializers.Field):  # type: ignore[type-arg]
+    """A number from `low` to `high`, or the same as a decimal string; `exact` reads it as a fraction."""
+
+    default_error_messages = MESSAGES
+
+    def __init__(self, low: float, high: int, *, exact: bool = False, **more: Any) -> None:
+        super().__init__(**more)
+        self.low, self.high, self.exact = low, high, exact
+        text = {"type": "string", "pattern": r"^[0-9]{1,8}(\.[0-9]{1,9})?$"}
+        number = {"type": "number", "minimum": low, "maximum": high}
+        self._spectacular_annotation = {"field": {"oneOf": [number, text]}}
+
+    def to_internal_value(self, data: Any) -> float | Fraction:
+        """The number; raises ValidationError for anything else."""
+        if self.exact:
+            return _checked(lambda: check_fraction("", data, low=int(self.low), high=self.high))
+        return _checked(lambda: check_number("", data, low=self.low, high=self.high))
+
+    def to_representation(self, value: Any) -> Any:
+        """The number as it is."""
+        return value
 
 
 class ByName(serializers.DictField):

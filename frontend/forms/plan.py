@@ -13,8 +13,9 @@ from scheduling.model.types import Json
 from scheduling.split_learning.methods import METHODS
 from studies.models import MOST_SECONDS
 from studies.split_learning.api.examples import DESCRIBED, TINY
-from studies.split_learning.plans.request import LEAST_SECONDS, LONGEST_LABEL, SECONDS, SOURCES, Wish
-from studies.split_learning.plans.upload import read_csv
+from studies.split_learning.plans.csv_instance import read_csv
+from studies.split_learning.plans.plan_request import PlanRequest
+from studies.split_learning.schemas.request import LEAST_SECONDS, LONGEST_LABEL, SECONDS, SOURCES
 
 EXAMPLES: Final[dict[str, tuple[str, Json]]] = {
     "tiny": ("2 helpers, 3 clients by hand", {"instance": TINY}),
@@ -102,26 +103,27 @@ class PlanForm(forms.Form):
             raise forms.ValidationError("The instance holds a character that cannot be stored.")
         return data
 
-    def wish(self) -> Wish:
-        """What is asked for; raises InvalidField."""
+    def plan_request(self) -> PlanRequest:
+        """Return the request of the form; raises InvalidField."""
         data = self.cleaned_data
         body: Json = {name: data[name] for name in ("label", "method", "seconds", "seed")}
         if data["cluster"]:
             body["cluster"] = data["cluster"]
         if not data["said"]:
-            return Wish.from_json({**body, **EXAMPLES[data["example"]][1]})
+            return PlanRequest.from_json({**body, **EXAMPLES[data["example"]][1]})
         if data["said"].startswith(("{", "[")):
             document = parse_document(data["said"])
-            return Wish.from_json({**body, **_source(document)})
-        return Wish.from_json({**body, "instance": read_csv(data["said"], slot_ms=data["slot_ms"] or 1)})
+            return PlanRequest.from_json({**body, **_source(document)})
+        return PlanRequest.from_json({**body, "instance": read_csv(data["said"], slot_ms=data["slot_ms"] or 1)})
 
     def blame(self, error: InvalidField) -> None:
-        """Show what was found wrong beside the field it is about."""
-        if error.field in self.fields:
-            self.add_error(error.field, error.problem)
-        else:
-            name = "file" if self.cleaned_data.get("file") else "text"
-            self.add_error(name if self.cleaned_data["said"] else None, f"{error.field}: {error.problem}")
+        """Show each error beside the field that it is about."""
+        name = "file" if self.cleaned_data.get("file") else "text"
+        for one in (error, *error.also):
+            if one.field in self.fields:
+                self.add_error(one.field, one.problem)
+            else:
+                self.add_error(name if self.cleaned_data["said"] else None, f"{one.field}: {one.problem}")
 
 
 def _source(document: object) -> Json:

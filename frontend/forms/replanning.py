@@ -9,8 +9,8 @@ from scheduling.model.errors import InvalidField
 from scheduling.model.types import Json
 from studies.models import MOST_SECONDS, Plan
 from studies.split_learning.plans import readings
-from studies.split_learning.plans.repeat import wish_again
-from studies.split_learning.plans.request import LEAST_SECONDS, LONGEST_LABEL, Wish
+from studies.split_learning.plans.plan_request import PlanRequest
+from studies.split_learning.schemas.request import LEAST_SECONDS, LONGEST_LABEL
 
 COVERED: Final = ("drop", "gone", "slower")
 MOST_LINES: Final = 6
@@ -83,8 +83,8 @@ class ReplanForm(forms.Form):
             raise forms.ValidationError(f"The form has its own field for {', '.join(taken)}.")
         return more
 
-    def wish(self) -> Wish:
-        """What is asked for; raises InvalidField."""
+    def plan_request(self) -> PlanRequest:
+        """Return the request of the form; raises InvalidField."""
         data = self.cleaned_data
         body: Json = {name: data[name] for name in ("label", "seconds")}
         changes = {name: data[name] for name in COVERED if data[name]}
@@ -92,16 +92,17 @@ class ReplanForm(forms.Form):
         if "instance" in more or "clients" in more:
             if changes:
                 raise InvalidField("more", "a whole instance leaves nothing to be changed above")
-            return wish_again(self._plan, {**body, "instance": more.get("instance", more)})
-        return wish_again(self._plan, {**body, "changes": {**changes, **more}})
+            return PlanRequest.to_replan(self._plan, {**body, "instance": more.get("instance", more)})
+        return PlanRequest.to_replan(self._plan, {**body, "changes": {**changes, **more}})
 
     def blame(self, error: InvalidField) -> None:
-        """Show what was found wrong beside the field it is about."""
-        name = error.field.removeprefix("changes.").partition(".")[0].partition("[")[0]
-        if name in self.fields:
-            self.add_error(name, error.problem)
-        else:
-            self.add_error("more" if self.cleaned_data["more"] else None, f"{error.field}: {error.problem}")
+        """Show each error beside the field that it is about."""
+        for one in (error, *error.also):
+            name = one.field.removeprefix("changes.").partition(".")[0].partition("[")[0]
+            if name in self.fields:
+                self.add_error(name, one.problem)
+            else:
+                self.add_error("more" if self.cleaned_data["more"] else None, f"{one.field}: {one.problem}")
 
 
 def _several(names: list[str], label: str, text: str) -> forms.MultipleChoiceField:

@@ -13,7 +13,7 @@ from frontend.views.plan_access import own_plan
 from scheduling.model.errors import InvalidField
 from studies.models import Plan
 from studies.split_learning.plans import readings
-from studies.split_learning.plans.requests import ask_again
+from studies.split_learning.plans.submission import submit_replan
 
 
 @login_required
@@ -24,7 +24,7 @@ def again(request: HttpRequest, number: int) -> HttpResponse:
     form = ReplanForm(request.POST, plan=plan) if request.method == "POST" else ReplanForm(plan=plan)
     if form.is_bound and form.is_valid():
         try:
-            return redirect("plan", number=ask_again(viewer_of(request), plan, form.wish()).pk)
+            return redirect("plan", number=submit_replan(viewer_of(request), plan, form.plan_request()).pk)
         except InvalidField as error:
             form.blame(error)
         except AuctionError as error:

@@ -90,14 +90,15 @@ def _noise(request: HttpRequest, plan: Plan) -> tuple[Noise | None, str]:
 def _drawing(plan: Plan, noise: Noise | None, problem: str) -> Drawing:
     if noise is None:
         return plan_noise.figure([], planned=0, slot_ms=plan.slot_ms, note=problem)
+    found = {kind: noise.makespans(kind) for kind in KINDS}
     bars = [
-        plan_noise.Bar(plan_noise.NAMES[kind], noise.mean(kind), noise.worst(kind), plan_noise.COLOURS[kind])
-        for kind in KINDS
+        plan_noise.Bar(plan_noise.NAMES[kind], row.mean, row.worst, plan_noise.COLOURS[kind])
+        for kind, row in found.items()
     ]
+    drawn = noise.parameters
     note = (
-        f"{noise.asked.count} draws, seed {noise.asked.seed}: each time of a pass or link is multiplied by a factor of"
-        f" its own, up to {_percent(str(noise.asked.spread))} more or less. The assignment stays; the dotted line is"
-        " what was planned."
+        f"{drawn.count} draws, seed {drawn.seed}: each time of a pass or link is multiplied by a factor of its own, up"
+        f" to {_percent(str(drawn.spread))} more or less. The assignment stays; the dotted line was planned."
     )
     return plan_noise.figure(bars, planned=noise.planned, slot_ms=plan.slot_ms, note=note)
 
@@ -105,10 +106,9 @@ def _drawing(plan: Plan, noise: Noise | None, problem: str) -> Drawing:
 def _rows(noise: Noise | None) -> list[Row]:
     if noise is None:
         return []
-    return [
-        Row(plan_noise.NAMES[kind], noise.mean(kind), noise.worst(kind), noise.mean(kind) / max(1, noise.planned) - 1)
-        for kind in KINDS
-    ]
+    found = {kind: noise.makespans(kind) for kind in KINDS}
+    planned = max(1, noise.planned)
+    return [Row(plan_noise.NAMES[kind], row.mean, row.worst, row.mean / planned - 1) for kind, row in found.items()]
 
 
 def _percent(share: str) -> str:

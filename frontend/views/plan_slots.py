@@ -9,14 +9,14 @@ from frontend.figures.base import Table
 from frontend.views.plan_access import own_plan, tag_of_plan
 from frontend.views.versions import unless_tagged
 from studies.models import Plan
-from studies.split_learning.plans import comparisons as beside
+from studies.split_learning.plans import comparisons
 
 
 def lengths_of(plan: Plan) -> list[plan_slots.Length]:
     """Return the plan and those with other slot lengths; empty if there are no others."""
     return [
         plan_slots.Length(one.plan.slot_ms, one.makespan, one.lower_bound, one.compute_s)
-        for one in beside.lengths_of(plan)
+        for one in comparisons.lengths_of(plan)
     ]
 
 

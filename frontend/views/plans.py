@@ -29,10 +29,14 @@ from scheduling.split_learning.methods import METHODS
 from studies.background.models import JobState
 from studies.models import Plan, Question
 from studies.split_learning.api.examples import DESCRIBED
-from studies.split_learning.plans import comparisons as beside
-from studies.split_learning.plans import readings, states
-from studies.split_learning.plans.requests import ask, ask_one_more_helper, ask_other_methods, ask_other_slots
-from studies.split_learning.profile import CLIENTS, HELPERS
+from studies.split_learning.measured_networks import CLIENTS, HELPERS
+from studies.split_learning.plans import comparisons, readings, states
+from studies.split_learning.plans.submission import (
+    compare_methods,
+    compare_slot_lengths,
+    submit_extra_helper,
+    submit_plan,
+)
 from studies.split_learning.scenarios import SLOT_MS
 
 MOST_ROWS = 500
@@ -66,7 +70,7 @@ def new_plan(request: HttpRequest) -> HttpResponse:
     form = PlanForm(request.POST, request.FILES) if request.method == "POST" else PlanForm()
     if form.is_bound and form.is_valid():
         try:
-            return redirect("plan", number=ask(viewer_of(request), form.wish()).pk)
+            return redirect("plan", number=submit_plan(viewer_of(request), form.plan_request()).pk)
         except InvalidField as error:
             form.blame(error)
         except AuctionError as error:
@@ -169,7 +173,7 @@ def compare(request: HttpRequest, number: int) -> HttpResponse:
     """Ask for the same instance under every other method."""
 
     def asked(plan: Plan) -> str:
-        others = ask_other_methods(viewer_of(request), plan)
+        others = compare_methods(viewer_of(request), plan)
         return f"Asked {', '.join(other.method for other in others) or 'nothing more: every method was asked'}."
 
     return _do(request, number, asked)
@@ -180,7 +184,7 @@ def compare(request: HttpRequest, number: int) -> HttpResponse:
 def one_more(request: HttpRequest, number: int) -> HttpResponse:
     """Ask for it with one helper more."""
     return _do(
-        request, number, lambda plan: f"Asked with {ask_one_more_helper(viewer_of(request), plan).helpers} helpers."
+        request, number, lambda plan: f"Asked with {submit_extra_helper(viewer_of(request), plan).helpers} helpers."
     )
 
 
@@ -190,7 +194,7 @@ def other_slots(request: HttpRequest, number: int) -> HttpResponse:
     """Ask for the same devices in slots of other lengths."""
 
     def asked(plan: Plan) -> str:
-        others = ask_other_slots(viewer_of(request), plan)
+        others = compare_slot_lengths(viewer_of(request), plan)
         lengths = ", ".join(f"{other.slot_ms:,}" for other in others)
         return f"Asked with slots of {lengths} ms." if lengths else "Every length was asked."
 
@@ -216,12 +220,12 @@ def _do(request: HttpRequest, number: int, act: Callable[[Plan], str]) -> HttpRe
 
 
 def _course(plan: Plan) -> list[plan_course.Known]:
-    return [plan_course.Known(**step) for step in readings.steps_of(plan)]
+    return [plan_course.Known(**readings.step(stored)) for stored in plan.steps]
 
 
 def _context(request: HttpRequest, number: int) -> dict[str, Any]:
     plan = own_plan(request, number)
-    methods = beside.others_of(plan, Question.METHOD)
+    methods = comparisons.others_of(plan, Question.METHOD)
     return {
         "query": request.GET.urlencode(),
         "spreads": spread_choices(request),
@@ -230,10 +234,10 @@ def _context(request: HttpRequest, number: int) -> dict[str, Any]:
         "place": states.place_of(plan),
         **_tables_context(plan),
         "gantts": gantt_choices(request, plan),
-        "rivals": beside.rivals(plan, methods),
-        "larger": beside.rivals(plan, beside.others_of(plan, Question.HELPER)),
+        "compared_methods": comparisons.compared(plan, methods),
+        "compared_helpers": comparisons.compared(plan, comparisons.others_of(plan, Question.HELPER)),
         "lengths": lengths_of(plan),
-        "again": beside.others_of(plan, Question.REPLAN),
+        "again": comparisons.others_of(plan, Question.REPLAN),
         "changes": readings.changes_of(plan)[:MOST_ROWS],
         "changes_left_out": max(0, len(readings.changes_of(plan)) - MOST_ROWS),
         "every_method_asked": set(METHODS) <= {plan.method, *(other.method for other in methods)},

@@ -11,6 +11,8 @@ from scheduling.split_learning.instance import LARGEST_SLOTS, MOST_CLIENTS, MOST
 from scheduling.split_learning.plan import Plan
 
 GIGABYTE = 10**9
+LARGEST_GB = 10**8
+LONGEST_NAME = 100
 _PARTS = ("tail_forward", "head_backward")
 """l and l', which may be there beside or instead of their sum, the gap."""
 
@@ -100,8 +102,8 @@ def _names(kind: str, rows: list[Json]) -> tuple[str, ...]:
     found = []
     for n, row in enumerate(rows):
         name = row.get("name", f"{kind}-{n + 1}")
-        if not isinstance(name, str) or not 1 <= len(name) <= 100:
-            raise InvalidField(f"{kind}s[{n}].name", f"expected 1 to 100 characters, got {shown(name)}")
+        if not isinstance(name, str) or not 1 <= len(name) <= LONGEST_NAME:
+            raise InvalidField(f"{kind}s[{n}].name", f"expected 1 to {LONGEST_NAME} characters, got {shown(name)}")
         found.append(name)
     return tuple(found)
 
@@ -125,8 +127,8 @@ def _memory(name: str, key: str, rows: list[Json], who: tuple[str, ...]) -> Ints
             amount = check_fraction(f"{name}[{n}].{key}", row[key]) * GIGABYTE
         except InvalidField as error:
             raise InvalidField(error.field, f"{error.problem} ({who[n]})") from None
-        if amount > 10**17:
-            raise InvalidField(f"{name}[{n}].{key}", f"expected at most {10**8}, got {shown(row[key])} ({who[n]})")
+        if amount > LARGEST_GB * GIGABYTE:
+            raise InvalidField(f"{name}[{n}].{key}", f"expected at most {LARGEST_GB}, got {shown(row[key])} ({who[n]})")
         found.append(ceil(amount) if key == "demand_gb" else floor(amount))
     return np.array(found, dtype=np.int64)
 

@@ -14,8 +14,8 @@ import numpy as np
 from scheduling.split_learning.methods import METHODS
 from studies.papers.figure import Data, Figure, Finding, Paper, Task, found
 from studies.papers.runs import listed
-from studies.split_learning.measured import Run, run
 from studies.split_learning.scenarios import TABLE_2, Scenario, draw
+from studies.split_learning.timed_run import Run, run
 
 SECONDS: Final = 60.0
 """Budget of each plan; nearly all end long before."""

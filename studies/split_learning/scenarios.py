@@ -11,9 +11,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from scheduling.model.errors import InvalidField
-from scheduling.model.types import Floats, Ints
+from scheduling.model.types import Floats, Ints, Json
 from scheduling.split_learning.instance import Instance
-from studies.split_learning.profile import CLIENTS, GIB, HELPERS, KILOBIT_OF_KIB, Client, Device, Network, profiled
+from studies.split_learning.measured_networks import (
+    CLIENTS,
+    GIB,
+    HELPERS,
+    KILOBIT_OF_KIB,
+    Client,
+    Device,
+    Network,
+    profiled,
+)
 
 SLOT_MS = {"resnet101": 180, "vgg19": 550}
 SLOW_LINKS = 0.72
@@ -51,6 +60,13 @@ TABLE_2 = tuple(
     for clients, helpers in ((10, 2), (10, 5), (15, 5))
 )
 """The twelve rows of Table II."""
+
+
+def instance_of_scenario(document: Json) -> Instance:
+    """Draw the instance of a scenario that `schemas.profile.ScenarioIn` has checked; raises InvalidField."""
+    chosen = {"number": 1, **document}
+    seed = chosen.pop("seed", 0)
+    return draw(Scenario(**chosen), np.random.default_rng(seed))
 
 
 def draw(scenario: Scenario, rng: np.random.Generator) -> Instance:

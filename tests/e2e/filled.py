@@ -43,19 +43,20 @@ def fill(bids: int) -> None:
 
 def fill_plans(owner: "User") -> None:
     """A plan of split learning, the other methods beside it, another helper, and the plan made again."""
-    from studies.split_learning.plans.repeat import wish_again
-    from studies.split_learning.plans.request import Wish
-    from studies.split_learning.plans.requests import ask, ask_again, ask_one_more_helper, ask_other_methods
+    from studies.split_learning.plans.plan_request import PlanRequest
+    from studies.split_learning.plans.submission import compare_methods, submit_extra_helper, submit_plan, submit_replan
     from tests.studies.plans.here import compute_here
 
     scenario = {"number": 1, "model": "resnet101", "clients": 10, "helpers": 2, "seed": 1}
-    plan = ask(owner, Wish.from_json({"scenario": scenario, "label": "ten devices", "seconds": 2}))
-    ask_other_methods(owner, plan)
-    ask_one_more_helper(owner, plan)
+    plan = submit_plan(owner, PlanRequest.from_json({"scenario": scenario, "label": "ten devices", "seconds": 2}))
+    compare_methods(owner, plan)
+    submit_extra_helper(owner, plan)
     while compute_here():
         pass
     plan.refresh_from_db()
-    ask_again(owner, plan, wish_again(plan, {"changes": {"drop": ["client-3"], "slower": {"client-1": 2}}}))
+    submit_replan(
+        owner, plan, PlanRequest.to_replan(plan, {"changes": {"drop": ["client-3"], "slower": {"client-1": 2}}})
+    )
     compute_here()
 
 

@@ -12,11 +12,11 @@ from tests.faults.installation import read, shell, start_beat, start_planner, un
 pytestmark = [pytest.mark.slow, pytest.mark.services]
 ASK = """
 from django.contrib.auth.models import User
-from studies.split_learning.plans.requests import ask
-from studies.split_learning.plans.request import Wish
+from studies.split_learning.plans.submission import submit_plan
+from studies.split_learning.plans.plan_request import PlanRequest
 from tests.studies.plans.conftest import large
 owner = User.objects.create_user("alice")
-plan = ask(owner, Wish.from_json({**large(), "seconds": 10}))
+plan = submit_plan(owner, PlanRequest.from_json({**large(), "seconds": 10}))
 """
 READ = """
 import json

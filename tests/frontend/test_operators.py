@@ -15,8 +15,8 @@ from cluster.operators import is_operator
 from studies.background.models import JobState
 from studies.models import Plan
 from studies.split_learning.api.examples import TINY
-from studies.split_learning.plans.request import Wish
-from studies.split_learning.plans.requests import ask
+from studies.split_learning.plans.plan_request import PlanRequest
+from studies.split_learning.plans.submission import submit_plan
 from tests.auctions.worlds import make_operator, make_user, submit
 
 PEOPLE = ("alice", "bob", "anonymous", "olga", "sam", "root")
@@ -86,7 +86,7 @@ def bid(market: Market, alice: User) -> Bid:
 
 @pytest.fixture
 def plan(alice: User) -> Plan:
-    return ask(alice, Wish.from_json({"instance": TINY, "label": "secret of alice"}))
+    return submit_plan(alice, PlanRequest.from_json({"instance": TINY, "label": "secret of alice"}))
 
 
 def client_of(user: User | None) -> Client:

@@ -9,8 +9,8 @@ from django.test import Client
 
 from studies.models import Plan, Question
 from studies.split_learning.api.examples import TINY
-from studies.split_learning.plans.request import Wish
-from studies.split_learning.plans.requests import ask
+from studies.split_learning.plans.plan_request import PlanRequest
+from studies.split_learning.plans.submission import submit_plan
 from tests.studies.plans.here import compute_here
 
 FORM = {"label": "after lunch", "seconds": "5"}
@@ -18,7 +18,7 @@ FORM = {"label": "after lunch", "seconds": "5"}
 
 @pytest.fixture
 def done(alice: User) -> Plan:
-    plan = ask(alice, Wish.from_json({"instance": TINY}))
+    plan = submit_plan(alice, PlanRequest.from_json({"instance": TINY}))
     assert compute_here()
     plan.refresh_from_db()
     return plan
@@ -88,7 +88,7 @@ def test_only_what_is_there_is_planned_again_and_by_nobody_else(
 ) -> None:
     assert as_bob.get(f"/plans/{done.pk}/again/").status_code == 404
     assert sent(as_bob, done, drop=["phone"]).status_code == 404
-    waiting = ask(alice, Wish.from_json({"instance": TINY}))
+    waiting = submit_plan(alice, PlanRequest.from_json({"instance": TINY}))
     assert "Plan again after changes" not in as_alice.get(f"/plans/{waiting.pk}/").text
     answer = sent(as_alice, waiting, drop=["phone"])
     assert answer.status_code == 422

@@ -6,14 +6,14 @@ from django.test import Client
 
 from studies.models import Plan
 from studies.split_learning.api.examples import TINY
-from studies.split_learning.plans.request import Wish
-from studies.split_learning.plans.requests import ask
+from studies.split_learning.plans.plan_request import PlanRequest
+from studies.split_learning.plans.submission import submit_plan
 from tests.studies.plans.here import compute_here
 
 
 @pytest.fixture
 def plan(alice: User) -> Plan:
-    return ask(alice, Wish.from_json({"instance": TINY}))
+    return submit_plan(alice, PlanRequest.from_json({"instance": TINY}))
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from studies.background.models import JobState
 from studies.models import Plan, Question
 from studies.split_learning.api.examples import CSV, DESCRIBED, TINY
 from studies.split_learning.plans import states
-from studies.split_learning.plans.request import Wish
-from studies.split_learning.plans.requests import ask
+from studies.split_learning.plans.plan_request import PlanRequest
+from studies.split_learning.plans.submission import submit_plan
 from tests.studies.plans.here import compute_here
 
 FORM = {"label": "mine", "example": "tiny", "method": "exact", "seconds": "5", "seed": "0"}
@@ -23,7 +23,7 @@ PARTS = ("", "part", "tables", "version", "course.json", "gantt.json", "schedule
 
 @pytest.fixture
 def plan(alice: User) -> Plan:
-    return ask(alice, Wish.from_json({"instance": TINY, "label": "secret batch"}))
+    return submit_plan(alice, PlanRequest.from_json({"instance": TINY, "label": "secret batch"}))
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def test_methods_are_compared_and_helpers_added_side_by_side(done: Plan, as_alic
     while compute_here():
         pass
     text = as_alice.get(page(done.pk)).text
-    for words in ("Methods side by side", "balanced-greedy", "What another helper brings", "Shorter than before"):
+    for words in ("Methods side by side", "balanced-greedy", "Slots saved by another helper", "Shorter than before"):
         assert words in text
     assert "Compare methods</button>" not in text
     other = done.others.filter(question=Question.HELPER).get()

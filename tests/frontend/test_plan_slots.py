@@ -7,8 +7,8 @@ from django.test import Client
 from frontend.figures import plan_slots
 from studies.models import Plan, Question
 from studies.split_learning.api.examples import DESCRIBED, TINY
-from studies.split_learning.plans.request import Wish
-from studies.split_learning.plans.requests import ask, ask_other_slots
+from studies.split_learning.plans.plan_request import PlanRequest
+from studies.split_learning.plans.submission import compare_slot_lengths, submit_plan
 from tests.studies.plans.here import compute_here
 
 SCENARIO = {"number": 2, "model": "vgg19", "clients": 4, "helpers": 2, "seed": 3, "slot_ms": 400}
@@ -17,7 +17,7 @@ SCENARIO = {"number": 2, "model": "vgg19", "clients": 4, "helpers": 2, "seed": 3
 @pytest.mark.thorough
 @pytest.mark.parametrize("body", [{"profile": {**DESCRIBED, "slot_ms": 400}}, {"scenario": SCENARIO}])
 def test_makespans_by_length_are_listed_and_drawn(body: dict[str, object], alice: User, as_alice: Client) -> None:
-    plan = ask(alice, Wish.from_json(body))
+    plan = submit_plan(alice, PlanRequest.from_json(body))
     page = f"/plans/{plan.pk}/"
     assert as_alice.get(f"{page}slots.json").json()["data"] == []
     as_alice.post(f"{page}slots/")
@@ -42,7 +42,7 @@ def test_makespans_by_length_are_listed_and_drawn(body: dict[str, object], alice
 
 
 def test_an_instance_in_slots_has_no_other_lengths(alice: User, as_alice: Client) -> None:
-    plan = ask(alice, Wish.from_json({"instance": TINY}))
+    plan = submit_plan(alice, PlanRequest.from_json({"instance": TINY}))
     assert "Other lengths" not in as_alice.get(f"/plans/{plan.pk}/").text
     answer = as_alice.post(f"/plans/{plan.pk}/slots/", follow=True)
     assert "given in slots" in answer.text
@@ -50,10 +50,10 @@ def test_an_instance_in_slots_has_no_other_lengths(alice: User, as_alice: Client
 
 
 def test_a_length_can_be_compared_further(alice: User) -> None:
-    plan = ask(alice, Wish.from_json({"scenario": SCENARIO}))
-    shorter = ask_other_slots(alice, plan)[0]
+    plan = submit_plan(alice, PlanRequest.from_json({"scenario": SCENARIO}))
+    shorter = compare_slot_lengths(alice, plan)[0]
     assert (shorter.slot_ms, shorter.question) == (50, Question.SLOT)
-    assert [one.slot_ms for one in ask_other_slots(alice, shorter)] == [6, 12, 25, 100, 200]
+    assert [one.slot_ms for one in compare_slot_lengths(alice, shorter)] == [6, 12, 25, 100, 200]
 
 
 def test_what_is_not_there_yet_is_left_out() -> None:

@@ -7,8 +7,8 @@ from django.test import Client
 from studies.background.models import JobState
 from studies.models import Plan
 from studies.split_learning.api.examples import TINY
-from studies.split_learning.plans.request import Wish
-from studies.split_learning.plans.requests import ask
+from studies.split_learning.plans.plan_request import PlanRequest
+from studies.split_learning.plans.submission import submit_plan
 from tests.auctions.worlds import make_operator, make_user
 from tests.studies.plans.here import compute_here
 
@@ -26,7 +26,7 @@ def plans(db: None) -> list[Plan]:
     """One that is computed and one that waits."""
     alice = make_user("alice")
     kept = [
-        ask(alice, Wish.from_json({"instance": TINY, "method": name, "label": f"by {name}"}))
+        submit_plan(alice, PlanRequest.from_json({"instance": TINY, "method": name, "label": f"by {name}"}))
         for name in ("balanced-greedy", "exact")
     ]
     assert compute_here()

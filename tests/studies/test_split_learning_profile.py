@@ -10,7 +10,7 @@ import pytest
 
 from scheduling.model.errors import InvalidField
 from scheduling.split_learning.instance import TIMES, Instance
-from studies.split_learning.profile import (
+from studies.split_learning.measured_networks import (
     CLIENTS,
     HELPERS,
     KILOBIT_OF_KIB,

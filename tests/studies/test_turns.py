@@ -21,8 +21,9 @@ from studies.experiments.request import ExperimentRequest
 from studies.experiments.requests import create as create_experiment
 from studies.experiments.table import RUNS
 from studies.models import Counterfactual, Plan, Run, Trace
-from studies.split_learning.plans.requests import MOST_WAITING
+from studies.split_learning.plans.submission import MOST_WAITING
 from studies.split_learning.plans.states import PLANS
+from studies.split_learning.plans.submission import MOST_WAITING
 from tests.auctions.worlds import make_market, make_operator, make_user
 from tests.rest import client_of, nobody_asked_before
 from tests.studies.plans.conftest import asked as ask_plan
@@ -176,7 +177,7 @@ def test_rest_and_pages_tell_the_place_in_the_queue(
 @pytest.mark.parametrize(
     ("path", "body", "quota", "word"),
     [
-        ("/api/v1/plans", tiny(), "studies.split_learning.plans.requests.MOST_WAITING", "plans"),
+        ("/api/v1/plans", tiny(), "studies.split_learning.plans.submission.MOST_WAITING", "plans"),
         (
             "/api/v1/clusters/lab/counterfactuals",
             {"policy": "fifo"},

@@ -11,8 +11,8 @@ from rest_framework.response import Response
 from studies.background.idempotency import Submission
 from studies.background.models import OPEN
 from studies.models import Plan
-from studies.split_learning.api import documents
 from studies.split_learning.plans import readings
+from studies.split_learning.schemas.answers import PlanOut
 from web.headers import LONGEST_WAIT_S
 from web.openapi import KEY, REPLAYED, answered
 from web.views import user_of
@@ -44,7 +44,7 @@ def answered_with(asked: Submission[Plan], wait: int | None) -> Response:
     except Plan.DoesNotExist:
         raise Http404(f"Plan {number} was deleted.") from None
     code = 202 if plan.state in OPEN else 201 if asked.created else 200
-    response = Response(documents.full(plan), status=code)
+    response = Response(PlanOut.write(plan), status=code)
     response["Location"] = reverse("api-plan", args=[plan.pk])
     if waited:
         response["Preference-Applied"] = f"wait={wait}"

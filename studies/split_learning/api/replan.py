@@ -10,9 +10,10 @@ from studies.background.idempotency import IdempotencyKey, create_once
 from studies.models import Plan
 from studies.split_learning.api.base import ASKED_ONCE, PLAN, answered_with, plan_found
 from studies.split_learning.api.examples import AGAIN
-from studies.split_learning.api.serializers import PlanOut, ReplanIn
-from studies.split_learning.plans.repeat import wish_again
-from studies.split_learning.plans.requests import ask_again
+from studies.split_learning.plans.plan_request import PlanRequest
+from studies.split_learning.plans.submission import submit_replan
+from studies.split_learning.schemas.answers import PlanOut
+from studies.split_learning.schemas.request import ReplanIn
 from web.headers import idempotency_key, wait_s
 from web.openapi import WRITE, describe, examples
 from web.parameters import known_parameters
@@ -43,9 +44,10 @@ class Replan(ApiView):
         known_parameters(request)
         key, wait = idempotency_key(request), wait_s(request)
         body: Any = request.data
-        said, owner, found = dict(body), user_of(request), plan_found(request, plan)
-        request_key = IdempotencyKey.of(key, {"replan": found.pk, **said})
-        asked = create_once(
-            Plan, owner, request_key, lambda: ask_again(owner, found, wish_again(found, said), request_key)
-        )
-        return answered_with(asked, wait)
+        owner, found = user_of(request), plan_found(request, plan)
+        request_key = IdempotencyKey.of(key, {"replan": found.pk, **body})
+
+        def submit() -> Plan:
+            return submit_replan(owner, found, PlanRequest.to_replan(found, dict(body)), request_key)
+
+        return answered_with(create_once(Plan, owner, request_key, submit), wait)

@@ -2,17 +2,16 @@
 
 from django.urls import URLPattern, path
 
-from studies.split_learning.api import comparisons as beside
-from studies.split_learning.api import noise, replan, views
+from studies.split_learning.api import comparisons, noise, replan, views
 
 urlpatterns: list[URLPattern] = [
     path("plans", views.Plans.as_view(), name="api-plans"),
     path("plans/<int:plan>", views.OnePlan.as_view(), name="api-plan"),
     path("plans/<int:plan>/cancel", views.Cancel.as_view(), name="api-plan-cancel"),
-    path("plans/<int:plan>/beside", beside.Beside.as_view(), name="api-plan-beside"),
-    path("plans/<int:plan>/methods", beside.Methods.as_view(), name="api-plan-methods"),
-    path("plans/<int:plan>/helpers", beside.OneMoreHelper.as_view(), name="api-plan-helpers"),
-    path("plans/<int:plan>/slots", beside.Slots.as_view(), name="api-plan-slots"),
+    path("plans/<int:plan>/comparisons", comparisons.Comparisons.as_view(), name="api-plan-comparisons"),
+    path("plans/<int:plan>/methods", comparisons.Methods.as_view(), name="api-plan-methods"),
+    path("plans/<int:plan>/helpers", comparisons.OneMoreHelper.as_view(), name="api-plan-helpers"),
+    path("plans/<int:plan>/slots", comparisons.Slots.as_view(), name="api-plan-slots"),
     path("plans/<int:plan>/replan", replan.Replan.as_view(), name="api-plan-replan"),
     path("plans/<int:plan>/schedule.csv", views.Schedule.as_view(), name="api-plan-schedule"),
     path("plans/<int:plan>/noise", noise.UnderNoise.as_view(), name="api-plan-noise"),

@@ -21,15 +21,15 @@ from scheduling.split_learning.methods import METHODS
 from studies.background.idempotency import IdempotencyKey, create_once
 from studies.background.models import JobState
 from studies.models import MOST_SECONDS, Plan
-from studies.split_learning.api import documents
 from studies.split_learning.api.base import ASKED_ONCE, PLAN, answered_with, plan_found
 from studies.split_learning.api.examples import CSV, PLANS
-from studies.split_learning.api.serializers import PlanIn, PlanOut, PlanPage
 from studies.split_learning.plans import readings
-from studies.split_learning.plans.request import LEAST_SECONDS, LONGEST_LABEL, Wish
-from studies.split_learning.plans.requests import ask
+from studies.split_learning.plans.csv_instance import read_csv
+from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.states import cancel
-from studies.split_learning.plans.upload import read_csv
+from studies.split_learning.plans.submission import submit_plan
+from studies.split_learning.schemas.answers import PlanOut, PlanPage
+from studies.split_learning.schemas.request import LEAST_SECONDS, LONGEST_LABEL, PlanIn
 from web.headers import idempotency_key, wait_s
 from web.openapi import READ, WRITE, describe, examples, query
 from web.pagination import NewestFirst
@@ -45,7 +45,7 @@ FILTERS: Final = [
     query("cursor", str, "From `next` or `previous` of a page."),
     query("page_size", {"type": "integer", "minimum": 1, "maximum": 200}, "Plans on a page; 50 if not given."),
 ]
-BESIDE_CSV: Final = [
+CSV_PARAMETERS: Final = [
     query("method", str, "With CSV: as the key of the same name.", enum=list(METHODS)),
     query("seconds", {"type": "number", "minimum": LEAST_SECONDS, "maximum": MOST_SECONDS}, "With CSV, likewise."),
     query("seed", {"type": "integer", "minimum": 0, "maximum": 10**9}, "With CSV, likewise."),
@@ -67,17 +67,17 @@ class Plans(ApiView):
         pages = NewestFirst()
         found = _filtered(request, readings.visible_plans(user_of(request)).defer(*readings.LARGE))
         page = pages.paginate_queryset(found, request, view=self) or []
-        results = [documents.brief(plan) for plan in page]
-        return Response({"next": pages.get_next_link(), "previous": pages.get_previous_link(), "results": results})
+        links = {"next": pages.get_next_link(), "previous": pages.get_previous_link()}
+        return Response(PlanPage.write({**links, "results": page}))
 
     @describe(
-        "Ask for a plan",
+        "Create a plan",
         {200: PlanOut, 201: PlanOut, 202: PlanOut},
         WRITE,
         request={"application/json": PlanIn, "text/csv": OpenApiTypes.STR},
-        parameters=[*BESIDE_CSV, *ASKED_ONCE],
+        parameters=[*CSV_PARAMETERS, *ASKED_ONCE],
         examples=[*examples(PLANS), OpenApiExample("Two clients", value=CSV, request_only=True, media_type="text/csv")],
-        operation_id="plans_ask",
+        operation_id="plans_create",
     )
     def post(self, request: Request) -> Response:
         """Create a plan: 202 with its place in the queue; a worker computes it. CSV has a row per helper and client.
@@ -87,13 +87,16 @@ class Plans(ApiView):
         key, wait = idempotency_key(request), wait_s(request)
         body: Any = request.data
         if request.content_type.partition(";")[0].strip() == CsvParser.media_type:
-            said = _of_csv(request, body.get("csv", ""))  # an empty body is not parsed
+            document = _of_csv(request, body.get("csv", ""))  # an empty body is not parsed
         else:
             known_parameters(request)
-            said = dict(body)
-        owner, request_key = user_of(request), IdempotencyKey.of(key, said)
-        asked = create_once(Plan, owner, request_key, lambda: ask(owner, Wish.from_json(said), request_key))
-        return answered_with(asked, wait)
+            document = dict(body)
+        owner, request_key = user_of(request), IdempotencyKey.of(key, document)
+
+        def submit() -> Plan:
+            return submit_plan(owner, PlanRequest.from_json(document), request_key)
+
+        return answered_with(create_once(Plan, owner, request_key, submit), wait)
 
 
 class OnePlan(ApiView):
@@ -103,7 +106,7 @@ class OnePlan(ApiView):
     def get(self, request: Request, plan: int) -> Response:
         """Return its state, the bound and the best makespan so far, and the plan once there is one."""
         known_parameters(request)
-        return Response(documents.full(plan_found(request, plan)))
+        return Response(PlanOut.write(plan_found(request, plan)))
 
     @describe("Delete a plan", {204: None}, READ, parameters=[PLAN], operation_id="plans_delete")
     def delete(self, request: Request, plan: int) -> Response:
@@ -125,7 +128,7 @@ class Cancel(ApiView):
         found = plan_found(request, plan)
         cancel(found)
         found.refresh_from_db()
-        return Response(documents.full(found))
+        return Response(PlanOut.write(found))
 
 
 class Schedule(ApiView):
@@ -172,7 +175,7 @@ def _filtered(request: Request, plans: "QuerySet[Plan]") -> "QuerySet[Plan]":
 
 def _of_csv(request: Request, text: str) -> Json:
     """Return the JSON body that is equal to the CSV text and the query."""
-    known_parameters(request, *(parameter.name for parameter in BESIDE_CSV))
+    known_parameters(request, *(parameter.name for parameter in CSV_PARAMETERS))
     given = request.query_params
     body: Json = {name: given[name] for name in ("method", "label", "cluster") if name in given}
     body |= {name: _number(name, given[name]) for name in ("seconds", "seed") if name in given}

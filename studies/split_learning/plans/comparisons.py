@@ -10,13 +10,13 @@ from studies.split_learning.plans.readings import LARGE
 
 
 @dataclass(frozen=True)
-class Rival:
+class Compared:
     """A plan in a table of compared plans."""
 
     plan: Plan
     above: float | None
     """Largest possible excess over the optimum, as a share of the best bound of all compared plans."""
-    brings: int | None
+    saved_slots: int | None
     """Slots by which it is shorter than the plan before."""
 
 
@@ -63,7 +63,7 @@ def others_of(plan: Plan, question: Question) -> list[Plan]:
     return list(found.order_by("helpers", "pk"))
 
 
-def rivals(plan: Plan, others: Sequence[Plan]) -> list[Rival]:
+def compared(plan: Plan, others: Sequence[Plan]) -> list[Compared]:
     """Return the plan and those compared with it; empty if there are no others."""
     if not others:
         return []
@@ -71,8 +71,8 @@ def rivals(plan: Plan, others: Sequence[Plan]) -> list[Rival]:
     bound = max((one.lower_bound or 0 for one in plans), default=0)
     before = [None, *(a.makespan - b.makespan if a.makespan and b.makespan else None for a, b in pairwise(plans))]
     return [
-        Rival(one, one.makespan / bound - 1 if one.makespan and bound else None, brings)
-        for one, brings in zip(plans, before, strict=True)
+        Compared(one, one.makespan / bound - 1 if one.makespan and bound else None, saved_slots)
+        for one, saved_slots in zip(plans, before, strict=True)
     ]
 
 
@@ -81,3 +81,24 @@ def lengths_of(plan: Plan) -> list[Length]:
     others = plan.others.filter(question=Question.SLOT).select_related("owner", "cluster")
     found = list(others.defer("instance", "result"))
     return [Length(one) for one in sorted([plan, *found], key=lambda one: one.slot_ms)] if found else []
+
+
+@dataclass(frozen=True)
+class Comparisons:
+    """All plans that are compared with one plan, by the kind of comparison."""
+
+    methods: list[Compared]
+    helpers: list[Compared]
+    slots: list[Length]
+    replanned: list[Plan]
+
+
+def of_plan(plan: Plan) -> Comparisons:
+    """Return all comparisons of the plan."""
+    methods, helpers = (others_of(plan, question) for question in (Question.METHOD, Question.HELPER))
+    return Comparisons(
+        methods=compared(plan, methods),
+        helpers=compared(plan, helpers),
+        slots=lengths_of(plan),
+        replanned=others_of(plan, Question.REPLAN),
+    )

@@ -50,21 +50,46 @@ class Draws:
 
 
 @dataclass(frozen=True)
+class Makespans:
+    """Makespans over all draws, slots."""
+
+    mean: float
+    worst: int
+
+
+@dataclass(frozen=True)
 class Noise:
     """The result of all draws."""
 
-    asked: Draws
+    parameters: Draws
     planned: int
     """Planned makespan, slots."""
     draws: tuple[Noisy, ...]
 
-    def mean(self, kind: str) -> float:
-        """Return the mean makespan of one of KINDS, slots."""
-        return float(np.mean([getattr(draw, kind) for draw in self.draws]))
+    @property
+    def priorities(self) -> Makespans:
+        """Makespans if helpers follow the priorities of the plan."""
+        return self.makespans("priorities")
 
-    def worst(self, kind: str) -> int:
-        """Return the longest makespan of one of KINDS, slots."""
-        return int(max(getattr(draw, kind) for draw in self.draws))
+    @property
+    def first_come(self) -> Makespans:
+        """Makespans if helpers run passes in order of arrival."""
+        return self.makespans("first_come")
+
+    @property
+    def replanned(self) -> Makespans:
+        """Makespans if helpers get new priorities, made for the drawn times."""
+        return self.makespans("replanned")
+
+    @property
+    def bound(self) -> Makespans:
+        """The longest paths that no assignment avoids, with the drawn times."""
+        return self.makespans("bound")
+
+    def makespans(self, kind: str) -> Makespans:
+        """Return the makespans of one of KINDS over all draws."""
+        found = [getattr(draw, kind) for draw in self.draws]
+        return Makespans(mean=float(np.mean(found)), worst=int(max(found)))
 
 
 def few_draws(plan: Plan) -> int:
@@ -72,22 +97,24 @@ def few_draws(plan: Plan) -> int:
     return min(DRAWS, max(FEWEST_DRAWS, FEW_CELLS // _cells(plan)))
 
 
-def noise_of(plan: Plan, asked: Draws) -> Noise:
+def noise_of(plan: Plan, parameters: Draws) -> Noise:
     """Draw times and compute makespans; recent results are cached, since a page needs them several times.
 
     Raises NothingYet if there is no plan, and InvalidField naming `spread` if times would be too long for an instance.
     """
     result_in(plan)
-    key = f"plan-noise/{plan.pk}/{plan.submitted_at.timestamp()}/{asked.spread}/{asked.count}/{asked.seed}"
+    key = (
+        f"plan-noise/{plan.pk}/{plan.submitted_at.timestamp()}/{parameters.spread}/{parameters.count}/{parameters.seed}"
+    )
     found: Noise | None = cache.get(key)
     if found is None:
-        core, rng = core_plan(plan), np.random.default_rng(asked.seed)
+        core, rng = core_plan(plan), np.random.default_rng(parameters.seed)
         try:
-            draws = tuple(under_noise(core, asked.spread, rng) for _ in range(asked.count))
+            draws = tuple(under_noise(core, parameters.spread, rng) for _ in range(parameters.count))
         except InvalidField as error:
-            problem = f"times {asked.spread:.4g} longer are more than an instance may have: {error}"
+            problem = f"times {parameters.spread:.4g} longer are more than an instance may have: {error}"
             raise InvalidField("spread", problem) from None
-        found = Noise(asked, core.makespan, draws)
+        found = Noise(parameters, core.makespan, draws)
         cache.set(key, found, KEPT_S)
     return found
 

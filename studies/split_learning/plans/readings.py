@@ -107,10 +107,9 @@ def _pieces(rows: list[list[int]]) -> tuple[tuple[int, int], ...]:
     return tuple((start, end) for start, end in rows)
 
 
-def steps_of(plan: Plan) -> list[Json]:
-    """Return the bound and the best makespan after each step."""
-    keys = ("seconds", "lower_bound", "makespan", "note")
-    return [dict(zip(keys, step, strict=True)) for step in plan.steps]
+def step(stored: list[object]) -> Json:
+    """Return the bound and the best makespan after a step, by name."""
+    return dict(zip(("seconds", "lower_bound", "makespan", "note"), stored, strict=True))
 
 
 @dataclass(frozen=True)

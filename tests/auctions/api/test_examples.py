@@ -15,8 +15,8 @@ from cluster.operators import OPERATORS
 from demo.scenarios import DPS, WEIGHTED
 from demo.world import market_of
 from studies.split_learning.api.examples import TINY
-from studies.split_learning.plans.request import Wish
-from studies.split_learning.plans.requests import ask
+from studies.split_learning.plans.plan_request import PlanRequest
+from studies.split_learning.plans.submission import submit_plan
 from tests.auctions.api.conftest import operations
 from tests.studies.plans.here import compute_here
 
@@ -32,7 +32,7 @@ def demo(db: None) -> Market:
 @pytest.mark.thorough
 def test_every_operation_with_a_body_has_examples_and_each_is_taken(document: Any, demo: Market) -> None:
     taken = 0
-    plan = ask(User.objects.get(), Wish.from_json({"instance": TINY}))
+    plan = submit_plan(User.objects.get(), PlanRequest.from_json({"instance": TINY}))
     assert compute_here()
     promised = submit_bid(cluster=demo.cluster, owner=User.objects.get(), body=BIDS["A model this cluster knows"]).bid
     decision_queue.process_pending(demo.pk)

@@ -32,8 +32,8 @@ from studies.experiments.request import ExperimentRequest
 from studies.experiments.requests import create as create_experiment
 from studies.models import Counterfactual, Experiment, Plan, Trace
 from studies.split_learning.api.examples import CSV, DESCRIBED, TINY
-from studies.split_learning.plans.request import Wish
-from studies.split_learning.plans.requests import ask
+from studies.split_learning.plans.plan_request import PlanRequest
+from studies.split_learning.plans.submission import submit_plan
 from studies.workloads.traces.upload import keep
 from tests.auctions.worlds import body, make_operator, submit
 from tests.draws import SOAK, choose_seed, rounds
@@ -80,7 +80,7 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
     decision_queue.process_pending(market.pk)
     submit(market, alice)
     for source in ({"instance": TINY}, {"profile": DESCRIBED}, {"profile": DESCRIBED}):
-        ask(alice, Wish.from_json(source))
+        submit_plan(alice, PlanRequest.from_json(source))
     compute_here()
     for _ in range(2):
         create_counterfactual(alice, market, Question(make_policy("fifo", {})))
@@ -90,7 +90,7 @@ def _market(market: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> Non
         create_experiment(alice, ExperimentRequest.from_json(EXPERIMENT, Trace.objects.all()))
     compute_runs_here(most=2)  # those of the first
     monkeypatch.setattr("studies.experiments.requests.MOST_OPEN", 10**6)
-    monkeypatch.setattr("studies.split_learning.plans.requests.MOST_WAITING", 10**6)
+    monkeypatch.setattr("studies.split_learning.plans.submission.MOST_WAITING", 10**6)
     monkeypatch.setattr("studies.counterfactuals.requests.MOST_OPEN", 10**6)
     monkeypatch.setattr("web.shutdown.pause", lambda _: decision_queue.process_pending(market.pk))
     monkeypatch.setattr("web.throttles.PasswordThrottle.allow_request", lambda *_: True)

@@ -18,8 +18,8 @@ from studies.experiments.request import ExperimentRequest
 from studies.experiments.requests import create as create_experiment
 from studies.models import Experiment, Plan, Run, Trace
 from studies.split_learning.api.examples import DESCRIBED, TINY
-from studies.split_learning.plans.request import Wish
-from studies.split_learning.plans.requests import ask
+from studies.split_learning.plans.plan_request import PlanRequest
+from studies.split_learning.plans.submission import submit_plan
 from studies.workloads.traces.upload import keep
 from tests.auctions.api.conftest import operations
 from tests.auctions.worlds import body, make_operator, make_user, submit
@@ -57,14 +57,14 @@ RULES: dict[str, tuple[int, int, int, int]] = {
     "servers_drain": FOR_OPERATORS,
     "servers_restore": FOR_OPERATORS,
     "plans_list": ANYBODY_KNOWN,
-    "plans_ask": (202, 202, 202, 401),
+    "plans_create": (202, 202, 202, 401),
     "plans_read": OF_THE_BID,
     "plans_cancel": OF_THE_BID,
     "plans_delete": (204, 204, 404, 401),
     "plans_schedule": OF_THE_BID,
     "plans_noise": OF_THE_BID,
     "plans_replan": (202, 202, 404, 401),
-    "plans_beside": OF_THE_BID,
+    "plans_comparisons": OF_THE_BID,
     "plans_methods": (202, 202, 404, 401),
     "plans_helpers": (202, 202, 404, 401),
     "plans_slots": (202, 202, 404, 401),
@@ -101,7 +101,7 @@ BODIES: dict[str, Any] = {
     "bids_submit": body(),
     "bids_submit_bulk": {"bids": [body()]},
     "bids_fail": {"reason": "a disk broke"},
-    "plans_ask": {"instance": TINY},
+    "plans_create": {"instance": TINY},
     "plans_replan": {"changes": {"drop": ["phone"]}},
     "counterfactuals_create": {"policy": "fifo"},
     "traces_upload": {"text": f"{TRACE_TEXT}\n"},
@@ -134,7 +134,7 @@ def test_an_operation_answers_whom_it_may(
     if name == "bids_retry":
         Bid.objects.update(state="quarantined")
     source = {"profile": DESCRIBED} if name == "plans_slots" else {"instance": TINY}
-    plan = ask(alice, Wish.from_json({**source, "label": SECRET}))
+    plan = submit_plan(alice, PlanRequest.from_json({**source, "label": SECRET}))
     if name in ("plans_schedule", "plans_noise", "plans_replan"):
         compute_here()
     counterfactual = create_counterfactual(alice, market, Question(make_policy("fifo", {})))

@@ -9,8 +9,8 @@ from django.contrib.auth.models import User
 
 from studies.models import Plan
 from studies.split_learning.api.examples import TINY
-from studies.split_learning.plans.request import Wish
-from studies.split_learning.plans.requests import ask
+from studies.split_learning.plans.plan_request import PlanRequest
+from studies.split_learning.plans.submission import submit_plan
 from tests.rest import alice, api, charlie, client_of, nobody_asked_before
 from tests.studies.plans.here import compute_here
 
@@ -39,7 +39,7 @@ def tiny(**more: Any) -> Any:
 
 def asked(owner: User, body: Any = None) -> Plan:
     """A plan that waits."""
-    return ask(owner, Wish.from_json(body or tiny()))
+    return submit_plan(owner, PlanRequest.from_json(body or tiny()))
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from scheduling.split_learning.document import read_split_learning
 from studies.background.models import JobState
 from studies.models import Plan, Question
 from studies.split_learning.api.examples import CSV, DESCRIBED, PLANS, TINY
-from studies.split_learning.plans import requests as asking
-from studies.split_learning.plans.more import best_helper, one_more_helper
-from studies.split_learning.plans.requests import ask_one_more_helper, ask_other_methods
+from studies.split_learning.plans import submission as asking
+from studies.split_learning.plans.extra_helper import best_helper, one_more_helper
+from studies.split_learning.plans.submission import compare_methods, submit_extra_helper
 from tests.auctions.worlds import make_cluster
 from tests.studies.plans.conftest import URL, asked, tiny
 from tests.studies.plans.here import compute_here
@@ -99,7 +99,7 @@ def test_a_table_that_is_wrong_is_refused_by_its_line(
 
 WRONG: list[tuple[tuple[Any, ...], Any, str, str]] = [
     (("method",), "magic", "method", "exact"),
-    (("method",), 3, "method", "string"),
+    (("method",), 3, "method", "got 3"),
     (("seconds",), 0, "seconds", "0.1"),
     (("seconds",), 601, "seconds", "600"),
     (("seconds",), True, "seconds", "number"),
@@ -238,16 +238,16 @@ def test_large_instances_are_read_and_too_large_ones_refused(api: APIClient) -> 
 
 def test_other_methods_are_asked_once_each(alice: User) -> None:
     plan = asked(alice, tiny(seed=4))
-    others = ask_other_methods(alice, plan)
+    others = compare_methods(alice, plan)
     assert {other.method for other in others} | {plan.method} >= {"exact", "balanced-greedy", "random"}
     assert all(other.instance == plan.instance and other.seed == 4 for other in others)
     assert all((other.of, other.question) == (plan, Question.METHOD) for other in others)
-    assert ask_other_methods(alice, plan) == []
+    assert compare_methods(alice, plan) == []
 
 
 def test_another_helper_is_a_copy_of_the_best_one_and_never_makes_it_longer(alice: User) -> None:
     plan = asked(alice)
-    one, two = (ask_one_more_helper(alice, plan) for _ in range(2))
+    one, two = (submit_extra_helper(alice, plan) for _ in range(2))
     assert (one.helpers, two.helpers) == (3, 4)
     assert [row["name"] for row in two.instance["helpers"]] == ["vm", "laptop", "vm copy 1", "vm copy 2"]
     while compute_here():

@@ -11,8 +11,8 @@ from studies.background import idempotency as module
 from studies.background.idempotency import IdempotencyKey, create_once
 from studies.models import Plan
 from studies.split_learning.api.examples import CSV
-from studies.split_learning.plans.request import Wish
-from studies.split_learning.plans.requests import ask
+from studies.split_learning.plans.plan_request import PlanRequest
+from studies.split_learning.plans.submission import submit_plan
 from tests.studies.plans.conftest import URL, asked, tiny
 from tests.studies.plans.here import compute_here
 
@@ -58,7 +58,7 @@ def test_a_key_that_is_none_is_refused(api: APIClient) -> None:
 
 def test_of_two_at_once_the_second_finds_the_first(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
     request = IdempotencyKey.of("one", tiny())
-    first = ask(alice, Wish.from_json(tiny()), request)
+    first = submit_plan(alice, PlanRequest.from_json(tiny()), request)
     known, looks = module._known, iter([None])
     monkeypatch.setattr(module, "_known", lambda *args: next(looks, known(*args)))
 

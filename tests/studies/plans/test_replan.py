@@ -13,12 +13,12 @@ from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.instance import MOST_CLIENTS, TIMES
 from studies.models import Plan, Question
 from studies.split_learning.api.examples import TINY
-from studies.split_learning.plans.changes import changed
+from studies.split_learning.changes import read_changed
 from studies.split_learning.plans.child import answer
 from studies.split_learning.plans.computing import order_of
-from studies.split_learning.plans.repeat import wish_again
-from studies.split_learning.plans.requests import ask_again, ask_one_more_helper, ask_other_methods
+from studies.split_learning.plans.plan_request import PlanRequest
 from studies.split_learning.plans.states import claim_next
+from studies.split_learning.plans.submission import compare_methods, submit_extra_helper, submit_replan
 from tests.studies.plans.conftest import URL, asked
 from tests.studies.plans.here import compute_here
 
@@ -78,7 +78,7 @@ def test_who_had_a_helper_that_is_gone_moves(api: APIClient, done: Plan) -> None
 
 
 def test_without_changes_of_times_the_plan_is_as_good_as_before(alice: User, done: Plan) -> None:
-    same = ask_again(alice, done, wish_again(done, {"instance": TINY}))
+    same = submit_replan(alice, done, PlanRequest.to_replan(done, {"instance": TINY}))
     assert compute_here()
     same.refresh_from_db()
     assert same.makespan == done.makespan
@@ -93,7 +93,7 @@ def test_a_whole_instance_that_leaves_no_room_fails_in_words(alice: User, done: 
     full["clients"] = full["clients"][:2]
     for name in TIMES:
         full[name] = [row[:2] for row in full[name]]
-    again = ask_again(alice, done, wish_again(done, {"instance": full}))
+    again = submit_replan(alice, done, PlanRequest.to_replan(done, {"instance": full}))
     assert compute_here()
     again.refresh_from_db()
     both = (done.result or {})["assignment"][0] == (done.result or {})["assignment"][1]
@@ -102,10 +102,10 @@ def test_a_whole_instance_that_leaves_no_room_fails_in_words(alice: User, done: 
 
 
 def test_a_plan_made_again_is_planned_further(alice: User, done: Plan) -> None:
-    again = ask_again(alice, done, wish_again(done, {"changes": {"slower": {"phone": 3}}}))
-    others = ask_other_methods(alice, again)
+    again = submit_replan(alice, done, PlanRequest.to_replan(done, {"changes": {"slower": {"phone": 3}}}))
+    others = compare_methods(alice, again)
     assert {other.method for other in others} >= {"exact", "balanced-greedy"}
-    assert ask_one_more_helper(alice, again).method == "exact"
+    assert submit_extra_helper(alice, again).method == "exact"
     while compute_here():
         pass
     again.refresh_from_db()
@@ -120,7 +120,7 @@ def test_a_plan_that_is_not_there_is_not_made_again(api: APIClient, alice: User)
 
 
 def test_factors_are_of_own_times_and_rounded_up() -> None:
-    slow = changed(INSTANCE, {"slower": {"tablet": 1.5}, "slower_helpers": {"vm": "1.1"}})
+    slow = read_changed(INSTANCE, {"slower": {"tablet": 1.5}, "slower_helpers": {"vm": "1.1"}})
     assert slow.release[:, 2].tolist() == [5, 5]
     assert slow.gap[:, 2].tolist() == [3, 3]
     assert slow.tail[:, 2].tolist() == [5, 5]
@@ -133,7 +133,7 @@ def test_times_are_set_and_clients_join_with_their_own() -> None:
     there = {"client": "phone", "helper": "vm", "tail": 9}
     everywhere = {"client": "camera", "gap": 7}
     join = {"name": "drone", "demand_gb": "1.5", "times": {"vm": MINE, "laptop": {**MINE, "tail": 6}}}
-    new = changed(INSTANCE, {"times": [there, everywhere], "join": [join], "drop": ["tablet"]})
+    new = read_changed(INSTANCE, {"times": [there, everywhere], "join": [join], "drop": ["tablet"]})
     assert new.clients == ("phone", "camera", "drone")
     assert new.tail.tolist() == [[9, 8, 5], [5, 6, 6]]
     assert new.gap[:, 1].tolist() == [7, 7]
@@ -153,7 +153,7 @@ def test_times_are_set_and_clients_join_with_their_own() -> None:
         ({"gone": ["vm"], "drop": ["camera"]}, "changes.demand", "clients need"),
         ({"slower": {"fridge": 2}}, "changes.slower.fridge", "no client"),
         ({"slower": {"phone": -1}}, "changes.slower.phone", "0 to 1,000"),
-        ({"slower": ["phone"]}, "changes.slower", "factors by name"),
+        ({"slower": ["phone"]}, "changes.slower", "an object"),
         ({"slower": {"phone": 1000}, "times": [{"client": "phone", "gap": 10**10}]}, "changes.times[0].gap", "0 to"),
         ({"times": [{"helper": "vm"}]}, "changes.times[0].client", "missing"),
         ({"join": [{"name": "phone", "like": "camera"}]}, "changes.join[0].name", "already"),
@@ -181,12 +181,12 @@ def test_thousands_may_join_and_a_flood_is_refused_before_it_is_read() -> None:
     joining = [{"name": f"drone-{n}", "like": "tablet" if not n else f"drone-{n - 1}"} for n in range(MOST_CLIENTS)]
     much = {"helpers": [{"name": "vm", "memory_gb": 10**6}], "clients": [{"name": "tablet", "demand_gb": 1}]}
     instance = read_split_learning(much | {name: [[7]] for name in TIMES})
-    after = changed(instance, {"join": joining[:-1]})
+    after = read_changed(instance, {"join": joining[:-1]})
     assert after.clients[-1] == f"drone-{MOST_CLIENTS - 2}"
     for name in TIMES:
         assert (getattr(after, name) == 7).all()
     with pytest.raises(InvalidField, match=f"^join: expected at most {MOST_CLIENTS}"):
-        changed(instance, {"join": [None] * 1_000_000})
+        read_changed(instance, {"join": [None] * 1_000_000})
 
 
 def test_changes_or_an_instance_are_needed_and_not_both(api: APIClient, done: Plan) -> None:

@@ -19,14 +19,13 @@ from studies.background import waking
 from studies.background.idempotency import NO_KEY, IdempotencyKey
 from studies.background.models import OPEN
 from studies.models import Plan, Question
-from studies.split_learning.plans.more import one_more_helper
-from studies.split_learning.plans.request import Wish, at_slot
+from studies.split_learning.plans.extra_helper import one_more_helper
+from studies.split_learning.plans.plan_request import PlanRequest, at_slot
 from studies.split_learning.plans.stored import result_in
+from studies.split_learning.schemas.instance import LONGEST_SLOT_MS
 
 MOST_WAITING: Final = 50
 """Largest number of plans of one owner that have not ended."""
-LONGEST_SLOT_MS: Final = 10**6
-"""Longest slot of scenarios and profiles, milliseconds."""
 SLOT_FACTORS: Final = (0.125, 0.25, 0.5, 2.0, 4.0)
 """Slot lengths to compare, as multiples of the plan's own."""
 
@@ -35,29 +34,29 @@ class TooManyWait(QuotaReached):
     """Raised when the owner would have too many open plans."""
 
 
-def ask(owner: User, wish: Wish, request: IdempotencyKey = NO_KEY) -> Plan:
+def submit_plan(owner: User, submitted: PlanRequest, request: IdempotencyKey = NO_KEY) -> Plan:
     """Store a plan for a worker; raises TooManyWait."""
-    return _keep(owner, [wish], of=None, question=Question.ITSELF, request=request)[0]
+    return _store(owner, [submitted], of=None, question=Question.ITSELF, request=request)[0]
 
 
-def ask_other_methods(owner: User, plan: Plan) -> list[Plan]:
+def compare_methods(owner: User, plan: Plan) -> list[Plan]:
     """Request the same instance, budget and seed with each method not requested yet; raises TooManyWait."""
-    wish = _wish_of(plan)
+    same = _request_of(plan)
     with _one_by_one(owner, plan):
         asked = {plan.method, *plan.others.filter(question=Question.METHOD).values_list("method", flat=True)}
-        others = [replace(wish, method=name) for name in METHODS if name not in asked]
-        return _keep(owner, others, of=plan, question=Question.METHOD)
+        others = [replace(same, method=name) for name in METHODS if name not in asked]
+        return _store(owner, others, of=plan, question=Question.METHOD)
 
 
-def ask_one_more_helper(owner: User, plan: Plan, request: IdempotencyKey = NO_KEY) -> Plan:
+def submit_extra_helper(owner: User, plan: Plan, request: IdempotencyKey = NO_KEY) -> Plan:
     """Request a plan with one helper more than the largest one so far; raises TooManyWait, InvalidField."""
-    wish = _wish_of(plan)
+    same = _request_of(plan)
     while True:
         largest = _largest(plan)
-        wishes = [replace(wish, instance=one_more_helper(read_split_learning(largest.instance)))]
+        submitted = [replace(same, instance=one_more_helper(read_split_learning(largest.instance)))]
         with _one_by_one(owner, plan):
             if _largest(plan).pk == largest.pk:  # no other request came meanwhile
-                return _keep(owner, wishes, of=plan, question=Question.HELPER, request=request)[0]
+                return _store(owner, submitted, of=plan, question=Question.HELPER, request=request)[0]
 
 
 def _largest(plan: Plan) -> Plan:
@@ -65,7 +64,7 @@ def _largest(plan: Plan) -> Plan:
     return plan.others.filter(question=Question.HELPER).order_by("-helpers", "-pk").first() or plan
 
 
-def ask_other_slots(owner: User, plan: Plan) -> list[Plan]:
+def compare_slot_lengths(owner: User, plan: Plan) -> list[Plan]:
     """Request the same devices in each slot length of SLOT_FACTORS that was not requested yet.
 
     Lengths beyond LONGEST_SLOT_MS are left out.
@@ -82,12 +81,12 @@ def ask_other_slots(owner: User, plan: Plan) -> list[Plan]:
         raise InvalidField("slot_ms", "the times of this instance are given in slots; a scenario or profile has others")
     there = plan.others.filter(question=Question.SLOT).values_list("slot_ms", flat=True)
     lengths = sorted({max(1, round(plan.slot_ms * factor)) for factor in SLOT_FACTORS} - {plan.slot_ms, *there})
-    wish = _wish_of(plan)
+    same = _request_of(plan)
     found = [_at_slot(plan.origin, length) for length in lengths if length <= LONGEST_SLOT_MS]
-    others = [replace(wish, instance=instance, origin=origin) for instance, origin in found]
+    others = [replace(same, instance=instance, origin=origin) for instance, origin in found]
     with _one_by_one(owner, plan):
         asked = set(there.all())  # check again: another request may have come meanwhile
-        return _keep(
+        return _store(
             owner, [one for one in others if one.instance.slot_ms not in asked], of=plan, question=Question.SLOT
         )
 
@@ -99,10 +98,10 @@ def _at_slot(origin: Json, slot_ms: int) -> tuple[Instance, Json]:
         raise InvalidField("slot_ms", f"the devices cannot be planned in slots of {slot_ms:,} ms: {error}") from None
 
 
-def ask_again(owner: User, plan: Plan, wish: Wish, request: IdempotencyKey = NO_KEY) -> Plan:
+def submit_replan(owner: User, plan: Plan, submitted: PlanRequest, request: IdempotencyKey = NO_KEY) -> Plan:
     """Request a plan that keeps the assignments of an existing one; raises TooManyWait, NothingYet."""
     result_in(plan)
-    return _keep(owner, [wish], of=plan, question=Question.REPLAN, request=request)[0]
+    return _store(owner, [submitted], of=plan, question=Question.REPLAN, request=request)[0]
 
 
 def wake() -> None:
@@ -123,8 +122,8 @@ def _one_by_one(owner: User, plan: Plan | None) -> Iterator[None]:
         yield
 
 
-def _wish_of(plan: Plan) -> Wish:
-    return Wish(
+def _request_of(plan: Plan) -> PlanRequest:
+    return PlanRequest(
         instance=read_split_learning(plan.instance),
         method=plan.method if plan.method in METHODS else "exact",  # a plan made again has no such method
         seconds=plan.seconds,
@@ -134,34 +133,39 @@ def _wish_of(plan: Plan) -> Wish:
     )
 
 
-def _keep(
-    owner: User, wishes: Sequence[Wish], *, of: Plan | None, question: Question, request: IdempotencyKey = NO_KEY
+def _store(
+    owner: User,
+    submitted: Sequence[PlanRequest],
+    *,
+    of: Plan | None,
+    question: Question,
+    request: IdempotencyKey = NO_KEY,
 ) -> list[Plan]:
     with _one_by_one(owner, of):
         under_way = Plan.objects.filter(owner=owner, state__in=OPEN).count()
-        if under_way + len(wishes) > MOST_WAITING:
+        if under_way + len(submitted) > MOST_WAITING:
             raise TooManyWait(f"{under_way} plans of yours wait or are computed; at most {MOST_WAITING} may.")
         moment = now()
         kept = [
             Plan.objects.create(
                 owner=owner,
-                label=wish.label,
-                cluster=wish.cluster,
+                label=one.label,
+                cluster=one.cluster,
                 of=of,
                 question=question,
-                instance=wish.document,
-                origin=wish.origin,
-                helpers=len(wish.instance.helpers),
-                clients=len(wish.instance.clients),
-                slot_ms=wish.instance.slot_ms,
-                method=wish.method,
-                seconds=wish.seconds,
-                seed=wish.seed,
+                instance=one.document,
+                origin=one.origin,
+                helpers=len(one.instance.helpers),
+                clients=len(one.instance.clients),
+                slot_ms=one.instance.slot_ms,
+                method=one.method,
+                seconds=one.seconds,
+                seed=one.seed,
                 submitted_at=moment,
                 idempotency_key=request.key,
                 body_digest=request.digest,
             )
-            for wish in wishes
+            for one in submitted
         ]
         wake()
     return kept

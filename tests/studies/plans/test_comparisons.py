@@ -11,11 +11,11 @@ from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.methods import METHODS
 from studies.models import Plan
 from studies.split_learning.api.examples import DESCRIBED
-from studies.split_learning.plans import requests as asking
-from studies.split_learning.plans.more import one_more_helper
+from studies.split_learning.plans import submission as asking
+from studies.split_learning.plans.extra_helper import one_more_helper
 from studies.split_learning.plans.noise import Draws, noise_of
-from studies.split_learning.plans.request import Wish
-from studies.split_learning.plans.requests import ask
+from studies.split_learning.plans.plan_request import PlanRequest
+from studies.split_learning.plans.submission import submit_plan
 from tests.studies.plans.conftest import URL, asked, tiny
 from tests.studies.plans.here import compute_here
 
@@ -25,14 +25,14 @@ SCENARIO = {"number": 2, "model": "vgg19", "clients": 3, "helpers": 2, "seed": 3
 def test_methods_are_asked_once_and_stand_side_by_side(api: APIClient, alice: User) -> None:
     plan = asked(alice, tiny(method="balanced-greedy"))
     where = f"{URL}/{plan.pk}"
-    assert api.get(f"{where}/beside").json() == {"methods": [], "helpers": [], "slots": [], "replanned": []}
+    assert api.get(f"{where}/comparisons").json() == {"methods": [], "helpers": [], "slots": [], "replanned": []}
     first, again = (api.post(f"{where}/methods") for _ in range(2))
-    assert (first.status_code, again.status_code, again.json()) == (202, 200, {"asked": []})
-    assert {row["method"] for row in first.json()["asked"]} == set(METHODS) - {"balanced-greedy"}
+    assert (first.status_code, again.status_code, again.json()) == (202, 200, {"submitted": []})
+    assert {row["method"] for row in first.json()["submitted"]} == set(METHODS) - {"balanced-greedy"}
     while compute_here():
         pass
-    rows = api.get(f"{where}/beside").json()["methods"]
-    assert [row["plan"]["id"] for row in rows] == [plan.pk, *(row["id"] for row in first.json()["asked"])]
+    rows = api.get(f"{where}/comparisons").json()["methods"]
+    assert [row["plan"]["id"] for row in rows] == [plan.pk, *(row["id"] for row in first.json()["submitted"])]
     assert {row["plan"]["question"] for row in rows[1:]} == {"method"}
     best = {row["plan"]["method"]: row["above_bound"] for row in rows}
     assert best["exact"] == 0.0
@@ -49,10 +49,10 @@ def test_each_helper_that_is_asked_for_is_one_more_but_a_key_is_one_request(api:
     assert [answer.json()["helpers"] for answer in (first, next_one)] == [3, 4]
     while compute_here():
         pass
-    rows = api.get(f"{where}/beside").json()["helpers"]
+    rows = api.get(f"{where}/comparisons").json()["helpers"]
     assert [row["plan"]["helpers"] for row in rows] == [2, 3, 4]
-    assert rows[0]["brings"] is None
-    assert rows[1]["brings"] == rows[0]["plan"]["makespan"] - rows[1]["plan"]["makespan"] >= 0
+    assert rows[0]["saved_slots"] is None
+    assert rows[1]["saved_slots"] == rows[0]["plan"]["makespan"] - rows[1]["plan"]["makespan"] >= 0
 
 
 def test_who_asks_for_a_helper_meanwhile_gets_another_number(alice: User, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,31 +61,31 @@ def test_who_asks_for_a_helper_meanwhile_gets_another_number(alice: User, monkey
 
     def other_first(instance: Instance) -> Instance:
         monkeypatch.setattr(asking, "one_more_helper", one_more_helper)
-        sizes.append(asking.ask_one_more_helper(alice, plan).helpers)
+        sizes.append(asking.submit_extra_helper(alice, plan).helpers)
         return one_more_helper(instance)
 
     monkeypatch.setattr(asking, "one_more_helper", other_first)
-    sizes.append(asking.ask_one_more_helper(alice, plan).helpers)
+    sizes.append(asking.submit_extra_helper(alice, plan).helpers)
     assert sizes == [3, 4]
 
 
 def test_lengths_of_slots_are_asked_once_and_compared_in_milliseconds(api: APIClient, alice: User) -> None:
-    plan = ask(alice, Wish.from_json({"scenario": SCENARIO}))
+    plan = submit_plan(alice, PlanRequest.from_json({"scenario": SCENARIO}))
     where = f"{URL}/{plan.pk}"
-    assert [row["slot_ms"] for row in api.post(f"{where}/slots").json()["asked"]] == [50, 100, 200, 800, 1600]
-    assert api.post(f"{where}/slots").json() == {"asked": []}
-    assert {row["makespan_ms"] for row in api.get(f"{where}/beside").json()["slots"]} == {None}
+    assert [row["slot_ms"] for row in api.post(f"{where}/slots").json()["submitted"]] == [50, 100, 200, 800, 1600]
+    assert api.post(f"{where}/slots").json() == {"submitted": []}
+    assert {row["makespan_ms"] for row in api.get(f"{where}/comparisons").json()["slots"]} == {None}
     while compute_here():
         pass
-    rows = api.get(f"{where}/beside").json()["slots"]
+    rows = api.get(f"{where}/comparisons").json()["slots"]
     assert [row["slot_ms"] for row in rows] == [50, 100, 200, 400, 800, 1600]
     assert [row["makespan_ms"] for row in rows] == sorted(row["makespan"] * row["slot_ms"] for row in rows)
     assert all(row["bound_ms"] <= row["makespan_ms"] and row["compute_s"] >= 0 for row in rows)
 
 
 def test_lengths_that_nothing_may_have_are_left_out(alice: User) -> None:
-    plan = ask(alice, Wish.from_json({"profile": {**DESCRIBED, "slot_ms": 500_000}}))
-    assert [one.slot_ms for one in asking.ask_other_slots(alice, plan)] == [62_500, 125_000, 250_000, 1_000_000]
+    plan = submit_plan(alice, PlanRequest.from_json({"profile": {**DESCRIBED, "slot_ms": 500_000}}))
+    assert [one.slot_ms for one in asking.compare_slot_lengths(alice, plan)] == [62_500, 125_000, 250_000, 1_000_000]
 
 
 def test_what_cannot_be_compared_is_refused_in_words(api: APIClient, alice: User) -> None:
@@ -95,7 +95,7 @@ def test_what_cannot_be_compared_is_refused_in_words(api: APIClient, alice: User
     assert answer.json()["errors"][0]["field"] == "slot_ms"
     assert "given in slots" in answer.json()["errors"][0]["message"]
     assert api.post(f"{where}/methods", {"method": "exact"}, format="json").status_code == 400
-    assert api.get(f"{where}/beside?colour=1").status_code == 400
+    assert api.get(f"{where}/comparisons?colour=1").status_code == 400
     assert api.post(f"{URL}/99999/methods").status_code == 404
 
 
@@ -107,9 +107,9 @@ def test_too_many_at_once_are_refused(api: APIClient, alice: User, monkeypatch: 
 
 
 def test_nothing_is_asked_beside_a_plan_that_was_deleted(alice: User) -> None:
-    plan = ask(alice, Wish.from_json({"scenario": SCENARIO}))
+    plan = submit_plan(alice, PlanRequest.from_json({"scenario": SCENARIO}))
     Plan.objects.filter(pk=plan.pk).delete()
-    for beside in (asking.ask_other_methods, asking.ask_one_more_helper, asking.ask_other_slots):
+    for beside in (asking.compare_methods, asking.submit_extra_helper, asking.compare_slot_lengths):
         with pytest.raises(WrongState, match="was deleted"):
             beside(alice, plan)
     assert not Plan.objects.exists()

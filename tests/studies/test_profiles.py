@@ -10,8 +10,8 @@ import pytest
 from scheduling.model.errors import InvalidField
 from scheduling.split_learning.instance import TIMES
 from studies.split_learning.api.examples import DESCRIBED
-from studies.split_learning.described import read_described
-from studies.split_learning.profile import GIB, KILOBIT_OF_KIB, Client, Device, Network, profiled
+from studies.split_learning.measured_networks import GIB, KILOBIT_OF_KIB, Client, Device, Network, profiled
+from studies.split_learning.schemas.profile import read_profile
 
 
 def one(**more: Any) -> Any:
@@ -27,7 +27,7 @@ def one(**more: Any) -> Any:
 
 def test_the_times_are_those_measured() -> None:
     network = Network("resnet101")
-    instance = read_described(one(slot_ms=1, up_mbps=4))
+    instance = read_profile(one(slot_ms=1, up_mbps=4))
     first, second = network.cuts
     own, last = (network.spans(Device("rpi4"), *part) for part in ((1, first), (second + 1, network.layers)))
     kilobits = [network.activations[cut - 1] * KILOBIT_OF_KIB for cut in (first, second)]
@@ -42,7 +42,7 @@ def test_the_times_are_those_measured() -> None:
 
 def test_it_is_what_the_profile_makes_of_devices_in_between() -> None:
     between = {"device": "jetson-cpu", "other": "jetson-gpu", "share": 0.4, "cuts": [2, 33]}
-    said = read_described(one(clients=[between], slot_ms=50))
+    said = read_profile(one(clients=[between], slot_ms=50))
     made = profiled(
         Network("resnet101"),
         [Client(Device("jetson-cpu", "jetson-gpu", 0.4), (2, 33))],
@@ -60,7 +60,7 @@ def test_a_link_goes_before_a_client_and_a_client_before_all() -> None:
     fast, slow = ({"mbps": rate} for rate in (100, 1))
     helpers = [{"name": name, "device": "vm", "memory_gb": 16} for name in ("a", "b")]
     clients = [{"name": "x", "device": "rpi4", **slow}, {"name": "y", "device": "rpi4"}]
-    instance = read_described(
+    instance = read_profile(
         one(helpers=helpers, clients=clients, links=[{"client": "x", "helper": "b", **fast}], slot_ms=10)
     )
     (x_a, y_a), (x_b, y_b) = instance.release.tolist()
@@ -68,7 +68,7 @@ def test_a_link_goes_before_a_client_and_a_client_before_all() -> None:
 
 
 def test_memory_may_be_said_of_a_client() -> None:
-    instance = read_described(one(clients=[{"device": "rpi4", "demand_gb": "0.5"}]))
+    instance = read_profile(one(clients=[{"device": "rpi4", "demand_gb": "0.5"}]))
     assert instance.demand.tolist() == [5 * 10**8]
     assert instance.clients == ("client-1",)
 
@@ -105,7 +105,7 @@ def test_what_is_wrong_is_named(path: tuple[Any, ...], value: Any, field: str, w
         inner = inner[key]
     inner[path[-1]] = value
     with pytest.raises(InvalidField) as raised:
-        read_described(document)
+        read_profile(document)
     assert (raised.value.field, words in raised.value.problem) == (field, True), raised.value
 
 
@@ -113,8 +113,8 @@ def test_a_link_without_a_rate_is_named() -> None:
     document = one(clients=[{"name": "pi", "device": "rpi4", "up_mbps": 3}])
     del document["mbps"]
     with pytest.raises(InvalidField, match="client pi and helper rack"):
-        read_described(document)
+        read_profile(document)
     del document["clients"][0]["up_mbps"]
     document["clients"][0].update(device="jetson-cpu", other="jetson-gpu", mbps=2)
     with pytest.raises(InvalidField, match="other and share together"):
-        read_described(document)
+        read_profile(document)

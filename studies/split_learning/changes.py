@@ -5,7 +5,7 @@
  "join": [{"name": "phone-2", "like": "phone"}]}
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
@@ -15,39 +15,45 @@ import numpy as np
 
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Ints, Json
-from scheduling.model.validation import check_fraction, check_integer, check_list, check_object, shown
+from scheduling.model.validation import shown
 from scheduling.split_learning.document import GIGABYTE
-from scheduling.split_learning.instance import LARGEST_SLOTS, MOST_CLIENTS, TIMES, Instance
+from scheduling.split_learning.instance import LARGEST_SLOTS, TIMES, Instance
+from studies.split_learning.schemas.changes import ChangesIn
 
-KEYS: Final = ("drop", "gone", "slower", "slower_helpers", "times", "join")
 OF_CLIENTS: Final = ("release", "gap", "tail")
 """Times of a client and its link. The factor of a slower client multiplies each of them."""
 OF_HELPERS: Final = ("forward", "backward")
-LARGEST_FACTOR: Final = 1000
-LARGEST_GB: Final = 10**8
 
 
-def changed(instance: Instance, changes: object) -> Instance:
-    """Return the instance after the changes; raises InvalidField naming the change, and the client or helper.
+def read_changed(instance: Instance, document: object) -> Instance:
+    """Read a document of changes and return the instance after them; raises InvalidField naming the change."""
+    return changed(instance, ChangesIn.read(document))
+
+
+def changed(instance: Instance, changes: Json) -> Instance:
+    """Return the instance after the changes, which `schemas.changes.ChangesIn` has checked.
 
     Factors apply first, then single times, then clients that join (as copies of changed clients, which may drop out),
     and at last clients that drop out and helpers that are gone. Times are rounded up to whole slots.
+
+    Raises
+    ------
+    InvalidField
+        If a name is unknown, a new client has the name of another one, nobody is left, or the changed instance is
+        invalid. The error names the change, and the client or helper.
     """
-    known = check_object("", changes, required=(), optional=KEYS)
-    if not any(known.values()):
-        raise InvalidField("", f"expected at least one of {', '.join(KEYS)}")
     draft = _Draft.of(instance)
-    for j, factor in _factors("slower", known, draft.clients):
+    for j, factor in _factors("slower", changes, draft.clients):
         for name in OF_CLIENTS:
             draft.times[name][:, j] = _scaled(draft.times[name][:, j], factor)
-    for i, factor in _factors("slower_helpers", known, draft.helpers):
+    for i, factor in _factors("slower_helpers", changes, draft.helpers):
         for name in OF_HELPERS:
             draft.times[name][i] = _scaled(draft.times[name][i], factor)
-    for n, row in enumerate(check_list("times", known.get("times", []))):
+    for n, row in enumerate(changes.get("times", [])):
         draft.set_times(f"times[{n}]", row)
-    out, gone = (_numbers(name, known, names) for name, names in (("drop", draft.clients), ("gone", draft.helpers)))
-    joining = check_list("join", known.get("join", []))
-    draft.make_room("join", len(joining))
+    out, gone = (_indices(key, changes, names) for key, names in (("drop", draft.clients), ("gone", draft.helpers)))
+    joining = changes.get("join", [])
+    draft.make_room(len(joining))
     for n, row in enumerate(joining):
         draft.join(f"join[{n}]", row)
     rows = [i for i in range(len(draft.helpers.known)) if i not in gone]
@@ -72,9 +78,9 @@ class _Names:
     def __contains__(self, name: str) -> bool:
         return name in self._place
 
-    def number(self, field: str, name: object) -> int:
-        """Return the number of this name; raises InvalidField if there is none."""
-        if not isinstance(name, str) or name not in self._place:
+    def index(self, field: str, name: str) -> int:
+        """Return the index of this name; raises InvalidField for an unknown name."""
+        if name not in self._place:
             there = ", ".join(self.known[:10]) + (", ..." if len(self.known) > 10 else "")
             raise InvalidField(field, f"there is no {self.kind} {shown(name)}; there are {there}")
         return self._place[name]
@@ -101,60 +107,48 @@ class _Draft:
         clients, helpers = _Names("client", [*instance.clients]), _Names("helper", [*instance.helpers])
         return cls(instance, clients, helpers, times, instance.demand.tolist())
 
-    def set_times(self, field: str, row: object) -> None:
+    def set_times(self, field: str, row: Json) -> None:
         """Set some times of a client, with one helper or with all."""
-        given = check_object(field, row, required=("client",), optional=("helper", *TIMES))
-        j = self.clients.number(f"{field}.client", given["client"])
-        where = slice(None) if "helper" not in given else self.helpers.number(f"{field}.helper", given["helper"])
+        j = self.clients.index(f"{field}.client", row["client"])
+        where = slice(None) if "helper" not in row else self.helpers.index(f"{field}.helper", row["helper"])
         for name in TIMES:
-            if name in given:
-                self.times[name][where, j] = check_integer(f"{field}.{name}", given[name], high=LARGEST_SLOTS)
+            if name in row:
+                self.times[name][where, j] = row[name]
 
-    def make_room(self, field: str, more: int) -> None:
-        """Add columns for new clients; raises InvalidField for more clients than an instance may have."""
+    def make_room(self, more: int) -> None:
+        """Add columns for new clients."""
         there = len(self.clients.known)
-        if more > MOST_CLIENTS:
-            raise InvalidField(field, f"expected at most {MOST_CLIENTS} entries, got {more}")
         for kind in TIMES:
             wider = np.zeros((len(self.helpers.known), there + more), dtype=np.int64)
             wider[:, :there] = self.times[kind]
             self.times[kind] = wider
 
-    def join(self, field: str, row: object) -> None:
+    def join(self, field: str, row: Json) -> None:
         """Add a client: a copy of another one, or one with its own demand and its times with each helper by name."""
-        given = check_object(field, row, required=("name",), optional=("like", "demand_gb", "times"))
-        name = given["name"]
-        if not isinstance(name, str) or not 1 <= len(name) <= 100:
-            raise InvalidField(f"{field}.name", f"expected 1 to 100 characters, got {shown(name)}")
+        name = row["name"]
         if name in self.clients:
             raise InvalidField(f"{field}.name", f"client {name} is there already")
-        if ("like" in given) == ("times" in given) or ("times" in given) != ("demand_gb" in given):
-            raise InvalidField(field, f"expected either like, or demand_gb and times, of client {name}")
-        if "like" in given:
-            like = self.clients.number(f"{field}.like", given["like"])
+        if "like" in row:
+            like = self.clients.index(f"{field}.like", row["like"])
             columns = {kind: self.times[kind][:, like] for kind in TIMES}
             demand = self.demand[like]
         else:
-            columns = self._columns(f"{field}.times", given["times"], name)
-            demand = ceil(check_fraction(f"{field}.demand_gb", given["demand_gb"], high=LARGEST_GB) * GIGABYTE)
+            columns = self._columns(f"{field}.times", row["times"])
+            demand = ceil(row["demand_gb"] * GIGABYTE)
         self.demand.append(demand)
         for kind in TIMES:
             self.times[kind][:, len(self.clients.known)] = columns[kind]
         self.clients.add(name)
 
-    def _columns(self, field: str, given: object, client: str) -> dict[str, Ints]:
-        by_helper = check_object(field, given, required=self.helpers.known)
-        rows = [check_object(f"{field}.{name}", by_helper[name], required=TIMES) for name in self.helpers.known]
-        return {
-            kind: np.array(
-                [
-                    check_integer(f"{field}.{helper}.{kind}", row[kind], high=LARGEST_SLOTS)
-                    for helper, row in zip(self.helpers.known, rows, strict=True)
-                ],
-                dtype=np.int64,
-            )
-            for kind in TIMES
-        }
+    def _columns(self, field: str, by_helper: Mapping[str, Json]) -> dict[str, Ints]:
+        """Return the times of a new client with each helper."""
+        for name in self.helpers.known:
+            if name not in by_helper:
+                raise InvalidField(f"{field}.{name}", "missing")
+        for name in by_helper:
+            self.helpers.index(f"{field}.{name[:60]}", name)
+        rows = [by_helper[name] for name in self.helpers.known]
+        return {kind: np.array([row[kind] for row in rows], dtype=np.int64) for kind in TIMES}
 
     def part(self, rows: list[int], columns: list[int]) -> Instance:
         """Return the instance of these helpers and clients; raises InvalidField."""
@@ -169,18 +163,13 @@ class _Draft:
         )
 
 
-def _numbers(field: str, changes: Json, names: _Names) -> set[int]:
-    rows = check_list(field, changes.get(field, []))
-    return {names.number(f"{field}[{n}]", name) for n, name in enumerate(rows)}
+def _indices(key: str, changes: Json, names: _Names) -> set[int]:
+    return {names.index(f"{key}[{n}]", name) for n, name in enumerate(changes.get(key, []))}
 
 
-def _factors(field: str, changes: Json, names: _Names) -> Iterable[tuple[int, Fraction]]:
-    given = changes.get(field, {})
-    if not isinstance(given, dict):
-        raise InvalidField(field, f"expected an object of factors by name, got {shown(given)}")
-    for name, factor in given.items():
-        number = names.number(f"{field}.{str(name)[:60]}", name)
-        yield number, check_fraction(f"{field}.{name[:60]}", factor, high=LARGEST_FACTOR)
+def _factors(key: str, changes: Json, names: _Names) -> Iterable[tuple[int, Fraction]]:
+    for name, factor in changes.get(key, {}).items():
+        yield names.index(f"{key}.{name[:60]}", name), factor
 
 
 def _scaled(times: Ints, factor: Fraction) -> Ints:
