@@ -21,7 +21,6 @@ from studies.experiments.request import ExperimentRequest
 from studies.experiments.requests import create as create_experiment
 from studies.experiments.table import RUNS
 from studies.models import Counterfactual, Plan, Run, Trace
-from studies.split_learning.plans.submission import MOST_WAITING
 from studies.split_learning.plans.states import PLANS
 from studies.split_learning.plans.submission import MOST_WAITING
 from tests.auctions.worlds import make_market, make_operator, make_user
