@@ -4,15 +4,15 @@ from dataclasses import replace
 
 from scheduling.model.errors import InvalidField
 from scheduling.offline.duality import Proof, lagrangian
-from scheduling.offline.elastic_optimum import elastic_optimum
-from scheduling.offline.elastic_program import elastic_program
-from scheduling.offline.fixing import Fixing
-from scheduling.offline.goods import Goods
+from scheduling.offline.elastic.milp import elastic_program
+from scheduling.offline.elastic.optimum import elastic_optimum
 from scheduling.offline.greedy import greedy
 from scheduling.offline.program import Program, Solved, TooLarge
 from scheduling.offline.question import Answer, Covers, Kind, Question
 from scheduling.offline.queued_program import queued_optimum
+from scheduling.offline.reduced_cost_fixing import ReducedCostFixing
 from scheduling.offline.rigid_program import rigid_program
+from scheduling.offline.rounding_cuts import ResourcesAndCuts
 from scheduling.preemptive.bounds import NotSolved, least
 from scheduling.preemptive.bounds import TooLarge as TooManySteps
 from scheduling.solvers.time_limit import Left
@@ -60,10 +60,10 @@ def best_bound(question: Question, left: Left) -> Answer:
 
 def _exact(question: Question, proof: Proof, left: Left) -> Answer:
     answer = proof.answer
-    found = greedy(question, Goods(question.inventory).plain(proof.prices), left) if question.most else None
+    found = greedy(question, ResourcesAndCuts(question.inventory).plain(proof.prices), left) if question.most else None
     answer = _with(question, answer, Solved(None, found, optimal=False), Kind.MILP_BOUND)
     if question.covers is Covers.ELASTIC:
-        answer = _in_outline(question, proof, answer, left)
+        answer = _in_master(question, proof, answer, left)
     if answer.kind is Kind.MILP_OPTIMAL:
         return answer
     for most, whole in ((COLUMNS, True), (LP_COLUMNS, False)):
@@ -80,7 +80,7 @@ def _exact(question: Question, proof: Proof, left: Left) -> Answer:
     return answer
 
 
-def _in_outline(question: Question, proof: Proof, answer: Answer, left: Left) -> Answer:
+def _in_master(question: Question, proof: Proof, answer: Answer, left: Left) -> Answer:
     try:
         solved = elastic_optimum(question, COLUMNS, _fixing(question, proof, answer), left)
     except TooLarge:
@@ -88,11 +88,11 @@ def _in_outline(question: Question, proof: Proof, answer: Answer, left: Left) ->
     return _with(question, answer, solved, Kind.MILP_OPTIMAL if solved.optimal else Kind.MILP_BOUND)
 
 
-def _fixing(question: Question, proof: Proof, answer: Answer) -> Fixing | None:
-    return None if answer.incumbent is None else Fixing(question, proof, answer.incumbent)
+def _fixing(question: Question, proof: Proof, answer: Answer) -> ReducedCostFixing | None:
+    return None if answer.incumbent is None else ReducedCostFixing(question, proof, answer.incumbent)
 
 
-def _program(question: Question, most: int, fixing: Fixing | None) -> Program:
+def _program(question: Question, most: int, fixing: ReducedCostFixing | None) -> Program:
     if question.covers is Covers.ELASTIC:
         return elastic_program(question, most, fixing)
     return rigid_program(question, most, fixing)

@@ -7,10 +7,10 @@ import numpy as np
 from scheduling.best_response.rigid.kernel import smallest_problem
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Floats
-from scheduling.offline.descent import Reply, descend
 from scheduling.offline.fluid import Fluid, make_fluid
 from scheduling.offline.fluid_kernel import respond
 from scheduling.offline.question import Answer, Covers, Kind, Question
+from scheduling.offline.subgradient import Reply, minimise
 from scheduling.solvers.time_limit import Left
 
 STEPS = 500
@@ -26,7 +26,7 @@ class Proof(NamedTuple):
 
     answer: Answer
     prices: Floats
-    """Of a unit of each good, T x G, the R resources first: money, or what the objective counts."""
+    """Prices of a unit of each resource and rounding cut, T x G, R resources first: money, or the objective's unit."""
 
 
 def lagrangian(question: Question, left: Left, *, begin: Floats | None = None, steps: int = STEPS) -> Proof:
@@ -60,7 +60,7 @@ def lagrangian(question: Question, left: Left, *, begin: Floats | None = None, s
         raise InvalidField("end", f"job {late.id} cannot be complete by slot {question.end}, even alone")
     known = question.known
     floor = None if known is None else known if question.most else -known
-    found = descend(market.ask, mu, left, known=floor, most=steps)
+    found = minimise(market.ask, mu, left, known=floor, most=steps)
     value, kind = (alone.value, Kind.ALONE) if alone.value <= found.value else (found.value, Kind.LAGRANGIAN)
     answer = Answer(kind, _covered(question.covers), market.fluid.total(value), known, found.steps)
     return Proof(answer, found.prices * market.per_unit)
@@ -73,7 +73,18 @@ def warm_up() -> None:
 
 
 def dual_at_prices(question: Question, prices: Floats) -> Answer:
-    """The bound that given prices prove, none negative, per unit, T x R or of all goods T x G; else as `lagrangian`."""
+    """Return the bound that given prices prove; otherwise as `lagrangian`.
+
+    Parameters
+    ----------
+    prices
+        Price of a unit in each slot, none negative: T x R, or with rounding cuts T x G.
+
+    Raises
+    ------
+    InvalidField
+        If the shape is another one, or a price is negative or not finite.
+    """
     market = Market(make_fluid(question))
     if prices.shape == (question.slots, len(question.inventory.resources)):
         prices = np.pad(prices, ((0, 0), (0, market.fluid.supply.shape[1] - prices.shape[1])))

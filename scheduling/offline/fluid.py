@@ -18,10 +18,10 @@ from scheduling.best_response.rigid.index import value_by_slot
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.errors import InvalidField
 from scheduling.model.types import Floats, Ints
-from scheduling.offline.corners import corners
 from scheduling.offline.fluid_kernel import ENOUGH, Modes
-from scheduling.offline.goods import Goods
+from scheduling.offline.hull import hull_vertices
 from scheduling.offline.question import Covers, Question
+from scheduling.offline.rounding_cuts import ResourcesAndCuts
 from scheduling.policies.base import Objective
 from scheduling.preemptive.workers import machines
 
@@ -38,14 +38,14 @@ class Mode:
     speed: float
     """Share of the job's work that is done in a slot."""
     use: tuple[float, ...]
-    """Of each good (`goods`), G numbers."""
+    """Of each good (`rounding_cuts`), G numbers."""
     delay: int
     """Slots from arrival to the first."""
 
 
 @dataclass(frozen=True)
 class Fluid:
-    """A question in arrays: J jobs, T slots, G goods of all servers together."""
+    """A question in arrays: J jobs, T slots, G resources and rounding cuts of all servers."""
 
     question: Question
     modes: Modes
@@ -53,7 +53,7 @@ class Fluid:
     """Of completion at slot 0..T, and later, J x (T + 2): more is better, whatever the objective; minus infinity where
     that cannot be."""
     supply: Floats
-    """Goods of all servers that can host a machine, T x G."""
+    """ResourcesAndCuts of all servers that can host a machine, T x G."""
 
     @property
     def willing(self) -> bool:
@@ -86,7 +86,7 @@ def make_fluid(question: Question) -> Fluid:
         modes=Modes(
             begin=np.cumsum([0, *map(len, lists)]).astype(np.int64),
             speed=np.array([mode.speed for _, mode in flat], dtype=np.float64),
-            use=np.array([mode.use for _, mode in flat]).reshape(len(flat), rooms.goods.worker.shape[1]),
+            use=np.array([mode.use for _, mode in flat]).reshape(len(flat), rooms.resources.worker.shape[1]),
             first=np.array([max(0, bid.arrival + m.delay - question.start) for bid, m in flat], dtype=np.int64),
         ),
         worth=worth.reshape(len(question.bids), question.slots + 2),
@@ -101,12 +101,12 @@ class _Rooms:
         inventory = question.inventory
         self.worker = machines(inventory.capacity, inventory.worker_demand)
         self.ps = machines(inventory.capacity, inventory.ps_demand)
-        self.goods = Goods(inventory)
+        self.resources = ResourcesAndCuts(inventory)
         self.cloud = np.array(inventory.cloud, dtype=np.bool_)
 
 
 def _supply(question: Question, rooms: _Rooms, hosts: Ints) -> Floats:
-    """Goods of servers that can host a machine, from when the first job may use each.
+    """ResourcesAndCuts of servers that can host a machine, from when the first job may use each.
 
     PSs of chunks in queues wait for no upload: what they take is there from the first arrival on.
     """
@@ -118,7 +118,7 @@ def _supply(question: Question, rooms: _Rooms, hosts: Ints) -> Floats:
     if question.covers is Covers.ANY:
         takes = (rooms.ps > 0) @ (inventory.ps_demand > 0)
         first = np.where(takes, min((bid.arrival for bid in question.bids), default=question.end), first)
-    return rooms.goods.supply(question.free() * ((slots >= first) & there[:, None]))
+    return rooms.resources.supply(question.free() * ((slots >= first) & there[:, None]))
 
 
 def _worth(question: Question, bid: Bid, modes: list[Mode], rooms: _Rooms) -> Floats:
@@ -198,8 +198,8 @@ def _elastic(bid: Bid, question: Question, rooms: _Rooms, slots: int) -> Iterato
         there, beside = rooms.worker[:, way.worker_type], rooms.ps[:, way.ps_type]
         for first in np.unique(delay).tolist():
             most = min(int(there[delay <= first].sum()), int(int(beside[delay <= first].sum()) / ratio))
-            for count, pss in corners(ratio, min(bid.chunks, most))[1:]:
-                use = count * rooms.goods.worker[way.worker_type] + pss * rooms.goods.ps[way.ps_type]
+            for count, pss in hull_vertices(ratio, min(bid.chunks, most))[1:]:
+                use = count * rooms.resources.worker[way.worker_type] + pss * rooms.resources.ps[way.ps_type]
                 yield Mode(count / way.worker_slots, tuple(use.tolist()), first)
 
 
@@ -215,9 +215,9 @@ def _with_pss(bid: Bid, question: Question, rooms: _Rooms, slots: int) -> Iterat
         beside = (rooms.ps[:, p] > 0) | (rooms.cloud & (not rigid))
         if not (rooms.ps[:, p] > 0).any():
             continue
-        ps = rooms.goods.ps[p] if rigid or not rooms.cloud.any() else 0 * rooms.goods.ps[p]
+        ps = rooms.resources.ps[p] if rigid or not rooms.cloud.any() else 0 * rooms.resources.ps[p]
         for w, step in able:
-            room, demand = rooms.worker[:, w], rooms.goods.worker[w]
+            room, demand = rooms.worker[:, w], rooms.resources.worker[w]
             fits = (inventory.capacity >= inventory.worker_demand[w] + inventory.ps_demand[p]).all(axis=1)
             one = np.where(beside & (fits | rooms.cloud), room, 0)
             served = float(inventory.pss[p].bandwidth_mbps / inventory.workers[w].bandwidth_mbps)
@@ -238,7 +238,7 @@ def _rings(bid: Bid, question: Question, rooms: _Rooms, slots: int) -> Iterator[
     """
     delay = np.array(bid.delay)
     for w, step in _able(bid, bid.worker_time, slots):
-        room, demand = rooms.worker[:, w], rooms.goods.worker[w]
+        room, demand = rooms.worker[:, w], rooms.resources.worker[w]
         for first, most, in_all in _rooms_by(delay, room, room):
             yield _mode(bid, 1, step, demand, first)
             for count, transfer in ((most, Fraction(0)), (in_all, bid.transfer_time[w])):

@@ -8,9 +8,9 @@ import numpy as np
 
 from scheduling.model.errors import SchedulingError
 from scheduling.model.types import Floats
-from scheduling.offline.fixing import Filter
 from scheduling.offline.fluid import make_fluid
 from scheduling.offline.question import Question
+from scheduling.offline.reduced_cost_fixing import Filter
 from scheduling.solvers.milp import IntegerProgram
 from scheduling.solvers.time_limit import Left
 

@@ -9,10 +9,10 @@ import numpy as np
 from scheduling.best_response.rigid.durations import durations
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.types import Ints
-from scheduling.offline.fixing import Filter
-from scheduling.offline.goods import Goods
 from scheduling.offline.program import Cells, Program
 from scheduling.offline.question import Question
+from scheduling.offline.reduced_cost_fixing import Filter
+from scheduling.offline.rounding_cuts import ResourcesAndCuts
 from scheduling.policies.base import Objective
 from scheduling.preemptive.workers import machines
 from scheduling.solvers.milp import same_ceilings
@@ -39,7 +39,7 @@ def rigid_program(question: Question, most: int, fixing: Filter | None = None) -
     has enough for all workers elsewhere, so one is enough; else (weighted completion, 2i) all hosts together have.
     """
     program = Program(question, most, fixing)
-    cells, goods = Cells(program), Goods(question.inventory)
+    cells, resources = Cells(program), ResourcesAndCuts(question.inventory)
     inventory = question.inventory
     rooms = _Rooms(
         machines(inventory.capacity, inventory.worker_demand), machines(inventory.capacity, inventory.ps_demand)
@@ -51,7 +51,7 @@ def rigid_program(question: Question, most: int, fixing: Filter | None = None) -
             for start in range(max(0, bid.arrival - question.start), question.slots - size.slots - question.tail + 1):
                 able = np.flatnonzero(ready <= start).tolist()
                 job = _Job(program, cells, i, size, start, start + size.slots + question.tail)
-                if not job.may(goods):
+                if not job.may(resources):
                     continue
                 if size.spread:
                     job.add_spread(able, rooms)
@@ -91,12 +91,12 @@ class _Job(NamedTuple):
     start: int
     end: int
 
-    def may(self, goods: Goods) -> bool:
+    def may(self, resources: ResourcesAndCuts) -> bool:
         """Whether that can be better than what is known, with one PS if any."""
         fixing, size = self.program.fixing, self.size
-        use = size.number * goods.worker[size.worker]
+        use = size.number * resources.worker[size.worker]
         if size.ps is not None:
-            use = use + goods.ps[size.ps]
+            use = use + resources.ps[size.ps]
         return fixing is None or fixing.holds(self.i, self.start + size.slots, use, self.start, self.end)
 
     def add_together(self, able: list[int]) -> None:

@@ -18,20 +18,18 @@ from scheduling.offline import (
     Kind,
     Question,
     best_bound,
-    elastic_keeping,
-    elastic_pools,
-    elastic_shares,
-    elastic_tables,
 )
-from scheduling.offline.corners import corners
-from scheduling.offline.elastic_keeping import can_keep
-from scheduling.offline.elastic_machines import Machines
-from scheduling.offline.elastic_optimum import elastic_optimum
-from scheduling.offline.elastic_pools import Server, side_by_side, tops
-from scheduling.offline.elastic_program import elastic_program
-from scheduling.offline.elastic_shares import Asked, Group, narrow, share
-from scheduling.offline.elastic_slot import Slots
-from scheduling.offline.kinds import kinds_of
+from scheduling.offline.elastic import column_generation, feasibility, slot_tables
+from scheduling.offline.elastic import patterns as pattern_tables
+from scheduling.offline.elastic.column_generation import Asked, Group, narrow, share
+from scheduling.offline.elastic.feasibility import check_feasible
+from scheduling.offline.elastic.machines import Machines
+from scheduling.offline.elastic.milp import elastic_program
+from scheduling.offline.elastic.optimum import elastic_optimum
+from scheduling.offline.elastic.patterns import Server, maximal_patterns, side_by_side
+from scheduling.offline.elastic.slots import Slots
+from scheduling.offline.hull import hull_vertices
+from scheduling.offline.server_classes import server_classes
 from scheduling.solvers.milp import IntegerProgram
 from tests.draws import fresh_seed
 from tests.scheduling.gpu_cluster import job
@@ -76,7 +74,7 @@ def asked(inventory: Inventory, *, work: tuple[int, ...], chunks: int = 9, end: 
 
 @given(ratio=st.fractions(Fraction(1, 30), 3, max_denominator=40), most=st.integers(1, 40))
 def test_no_whole_number_of_workers_lies_beyond_the_corners(ratio: Fraction, most: int) -> None:
-    hull = corners(ratio, most)
+    hull = hull_vertices(ratio, most)
     assert hull[0] == (0, 0)
     assert hull[-1].workers == most
     workers, pss = zip(*hull, strict=True)
@@ -87,8 +85,8 @@ def test_no_whole_number_of_workers_lies_beyond_the_corners(ratio: Fraction, mos
 
 
 def test_five_workers_hold_two_parameter_servers() -> None:
-    assert corners(Fraction(5, 22), 5) == [(0, 0), (4, 1), (5, 2)]
-    assert corners(Fraction(1, 2), 6) == [(0, 0), (6, 3)]
+    assert hull_vertices(Fraction(5, 22), 5) == [(0, 0), (4, 1), (5, 2)]
+    assert hull_vertices(Fraction(1, 2), 6) == [(0, 0), (6, 3)]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +100,7 @@ def test_equal_servers_are_one_kind(used: Ints | None, kinds: list[list[int]]) -
     inventory = two_pools((4, 4, 6), (3, 3))
     question = replace(asked(inventory, work=(4,), end=1), used=used)
     demand = np.concatenate([inventory.worker_demand, inventory.ps_demand])
-    assert [kind.servers for kind in kinds_of(question, demand)] == kinds
+    assert [kind.servers for kind in server_classes(question, demand)] == kinds
 
 
 def test_a_resource_that_another_one_spares_is_no_difference() -> None:
@@ -112,15 +110,15 @@ def test_a_resource_that_another_one_spares_is_no_difference() -> None:
         capacity=np.array([(4, 5), (4, 6), (0, 3)], dtype=np.int64),
         workers=(MachineType("worker", (2, 1), Fraction(1, 4)),),
     )
-    kinds = kinds_of(asked(inventory, work=(4,)), np.array([(2, 1)], dtype=np.int64))
+    kinds = server_classes(asked(inventory, work=(4,)), np.array([(2, 1)], dtype=np.int64))
     assert [(kind.servers, kind.scarce) for kind in kinds] == [([0, 1], [])]
 
 
-def test_half_machines_run_side_by_side_only_in_outline() -> None:
+def test_half_machines_run_side_by_side_only_in_master() -> None:
     # Three GPUs for workers of two: one fits each server, though one and a half would in all GPUs.
     slots = Slots(Machines(asked(two_pools((3, 3), (3, 3)), work=(3, 3))))
-    assert slots.tops(0, (0, 1)).tolist() == [[0, 2], [1, 1], [2, 0]]
-    assert slots.tops(0, (1,)).tolist() == [[0, 2]]
+    assert slots.patterns(0, (0, 1)).tolist() == [[0, 2], [1, 1], [2, 0]]
+    assert slots.patterns(0, (1,)).tolist() == [[0, 2]]
 
 
 def test_what_less_is_free_for_is_less() -> None:
@@ -128,7 +126,7 @@ def test_what_less_is_free_for_is_less() -> None:
     used = np.zeros((3, 2, 2), dtype=np.int64)
     used[1, 0, 0] = 4
     slots = Slots(Machines(replace(asked(inventory, work=(6, 6)), used=used)))
-    assert [{int(n.sum()) for n in slots.tops(t, (0, 1))} for t in range(3)] == [{4}, {2}, {4}]
+    assert [{int(n.sum()) for n in slots.patterns(t, (0, 1))} for t in range(3)] == [{4}, {2}, {4}]
     assert slots.allows(0, 1, (0, 1))
     assert not slots.allows(1, 0, (0, 1))
     assert slots.equal(0, 2, (0, 1))
@@ -148,7 +146,7 @@ def test_what_fits_servers_is_what_fits_them_one_by_one(data: st.DataObject) -> 
     assert heights.shape == tuple(n + 1 for n in most[:-1])
     assert {load for load in product(*(range(n + 1) for n in most)) if heights[load[:-1]] >= load[-1]} == fitting
     largest = [load for load in fitting if not any(other != load and _holds(other, load) for other in fitting)]
-    assert sorted(map(tuple, tops(heights).tolist())) == sorted(largest)
+    assert sorted(map(tuple, maximal_patterns(heights).tolist())) == sorted(largest)
 
 
 def _holds(load: tuple[int, ...], other: tuple[int, ...]) -> bool:
@@ -175,28 +173,28 @@ def test_a_table_of_some_runs_is_part_of_that_of_all() -> None:
     machines = Machines(question)
     runs = tuple(range(len(machines.runs)))[:4]
     known = Slots(machines)
-    assert len(known.tops(7, runs)) > 1
+    assert len(known.patterns(7, runs)) > 1
     for some in (some for n in range(1, 4) for some in combinations(runs, n)):
         if all(known.live(r, 7) for r in some):
-            assert known.tops(7, some).tolist() == Slots(machines).tops(7, some).tolist()
+            assert known.patterns(7, some).tolist() == Slots(machines).patterns(7, some).tolist()
 
 
 @pytest.mark.parametrize(
     ("limit", "module"),
     [
-        ("CELLS", elastic_tables),
-        ("ITEMS", elastic_pools),
-        ("WORK", elastic_pools),
-        ("LOADS", elastic_pools),
-        ("MOST", elastic_pools),
+        ("CELLS", slot_tables),
+        ("ITEMS", pattern_tables),
+        ("WORK", pattern_tables),
+        ("LOADS", pattern_tables),
+        ("MOST", pattern_tables),
     ],
 )
 def test_what_is_too_large_is_not_found_out(limit: str, module: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     question = asked(two_pools((3, 3), (3, 3)), work=(3, 3))
     monkeypatch.setattr(module, limit, 1)
     slots = Slots(Machines(question))
-    assert can_keep(slots, {0: 3, 1: 3}, forever) == (None, [])
-    assert can_keep(slots, {0: 3, 1: 3}, forever) == (None, [])
+    assert check_feasible(slots, {0: 3, 1: 3}, forever) == (None, [])
+    assert check_feasible(slots, {0: 3, 1: 3}, forever) == (None, [])
     assert not elastic_optimum(question, 8_000, None, forever).optimal
     # All at once it is: by the whole program.
     answer = best_bound(question, forever)
@@ -207,9 +205,9 @@ def test_what_is_too_large_is_not_found_out(limit: str, module: ModuleType, monk
 def test_rules_say_which_jobs_cannot_all_be_complete() -> None:
     # One PS at a time serves four workers: 12 worker-slots in three slots, not 13.
     slots = Slots(Machines(asked(two_pools((20,), (3,)), work=(7, 6))))
-    kept = can_keep(slots, {0: 3, 1: 3}, forever)
+    kept = check_feasible(slots, {0: 3, 1: 3}, forever)
     assert kept.verdict is False
-    (rule,) = kept.rules
+    (rule,) = kept.cuts
     assert rule.weights / rule.weights.max() == pytest.approx([1.0, 1.0])
     assert rule.most / rule.weights.max() == pytest.approx(4)
     assert rule.slots == {0, 1, 2}
@@ -218,46 +216,46 @@ def test_rules_say_which_jobs_cannot_all_be_complete() -> None:
 def test_shares_of_slots_that_no_whole_ones_make_are_no_schedule() -> None:
     # 6 and 6 are three slots' work, a slot and a half each.
     slots = Slots(Machines(asked(two_pools((20,), (3,)), work=(6, 6))))
-    assert can_keep(slots, {0: 3, 1: 3}, forever) == (False, [])
-    assert can_keep(slots, {0: 3, 1: 2}, forever).verdict is False
+    assert check_feasible(slots, {0: 3, 1: 3}, forever) == (False, [])
+    assert check_feasible(slots, {0: 3, 1: 2}, forever).verdict is False
     longer = Slots(Machines(asked(two_pools((20,), (3,)), work=(6, 6), end=4)))
-    assert can_keep(longer, {0: 4, 1: 4}, forever) == (True, [])
-    assert can_keep(longer, {0: 2, 1: 4}, forever) == (True, [])
+    assert check_feasible(longer, {0: 4, 1: 4}, forever) == (True, [])
+    assert check_feasible(longer, {0: 2, 1: 4}, forever) == (True, [])
 
 
 def test_a_job_that_leaves_nothing_to_spare_is_kept_with_others() -> None:
     # The first has the most it can have in every slot, so all prices of the others are 0.
     slots = Slots(Machines(asked(two_pools((20,), (3, 3, 3)), work=(12, 8, 9), chunks=4)))
-    assert can_keep(slots, {0: 3, 1: 2}, forever).verdict is True
-    assert can_keep(slots, {0: 3, 1: 2, 2: 3}, forever).verdict is False
+    assert check_feasible(slots, {0: 3, 1: 2}, forever).verdict is True
+    assert check_feasible(slots, {0: 3, 1: 2, 2: 3}, forever).verdict is False
 
 
 def test_what_is_left_out_is_in_no_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(elastic_shares, "SMALL", 0)
+    monkeypatch.setattr(column_generation, "SMALL", 0)
     # Two PSs at a time serve four workers each: 24 worker-slots in three slots.
     slots = Slots(Machines(asked(two_pools((20,), (3, 3)), work=(14, 6))))
-    group = Group(0, 3, (0, 1), slots.tops(0, (0, 1)))
-    assert sorted(group.tops.tolist()) == [[0, 8], [4, 4], [8, 0]]
+    group = Group(0, 3, (0, 1), slots.patterns(0, (0, 1)))
+    assert sorted(group.patterns.tolist()) == [[0, 8], [4, 4], [8, 0]]
     work = Asked([[0], [1]], np.array([14, 6], dtype=np.int64))
     (left,) = narrow([group], work, share([group], work)) or [group]
-    some = range(len(group.tops))
+    some = range(len(group.patterns))
     for chosen in product(some, repeat=3):
-        if (group.tops[list(chosen)].sum(axis=0) >= work.work).all():
-            assert all(group.tops[k].tolist() in left.tops.tolist() for k in chosen)
+        if (group.patterns[list(chosen)].sum(axis=0) >= work.work).all():
+            assert all(group.patterns[k].tolist() in left.patterns.tolist() for k in chosen)
     more = Asked([[0], [1]], np.array([17, 8], dtype=np.int64))
     assert narrow([group], more, share([group], more)) is None
 
 
 def test_what_not_all_was_tried_for_is_not_denied(monkeypatch: pytest.MonkeyPatch) -> None:
     question = asked(two_pools((20,), (3,)), work=(6, 6))
-    monkeypatch.setattr(elastic_keeping, "MANY", 1)
-    assert can_keep(Slots(Machines(question)), {0: 3, 1: 3}, forever).verdict is None
-    assert can_keep(Slots(Machines(replace(question, end=4))), {0: 4, 1: 4}, forever).verdict is True
+    monkeypatch.setattr(feasibility, "MANY", 1)
+    assert check_feasible(Slots(Machines(question)), {0: 3, 1: 3}, forever).verdict is None
+    assert check_feasible(Slots(Machines(replace(question, end=4))), {0: 4, 1: 4}, forever).verdict is True
 
 
 def test_without_time_nothing_new_is_found_out() -> None:
     slots = Slots(Machines(asked(two_pools((20,), (3,)), work=(6, 6))))
-    assert can_keep(slots, {0: 3, 1: 3}, nothing) == (None, [])
+    assert check_feasible(slots, {0: 3, 1: 3}, nothing) == (None, [])
 
 
 def test_jobs_that_cannot_both_be_complete_are_told_apart() -> None:
@@ -286,11 +284,11 @@ def test_completions_can_be_kept_if_the_whole_program_keeps_them(kind: str) -> N
             ends = dict(zip(pair, (first, second), strict=True))
             answers.append(_keeps(question, ends))
             for slots in (Slots(machines), known):
-                verdict = can_keep(slots, ends, forever).verdict
+                verdict = check_feasible(slots, ends, forever).verdict
                 # Where workers share servers with PSs, tables of many types are too large.
                 open_ += verdict is None and kind == "shared"
                 assert verdict is answers[-1] or (verdict is None and kind == "shared"), f"seed {seed}, {ends}"
-        assert can_keep(known, {}, forever).verdict is True
+        assert check_feasible(known, {}, forever).verdict is True
     assert {*answers} == {True, False}
     assert open_ < len(answers)
 

@@ -1,4 +1,4 @@
-"""Prices improved step by step: a subgradient method with a target that it moves itself."""
+"""Minimise a convex function of prices by a subgradient method with an adaptive target value."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -9,50 +9,63 @@ from scheduling.model.types import Floats
 from scheduling.solvers.time_limit import Left
 
 PATIENCE = 20
-"""Steps without a better bound after which the target is believed to be too far."""
+"""Number of steps without a better bound after which the target moves nearer."""
 MOMENTUM = 0.3
-"""How much of the last direction is kept: it damps zigzag."""
+"""Weight of the last direction in the new one, which damps oscillation."""
 START = 0.02
-"""Of the first bound: how far the first target is."""
+"""Distance of the first target from the first bound, as a share of that bound."""
 GROWTH = 1.5
-"""Of that distance, each time a target is reached."""
+"""Factor on that distance each time a target is reached."""
 CLOSE = 1e-5
-"""Of the bound: a target nearer than this is not worth a step."""
+"""Smallest distance of a target, as a share of the bound; the method stops below it."""
 
 
 class Reply(NamedTuple):
-    """What jobs do at some prices."""
+    """The value of the function at some prices, with a subgradient."""
 
     value: float
-    """What these prices prove: an upper bound."""
+    """The upper bound that these prices prove."""
     spare: Floats
     """Supply less demand, as shares of the supply: a subgradient."""
 
 
-class Descent(NamedTuple):
+class Minimum(NamedTuple):
     """The best bound found."""
 
     value: float
     prices: Floats
     steps: int
-    """How often prices were tried."""
+    """Number of evaluations of the function."""
 
 
-def descend(ask: Callable[[Floats], Reply], begin: Floats, left: Left, *, known: float | None, most: int) -> Descent:
-    """Least value of a convex function of prices, none negative, by `most` steps or until no time is left.
+def minimise(ask: Callable[[Floats], Reply], begin: Floats, left: Left, *, known: float | None, most: int) -> Minimum:
+    """Minimise a convex function of non-negative prices with at most `most` steps, or until no time is left.
 
     Parameters
     ----------
     ask
-        The function. Prices are of the whole supply of a resource in a slot, money.
+        The function. A price is for the whole supply of a resource in a slot, in money.
     known
-        The function is nowhere less; None: nothing is known.
+        A lower bound on the function; None if there is none.
 
     Notes
     -----
     A step of length (value - target) / |direction|^2, as if the target were the least value (Polyak). The target is
     the best value less a gap; the gap shrinks by half after some steps without an improvement of half of it, and
-    the search goes on from the best prices found. Whatever the steps are, every value is proved by its own prices.
+    the search continues from the best prices found. Every value is proved by its own prices, whatever the steps are.
+
+    Examples
+    --------
+    The distance from 3, seen as a function of one price:
+
+    >>> import numpy as np
+    >>> from scheduling.offline.subgradient import Reply, minimise
+    >>> found = minimise(
+    ...     lambda p: Reply(float(abs(p - 3.0).sum()), np.sign(p - 3.0)),
+    ...     np.zeros(1), left=lambda: 1.0, known=0.0, most=100,
+    ... )
+    >>> found.prices.round(3).tolist()
+    [3.0]
     """
     prices, reply = begin, ask(begin)
     best, best_prices = reply.value, begin
@@ -78,7 +91,7 @@ def descend(ask: Callable[[Floats], Reply], begin: Floats, left: Left, *, known:
             prices, reply = best_prices, ask(best_prices)
             direction = _downhill(reply, prices)
             steps += 1
-    return Descent(best, best_prices, steps)
+    return Minimum(best, best_prices, steps)
 
 
 def _downhill(reply: Reply, prices: Floats) -> Floats:

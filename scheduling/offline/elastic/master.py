@@ -1,23 +1,25 @@
-"""OASiS's offline problem in outline: completions are whole, machines are divided at will."""
+"""The master problem of OASiS's offline problem: completions are binary, machines are divisible."""
 
 from math import ceil
 
 from scheduling.model.types import Floats
-from scheduling.offline.elastic_machines import Machines, SideBySide
-from scheduling.offline.fixing import Filter
+from scheduling.offline.elastic.machines import Cut, Machines
 from scheduling.offline.program import Program
+from scheduling.offline.reduced_cost_fixing import Filter
 from scheduling.solvers.milp import Solution
 from scheduling.solvers.time_limit import Left
 
 
-class Outline:
-    """All completions of all jobs with divided machines: its optimum is a bound; raises TooLarge above `most` columns.
+class MasterProblem:
+    """All completions of all jobs with divisible machines. Raises TooLarge above `most` columns.
+
+    The optimum is a bound on every elastic schedule.
 
     Notes
     -----
     For run r of job i: y_rc binary, is it complete at slot c; n_rt, workers in slot t. The sum of n_rt before c is at
     least W_r sum_{c' <= c} y_rc' (OASiS, constraint 2), and n_rt <= N_r sum_{c > t} y_rc: nothing runs once it is
-    complete. What is worth no more than a slot later is complete then: all that it can do it may do so, too.
+    complete. A completion that is worth no more than the next slot's is left out, since the later one allows more.
     """
 
     def __init__(self, machines: Machines, most: int, fixing: Filter | None) -> None:
@@ -35,7 +37,7 @@ class Outline:
             for run in runs
         ]
         self._counts: list[dict[int, int]] = [{} for _ in runs]
-        self._told: set[tuple[bytes, float, frozenset[int]]] = set()
+        self._added: set[tuple[bytes, float, frozenset[int]]] = set()
         for t in range(slots):
             going = {r: [(y, 1.0) for end, y in ends.items() if end > t] for r, ends in enumerate(self._ends)}
             running = {r: terms for r, terms in going.items() if terms and runs[r].first <= t}
@@ -50,11 +52,11 @@ class Outline:
         self.program.close()
 
     def solve(self, left: Left) -> Solution:
-        """The best completions that nothing known excludes, or what is found in time."""
+        """Return the best completions that no cut excludes, or the best found in time."""
         return self.program.rows.solve(left)
 
     def only_better(self, known: float) -> None:
-        """Leave out completions that no schedule has which is better than a known one."""
+        """Exclude the completions that no schedule better than a known one has."""
         program = self.program
         program.only_better(known)
         for run, ends in zip(self._machines.runs, self._ends, strict=True):
@@ -63,15 +65,15 @@ class Outline:
                     program.rows.row([(y, 1.0)], high=0.0)
 
     def chosen(self, values: Floats) -> dict[int, int]:
-        """The runs of a solution, and when they are complete."""
+        """Return the runs of a solution with their completions."""
         return {r: end for r, ends in enumerate(self._ends) for end, y in ends.items() if values[y] > 0.5}
 
-    def add(self, found: SideBySide) -> None:
-        """Let it hold in its slots, if it is new."""
+    def add(self, found: Cut) -> None:
+        """Add a cut in its slots, unless it was added before."""
         key = found.weights.tobytes(), found.most, found.slots
-        if key in self._told:
+        if key in self._added:
             return
-        self._told.add(key)
+        self._added.add(key)
         for t in found.slots:
             terms = [
                 (counts[t], float(weight))
@@ -82,7 +84,7 @@ class Outline:
                 self.program.rows.row(terms, high=found.most)
 
     def forbid(self, ends: dict[int, int]) -> None:
-        """Not all these jobs can be complete by these slots."""
+        """Add the cut that not all these jobs are complete by these slots."""
         terms = [
             (y, 1.0)
             for run, columns in zip(self._machines.runs, self._ends, strict=True)

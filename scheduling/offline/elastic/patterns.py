@@ -1,4 +1,4 @@
-"""Every whole number of machines that fit some servers side by side."""
+"""Patterns: all whole numbers of machines that fit some servers together."""
 
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -126,8 +126,8 @@ def _part(heights: Heights, begin: Sequence[int], sizes: Sequence[int]) -> Heigh
     return heights[(*where, ...)]
 
 
-def tops(heights: Heights) -> Ints:
-    """The numbers of all items to which none can be added, K x I."""
+def maximal_patterns(heights: Heights) -> Ints:
+    """Return the numbers of all items to which none can be added, K x I."""
     top = heights >= 0
     for axis in range(heights.ndim):
         here, there = [slice(None)] * heights.ndim, [slice(None)] * heights.ndim

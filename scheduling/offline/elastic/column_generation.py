@@ -1,4 +1,4 @@
-"""How many slots have which numbers of workers: shares of slots, or whole ones."""
+"""Column generation: how many slots have which pattern of workers, in shares of slots or in whole slots."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -15,22 +15,22 @@ NEAR = 1e-7
 BETTER = 1e-12
 """Of prices, which come to about 1 for all the work."""
 WORTH = 0.9
-"""Of the tops: if more are left there is no use in another turn."""
+"""Share of the patterns; if a turn leaves more than this, there is no further turn."""
 SMALL = 500
-"""So many tops are tried sooner than they are fewer."""
+"""Below this many patterns, stop pruning and try them all."""
 OTHERS = (1.1, 0.9, 1.02, 0.98)
-"""Of the work of one run, for other prices."""
+"""Factors on the work of one run that give other prices."""
 
 
 class Group(NamedTuple):
-    """Slots in which the same numbers of workers are possible."""
+    """Slots in which the same patterns of workers are possible."""
 
     slot: int
     """One of them."""
     number: int
     runs: tuple[int, ...]
-    tops: Ints
-    """Numbers of workers that fit it side by side and to which none can be added, K x all runs."""
+    patterns: Ints
+    """Maximal patterns: numbers of workers that fit the slot and to which none can be added, K x all runs."""
 
 
 class Asked(NamedTuple):
@@ -43,7 +43,7 @@ class Asked(NamedTuple):
 
 
 Chosen = Sequence[Iterable[int]]
-"""Of each group, rows of its tops."""
+"""For each group, rows of its patterns."""
 
 
 class Shares(NamedTuple):
@@ -58,8 +58,8 @@ class Shares(NamedTuple):
 
 
 def share(groups: Sequence[Group], asked: Asked) -> Shares:
-    """How far shares go: columns of what is best in each group at the prices of those before (Dantzig and Wolfe)."""
-    chosen = [{int(group.tops[:, r].argmax()) for r in group.runs} for group in groups]
+    """Solve the linear program over shares of slots by column generation (Dantzig and Wolfe)."""
+    chosen = [{int(group.patterns[:, r].argmax()) for r in group.runs} for group in groups]
     while True:
         prices = _price(groups, asked, chosen)
         worth, spare = _at(prices, groups, asked)
@@ -74,49 +74,52 @@ def share(groups: Sequence[Group], asked: Asked) -> Shares:
 
 
 def _at(prices: Floats, groups: Sequence[Group], asked: Asked) -> tuple[list[Floats], float]:
-    """What all tops come to at any prices; and all slots beyond the work, no less for rounding."""
-    worth = [group.tops @ prices for group in groups]
+    """Return the value of every pattern at some prices, and the value of all slots beyond that of the work."""
+    worth = [group.patterns @ prices for group in groups]
     most = sum(group.number * float(each.max()) for group, each in zip(groups, worth, strict=True))
     least = sum(min(float(prices[r] * asked.work[r]) for r in runs) for runs in asked.runs)
     return worth, most - least + NEAR * (most + least)
 
 
 def narrow(groups: Sequence[Group], asked: Asked, shares: Shares) -> list[Group] | None:
-    """The groups with those tops only that a schedule may have, the best at these prices first; None: there is none.
+    """Return the groups with only those patterns that a schedule may use, the best first; None if it is infeasible.
 
     Notes
     -----
-    At any prices no slot of a schedule is further below the best than all slots are above the work. What that leaves
-    out at some prices makes less of the best at others, so where much is left it is looked at in turns, at prices for
-    somewhat more or less work of each run.
+    At any prices, the value of a slot's pattern is below the best one by at most what all slots have beyond the work.
+    Patterns that this excludes at some prices lower the best value at other prices. So while many patterns are left,
+    they are pruned again at the prices for somewhat more or less work of each run.
     """
-    ordered = [group._replace(tops=group.tops[np.argsort(-(group.tops @ shares.prices))]) for group in groups]
-    found = _cut(ordered, asked, shares.prices)
+    ordered = [_part(group, np.argsort(-(group.patterns @ shares.prices))) for group in groups]
+    found = _prune(ordered, asked, shares.prices)
     before = np.inf
-    while found is not None and SMALL < _tops(found) < WORTH * before:
-        before = _tops(found)
+    while found is not None and SMALL < _count(found) < WORTH * before:
+        before = _count(found)
         for prices in _other_prices(found, asked):
-            found = _cut(found, asked, prices)
+            found = _prune(found, asked, prices)
             if found is None:
                 break
     return found
 
 
-def _tops(groups: Sequence[Group]) -> int:
-    return sum(len(group.tops) for group in groups)
+def _count(groups: Sequence[Group]) -> int:
+    return sum(len(group.patterns) for group in groups)
 
 
-def _cut(groups: Sequence[Group], asked: Asked, prices: Floats) -> list[Group] | None:
+def _prune(groups: Sequence[Group], asked: Asked, prices: Floats) -> list[Group] | None:
     worth, spare = _at(prices, groups, asked)
     if spare < 0.0:
         return None
-    return [
-        group._replace(tops=group.tops[each.max() - each <= spare]) for group, each in zip(groups, worth, strict=True)
-    ]
+    return [_part(group, np.flatnonzero(each.max() - each <= spare)) for group, each in zip(groups, worth, strict=True)]
+
+
+def _part(group: Group, rows: Ints) -> Group:
+    """Return the group with only these rows of its patterns."""
+    return group._replace(patterns=group.patterns[rows])
 
 
 def _other_prices(groups: Sequence[Group], asked: Asked) -> list[Floats]:
-    """Those that are right if there is somewhat more or less to do."""
+    """Return the prices for somewhat more or less work of each run."""
     found = []
     for r in (r for runs in asked.runs for r in runs):
         for share_of in OTHERS:
@@ -148,18 +151,21 @@ def _price(groups: Sequence[Group], asked: Asked, chosen: Chosen) -> Floats:
 
 
 class Whole(NamedTuple):
-    """What whole slots come to."""
+    """Result of the integer program over whole slots."""
 
     verdict: bool | None
-    """Whether they do all the work; None: not found out in time, or some is left."""
+    """Whether whole slots complete all the work; None if undecided in time, or if some work is left."""
     used: list[tuple[int, int, int]]
-    """Group, row of its tops, and how many slots have that."""
+    """Group, row of its patterns, and number of slots with this pattern."""
     due: Ints
     """Work of the runs that were chosen, of all runs."""
 
 
 def whole(groups: Sequence[Group], asked: Asked, chosen: Chosen, left: Left, *, lacking: bool = False) -> Whole:
-    """Whether whole slots of what is chosen do all the work; `lacking`: or else what leaves the least share of it."""
+    """Return whether whole slots of the chosen patterns complete all the work.
+
+    With `lacking`, the program minimises the share of the work that is left, and so always has a solution.
+    """
     rows = IntegerProgram()
     columns, done = _columns(rows, groups, chosen, whole=True)
     taken = {r: rows.column() for runs in asked.runs for r in runs}
@@ -178,14 +184,14 @@ def whole(groups: Sequence[Group], asked: Asked, chosen: Chosen, left: Left, *, 
         due[r] = counts[column] * asked.work[r]
     used = [(g, k, int(counts[column])) for column, g, k in columns if counts[column]]
     # Check in whole numbers: the solver's answer is only accurate to about 1e-6.
-    had = sum((number * groups[g].tops[k] for g, k, number in used), np.zeros_like(due))
+    had = sum((number * groups[g].patterns[k] for g, k, number in used), np.zeros_like(due))
     return Whole(True if (had >= due).all() else None, used, due)
 
 
 def _columns(
     rows: IntegerProgram, groups: Sequence[Group], chosen: Chosen, *, whole: bool
 ) -> tuple[list[tuple[int, int, int]], dict[int, list[tuple[int, float]]]]:
-    """Columns of how many slots have what, with group and row of its tops; and terms of the workers of each run."""
+    """Add a column for each pattern; return them with group and row, and the terms of each run's workers."""
     columns: list[tuple[int, int, int]] = []
     done: dict[int, list[tuple[int, float]]] = defaultdict(list)
     for g, (group, some) in enumerate(zip(groups, chosen, strict=True)):
@@ -194,7 +200,7 @@ def _columns(
             column = rows.column(0.0, float(group.number), whole=whole)
             mine.append((column, 1.0))
             columns.append((column, g, k))
-            for r in np.flatnonzero(group.tops[k]).tolist():
-                done[r].append((column, float(group.tops[k, r])))
+            for r in np.flatnonzero(group.patterns[k]).tolist():
+                done[r].append((column, float(group.patterns[k, r])))
         rows.row(mine, high=float(group.number))
     return columns, done

@@ -8,9 +8,9 @@ import numpy as np
 from scheduling.best_response.elastic.type_pairs import TypePair, type_pairs
 from scheduling.model.bid import Bid
 from scheduling.model.types import Ints
-from scheduling.offline.fixing import Filter
 from scheduling.offline.program import Cells, Program
 from scheduling.offline.question import Question
+from scheduling.offline.reduced_cost_fixing import Filter
 from scheduling.preemptive.workers import machines
 from scheduling.solvers.milp import same_ceilings
 

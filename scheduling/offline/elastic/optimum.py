@@ -1,14 +1,14 @@
-"""The optimum of elastic jobs, by deciding when jobs are complete first and how their machines are placed then."""
+"""The optimum of elastic jobs: choose completions first, then check that machines can be placed."""
 
 import numpy as np
 
-from scheduling.offline.elastic_keeping import can_keep
-from scheduling.offline.elastic_machines import Machines, SideBySide
-from scheduling.offline.elastic_outline import Outline
-from scheduling.offline.elastic_slot import Slots
-from scheduling.offline.fixing import Filter
+from scheduling.offline.elastic.feasibility import check_feasible
+from scheduling.offline.elastic.machines import Cut, Machines
+from scheduling.offline.elastic.master import MasterProblem
+from scheduling.offline.elastic.slots import Slots
 from scheduling.offline.program import Solved
 from scheduling.offline.question import Question
+from scheduling.offline.reduced_cost_fixing import Filter
 from scheduling.solvers.time_limit import Left, within
 
 NEAR = 1e-9
@@ -23,16 +23,15 @@ REPAIR_S = 10.0
 
 
 def elastic_optimum(question: Question, most: int, fixing: Filter | None, left: Left) -> Solved:
-    """The optimum, or the best bound there is time for; raises TooLarge if the outline has more than `most` columns.
+    """The optimum, or the best bound there is time for; raises TooLarge if the master has more than `most` columns.
 
     Notes
     -----
-    The outline (`elastic_outline`) chooses when jobs are complete, as if machines could be divided. If whole machines
-    can do that too (`elastic_keeping`), no schedule is better. If not, this is added to the outline, which is solved
-    again:
+    The master problem (`master`) chooses completions as if machines were divisible. If whole machines can have these
+    completions (`feasibility`), no schedule is better. If not, the master is solved again with more cuts:
 
-    - where shares of what whole machines do in a slot are not enough, by the rules that say so, for every choice;
-    - else by the jobs that cannot all be complete by these slots, as few of them as are enough for that.
+    - if shares of patterns are infeasible, the cuts of their dual prices, which hold for every choice;
+    - else the cut that some of these jobs, as few as possible, are not all complete by these slots.
     """
     return _Search(question, most, fixing, left).run()
 
@@ -41,12 +40,12 @@ class _Search:
     def __init__(self, question: Question, most: int, fixing: Filter | None, left: Left) -> None:
         self._question, self._left = question, left
         self._machines = Machines(question)
-        self._outline = Outline(self._machines, most, fixing)
+        self._master = MasterProblem(self._machines, most, fixing)
         self._slots = Slots(self._machines)
-        self._rules: list[SideBySide] = []
-        """That the outline has not been told."""
+        self._cuts: list[Cut] = []
+        """Cuts that the master problem does not have yet."""
         self._ruled_out: set[frozenset[tuple[int, int]]] = set()
-        """Jobs, with slots, that rules exclude."""
+        """Jobs with completions that cuts exclude."""
         self._best = -np.inf if fixing is None else fixing.incumbent
         self._found: float | None = None
         self._kept: list[dict[int, int]] = []
@@ -57,21 +56,21 @@ class _Search:
 
     def run(self) -> Solved:
         """Choose until a choice can be kept."""
-        program = self._outline.program
+        program = self._master.program
         if not program.rows.columns:
             return program.better(0.0, 0.0, optimal=True)
         bound = np.inf
         for _ in range(CHOICES):
             if self._left() <= 0.0:
                 break
-            solution = self._outline.solve(self._left)
+            solution = self._master.solve(self._left)
             bound = min(bound, -solution.bound)
             if not solution.optimal:
                 break
             if solution.values is None or self._is_known(program.total(solution.values)):
                 # Nothing is left that is better than what is known.
                 return program.better(self._best, self._found, optimal=True)
-            jobs = {self._machines.runs[r].job: end for r, end in self._outline.chosen(solution.values).items()}
+            jobs = {self._machines.runs[r].job: end for r, end in self._master.chosen(solution.values).items()}
             if self._missed_later(jobs):
                 continue
             verdict = self._can_be(jobs, self._left())
@@ -81,7 +80,7 @@ class _Search:
             self._repair(jobs)
             if verdict is None:
                 break
-            self._tell(jobs)
+            self._add_cuts(jobs)
         return program.better(bound, self._found, optimal=False)
 
     def _is_known(self, worth: float) -> bool:
@@ -104,27 +103,27 @@ class _Search:
         return found
 
     def _ask(self, jobs: dict[int, int], seconds: float) -> bool | None:
-        kept = can_keep(self._slots, jobs, within(seconds, self._left))
-        self._rules += kept.rules
-        if kept.rules:
+        kept = check_feasible(self._slots, jobs, within(seconds, self._left))
+        self._cuts += kept.cuts
+        if kept.cuts:
             self._ruled_out.add(frozenset(jobs.items()))
         return kept.verdict
 
-    def _tell(self, jobs: dict[int, int]) -> None:
-        """Add to the outline that these jobs cannot all be complete in time, and all rules found on the way."""
+    def _add_cuts(self, jobs: dict[int, int]) -> None:
+        """Add the cut that these jobs cannot all be complete in time, and all other cuts found so far."""
         same = frozenset(jobs.items())
         if same not in self._ruled_out:
-            self._outline.forbid(self._fewest(jobs))
-        # If they are chosen again, rules are not enough for the solver's tolerance.
+            self._master.forbid(self._fewest(jobs))
+        # If they are chosen again, the cuts are weaker than the solver's tolerance.
         self._ruled_out.discard(same)
-        for rule in self._rules:
-            self._outline.add(rule)
-        self._rules = []
+        for rule in self._cuts:
+            self._master.add(rule)
+        self._cuts = []
 
     def _missed_later(self, jobs: dict[int, int]) -> bool:
-        """Whether the jobs cannot be complete even somewhat later; if so, the outline is told.
+        """Return whether the jobs cannot be complete even somewhat later; if so, the master gets the cuts.
 
-        Where they can, that is the best known, and the next are sooner: each time half of the difference is left.
+        If they can, that is the new incumbent, and sooner completions are tried: each time half of the difference.
         """
         share = HALF
         while share < 1.0 and self._left() > 0.0:
@@ -134,18 +133,18 @@ class _Search:
             verdict = self._can_be(late, min(REPAIR_S, self._left()))
             if verdict is False:
                 self._repair(late)
-                self._tell(late)
+                self._add_cuts(late)
                 return True
             if verdict is None:
                 # Later completions are easier to decide.
                 share += HALF * HALF
             else:
-                self._keep(self._outline.program.worth_of(late))
+                self._keep(self._master.program.worth_of(late))
         return False
 
     def _later(self, jobs: dict[int, int], share: float) -> dict[int, int]:
         """The same jobs, as late as this share of what they are worth beyond the best known pays for."""
-        worth_of = self._outline.program.worth_of
+        worth_of = self._master.program.worth_of
         worth = worth_of(jobs)
         beyond = worth - self._best if np.isfinite(self._best) else 0.0
         while True:
@@ -158,11 +157,11 @@ class _Search:
     def _keep(self, worth: float) -> None:
         """A schedule was found, better than the best known."""
         self._best = self._found = worth
-        self._outline.only_better(worth)
+        self._master.only_better(worth)
 
     def _repair(self, jobs: dict[int, int]) -> None:
         """A schedule without one of the jobs, or with it a slot later: the first that can be is kept."""
-        program = self._outline.program
+        program = self._master.program
         others = [{i: end for i, end in jobs.items() if i != out} for out in jobs] if self._question.most else []
         others += [{**jobs, late: jobs[late] + 1} for late in jobs if jobs[late] < self._question.slots]
         for other in sorted(others, key=program.worth_of, reverse=True):

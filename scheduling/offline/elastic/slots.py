@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduling.model.types import Ints
-from scheduling.offline.elastic_machines import Machines
-from scheduling.offline.elastic_pools import Heights, tops
-from scheduling.offline.elastic_tables import Hosted, some_of, table
+from scheduling.offline.elastic.machines import Machines
+from scheduling.offline.elastic.patterns import Heights, maximal_patterns
+from scheduling.offline.elastic.slot_tables import Hosted, some_of, table
 from scheduling.offline.program import TooLarge
 
 Runs = tuple[int, ...]
@@ -32,7 +32,7 @@ class Slots:
         self._no_less: NDArray[np.bool_] = np.asarray((free[:, None] >= free[None]).all(axis=2))
         self._tables: list[tuple[int, Runs, Heights | None]] = []
         """Slot, runs in the order of the table, and the table unless it is too large."""
-        self._tops: dict[tuple[int, Runs], Ints] = {}
+        self._patterns: dict[tuple[int, Runs], Ints] = {}
 
     def live(self, r: int, t: int) -> bool:
         """Whether the run's machines are somewhere to be placed."""
@@ -48,18 +48,18 @@ class Slots:
         """Whether these runs may have the same in both."""
         return self.allows(t, other, runs) and self.allows(other, t, runs)
 
-    def tops(self, t: int, runs: Runs) -> Ints:
-        """Numbers of workers that fit slot t with their PSs and to which none can be added, K x all runs.
+    def patterns(self, t: int, runs: Runs) -> Ints:
+        """Return the maximal patterns of workers that fit slot t with their PSs, K x all runs.
 
         Runs that are not asked for have none. Raises TooLarge if there is too much to look at.
         """
-        if (t, runs) not in self._tops:
+        if (t, runs) not in self._patterns:
             # The one with the most workers last: each number of the others is a row of the table.
             order = tuple(sorted(runs, key=lambda r: (self.machines.runs[r].most, r)))
-            some = tops(self._table(t, order))
-            found = self._tops[t, runs] = np.zeros((len(some), len(self.machines.runs)), dtype=np.int64)
+            some = maximal_patterns(self._table(t, order))
+            found = self._patterns[t, runs] = np.zeros((len(some), len(self.machines.runs)), dtype=np.int64)
             found[:, order] = some
-        return self._tops[t, runs]
+        return self._patterns[t, runs]
 
     def _table(self, t: int, order: Runs) -> Heights:
         """Part of one that is known, if there is one for these runs and others."""

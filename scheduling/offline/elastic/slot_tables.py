@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduling.model.types import Ints
-from scheduling.offline.elastic_machines import Run
-from scheduling.offline.elastic_pools import NONE, Heights, Server, side_by_side
+from scheduling.offline.elastic.machines import Run
+from scheduling.offline.elastic.patterns import NONE, Heights, Server, side_by_side
 from scheduling.offline.program import TooLarge
 
 CELLS = 20_000_000

@@ -1,4 +1,4 @@
-"""What all servers have together, and what whole machines take of it: resources, and units of whole machines."""
+"""Resources of all servers together, with rounding cuts for machines that cannot be divided between servers."""
 
 from collections.abc import Iterator
 
@@ -8,16 +8,16 @@ from scheduling.model.inventory import Inventory
 from scheduling.model.types import Floats, Ints
 
 MOST = 6
-"""Roundings of one resource: those that lose most of it."""
+"""Largest number of rounding cuts of one resource; those that lose most of it are kept."""
 
 
-class Goods:
-    """G goods: the R resources, then roundings of them.
+class ResourcesAndCuts:
+    """The G columns of a relaxation: the R resources, then their rounding cuts.
 
     Whole machines with demands d_m of a resource fit a server of capacity C only if, for every whole k,
     sum floor(d_m / k) n_m <= floor(C / k): divide sum d_m n_m <= C by k, round the left side down, then the right one
-    (Chvatal and Gomory). Added over servers that says, for instance, that a worker of 4 GPUs finds nothing on any
-    number of servers of 2.
+    (a Chvatal-Gomory cut). The sum over servers says, for instance, that no number of servers with 2 GPUs can host a
+    worker with 4 GPUs.
     """
 
     def __init__(self, inventory: Inventory) -> None:
@@ -29,12 +29,12 @@ class Goods:
         """Of one parameter server of each type, P x G."""
 
     def supply(self, free: Ints) -> Floats:
-        """Of all servers, T x G, for free units T x S x R."""
+        """Return the supply of all servers, T x G, for free units T x S x R."""
         total: Floats = self._of(free).sum(axis=1).astype(np.float64)
         return total
 
     def plain(self, prices: Floats) -> Floats:
-        """Prices of resources, T x R, that come near those of goods, T x G: a rounding by k costs a k-th."""
+        """Return prices of resources, T x R, near those with cuts, T x G: a unit of a cut by k adds price / k."""
         resources = len(self.inventory.resources)
         whole = prices[:, :resources].copy()
         for g, (r, k) in enumerate(self._steps):
@@ -47,7 +47,7 @@ class Goods:
 
 
 def _steps(inventory: Inventory, r: int) -> Iterator[int]:
-    """Demands by which rounding loses most of what servers have."""
+    """Yield the demands k whose rounding cuts lose most of the servers' capacity."""
     capacity = inventory.capacity[:, r]
     demands = np.concatenate([inventory.worker_demand[:, r], inventory.ps_demand[:, r]])
     lost = {int(k): int((capacity % k).sum()) for k in np.unique(demands) if k > 1}

@@ -1,4 +1,4 @@
-"""Columns that no schedule better than the incumbent uses, by the prices of divided jobs."""
+"""Reduced-cost fixing: columns that no schedule better than the incumbent uses, by prices of the relaxation."""
 
 from typing import Protocol
 
@@ -24,10 +24,10 @@ class Filter(Protocol):
         """Whether job i may be complete at this slot, counted from the start; T + 1: later than the end."""
 
     def holds(self, i: int, at: int, use: Ints, start: int, end: int) -> bool:
-        """Whether it may besides hold goods, G numbers, in all slots [start, end)."""
+        """Whether it may also hold G resources and rounding cuts in all slots [start, end)."""
 
 
-class Fixing:
+class ReducedCostFixing:
     """Whether a schedule with some column can be as good as the incumbent.
 
     With the bound B = sum_j best_j + capacity sold that prices prove, a schedule in which job j has a payoff of x at
@@ -52,7 +52,7 @@ class Fixing:
         return self._may(i, float(self._fluid.worth[i, -1] if later else self._by_slot[i, at]))
 
     def holds(self, i: int, at: int, use: Ints, start: int, end: int) -> bool:
-        """Whether it may besides hold goods, G numbers, in all slots [start, end)."""
+        """Whether it may also hold G resources and rounding cuts in all slots [start, end)."""
         cost = float(use @ (self._sold[end] - self._sold[start]))
         return self._may(i, float(self._fluid.worth[i, at]) - cost)
 

@@ -1,4 +1,4 @@
-"""Servers that are equal for all that is asked: which of them a schedule uses makes no difference to the others."""
+"""Classes of interchangeable servers: which of its servers a schedule uses makes no difference."""
 
 from collections import defaultdict
 from typing import NamedTuple
@@ -10,26 +10,28 @@ from scheduling.offline.question import Question
 from scheduling.preemptive.workers import machines
 
 
-class ServerKind(NamedTuple):
-    """Some equal servers."""
+class ServerClass(NamedTuple):
+    """Servers that are interchangeable."""
 
     servers: list[int]
     scarce: list[int]
     """Resources that can run out on one of them."""
 
 
-def kinds_of(question: Question, demand: Ints) -> list[ServerKind]:
-    """The servers with room for any machine, by kind: equal in what is free of scarce resources, and when ready.
+def server_classes(question: Question, demand: Ints) -> list[ServerClass]:
+    """Return the classes of servers that have room for any machine.
+
+    Servers of a class have the same free units of scarce resources, and every job is ready on them at the same time.
 
     Parameters
     ----------
     demand
-        Of each machine type that may be placed, M x R.
+        Demand of each machine type that may be placed, M x R.
     """
     capacity, free = question.inventory.capacity, question.free()
     delays = np.array([bid.delay for bid in question.bids], dtype=np.int64).reshape(-1, len(capacity))
     room = machines(capacity, demand)
-    found: dict[bytes, ServerKind] = defaultdict(lambda: ServerKind([], []))
+    found: dict[bytes, ServerClass] = defaultdict(lambda: ServerClass([], []))
     for s in np.flatnonzero((room > 0).any(axis=1)).tolist():
         fits = room[s] > 0
         if question.used is None:
@@ -38,9 +40,9 @@ def kinds_of(question: Question, demand: Ints) -> list[ServerKind]:
             scarce = np.flatnonzero(demand[fits].any(axis=0)).tolist()
         # Rooms of empty servers are equal, too: what is not scarce is no limit to any of them.
         key = (np.array(scarce), fits, room[s], free[:, s, scarce], delays[:, s])
-        kind = found[b"|".join(part.tobytes() for part in key)]
-        kind.servers.append(s)
-        kind.scarce[:] = scarce
+        one = found[b"|".join(part.tobytes() for part in key)]
+        one.servers.append(s)
+        one.scarce[:] = scarce
     return list(found.values())
 
 

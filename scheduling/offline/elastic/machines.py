@@ -1,4 +1,4 @@
-"""The machines of elastic jobs in one slot, divided at will, on servers of which equal ones are one."""
+"""The machines of elastic jobs in one slot, divisible, on server classes."""
 
 from collections.abc import Callable, Iterable
 from itertools import pairwise
@@ -8,14 +8,14 @@ import numpy as np
 
 from scheduling.best_response.elastic.type_pairs import TypePair, type_pairs
 from scheduling.model.types import Floats, Ints
-from scheduling.offline.corners import corners
-from scheduling.offline.kinds import ServerKind, kinds_of
+from scheduling.offline.hull import hull_vertices
 from scheduling.offline.question import Question
+from scheduling.offline.server_classes import ServerClass, server_classes
 from scheduling.preemptive.workers import machines
 from scheduling.solvers.milp import IntegerProgram
 
 ROUNDINGS = 6
-"""Of one resource of one kind of servers, as in `goods`."""
+"""Largest number of rounding cuts of one resource of one server class, as in `rounding_cuts`."""
 
 
 class Run(NamedTuple):
@@ -29,11 +29,11 @@ class Run(NamedTuple):
     """Workers at once on the empty servers."""
 
 
-class SideBySide(NamedTuple):
-    """What holds in some slots: the sum of weight x workers is at most this."""
+class Cut(NamedTuple):
+    """A cut that is valid in some slots: the sum of weight x workers is at most `most`."""
 
     weights: Floats
-    """Of a worker of each run, none negative."""
+    """Weight of a worker of each run, none negative."""
     most: float
     slots: frozenset[int]
 
@@ -43,7 +43,7 @@ Column = Callable[..., int]
 
 
 class Machines:
-    """The runs of all jobs, and the rows that keep their machines within the servers of each kind."""
+    """The runs of all jobs, and the rows that keep their machines within the servers of each class."""
 
     def __init__(self, question: Question) -> None:
         self.question = question
@@ -54,7 +54,7 @@ class Machines:
         self._demand = np.array(
             [demand for run in self.runs for demand in (run.way.worker.demand, run.way.ps.demand)], dtype=np.int64
         ).reshape(2 * len(self.runs), len(inventory.resources))
-        self.kinds = kinds_of(question, self._demand) if self.runs else []
+        self.classes = server_classes(question, self._demand) if self.runs else []
         self._free = question.free()
 
     def _runs(self) -> Iterable[Run]:
@@ -84,8 +84,8 @@ class Machines:
             By run, terms that come to 1 while it goes on and to 0 where it does not.
         """
         sides: dict[int, list[tuple[int, float]]] = {2 * r + side: [] for r in running for side in (0, 1)}
-        for kind in self.kinds:
-            self._add_kind(rows, column, t, kind, sides)
+        for servers in self.classes:
+            self._add_class(rows, column, t, servers, sides)
         counts = []
         for r, going in running.items():
             run, workers, pss = self.runs[r], sides[2 * r], sides[2 * r + 1]
@@ -93,7 +93,7 @@ class Machines:
             counts.append(count)
             rows.row([*workers, (count, -1.0)], low=0.0, high=0.0)
             rows.row([(count, 1.0)] + [(c, -run.most * v) for c, v in going], high=0.0)
-            hull = corners(run.way.worker.bandwidth_mbps / run.way.ps.bandwidth_mbps, run.most)
+            hull = hull_vertices(run.way.worker.bandwidth_mbps / run.way.ps.bandwidth_mbps, run.most)
             for low, high in pairwise(hull):
                 # In whole numbers: workers <= low + slope (PSs - those of low).
                 wide, rise = high.pss - low.pss, high.workers - low.workers
@@ -106,10 +106,15 @@ class Machines:
                 )
         return counts
 
-    def _add_kind(
-        self, rows: IntegerProgram, column: Column, t: int, kind: ServerKind, sides: dict[int, list[tuple[int, float]]]
+    def _add_class(
+        self,
+        rows: IntegerProgram,
+        column: Column,
+        t: int,
+        servers: ServerClass,
+        sides: dict[int, list[tuple[int, float]]],
     ) -> None:
-        s, number = kind.servers[0], len(kind.servers)
+        s, number = servers.servers[0], len(servers.servers)
         live: list[tuple[int, int, Ints]] = []
         for item, terms in sides.items():
             run = self.runs[item // 2]
@@ -119,7 +124,7 @@ class Machines:
                 c = column(0.0, float(room * number), whole=False)
                 terms.append((c, 1.0))
                 live.append((c, int(room), self._demand[item]))
-        for r in kind.scarce:
+        for r in servers.scarce:
             most, demands = int(self._free[t, s, r]), [(c, room, int(demand[r])) for c, room, demand in live]
             # Whole machines fit only if they do when demand and capacity are counted in units of k, rounded down.
             for k in [1, *units(demands, most)]:

@@ -1,0 +1,1 @@
+"""The optimum of elastic jobs: a master problem chooses completions, column generation checks them slot by slot."""
