@@ -16,7 +16,7 @@ from scheduling.preemptive.workers import LATEST
 
 
 @dataclass(frozen=True)
-class Course:
+class Results:
     """Results of an instance, by job in the order of the file; times in slots."""
 
     completion: tuple[Fraction | None, ...]
@@ -36,7 +36,7 @@ def answer(document: object, options: Options) -> Json:
     return to_document(instance, run(instance, options.cloud or "jobmax", limited=limited, ageing=ageing))
 
 
-def run(instance: PreemptiveInstance, rule: str, *, limited: bool = False, ageing: Fraction = Fraction(0)) -> Course:
+def run(instance: PreemptiveInstance, rule: str, *, limited: bool = False, ageing: Fraction = Fraction(0)) -> Results:
     """Dispatch jobs as they arrive and let all workers work to the end.
 
     `limited`: servers store what they can. `ageing`: rank added per slot of arrival, rounded down to a unit of time.
@@ -63,14 +63,14 @@ def run(instance: PreemptiveInstance, rule: str, *, limited: bool = False, agein
     done |= ran[-1].completed
     ends = (done.get(bid.id) for bid in instance.bids)
     completion = tuple(None if end is None else Fraction(end, instance.scale) for end in ends)
-    return Course(completion, tuple(found[j] for j in range(len(instance.bids))), tuple(ran))
+    return Results(completion, tuple(found[j] for j in range(len(instance.bids))), tuple(ran))
 
 
-def to_document(instance: PreemptiveInstance, course: Course) -> Json:
+def to_document(instance: PreemptiveInstance, results: Results) -> Json:
     """Return the result of each job, in the order of the file, in the result format of instance files."""
     rows, total = [], Fraction(0)
     for j, bid in enumerate(instance.bids):
-        sent, end = course.dispatched[j], course.completion[j]
+        sent, end = results.dispatched[j], results.completion[j]
         took = None if end is None else end - Fraction(bid.arrival, instance.scale)
         total += took or 0
         rows.append(
@@ -81,7 +81,7 @@ def to_document(instance: PreemptiveInstance, course: Course) -> Json:
                 "dispatch": [] if sent is None else [instance.number(w) for w in sent.order.tolist()],
             }
         )
-    preemptions = sum(len(ran.preemptions) for ran in course.ran)
+    preemptions = sum(len(ran.preemptions) for ran in results.ran)
     return {"jobs": rows, "total_jct": _shown(total), "preemptions": preemptions}
 
 

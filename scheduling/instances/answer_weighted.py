@@ -22,7 +22,7 @@ from scheduling.registry import make_policy
 
 
 @dataclass(frozen=True)
-class Row:
+class JobResult:
     """Result of one job; fields are None without a result, and the schedule is None if the machines changed."""
 
     completion: int | None = None
@@ -39,7 +39,7 @@ def answer(document: object, options: Options) -> Json:
     return to_document(instance, _run(instance, _policy(options, instance)))
 
 
-def to_document(instance: WeightedInstance, rows: Sequence[Row]) -> Json:
+def to_document(instance: WeightedInstance, rows: Sequence[JobResult]) -> Json:
     """Return the result of each job, in the order of the file, in the result format of instance files."""
     done = [(bid, row.completion) for bid, row in zip(instance.bids, rows, strict=True) if row.completion is not None]
     return {
@@ -74,10 +74,10 @@ def _document(schedule: Schedule) -> Json:
     }
 
 
-def _alone(instance: WeightedInstance, bid: Bid) -> Row:
+def _alone(instance: WeightedInstance, bid: Bid) -> JobResult:
     """The least cost by tau against what is in use, at the prices (11): the problem (12), whose slots start at 1."""
     if instance.used is None:
-        return Row()
+        return JobResult()
     response = best_response(
         replace(bid, arrival=1, utility=Constant(0.0)),
         instance.inventory,
@@ -86,15 +86,17 @@ def _alone(instance: WeightedInstance, bid: Bid) -> Row:
         prices=ConsumptionPrice(instance.lambda_, (instance.kappa,) * len(instance.inventory.resources)),
         above=-float("inf"),
     )
-    return Row() if response is None else Row(response.schedule.completion, response.cost, response.schedule)
+    return (
+        JobResult() if response is None else JobResult(response.schedule.completion, response.cost, response.schedule)
+    )
 
 
-def _run(instance: WeightedInstance, policy: Policy) -> list[Row]:
+def _run(instance: WeightedInstance, policy: Policy) -> list[JobResult]:
     bids = sorted(instance.bids, key=lambda bid: bid.arrival)
     ledger = _ledger(instance, policy)
     end = ledger.end * (1 + len(bids))
     done = simulate(policy, bids, ledger, until=end).done
-    return [_row(done[bid.id]) if bid.id in done else Row() for bid in instance.bids]
+    return [_row(done[bid.id]) if bid.id in done else JobResult() for bid in instance.bids]
 
 
 def _ledger(instance: WeightedInstance, policy: Policy) -> Ledger:
@@ -104,10 +106,10 @@ def _ledger(instance: WeightedInstance, policy: Policy) -> Ledger:
     return instance.ledger()
 
 
-def _row(job: Job) -> Row:
+def _row(job: Job) -> JobResult:
     if job.completion is None or len(list(constellations(job.held))) != 1:
-        return Row(job.completion)
-    return Row(job.completion, 0.0, Schedule(job.held[0].start, job.completion, job.held))
+        return JobResult(job.completion)
+    return JobResult(job.completion, 0.0, Schedule(job.held[0].start, job.completion, job.held))
 
 
 def _policy(options: Options, instance: WeightedInstance) -> Policy:

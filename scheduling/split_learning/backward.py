@@ -90,10 +90,10 @@ def cheapest_backward(instance: Instance, assignment: Ints, forward: tuple[Piece
     found: list[Pieces] = [()] * len(assignment)
     for passes, free in _by_helper(instance, assignment, forward):
         twice = 2 * int(instance.switch[assignment[passes[0].client]])
-        ways = [_timed(largest_tail_first, passes, free)]
+        candidates = [_timed(largest_tail_first, passes, free)]
         if twice:
-            ways.append(_timed(one_at_a_time, passes, free))
-        best = min(ways, key=lambda timed: _cost(passes, timed, twice))
+            candidates.append(_timed(one_at_a_time, passes, free))
+        best = min(candidates, key=lambda timed: _cost(passes, timed, twice))
         for client, pieces in best.items():
             found[client] = pieces
     return tuple(found)

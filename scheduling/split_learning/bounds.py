@@ -1,4 +1,4 @@
-"""Bounds that cost next to nothing: no plan ends earlier, whatever else is known."""
+"""Lower bounds on the makespan that take almost no time."""
 
 import numpy as np
 
@@ -8,14 +8,14 @@ from scheduling.split_learning.one_helper import soonest
 
 
 def longest_path(instance: Instance) -> int:
-    """A bound: the slots of the client whose best helper alone is the slowest."""
+    """Return the longest of the clients' shortest paths, slots: a lower bound on the makespan."""
     return int(np.where(instance.fits, instance.path, FAR).min(axis=0).max())
 
 
 def unavoidable(instance: Instance) -> int:
-    """Slots of any plan: the longest path, the work of clients who fit one helper only, and all work shared evenly.
+    """Return a lower bound: the longest path, the work of clients that fit one helper only, or all work shared evenly.
 
-    O(I J log J). With one helper it is what that takes if backward passes may run as if forward ones had been at once.
+    O(I J log J).
     """
     flat = instance.uninterrupted()
     only = flat.fits.sum(axis=0) == 1
@@ -28,7 +28,7 @@ def _shared(instance: Instance) -> int:
     fits = instance.fits
     work = int(np.where(fits, instance.forward + instance.backward, FAR).min(axis=0).sum())
     around = np.where(fits, instance.release, FAR).min(axis=1) + np.where(fits, instance.tail, FAR).min(axis=1)
-    # Of so many helpers, those that may begin soonest: the others add nothing before this many slots.
+    # With n helpers at work, the n that can begin soonest give the least bound.
     soon = np.sort(around[fits.any(axis=1)])
     spans = -(-(work + np.cumsum(soon)) // np.arange(1, len(soon) + 1))
     return int(spans.min())

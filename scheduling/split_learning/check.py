@@ -1,4 +1,4 @@
-"""Whether a plan is one: constraints (1) to (9) of the paper, looked at without the code that makes plans."""
+"""Check a plan against constraints (1) to (10) of the paper, without the code that makes plans."""
 
 from collections.abc import Iterator
 from itertools import pairwise
@@ -8,7 +8,7 @@ from scheduling.split_learning.plan import Pieces, Plan
 
 
 def violations(plan: Plan) -> list[str]:
-    """What is wrong with a plan, each naming the constraint and the client or helper; empty if nothing is."""
+    """Return every violated constraint of a plan, with the client or helper; empty if the plan is valid."""
     return [*_assigned(plan), *_passes(plan), *_alone(plan)]
 
 

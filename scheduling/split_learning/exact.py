@@ -1,8 +1,9 @@
 """The exact method: bounds and plans that meet.
 
-Bounds: the longest unavoidable path or the work there is, then the linear program over assignments, then its integer
-version in which each helper's clients are looked at exactly and sets that one helper cannot do in time are forbidden.
-Plans: insertion, the rounded linear program, descent towards the bound, and what the integer version finds.
+Bounds: the longest unavoidable path or all work shared evenly, then the linear program over assignments, then the
+integer program, in which each helper's clients are checked exactly and sets that a helper cannot finish in time are
+forbidden by cuts. Plans: insertion, the rounded linear program, local search towards the bound, and the solutions of
+the integer program.
 """
 
 from collections.abc import Iterator
@@ -15,9 +16,9 @@ from scheduling.solvers.time_limit import Left
 from scheduling.split_learning.balanced_greedy import nowhere
 from scheduling.split_learning.bounds import unavoidable
 from scheduling.split_learning.cuts import Cut, cuts_for
-from scheduling.split_learning.descent import descend, excess, shake
 from scheduling.split_learning.insertion import insert, orders
 from scheduling.split_learning.instance import Instance
+from scheduling.split_learning.local_search import perturb, search, violation
 from scheduling.split_learning.method import NoPlan, Step
 from scheduling.split_learning.one_helper import Order, in_time
 from scheduling.split_learning.plan import Plan, by_priority, largest_path_first
@@ -31,36 +32,37 @@ WORK = 200_000
 STRETCH = 3_000_000
 """Clients scheduled between two checks of the clock, about half a second."""
 MOST_TOGETHER = 500
-"""Clients of a helper, in the mean, up to which descents are worth their time: of more a single move takes long."""
+"""Largest mean number of clients of a helper for a local search: with more, a single move takes too long."""
 FIRST_SLICE = 0.1
 """Seconds of the first time slice of the search."""
-SLICES_GROW = 1.5
+SLICE_GROWTH = 1.5
 NEARLY = 1.03
-"""An assignment within this factor of the best is worth exact orders."""
-FIRST_QUESTION = 0.8
+"""Exact orders are only computed for an assignment within this factor of the best makespan."""
+FIRST_LIMIT_S = 0.8
 """Seconds of the first attempt of the integer program, which often suffice."""
-QUESTIONS_GROW = 2.0
-ASKED = 0.33
+LIMIT_GROWTH = 2.0
+SOLVER_SHARE = 0.33
 """Largest share of the elapsed time that the integer program may use before it is solved again."""
 PATIENCE = 300
 """Local searches without a new least violation, after which the search restarts at the best assignment."""
 MOST_CHOICES = 10_000
-"""Helpers times clients up to which the integer program is asked at all: it answers nothing about more in time."""
+"""Largest helpers x clients for the integer program; it solves nothing larger in time."""
 WARMTH = 0.3
 """Mean increase of the violation, in slots, that the search sometimes accepts."""
 NEAR = 3
 """Largest distance of the target below the best makespan, slots."""
 FIRST = 0.2
-"""Of the time that is left, for insertion with schedules, after which it goes by sums, and for the first descent."""
+"""Share of the time that is left for insertion by schedules (then insertion goes by sums), and for the first local
+search."""
 RISE = 0.5
-"""Of the time that is left, for the linear program."""
+"""Share of the time that is left for the linear program."""
 
 
 class Exact:
     """The best plan and the best bound of one instance while the method improves both."""
 
     def __init__(self, instance: Instance, *, left: Left, rng: np.random.Generator) -> None:
-        self.asked = instance
+        self.original = instance
         self.instance = instance.uninterrupted()
         self.left = left
         self.rng = rng
@@ -68,7 +70,7 @@ class Exact:
         self.low = unavoidable(self.instance)
         self.plan: Plan | None = None
         self._state: State | None = None
-        self._walker: State | None = None
+        self._current: State | None = None
         self._worth = self.instance.fits
         """Helpers that the local search tries for each client, I x J."""
         self._target = 0
@@ -84,20 +86,20 @@ class Exact:
             self._from_whole()
         yield self._step("insertion")
         if self._open:
-            self._walk_again(self.low, self.left() * (1 - FIRST))
-            yield self._step("descent")
+            self._restart(self.low, self.left() * (1 - FIRST))
+            yield self._step("local search")
         if self._open:
             yield from self._rise()
         begun = self.left()
-        seconds, asking, asked = FIRST_SLICE, FIRST_QUESTION, 0.0
+        seconds, limit, used = FIRST_SLICE, FIRST_LIMIT_S, 0.0
         while self._open and not self._crowded:
             yield from self._search(seconds)
-            seconds *= SLICES_GROW
-            if self._open and self._asks and asked <= ASKED * (begun - self.left()):
+            seconds *= SLICE_GROWTH
+            if self._open and self._is_small and used <= SOLVER_SHARE * (begun - self.left()):
                 before = self.left()
-                yield from self._ask(self.low, asking)
-                asked += before - self.left()
-                asking *= QUESTIONS_GROW
+                yield from self._solve_integer(self.low, limit)
+                used += before - self.left()
+                limit *= LIMIT_GROWTH
         yield self._step("done")
 
     @property
@@ -126,7 +128,7 @@ class Exact:
                 self._offer(state)
 
     def _from_whole(self) -> None:
-        """Memory is too tight for insertion: ask the solver for any assignment."""
+        """Let the solver find any assignment, since memory is too tight for insertion."""
         path = int(np.where(self.instance.fits, self.instance.path, 0).max())
         until = min(0.0, self.left() - 1.0)
         found = self.relaxation.whole(self.instance.horizon + path, [], lambda: self.left() - until)
@@ -141,14 +143,14 @@ class Exact:
         return self._keep(largest_path_first(self.instance, state.assignment.copy()), state)
 
     def _keep(self, plan: Plan, state: State) -> bool:
-        plan = charged(plan, self.asked)
+        plan = charged(plan, self.original)
         if self.plan is not None and plan.makespan >= self.plan.makespan:
             return False
         self.plan, self._state = plan, state.copy()
         return True
 
     @property
-    def _asks(self) -> bool:
+    def _is_small(self) -> bool:
         return self.instance.release.size <= MOST_CHOICES and not self._crowded
 
     @property
@@ -156,7 +158,7 @@ class Exact:
         return len(self.instance.clients) > MOST_TOGETHER * len(self.instance.helpers)
 
     def _rise(self) -> Iterator[Step]:
-        """Test one makespan after another from below; then search among the columns that may matter."""
+        """Raise the bound by the linear program; then round its solution."""
         if self._state is None:
             return
         prices = Prices(self.relaxation, self._state.assignment)
@@ -169,17 +171,17 @@ class Exact:
                 return
         self.low = max(self.low, prices.low)
         if found is not None and self.low < self.best:
-            self._settle(found)
+            self._round(found)
             yield self._step("linear program, rounded")
 
-    def _settle(self, found: Bounded) -> None:
+    def _round(self, found: Bounded) -> None:
         """Round: assign each client where its share is largest and memory allows; the local search continues from the
         best."""
         state = assigned(self.instance, mostly(self.instance, found.share))
         if not insert(state, np.flatnonzero(state.assignment < 0), self.left):
             return
         self._state, self._worth = state, found.worth
-        self._walk_again(self._aim())
+        self._restart(self._next_target())
 
     def _search(self, seconds: float) -> Iterator[Step]:
         """Perturb and search locally towards a target; accept if the violation is not larger, or sometimes a little
@@ -189,61 +191,63 @@ class Exact:
         """
         until = self.left() - seconds
         while self._open and self.left() > until:
-            walker, target = self._walker, self._target
-            if walker is None or not self.low <= target < self.best:
-                self._walk_again(self._aim())
+            current, target = self._current, self._target
+            if current is None or not self.low <= target < self.best:
+                self._restart(self._next_target())
                 continue
-            state = walker.copy()
-            shake(state, self.best, self.rng)
-            self._descend(state, target, turn=int(self.rng.integers(1 << 30)))
+            state = current.copy()
+            perturb(state, self.best, self.rng)
+            self._local_search(state, target, turn=int(self.rng.integers(1 << 30)))
             if self._better(state):
-                yield self._step("descent")
-            over = excess(state, target)
-            change = over - excess(walker, target)
+                yield self._step("local search")
+            over = violation(state, target)
+            change = over - violation(current, target)
             if change <= 0 or self.rng.random() < exp(-change / WARMTH):
-                self._walker = state
+                self._current = state
             self._stuck = 0 if over < self._least else self._stuck + 1
             self._least = min(self._least, over)
             if self._stuck == PATIENCE:
-                self._walker = None
+                self._current = None
 
-    def _aim(self) -> int:
-        """A makespan that would be better than the best, a near one; with many clients the next, as it takes long."""
-        near = NEAR if self._asks else 1
+    def _next_target(self) -> int:
+        """Return a random makespan a little below the best one; for large instances the next smaller one."""
+        near = NEAR if self._is_small else 1
         return int(self.rng.integers(max(self.low, self.best - near), self.best))
 
-    def _walk_again(self, target: int, until: float = 0.0) -> None:
+    def _restart(self, target: int, until: float = 0.0) -> None:
         """Restart at the best assignment with another target; at least `until` seconds must be left."""
         if self._state is None:
             return
-        self._walker, self._target, self._stuck = self._state.copy()._replace(worth=self._worth), target, 0
-        self._descend(self._walker, target, until=until)
-        self._least = excess(self._walker, target)
-        self._better(self._walker)
+        self._current, self._target, self._stuck = self._state.copy()._replace(worth=self._worth), target, 0
+        self._local_search(self._current, target, until=until)
+        self._least = violation(self._current, target)
+        self._better(self._current)
 
-    def _descend(self, state: State, target: int, *, work: int = WORK, turn: int = 0, until: float = 0.0) -> None:
+    def _local_search(self, state: State, target: int, *, work: int = WORK, turn: int = 0, until: float = 0.0) -> None:
         """Search locally while there is time, unless helpers have too many clients to check the clock in time."""
         most = int(state.size.max())
         while work > 0 and most <= MOST_TOGETHER and self.left() > until:
             each = min(work, STRETCH // most)
-            over = descend(state, target, each, turn, two=not self._asks)
+            over = search(state, target, each, turn, two=not self._is_small)
             work -= each
             if over > 0:
                 break
 
     def _better(self, state: State) -> bool:
-        return (state.makespan < self.best and self._offer(state)) or self._polish(state)
+        return (state.makespan < self.best and self._offer(state)) or self._reoptimise(state)
 
-    def _polish(self, state: State) -> bool:
-        """Whether exact orders on the helpers make an assignment better than the best."""
+    def _reoptimise(self, state: State) -> bool:
+        """Return whether exact orders on the helpers make an assignment better than the best."""
         if state.makespan > self.best * NEARLY:
             return False
-        certain, cuts = self._look_at(state.assignment, min(state.makespan, self.best - 1), learn=False)
+        certain, cuts = self._check_helpers(state.assignment, min(state.makespan, self.best - 1), learn=False)
         return certain and not cuts
 
-    def _ask(self, makespan: int, seconds: float) -> Iterator[Step]:
-        """Look for a plan that ends by the makespan, or a later one if there is none, until there is no progress for a
-        while."""
+    def _solve_integer(self, makespan: int, seconds: float) -> Iterator[Step]:
+        """Solve the integer program for a plan that ends by the makespan, or later if there is none.
+
+        Stops after `seconds` without progress.
+        """
         until = self.left() - seconds
 
         def left() -> float:
@@ -259,26 +263,26 @@ class Exact:
                 continue
             if isinstance(found, bool):
                 return
-            if self._mend(found, makespan):
-                yield self._step("integer program, mended")
+            if self._repair(found, makespan):
+                yield self._step("integer program, repaired")
             if self.relaxation.add_broken(found, makespan):
                 continue
-            certain, cuts = self._look_at(found, makespan)
+            certain, cuts = self._check_helpers(found, makespan)
             self._cuts += [(makespan, cut) for cut in cuts]
             if not cuts:
                 if certain:
                     yield self._step("integer program")
                 return
 
-    def _mend(self, assignment: Ints, makespan: int) -> bool:
+    def _repair(self, assignment: Ints, makespan: int) -> bool:
         """Repair an assignment that some helpers cannot finish in time; return whether it becomes better than the
         best."""
         state = assigned(self.instance, assignment)
-        self._descend(state, makespan, work=WORK // 10)
+        self._local_search(state, makespan, work=WORK // 10)
         return self._better(state)
 
-    def _look_at(self, assignment: Ints, makespan: int, *, learn: bool = True) -> tuple[bool, list[Cut]]:
-        """Whether helpers' answers are certain, and which sets of clients no helper like this one can do in time."""
+    def _check_helpers(self, assignment: Ints, makespan: int, *, learn: bool = True) -> tuple[bool, list[Cut]]:
+        """Return whether every helper was decided, and cuts for sets of clients that a helper cannot finish in time."""
         certain = True
         cuts: list[Cut] = []
         due = np.zeros(len(assignment), dtype=np.int64)
@@ -303,5 +307,42 @@ class Exact:
 
 
 def exact(instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator[Step]:
-    """Bounds and plans of an instance until they meet or no time is left; raises NoPlan."""
+    """Improve bounds and plans of an instance until they meet or no time is left.
+
+    Parameters
+    ----------
+    instance
+        Clients, helpers, times in slots and memory in bytes.
+    left
+        Returns the seconds that are left.
+    rng
+        Source of all random choices.
+
+    Yields
+    ------
+    Step
+        The lower bound and the best plan so far. Bounds never fall and makespans never rise.
+
+    Raises
+    ------
+    NoPlan
+        If the clients cannot be divided among the helpers within memory, or no division was found in time.
+
+    References
+    ----------
+    Parallel split learning, Section III: the makespan problem with constraints (1) to (10).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from scheduling.split_learning.document import read_split_learning
+    >>> instance = read_split_learning({
+    ...     "helpers": [{"memory_gb": 2}],
+    ...     "clients": [{"demand_gb": 1}, {"demand_gb": 1}],
+    ...     "release": [[1, 2]], "forward": [[2, 2]], "gap": [[1, 1]], "backward": [[3, 3]], "tail": [[1, 1]],
+    ... })
+    >>> *_, last = exact(instance, left=lambda: 5.0, rng=np.random.default_rng(0))
+    >>> last.plan.makespan, last.lower_bound
+    (12, 12)
+    """
     yield from Exact(instance, left=left, rng=rng).steps()

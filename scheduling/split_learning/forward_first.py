@@ -24,11 +24,11 @@ def forward_first(instance: Instance, assignment: Ints) -> Plan:
     plan = by_priority(instance, assignment, keys, tail)
     if not instance.switch.any():
         return plan
-    ways = [
+    candidates = [
         _completed(instance, assignment, forward, keys, tail)
         for forward in (plan.forward, _whole(instance, assignment))
     ]
-    return best_by_helper(ways)
+    return best_by_helper(candidates)
 
 
 def _completed(instance: Instance, assignment: Ints, forward: tuple[Pieces, ...], keys: Ints, tail: Ints) -> Plan:

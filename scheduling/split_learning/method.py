@@ -14,7 +14,7 @@ from scheduling.split_learning.plan import Plan
 
 @dataclass(frozen=True)
 class Step:
-    """What is known by now."""
+    """The state of a method after one step."""
 
     lower_bound: int
     """No plan ends earlier, slots."""
@@ -25,12 +25,12 @@ class Step:
 
     @property
     def optimal(self) -> bool:
-        """Whether the plan is proven to be the best there is."""
+        """Whether the plan is proven to be optimal."""
         return self.plan is not None and self.plan.makespan <= self.lower_bound
 
     @property
     def gap(self) -> float | None:
-        """By how much of the bound the plan may be too long; None without a plan."""
+        """makespan / lower bound - 1, the largest possible distance from the optimum; None without a plan."""
         return None if self.plan is None else self.plan.makespan / max(1, self.lower_bound) - 1
 
 
@@ -38,7 +38,7 @@ class Method(Protocol):
     """Yields steps, bounds never falling and makespans never rising; ends when done or when no time is left."""
 
     def __call__(self, instance: Instance, *, left: Left, rng: np.random.Generator) -> Iterator[Step]:
-        """At least one step; NoPlan where memory allows none, in words that name a client."""
+        """Yield at least one step; raises NoPlan, naming a client, if memory allows no plan."""
         ...
 
 

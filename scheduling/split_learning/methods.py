@@ -1,4 +1,4 @@
-"""The methods by name."""
+"""The planning methods by name."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ METHODS: Mapping[str, Method] = {
 
 
 def method_of(name: str, field: str = "method") -> Method:
-    """Raises InvalidField for a name that is not one."""
+    """Return the method of this name; raises InvalidField for an unknown name."""
     if name not in METHODS:
         raise InvalidField(field, f"expected one of {', '.join(METHODS)}, got {name!r}")
     return METHODS[name]
@@ -34,7 +34,7 @@ def method_of(name: str, field: str = "method") -> Method:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a method knows at its end."""
+    """The result of a method."""
 
     plan: Plan
     lower_bound: int
@@ -42,7 +42,7 @@ class Answer:
 
     @property
     def optimal(self) -> bool:
-        """Whether the plan is proven to be the best there is."""
+        """Whether the plan is proven to be optimal."""
         return self.plan.makespan <= self.lower_bound
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a plan when passes and links take other times than profiled."""
+"""Makespans of a plan when passes and links take other times than profiled."""
 
 from dataclasses import dataclass, replace
 
@@ -13,7 +13,7 @@ from scheduling.split_learning.replanning import best_orders
 from scheduling.split_learning.switching import charged
 
 NODES = 100
-"""Orders of a helper that are looked at for each makespan: many draws have to be answered at once."""
+"""Largest number of orders of a helper for each makespan; small, since one request has many draws."""
 
 
 @dataclass(frozen=True)
@@ -21,19 +21,25 @@ class Noisy:
     """Makespans of one draw, slots; the assignment is the plan's in all of them."""
 
     planned: int
-    """What the plan said."""
+    """Planned makespan."""
     priorities: int
-    """Helpers follow the priorities they were sent."""
+    """If helpers follow the priorities of the plan."""
     first_come: int
-    """Helpers take passes as they arrive."""
+    """If helpers run passes in order of arrival."""
     replanned: int
-    """Helpers are sent new priorities, made with the times as they turned out; or keep theirs if they are as good."""
+    """If helpers get new priorities, made for the drawn times, or keep the old ones if these are no worse."""
     bound: int
-    """The longest path that no assignment avoids, with the times as they turned out."""
+    """The longest path that no assignment avoids, with the drawn times."""
 
 
 def disturbed(instance: Instance, spread: float, rng: np.random.Generator) -> Instance:
-    """Each time multiplied by a factor of its own, uniform in 1 - spread to 1 + spread, and rounded; slots."""
+    """Return the instance with each time multiplied by its own factor in 1 - spread to 1 + spread, and rounded.
+
+    Raises
+    ------
+    InvalidField
+        If the spread is not in [0, 1), or a time becomes too long for an instance.
+    """
     if not 0 <= spread < 1:
         raise InvalidField("spread", f"expected at least 0 and less than 1, got {spread}")
     shape = instance.release.shape
@@ -42,7 +48,7 @@ def disturbed(instance: Instance, spread: float, rng: np.random.Generator) -> In
 
 
 def under_noise(plan: Plan, spread: float, rng: np.random.Generator) -> Noisy:
-    """One draw of the times, and what three kinds of helpers make of it."""
+    """Draw the times once, and compute the makespan of the plan's assignment under three rules for helpers."""
     actual = disturbed(plan.instance, spread, rng)
     flat = actual.uninterrupted()
     kept = by_priority(flat, plan.assignment, plan.key_forward, plan.key_backward, preemptive=plan.preemptive)

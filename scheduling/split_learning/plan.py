@@ -1,4 +1,4 @@
-"""What a method answers: a helper for each client, when each pass runs, and the order to send to helpers."""
+"""A plan: a helper for each client, the slots of each pass, and the priorities that helpers follow."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -106,16 +106,16 @@ def largest_path_first(instance: Instance, assignment: Ints) -> Plan:
     return by_priority(instance, assignment, first, tail)
 
 
-def best_by_helper(ways: Sequence[Plan]) -> Plan:
-    """Each helper as in that of these plans in which its clients are over first, the first of several.
+def best_by_helper(candidates: Sequence[Plan]) -> Plan:
+    """Return the plan in which each helper runs as in the candidate in which its clients end first.
 
-    The plans have the same instance, assignment and keys; what comes out is preemptive if any pass is interrupted.
+    The candidates have the same instance, assignment and keys. The result is preemptive if any pass is interrupted.
     """
-    first = ways[0]
+    first = candidates[0]
     forward, backward = list(first.forward), list(first.backward)
     for i in np.unique(first.assignment):
         members = np.flatnonzero(first.assignment == i)
-        best = min(ways, key=lambda way: int(way.completion[members].max()))
+        best = min(candidates, key=lambda plan: int(plan.completion[members].max()))
         for j in members:
             forward[j], backward[j] = best.forward[j], best.backward[j]
     found = replace(first, forward=tuple(forward), backward=tuple(backward))

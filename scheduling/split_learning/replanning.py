@@ -1,4 +1,4 @@
-"""Plan again when clients drop out, join or turn out slower: who has memory on a helper stays there, orders change."""
+"""Make a plan again after changes: clients stay on the helpers that hold their memory, and orders change."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ from scheduling.split_learning.switching import charged
 
 @dataclass(frozen=True)
 class Change:
-    """What a new plan means for one client; slots, None where it is not in a plan."""
+    """The effect of a new plan on one client; slots, None if the client is not in a plan."""
 
     client: str
     helper: str | None
@@ -39,18 +39,30 @@ class Replanned:
     @property
     def summary(self) -> str:
         """Counts in words, such as "3 kept, 1 joined"."""
-        kinds = [change.what for change in self.changes]
+        effects = [change.what for change in self.changes]
         return ", ".join(
-            f"{kinds.count(kind)} {kind}" for kind in ("kept", "joined", "moved", "dropped") if kind in kinds
+            f"{effects.count(one)} {one}" for one in ("kept", "joined", "moved", "dropped") if one in effects
         )
 
 
 def replan(before: Plan, instance: Instance) -> Replanned:
-    """A plan for the clients, helpers and times there are now; clients and helpers are the same if their names are.
+    """Make a plan for a changed instance; clients and helpers are the same if their names are.
 
-    Kept clients stay on their helpers. Who joins is inserted where the batch then ends soonest. Each helper's order is
-    the best there is, as far as `in_time` can tell. Raises NoPlan naming a client without room, or a helper whose
-    kept clients no longer fit it.
+    Clients whose helper still exists stay there. Other clients are inserted where the makespan is then the least, and
+    each helper gets the best order that `in_time` finds.
+
+    Parameters
+    ----------
+    before
+        The plan so far.
+    instance
+        The clients, helpers, times (slots) and memory (bytes) as they are now.
+
+    Raises
+    ------
+    NoPlan
+        If a client fits no helper, or the kept clients of a helper no longer fit its memory; names the client or
+        helper.
     """
     old = dict(zip(before.instance.clients, before.assignment.tolist(), strict=True))
     where = {name: i for i, name in enumerate(instance.helpers)}

@@ -18,10 +18,10 @@ def charged(plan: Plan, instance: Instance) -> Plan:
         return replace(plan, instance=instance)
     keys = plan.key_forward, plan.key_backward
     calm = by_priority(plan.instance, plan.assignment, *keys, preemptive=False)
-    ways = [replace(calm, instance=instance)]
+    candidates = [replace(calm, instance=instance)]
     for forward in (plan.forward, calm.forward):
         backward = cheapest_backward(instance, plan.assignment, forward)
-        ways.append(replace(plan, instance=instance, forward=forward, backward=backward))
-    found = best_by_helper(ways)
+        candidates.append(replace(plan, instance=instance, forward=forward, backward=backward))
+    found = best_by_helper(candidates)
     # Without an interruption forward passes may still be in the order in which they would interrupt.
     return replace(found, preemptive=found.preemptive or (plan.preemptive and found.forward != calm.forward))

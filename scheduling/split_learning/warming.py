@@ -4,9 +4,9 @@ from functools import cache
 
 import numpy as np
 
-from scheduling.split_learning.descent import descend, shake
 from scheduling.split_learning.insertion import insert
 from scheduling.split_learning.instance import TIMES, Instance
+from scheduling.split_learning.local_search import perturb, search
 from scheduling.split_learning.one_helper import cover, in_time, too_much
 from scheduling.split_learning.plan import largest_path_first
 from scheduling.split_learning.state import nobody
@@ -29,8 +29,8 @@ def warm_up() -> None:
     state = nobody(instance)
     everyone = np.arange(clients)
     insert(state, everyone)
-    shake(state, instance.horizon, np.random.default_rng(0))
-    descend(state, 1, 100)
+    perturb(state, instance.horizon, np.random.default_rng(0))
+    search(state, 1, 100)
     in_time(instance, 0, everyone, instance.horizon)
     too_much(instance, 0, everyone, instance.horizon)
     cover(instance, 0, everyone[:2], everyone, 1)

@@ -18,7 +18,7 @@ from scheduling.model.bid import Bid
 from scheduling.model.inventory import Inventory
 from scheduling.policies.base import Objective, Policy
 from scheduling.registry import make_policy
-from scheduling.split_learning import descent, one_helper
+from scheduling.split_learning import local_search, one_helper
 from tests.scheduling.policy_settings import SETTINGS
 from tests.scheduling.test_every_policy import run
 
@@ -29,7 +29,7 @@ MODULES = {
     "preemptive.kernel": "queues",
     "pricing.fluid_descent": "fluid",
     "offline.fluid_kernel": "bounds",
-    "split_learning.descent": "split-learning",
+    "split_learning.local_search": "split-learning",
     "split_learning.helper": "split-learning",
 }
 """A module of each group that no other group calls."""
@@ -39,7 +39,7 @@ LARGE = (
     (rigid_placement, "evaluate_spread", "evaluate_together"),
     (capacity, "build_until", "fits_one", "recompute"),
     (rigid_search, "improve", "search"),
-    (descent, "_descend", "_least", "_with"),
+    (local_search, "_search", "_least", "_with"),
     (one_helper, "_answer", "_search"),
 )
 """Kernels that take longest to compile."""

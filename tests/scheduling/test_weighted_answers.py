@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from scheduling.instances.answer_weighted import Row, answer, to_document
+from scheduling.instances.answer_weighted import JobResult, answer, to_document
 from scheduling.instances.dps import parse_document
 from scheduling.instances.families import Options
 from scheduling.instances.weighted_completion import read_weighted
@@ -72,7 +72,7 @@ def test_every_sequence_has_the_expected_total(path: Path, mode: str, key: str) 
 def test_results_are_written_as_the_format_says() -> None:
     instance = read_weighted(PS)
     placements = (Placement(3, 5, Role.WORKER, 0, 0, 2), Placement(3, 5, Role.PS, 1, 0, 1))
-    document = to_document(instance, [Row(5, 1.5, Schedule(3, 5, placements))])
+    document = to_document(instance, [JobResult(5, 1.5, Schedule(3, 5, placements))])
     schedule = {"t": 3, "L": 2, "m": 0, "p": 0, "q": 0, "y": {"0": 2}, "s": {"1": 1}}
     assert document["jobs"] == [{"id": "a", "completion": 5, "cost": 1.5, "schedule": schedule}]
     assert document["weighted_completion"] == 50

@@ -15,21 +15,21 @@ POWER = 1.5
 HARDLY = -1e-9
 """Largest change of the violation that counts as an improvement."""
 CLOSE = 4
-"""A helper that is over the target by at most this part of it gets a look at other orders,"""
+"""Divisor of the target: other orders are tried for a helper that ends at most target / CLOSE after the target."""
 GLANCE: Final[Any] = np.int64(12)
 """Number of other orders that are tried for such a helper."""
 Pair = tuple[int, int]
 """Clients, ABSENT for none."""
 ABSENT: Final[Any] = np.int64(-1)
-"""A number of numpy's: -1 itself would be a type of its own, and all that is called with it compiled once more."""
+"""A number of numpy: with a plain -1, numba would compile every function for one more type."""
 NONE: Final[Pair] = (ABSENT, ABSENT)
 KNOWN = 7
-"""What is known of a helper, to pass over changes: its work, three clients of least release, three of least tail."""
+"""Length of a helper's summary: its work, three clients of least release, three clients of least tail."""
 BEST = 6
 """A change of two helpers: clients that leave the first (-1 for none), those that come back, and the spans after it."""
 
 
-def descend(state: State, target: int, work: int, turn: int = 0, *, two: bool = False) -> int:
+def search(state: State, target: int, work: int, turn: int = 0, *, two: bool = False) -> int:
     """Change the assignment until no helper ends after `target`, or no move and no swap helps; returns work left.
 
     Pairs of helpers without an improving change are remembered while neither helper nor the target changes.
@@ -39,10 +39,10 @@ def descend(state: State, target: int, work: int, turn: int = 0, *, two: bool = 
     if state.target[0] != target:
         state.target[0] = target
         state.seen[:] = -1
-    return int(_descend(state, target, work, turn, two))
+    return int(_search(state, target, work, turn, two))
 
 
-def shake(state: State, target: int, rng: np.random.Generator) -> None:
+def perturb(state: State, target: int, rng: np.random.Generator) -> None:
     """Move a client to another helper that has memory and a path that fits, often from one of those that end last."""
     late = np.flatnonzero(state.span >= state.span.max() - 1)
     i = int(rng.choice(late)) if rng.random() < 0.5 else int(rng.integers(len(state.span)))
@@ -63,20 +63,20 @@ def shake(state: State, target: int, rng: np.random.Generator) -> None:
         state.span[h] = span_of(state, h)
 
 
-def excess(state: State, target: int) -> float:
+def violation(state: State, target: int) -> float:
     """Return the violation that the local search minimises: the sum of (slots over the target) ** POWER over
     helpers."""
     return float((np.maximum(state.span - target, 0).astype(np.float64) ** POWER).sum())
 
 
 @inner
-def _excess(slots: int, target: int) -> float:
+def _violation(slots: int, target: int) -> float:
     return float(max(0, slots - target) ** POWER)
 
 
 @inner
 def _with(state: State, i: int, out: Pair, added: Pair, target: int, room: Ints) -> int:
-    """When helper i can be over without two clients and with two others; -1 for none."""
+    """Return the span of helper i without two clients and with two others; -1 for none."""
     n = 0
     for x in range(-2, state.size[i]):
         j = added[-x - 1] if x < 0 else state.members[i, x]
@@ -116,7 +116,7 @@ def _sum_up(state: State, i: int, known: Ints) -> None:
 
 @inner
 def _least(state: State, i: int, known: Ints, out: Pair, added: Pair) -> int:
-    """Slots below which helper i cannot be over without two clients and with two others: all its work at one go."""
+    """Return a lower bound on helper i's span without two clients and with two others: its work without a pause."""
     release, forward, _, backward, tail = state.times
     work, first, last = known[0], np.int64(1 << 60), np.int64(1 << 60)
     for j in out:
@@ -141,25 +141,25 @@ def _least(state: State, i: int, known: Ints, out: Pair, added: Pair) -> int:
 def _better_move(
     state: State, i: int, k: int, target: int, work: int, without: Ints, known: Ints, best: Ints, room: Ints
 ) -> tuple[bool, int]:
-    """Whether a client of helper i that goes to k makes the excess smaller, and work left.
+    """Whether a client of helper i that goes to k reduces the violation, and work left.
 
     Fills best (BEST) with the best. `without`: spans of i without each of its clients.
     """
-    both = _excess(state.span[i], target) + _excess(state.span[k], target)
+    both = _violation(state.span[i], target) + _violation(state.span[k], target)
     found = HARDLY
     for x in range(state.size[i]):
         j = state.members[i, x]
-        low = _excess(without[x], target) - both
+        low = _violation(without[x], target) - both
         if not state.worth[k, j]:
             continue
-        if state.load[k] + state.demand[j] > state.capacity[k] or low + _excess(_path(state, k, j), target) >= found:
+        if state.load[k] + state.demand[j] > state.capacity[k] or low + _violation(_path(state, k, j), target) >= found:
             continue
-        if low + _excess(_least(state, k, known[1], NONE, (j, ABSENT)), target) >= found:
+        if low + _violation(_least(state, k, known[1], NONE, (j, ABSENT)), target) >= found:
             continue
         then = _with(state, k, NONE, (j, ABSENT), target, room)
         work -= 1
-        if low + _excess(then, target) < found:
-            found = low + _excess(then, target)
+        if low + _violation(then, target) < found:
+            found = low + _violation(then, target)
             _write(best, (j, ABSENT), NONE, without[x], then)
     return found < HARDLY, work
 
@@ -168,33 +168,35 @@ def _better_move(
 def _better_swap(
     state: State, i: int, k: int, target: int, work: int, without: Ints, known: Ints, best: Ints, room: Ints
 ) -> tuple[bool, int]:
-    """Whether the first client of helper i that can change places with one of k makes the excess smaller; work left.
+    """Whether the first client of helper i that can change places with one of k reduces the violation; work left.
 
     Fills best (BEST) with the best such change of that client.
     """
-    both = _excess(state.span[i], target) + _excess(state.span[k], target)
+    both = _violation(state.span[i], target) + _violation(state.span[k], target)
     for x in range(state.size[i]):
         j = state.members[i, x]
         found = HARDLY
-        alone = _excess(without[x], target) + _excess(_path(state, k, j), target) - both
+        alone = _violation(without[x], target) + _violation(_path(state, k, j), target) - both
         if not state.worth[k, j] or alone >= found or work <= 0:
             continue
         for y in range(state.size[k]):
             back = state.members[k, y]
             if not _can_change(state, j, back):
                 continue
-            left = _excess(max(_path(state, i, back), _least(state, i, known[0], (j, ABSENT), (back, ABSENT))), target)
-            right = _excess(_least(state, k, known[1], (back, ABSENT), (j, ABSENT)), target)
+            left = _violation(
+                max(_path(state, i, back), _least(state, i, known[0], (j, ABSENT), (back, ABSENT))), target
+            )
+            right = _violation(_least(state, k, known[1], (back, ABSENT), (j, ABSENT)), target)
             if left + right - both >= found:
                 continue
             mine = _with(state, i, (j, ABSENT), (back, ABSENT), target, room)
             work -= 1
-            if _excess(mine, target) + right - both >= found:
+            if _violation(mine, target) + right - both >= found:
                 continue
             other = _with(state, k, (back, ABSENT), (j, ABSENT), target, room)
             work -= 1
-            if _excess(mine, target) + _excess(other, target) - both < found:
-                found = _excess(mine, target) + _excess(other, target) - both
+            if _violation(mine, target) + _violation(other, target) - both < found:
+                found = _violation(mine, target) + _violation(other, target) - both
                 _write(best, (j, ABSENT), (back, ABSENT), mine, other)
         if found < HARDLY:
             return True, work
@@ -205,18 +207,18 @@ def _better_swap(
 def _better_two(
     state: State, i: int, k: int, target: int, work: int, known: Ints, best: Ints, room: Ints
 ) -> tuple[bool, int]:
-    """Whether two clients of helper i for one of k make the excess smaller, and work left.
+    """Whether two clients of helper i for one of k reduce the violation, and work left.
 
     Fills best (BEST) with the first such change.
     """
-    both = _excess(state.span[i], target) + _excess(state.span[k], target)
+    both = _violation(state.span[i], target) + _violation(state.span[k], target)
     for x in range(state.size[i]):
         j = state.members[i, x]
-        if not state.worth[k, j] or _excess(_path(state, k, j), target) >= both:
+        if not state.worth[k, j] or _violation(_path(state, k, j), target) >= both:
             continue
         for y in range(x):
             two = (j, state.members[i, y])
-            if not state.worth[k, two[1]] or _excess(_path(state, k, two[1]), target) >= both:
+            if not state.worth[k, two[1]] or _violation(_path(state, k, two[1]), target) >= both:
                 continue
             for z in range(state.size[k]):
                 if not _two_fit(state, two, state.members[k, z]):
@@ -231,7 +233,7 @@ def _better_two(
 
 @inner
 def _two_fit(state: State, two: Pair, back: int) -> bool:
-    """Whether two clients of a helper may have the place of another, and that one theirs."""
+    """Return whether two clients of one helper can be exchanged for one client of another helper."""
     a, b = state.assignment[two[0]], state.assignment[back]
     more = state.demand[two[0]] + state.demand[two[1]] - state.demand[back]
     room = state.load[a] - more <= state.capacity[a] and state.load[b] + more <= state.capacity[b]
@@ -252,19 +254,19 @@ def _less(
     best: Ints,
     room: Ints,
 ) -> tuple[bool, int]:
-    """Whether these clients of a for those of b make the excess less than `both`, and work left; fills best."""
-    left = _excess(max(_path(state, a, one[0]), _least(state, a, known[0], two, one)), target)
+    """Return whether this exchange between a and b brings the violation below `both`, and work left; fills best."""
+    left = _violation(max(_path(state, a, one[0]), _least(state, a, known[0], two, one)), target)
     if left - both >= HARDLY:
         return False, work
-    right = _excess(_least(state, b, known[1], one, two), target)
+    right = _violation(_least(state, b, known[1], one, two), target)
     if left + right - both >= HARDLY:
         return False, work
     mine = _with(state, a, two, one, target, room)
-    if _excess(mine, target) + right - both >= HARDLY:
+    if _violation(mine, target) + right - both >= HARDLY:
         return False, work - 1
     other = _with(state, b, one, two, target, room)
     _write(best, two, one, mine, other)
-    return bool(_excess(mine, target) + _excess(other, target) - both < HARDLY), work - 2
+    return bool(_violation(mine, target) + _violation(other, target) - both < HARDLY), work - 2
 
 
 @inner
@@ -274,7 +276,7 @@ def _write(best: Ints, out: Pair, back: Pair, mine: int, other: int) -> None:
 
 @inner
 def _can_change(state: State, j: int, back: int) -> bool:
-    """Whether client j may have the place of another, and that one j's."""
+    """Return whether client j and another client can be exchanged."""
     i, k = state.assignment[j], state.assignment[back]
     more = state.demand[j] - state.demand[back]
     room = state.load[i] - more <= state.capacity[i] and state.load[k] + more <= state.capacity[k]
@@ -285,7 +287,7 @@ def _can_change(state: State, j: int, back: int) -> bool:
 def _better_with(
     state: State, i: int, k: int, target: int, work: int, two: bool, without: Ints, known: Ints, best: Ints, room: Ints
 ) -> tuple[bool, int]:
-    """Whether any change between helpers i and k makes the excess smaller, and work left; fills best (BEST)."""
+    """Whether any change between helpers i and k reduces the violation, and work left; fills best (BEST)."""
     found, work = _better_move(state, i, k, target, work, without, known, best, room)
     if not found:
         found, work = _better_swap(state, i, k, target, work, without, known, best, room)
@@ -296,7 +298,7 @@ def _better_with(
 
 @inner
 def _better_of(state: State, i: int, target: int, work: int, turn: int, two: bool, best: Ints) -> tuple[int, int]:
-    """The first other helper with which helper i makes the excess smaller, or -1; and work left."""
+    """The first other helper with which helper i reduces the violation, or -1; and work left."""
     room = np.empty(len(state.demand) + 2, np.int64)
     without = np.empty(state.size[i], np.int64)
     known = np.empty((2, KNOWN), np.int64)
@@ -323,7 +325,7 @@ def _better_of(state: State, i: int, target: int, work: int, turn: int, two: boo
 
 
 @kernel
-def _descend(state: State, target: int, work: int, turn: int, two: bool) -> int:
+def _search(state: State, target: int, work: int, turn: int, two: bool) -> int:
     best = np.empty(BEST, np.int64)
     newest = state.version.max()
     while work > 0:
