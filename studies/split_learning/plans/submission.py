@@ -15,12 +15,12 @@ from scheduling.model.types import Json
 from scheduling.split_learning.document import read_split_learning
 from scheduling.split_learning.instance import Instance
 from scheduling.split_learning.methods import METHODS
-from studies.background import waking
 from studies.background.idempotency import NO_KEY, IdempotencyKey
 from studies.background.models import OPEN
 from studies.models import Plan, Question
 from studies.split_learning.plans.extra_helper import one_more_helper
 from studies.split_learning.plans.plan_request import PlanRequest, at_slot
+from studies.split_learning.plans.states import PLANS
 from studies.split_learning.plans.stored import result_in
 from studies.split_learning.schemas.instance import LONGEST_SLOT_MS
 
@@ -104,11 +104,6 @@ def submit_replan(owner: User, plan: Plan, submitted: PlanRequest, request: Idem
     return _store(owner, [submitted], of=plan, question=Question.REPLAN, request=request)[0]
 
 
-def wake() -> None:
-    """Wake a worker after the open transaction is committed."""
-    waking.wake("studies.tasks.compute_plans", queue="plans")  # by name: the task calls this module
-
-
 @contextmanager
 def _one_by_one(owner: User, plan: Plan | None) -> Iterator[None]:
     """Open a transaction that excludes other requests of the same owner or for the same plan.
@@ -167,5 +162,5 @@ def _store(
             )
             for one in submitted
         ]
-        wake()
+        PLANS.wake()
     return kept
