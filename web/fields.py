@@ -3,7 +3,7 @@
 Each message has the form "expected ..., got ...". Bounds are part of the OpenAPI document.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final, TypeVar
 
