@@ -59,21 +59,27 @@ class Cluster(models.Model):
     `clock_offset_s` while it is stopped.
     """
 
-    name = models.SlugField(unique=True, max_length=60, help_text="Used in addresses.")
+    name = models.SlugField(unique=True, max_length=60, help_text="Name of the cluster in addresses.")
     title = models.CharField(max_length=120)
-    note = models.TextField(blank=True, help_text="Shown on the market's page; say here when values are synthetic.")
+    note = models.TextField(blank=True, help_text="Shown on the market's page. State here if values are synthetic.")
     epoch = models.DateTimeField(validators=[in_calendar], help_text="Start of slot 0.")
-    slot_seconds = models.PositiveIntegerField(validators=_whole(1, 10**9), help_text="Seconds in a slot.")
+    slot_seconds = models.PositiveIntegerField(validators=_whole(1, 10**9), help_text="Length of a slot in seconds.")
     horizon_slots = models.PositiveIntegerField(
-        validators=_whole(1, LARGEST_HORIZON), help_text="How many slots from now on are traded."
+        validators=_whole(1, LARGEST_HORIZON), help_text="Number of slots on sale, from the next one on."
     )
     clock_kind = models.CharField(max_length=10, choices=ClockKind, default=ClockKind.REAL)
     clock_running = models.BooleanField(default=True)
     clock_speed = models.FloatField(
-        default=1.0, validators=_at_most(LARGEST_SPEED), help_text="Cluster seconds per second of a virtual clock."
+        default=1.0,
+        validators=_at_most(LARGEST_SPEED),
+        help_text="Cluster seconds per wall-clock second, for a virtual clock.",
     )
-    clock_offset_s = models.FloatField(default=0.0, help_text="Seconds after the epoch at the origin.")
-    clock_origin = models.DateTimeField(null=True, blank=True, help_text="When the virtual clock was last set.")
+    clock_offset_s = models.FloatField(
+        default=0.0, help_text="Reading of the clock at `clock_origin`, seconds after the epoch."
+    )
+    clock_origin = models.DateTimeField(
+        null=True, blank=True, help_text="Wall-clock time at which the virtual clock was last set."
+    )
 
     class Meta:
         ordering = ["name"]
@@ -131,7 +137,7 @@ class MachineType(models.Model):
         max_digits=14,
         decimal_places=4,
         validators=[MinValueValidator(Decimal("0.0001")), MaxValueValidator(Decimal(10**9))],
-        help_text="Reserved by one machine, Mbit/s.",
+        help_text="Bandwidth that one machine reserves, Mbit/s.",
     )
     position = models.PositiveIntegerField(default=0)
 
@@ -180,13 +186,13 @@ class Server(models.Model):
     upload_delay_s = models.FloatField(
         default=0.0,
         validators=_at_most(LARGEST_SECONDS),
-        help_text="Seconds to upload a job's data, unless the bid says otherwise.",
+        help_text="Default time to upload a job's data, seconds; a bid may state another one.",
     )
     storage_mb = models.FloatField(
         null=True,
         blank=True,
         validators=_at_most(LARGEST_MB),
-        help_text="MB it can store of jobs' data, where the market's policy looks at that; empty: without limit.",
+        help_text="Storage for jobs' data, MB, if the market's policy uses it; empty for no limit.",
     )
     position = models.PositiveIntegerField(default=0)
 
@@ -233,11 +239,11 @@ class ModelProfile(models.Model):
     cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="profiles")
     name = models.CharField(max_length=60, validators=[NAME])
     gradient_mb = models.FloatField(
-        validators=_at_most(LARGEST_MB), help_text="Size of the gradients, which is that of the parameters, MB."
+        validators=_at_most(LARGEST_MB), help_text="Size of the gradients, MB; it equals the size of the parameters."
     )
-    chunks = models.PositiveIntegerField(validators=_whole(1, LARGEST_CHUNKS), help_text="Data chunks.")
+    chunks = models.PositiveIntegerField(validators=_whole(1, LARGEST_CHUNKS), help_text="Number of data chunks.")
     minibatches = models.PositiveIntegerField(
-        validators=_whole(1, LARGEST_MINIBATCHES), help_text="Mini-batches in a chunk."
+        validators=_whole(1, LARGEST_MINIBATCHES), help_text="Number of mini-batches in a chunk."
     )
 
     class Meta:

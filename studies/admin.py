@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 from django.utils.html import format_html
 
-from auctions.admin import ReadOnlyAdmin
+from auctions.admin.base import ReadOnlyAdmin
 from auctions.domain.errors import WrongState
 from studies.models import Plan
 from studies.split_learning.plans import readings, states

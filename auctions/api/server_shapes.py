@@ -41,9 +41,9 @@ class ServerReadingOut(Answer):
     )
     reason = string("Reason that the operator gave.", blank=True)
     reported_by = string(
-        "Operator who reported it; null while in service.", source="outage.said_by.username", null=True
+        "Operator who reported it; null while in service.", source="outage.reported_by.username", null=True
     )
-    reported_at = wall_time("Time of the report; null while in service", source="outage.said_at", null=True)
+    reported_at = wall_time("Time of the report; null while in service", source="outage.reported_at", null=True)
     jobs = number("Number of jobs that hold something there.")
     free_from_slot, free_from_s, free_from_at = slot_times(
         "free_from", "First slot from which on no job holds it, by present plans; null without a forecast", null=True
@@ -52,7 +52,7 @@ class ServerReadingOut(Answer):
 
     @staticmethod
     def reason_of(row: ServerReading) -> str:
-        return "" if row.outage is None else row.outage.why
+        return "" if row.outage is None else row.outage.reason
 
 
 class ServerPage(Answer):

@@ -76,7 +76,7 @@ class Lose(ApiView):
         delivered. The same request again changes nothing.
         """
         row, market, body = _to_change(request, cluster, server, ReasonIn)
-        lose_server(row, why=body["reason"], by=user_of(request))
+        lose_server(row, reason=body["reason"], by=user_of(request))
         return _answer(market, server)
 
 
@@ -90,7 +90,7 @@ class Drain(ApiView):
         """
         row, market, body = _to_change(request, cluster, server, DrainIn)
         first, deadline = body.get("from_slot"), body.get("deadline_slot")
-        drain_server(row, from_slot=first, deadline=deadline, why=body["reason"], by=user_of(request))
+        drain_server(row, from_slot=first, deadline=deadline, reason=body["reason"], by=user_of(request))
         return _answer(market, server)
 
 
@@ -101,7 +101,7 @@ class Restore(ApiView):
     def post(self, request: Request, cluster: str, server: str) -> Response:
         """For operators. The server has its capacity again; a server in service stays as it is."""
         row, market, body = _to_change(request, cluster, server, ReasonIn)
-        restore_server(row, why=body["reason"], by=user_of(request))
+        restore_server(row, reason=body["reason"], by=user_of(request))
         return _answer(market, server)
 
 

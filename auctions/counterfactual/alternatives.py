@@ -100,7 +100,7 @@ def _computed(bid: Bid, version: int, *, checkpoint: Callable[[], None]) -> Alte
     slot = Event.objects.values_list("slot", flat=True).get(market=market, version=version)
     book = replayed.at(slot)
     warming.check(book.policy)
-    policy, view, core = book.policy, book.view(), CoreBid.from_json(bid.core)
+    policy, view, core = book.policy, book.view(), CoreBid.from_json(bid.core_bid)
     return Alternatives(
         policy=policy,
         slot=slot,

@@ -224,7 +224,7 @@ def compare(record: Record, policy: Policy, *, since: int = 1, progress: Progres
         Bid.objects.filter(market_id=record.market_id, sequence__gte=since, sequence__lte=record.submitted)
         .select_related("owner")
         .order_by("sequence")
-        .only("sequence", "label", "core", "owner__username", "market_id")
+        .only("sequence", "label", "core_bid", "owner__username", "market_id")
     )
     other = recorded.fork()
     version = record.version if start is None else _replay_both(record, policy, start, (recorded, other), progress)
@@ -273,7 +273,7 @@ def _before(record: Record, start: int | None, *, checkpoint: Callable[[], None]
 
 
 def _row(bid: Bid, recorded: ReplayedMarket, other: ReplayedMarket, *, slot: int) -> Row:
-    core, name = CoreBid.from_json(bid.core), str(bid.sequence)
+    core, name = CoreBid.from_json(bid.core_bid), str(bid.sequence)
     return Row(
         sequence=bid.sequence,
         label=bid.label,

@@ -12,7 +12,8 @@ from auctions.domain.bid_format import core_bid
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.lock import QUEUE_EVENTS
 from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, Market
-from auctions.state.book import LiveBook, recorded_history
+from auctions.state.book import LiveBook
+from auctions.state.history import recorded_history
 from cluster.database.paging import in_pages
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Job
@@ -28,8 +29,8 @@ COLUMNS: Final = (
     "sequence",
     "label",
     "owner_id",
-    "core",
-    "offer",
+    "core_bid",
+    "resolved_request",
     "arrival_slot",
     "inventory_version",
 )
@@ -248,9 +249,9 @@ def _job(bid: Bid, receipt: str, granted: InventorySnapshot, snapshot: Inventory
     schedule = Decision.from_json(parse(receipt)).schedule
     if schedule is None:
         raise ValueError(f"bid {bid.sequence} was promised nothing")
-    core = CoreBid.from_json(bid.core)
+    core = CoreBid.from_json(bid.core_bid)
     held = schedule.placements
     if not same:
-        core = core_bid(bid.offer, snapshot, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
+        core = core_bid(bid.resolved_request, snapshot, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
         held = tuple(sorted(snapshot.placements(granted.holdings(held))))
     return Job(core, held, schedule.completion, bound=True)

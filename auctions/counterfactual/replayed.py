@@ -176,7 +176,7 @@ class ReplayedMarket(Replaying):
 
         A bid on which the other policy fails is quarantined, and prices do not learn from it.
         """
-        book, core, name = self.at(event.slot), CoreBid.from_json(bid.core), str(bid.sequence)
+        book, core, name = self.at(event.slot), CoreBid.from_json(bid.core_bid), str(bid.sequence)
         try:
             with policy_errors():
                 decision = self.decided(book, core, event)

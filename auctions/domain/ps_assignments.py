@@ -5,9 +5,10 @@ from collections.abc import Iterable, Sequence
 
 from auctions.domain.bid_format import core_bid
 from auctions.domain.inventory_snapshot import InventorySnapshot
-from auctions.models import Bid, Market, Tenure
+from auctions.models import Bid, Market, PsAssignment
 from cluster.database.updating import update_rows
-from scheduling.preemptive.parameter_servers import Host, PsAssignment, assign
+from scheduling.preemptive.parameter_servers import Host, assign
+from scheduling.preemptive.parameter_servers import PsAssignment as CoreAssignment
 from scheduling.preemptive.record import Segment
 from scheduling.preemptive.workers import TICKS, Workers, machines
 
@@ -23,14 +24,14 @@ def store(segments: Sequence[Segment], snapshot: InventorySnapshot, market_id: i
     workers, inventory = Workers(snapshot.inventory, TICKS), snapshot.inventory
     types: dict[int, list[str]] = defaultdict(list)
     for name in names:
-        core = core_bid(bids[name].offer, snapshot, bid_id=name, arrival=bids[name].arrival_slot)
+        core = core_bid(bids[name].resolved_request, snapshot, bid_id=name, arrival=bids[name].arrival_slot)
         types[workers.ps_type(core)].append(name)
     count = machines(inventory.capacity, inventory.ps_demand)
     clouds = frozenset(s for s, cloud in enumerate(inventory.cloud) if cloud)
     first = min(segment.start for segment in segments)
-    open_rows = list(Tenure.objects.filter(bid__market=market_id, end__gte=first).select_related("bid"))
+    open_rows = list(PsAssignment.objects.filter(bid__market=market_id, end__gte=first).select_related("bid"))
     known = {(str(row.bid.sequence), row.start): row for row in open_rows}
-    made: list[Tenure] = []
+    made: list[PsAssignment] = []
     for ps, mine in types.items():
         found = assign(
             [segment for segment in segments if segment.job in set(mine)],
@@ -42,19 +43,19 @@ def store(segments: Sequence[Segment], snapshot: InventorySnapshot, market_id: i
         for tenure in found:
             row = known.get((tenure.job, tenure.start))
             if row is None:
-                row = Tenure(bid=bids[tenure.job], start=tenure.start, machine_type_id=snapshot.ps_ids[ps])
+                row = PsAssignment(bid=bids[tenure.job], start=tenure.start, machine_type_id=snapshot.ps_ids[ps])
                 row.host = tenure.host.value
                 row.server_id = None if tenure.server is None else snapshot.server_ids[tenure.server]
                 made.append(row)
             row.end = tenure.end
     update_rows(list(known.values()), ["end"])
-    Tenure.objects.bulk_create(made)
+    PsAssignment.objects.bulk_create(made)
 
 
-def _kept(rows: Iterable[Tenure], snapshot: InventorySnapshot, machine_type_id: int) -> list[PsAssignment]:
+def _kept(rows: Iterable[PsAssignment], snapshot: InventorySnapshot, machine_type_id: int) -> list[CoreAssignment]:
     """Return the assignments that may continue; an assignment on a removed server may not."""
     return [
-        PsAssignment(
+        CoreAssignment(
             start=row.start,
             end=row.end,
             job=str(row.bid.sequence),
@@ -72,7 +73,7 @@ def shared(market: Market, most: dict[tuple[int, int], int]) -> list[str]:
     `most` is the largest number of parameter servers by server and machine type.
     """
     steps: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    for row in Tenure.objects.filter(bid__market=market, server__isnull=False):
+    for row in PsAssignment.objects.filter(bid__market=market, server__isnull=False):
         steps[row.server_id or 0, row.machine_type_id] += [(row.start, 1), (row.end, -1)]
     problems = []
     for place, changes in steps.items():

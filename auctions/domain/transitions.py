@@ -87,9 +87,9 @@ def cancel(bid: Bid, *, slot: int) -> None:
     _move(bid, BidState.CANCELLED, ended_slot=slot)
 
 
-def fail(bid: Bid, *, slot: int, why: str, refund: float) -> None:
+def fail(bid: Bid, *, slot: int, reason: str, refund: float) -> None:
     """End a job that cannot continue, and record the refund."""
-    _move(bid, BidState.FAILED, ended_slot=slot, ended_why=why, refund=refund)
+    _move(bid, BidState.FAILED, ended_slot=slot, end_reason=reason, refund=refund)
 
 
 def begin(market: Market, slot: int) -> Begun:

@@ -93,8 +93,8 @@ def current_core(market: Market, bid: Bid, book: LiveBook) -> CoreBid:
     """Return the bid in the positions of the inventory in force; rewrite its row if the inventory has changed since."""
     core = books.core_in_force(bid, market, book.snapshot)
     if bid.inventory_version != market.inventory_version:
-        bid.core, bid.inventory_version = core.to_json(), market.inventory_version
-        bid.save(update_fields=["core", "inventory_version"])
+        bid.core_bid, bid.inventory_version = core.to_json(), market.inventory_version
+        bid.save(update_fields=["core_bid", "inventory_version"])
     return core
 
 

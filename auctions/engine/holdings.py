@@ -64,7 +64,7 @@ def servers(market: Market) -> tuple[ServerReading, ...]:
     """Return all servers of a market, in order."""
     now = market_snapshot(market).moment.now
     held = _held(market, now)
-    said = Outage.objects.filter(server__cluster=market.cluster, ended_version=None).select_related("said_by")
+    said = Outage.objects.filter(server__cluster=market.cluster, ended_version=None).select_related("reported_by")
     outages = {row.server_id: row for row in said}
     return tuple(
         ServerReading(

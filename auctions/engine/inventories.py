@@ -22,7 +22,7 @@ def change_inventory(
     snapshot: InventorySnapshot,
     *,
     service: Json | None = None,
-    why: str = "",
+    reason: str = "",
 ) -> LiveBook:
     """Record another inventory under the market's lock, move or fail jobs, and return the book under it.
 
@@ -45,7 +45,7 @@ def change_inventory(
     planning.note_failure(market, new, rebased.planned, event, moment, others=rebased.unkept.values())
     bids = {bid.sequence: bid for bid in Bid.objects.filter(market=market, sequence__in=failed.get("failed", []))}
     for sequence in failed.get("failed", []):
-        _fail(market, bids[sequence], moment, why=why or f"{NO_SERVER}.", by=event.version)
+        _fail(market, bids[sequence], moment, reason=reason or f"{NO_SERVER}.", by=event.version)
     new.version = market.ledger_version
     return new
 
@@ -66,10 +66,10 @@ def record_inventory(
     return event
 
 
-def _fail(market: Market, bid: Bid, moment: MarketTime, *, why: str, by: int) -> None:
+def _fail(market: Market, bid: Bid, moment: MarketTime, *, reason: str, by: int) -> None:
     """Write that the inventory of version `by` broke a promise; the job has left the book already."""
     refund = refund_of(bid, Refund.UNDELIVERED, now=moment.now)
-    transitions.fail(bid, slot=moment.now, why=why, refund=refund)
+    transitions.fail(bid, slot=moment.now, reason=reason, refund=refund)
     planning.cut(bid, now=moment.now)
-    payload = {"why": why, "refund": refund, "how": Refund.UNDELIVERED.value, "by": by}
+    payload = {"reason": reason, "refund": refund, "how": Refund.UNDELIVERED.value, "by": by}
     record(market, NewEvent(EventKind.FAILED, at=moment.wall, slot=moment.now, bid=bid, payload=payload))

@@ -47,15 +47,15 @@ def cancel_job(bid: Bid) -> Bid:
     return bid
 
 
-def fail_job(bid: Bid, why: str, *, refund: Refund = Refund.UNDELIVERED) -> Bid:
+def fail_job(bid: Bid, reason: str, *, refund: Refund = Refund.UNDELIVERED) -> Bid:
     """For operators: end a planned or running job that cannot continue, and free its slots from now on."""
     with locked_market(bid.market_id) as market:
         moment = market_time(market)
         book = caught_up(market, moment)
         bid.refresh_from_db()
         amount = refund_of(bid, refund, now=moment.now)
-        transitions.fail(bid, slot=moment.now, why=why, refund=amount)
-        said = {"why": why, "refund": amount, "how": refund.value}
+        transitions.fail(bid, slot=moment.now, reason=reason, refund=amount)
+        said = {"reason": reason, "refund": amount, "how": refund.value}
         _end(market, bid, book, moment, kind=EventKind.FAILED, said=said)
     books.store(market, book)
     return bid

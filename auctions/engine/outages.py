@@ -19,13 +19,13 @@ from scheduling.model.types import Json
 
 
 @dataclass(frozen=True)
-class Said:
+class Report:
     """An operator's statement about a server; if `kind` is None, the server returns to service."""
 
     kind: OutageKind | None
     from_slot: int
     deadline: int | None
-    why: str
+    reason: str
     by: User | None
 
 
@@ -34,7 +34,7 @@ def in_force(server: Server) -> Outage | None:
     return Outage.objects.filter(server=server, ended_version=None).select_related("server").first()
 
 
-def say(market: Market, book: LiveBook, moment: MarketTime, server: Server, said: Said) -> LiveBook:
+def report_outage(market: Market, book: LiveBook, moment: MarketTime, server: Server, report: Report) -> LiveBook:
     """Record a statement about a server, under the market's lock; return the book under the new inventory."""
     before = in_force(server)
     version = market.version + 1
@@ -42,20 +42,20 @@ def say(market: Market, book: LiveBook, moment: MarketTime, server: Server, said
         before.ended_slot, before.ended_version = moment.now, version
         before.save(update_fields=["ended_slot", "ended_version"])
     row = None
-    if said.kind is not None:
-        lost = said.kind is OutageKind.LOST or (said.deadline is not None and said.deadline <= moment.now)
+    if report.kind is not None:
+        lost = report.kind is OutageKind.LOST or (report.deadline is not None and report.deadline <= moment.now)
         row = Outage.objects.create(
             server=server,
-            kind=said.kind,
-            from_slot=said.from_slot,
-            deadline=said.deadline,
+            kind=report.kind,
+            from_slot=report.from_slot,
+            deadline=report.deadline,
             out_slot=moment.now if lost else None,
-            why=said.why,
-            said_at=moment.wall,
-            said_by=said.by,
+            reason=report.reason,
+            reported_at=moment.wall,
+            reported_by=report.by,
             version=version,
         )
-    return _change_inventory(market, book, moment, server, row, said)
+    return _change_inventory(market, book, moment, server, row, report)
 
 
 def take_effect(market: Market, book: LiveBook, moment: MarketTime) -> LiveBook:
@@ -72,15 +72,15 @@ def take_effect(market: Market, book: LiveBook, moment: MarketTime) -> LiveBook:
 
 
 def _change_inventory(
-    market: Market, book: LiveBook, moment: MarketTime, server: Server, row: Outage | None, said: Said | None
+    market: Market, book: LiveBook, moment: MarketTime, server: Server, row: Outage | None, report: Report | None
 ) -> LiveBook:
     snapshot = snapshot_of(market.cluster)
     service: Json = {"server": server.name, "state": state_of(row)}
     if row is not None:
         service |= {"from_slot": row.from_slot, "deadline": row.deadline}
-    if said is not None:
-        service |= {"why": said.why, "by": "" if said.by is None else said.by.get_username()}
-    return inventories.change_inventory(market, book, moment, snapshot, service=service, why=_why(server, row))
+    if report is not None:
+        service |= {"reason": report.reason, "by": "" if report.by is None else report.by.get_username()}
+    return inventories.change_inventory(market, book, moment, snapshot, service=service, reason=_reason(server, row))
 
 
 def state_of(row: Outage | None) -> str:
@@ -92,11 +92,11 @@ def state_of(row: Outage | None) -> str:
     return "draining" if row.out_slot is None else "drained"
 
 
-def _why(server: Server, row: Outage | None) -> str:
+def _reason(server: Server, row: Outage | None) -> str:
     if row is None or row.out_slot is None:
         return ""
     what = "was lost" if row.kind == OutageKind.LOST else "was taken out of service"
-    more = f" ({row.why})" if row.why else ""
+    more = f" ({row.reason})" if row.reason else ""
     return (
         f"Server {server.name} {what} from slot {row.out_slot} on{more}, and no other machines could complete the job"
         " by the slot it was promised."

@@ -185,7 +185,7 @@ def _keep(
 
 def offers_of(book: LiveBook) -> dict[str, Json]:
     """Return the offers of the book's jobs, by the bid's id."""
-    return {str(bid.sequence): bid.offer for bid in _bids(book, [int(name) for name in book.running.jobs])}
+    return {str(bid.sequence): bid.resolved_request for bid in _bids(book, [int(name) for name in book.running.jobs])}
 
 
 def to_payload(moves: Sequence[Move]) -> Json:

@@ -6,7 +6,7 @@ from auctions.domain.errors import WrongState
 from auctions.domain.lock import MarketTime, locked_market, market_time, save_counters
 from auctions.engine import outages
 from auctions.engine.markets import market_of
-from auctions.engine.outages import Said
+from auctions.engine.outages import Report
 from auctions.engine.slots import caught_up
 from auctions.models import Outage, OutageKind
 from auctions.state import book as books
@@ -14,16 +14,16 @@ from cluster.models import Server
 from scheduling.model.errors import InvalidField
 
 
-def lose_server(server: Server, *, why: str, by: User | None) -> Outage | None:
+def lose_server(server: Server, *, reason: str, by: User | None) -> Outage | None:
     """Mark a server as lost: no job holds it from the next slot on. Its jobs move, or fail and are paid back.
 
     What jobs hold in the slot under way counts as delivered. Repeating the call changes nothing.
     """
-    return _say(server, OutageKind.LOST, from_slot=None, deadline=None, why=why, by=by)
+    return _report(server, OutageKind.LOST, from_slot=None, deadline=None, reason=reason, by=by)
 
 
 def drain_server(
-    server: Server, *, from_slot: int | None = None, deadline: int | None = None, why: str, by: User | None
+    server: Server, *, from_slot: int | None = None, deadline: int | None = None, reason: str, by: User | None
 ) -> Outage | None:
     """Let a server take no new work from a slot on (None: from now on). Jobs keep what they hold there.
 
@@ -37,16 +37,22 @@ def drain_server(
     WrongState
         If the server is out of service already.
     """
-    return _say(server, OutageKind.DRAIN, from_slot=from_slot, deadline=deadline, why=why, by=by)
+    return _report(server, OutageKind.DRAIN, from_slot=from_slot, deadline=deadline, reason=reason, by=by)
 
 
-def restore_server(server: Server, *, why: str, by: User | None) -> Outage | None:
+def restore_server(server: Server, *, reason: str, by: User | None) -> Outage | None:
     """Return a server to service with its present capacity; a server in service stays so."""
-    return _say(server, None, from_slot=None, deadline=None, why=why, by=by)
+    return _report(server, None, from_slot=None, deadline=None, reason=reason, by=by)
 
 
-def _say(
-    server: Server, kind: OutageKind | None, *, from_slot: int | None, deadline: int | None, why: str, by: User | None
+def _report(
+    server: Server,
+    kind: OutageKind | None,
+    *,
+    from_slot: int | None,
+    deadline: int | None,
+    reason: str,
+    by: User | None,
 ) -> Outage | None:
     """Record the outage under the market's lock, unless it is in force already; return the outage then in force."""
     with locked_market(market_of(server.cluster).pk) as market:
@@ -58,10 +64,10 @@ def _say(
             _check_slots(first, deadline, moment, end=book.ledger.end)
             if book.policy.queues and deadline is None:
                 deadline = first
-        if not _is_said(before, kind, from_slot=from_slot, deadline=deadline, now=moment.now):
+        if not _is_in_force(before, kind, from_slot=from_slot, deadline=deadline, now=moment.now):
             if kind is OutageKind.DRAIN and before is not None and before.out_slot is not None:
                 raise WrongState(f"Server {server.name} is out of service already; return it to service first.")
-            book = outages.say(market, book, moment, server, Said(kind, first, deadline, why, by))
+            book = outages.report_outage(market, book, moment, server, Report(kind, first, deadline, reason, by))
         save_counters(market)
     books.store(market, book)
     return outages.in_force(server)
@@ -74,10 +80,10 @@ def _check_slots(first: int, deadline: int | None, moment: MarketTime, *, end: i
         raise InvalidField("deadline_slot", f"expected a slot from {first} to {end}, got {deadline}")
 
 
-def _is_said(
+def _is_in_force(
     before: Outage | None, kind: OutageKind | None, *, from_slot: int | None, deadline: int | None, now: int
 ) -> bool:
-    """Return whether that is in force already.
+    """Return whether this statement is in force already.
 
     For a drain: the same slots, or no slot is given and the server takes no new work already.
     """

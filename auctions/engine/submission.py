@@ -206,7 +206,7 @@ def _bid(market: Market, owner: User, offer: _Offer, known: tuple[InventorySnaps
         submitted_s=moment.seconds,
         arrival_slot=moment.now,
         body=offer.body,
-        offer=offer.resolved,
-        core=core.to_json(),
+        resolved_request=offer.resolved,
+        core_bid=core.to_json(),
         inventory_version=inventory_version,
     )

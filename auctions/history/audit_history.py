@@ -42,7 +42,7 @@ def bids_as_sent(market: Market) -> list[str]:
         changed = [
             key
             for key, sent in bid.body.items()
-            if key not in ("label", "model") and bid.offer.get(key) != sent
+            if key not in ("label", "model") and bid.resolved_request.get(key) != sent
         ]  # fmt: skip
         problems += [f"bid {bid.sequence}: {key} is not what was sent" for key in changed]
         if bid.ended_slot is not None and bid.state not in (BidState.CANCELLED, BidState.FAILED):
@@ -51,7 +51,7 @@ def bids_as_sent(market: Market) -> list[str]:
             problems.append(f"bid {bid.sequence}: its label is not what was sent")
         if bid.inventory_version not in known or decided.get(bid.pk, bid.inventory_version) != bid.inventory_version:
             problems.append(f"bid {bid.sequence}: its core speaks of inventory version {bid.inventory_version}")
-        elif CoreBid.from_json(bid.core) != _core(bid, known[bid.inventory_version]):
+        elif CoreBid.from_json(bid.core_bid) != _core(bid, known[bid.inventory_version]):
             problems.append(f"bid {bid.sequence}: its core is not its offer in slots")
         if bid.arrival_slot < ceil(bid.submitted_s / market.cluster.slot_seconds):
             problems.append(f"bid {bid.sequence}: submitted {bid.submitted_s} s, arrived in slot {bid.arrival_slot}")
@@ -59,7 +59,7 @@ def bids_as_sent(market: Market) -> list[str]:
 
 
 def _core(bid: Bid, snapshot: InventorySnapshot) -> CoreBid:
-    return core_bid(bid.offer, snapshot, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
+    return core_bid(bid.resolved_request, snapshot, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
 
 
 def states_follow_events(market: Market) -> list[str]:

@@ -33,7 +33,7 @@ def refunds_match(market: Market) -> list[str]:
             )
         elif bid.state == BidState.FAILED and refund_of(bid, how, now=bid.ended_slot or 0) != refund:
             problems.append(f"bid {bid.sequence} was paid back {refund}, which is not {how}")
-        if bid.ended_why != payload.get("why", ""):
+        if bid.end_reason != payload.get("reason", ""):
             problems.append(f"bid {bid.sequence} failed for another reason than its event says")
     return problems + _wrongly_kept(market)
 

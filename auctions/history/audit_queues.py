@@ -15,10 +15,10 @@ from auctions.models import (
     Event,
     EventKind,
     Market,
+    PsAssignment,
     PsHost,
     QueuedChunks,
     Segment,
-    Tenure,
 )
 from auctions.state.queue_rows import recorded
 from scheduling.model.schedule import CLOUD
@@ -65,7 +65,7 @@ def no_ps_is_shared(market: Market) -> list[str]:
                 most[server, machine] = max(most[server, machine], int(count[s, p]))
     problems = ps_assignments.shared(market, most)
     ran = runs(Work(start, end, 0, 0, 0, str(bid)) for bid, _, _, _, start, end, _ in recorded(market.pk).segments)
-    rows = list(Tenure.objects.filter(bid__market=market).select_related("bid"))
+    rows = list(PsAssignment.objects.filter(bid__market=market).select_related("bid"))
     served = runs(Work(row.start, row.end, 0, 0, 0, str(row.bid.sequence)) for row in rows)
     problems += [
         f"bid {r.bid.sequence} had no parameter server from {r.start} on" for r in rows if r.host == PsHost.NONE
@@ -86,8 +86,10 @@ def chunks_complete(market: Market) -> list[str]:
         if row.bid.state == BidState.COMPLETED and row.until is None and row.worked != row.count * row.each:
             problems.append(f"bid {row.bid.sequence}: {row.worked} ticks for {row.count} chunks of {row.each}")
     for bid in Bid.objects.filter(pk__in=list(done), state=BidState.COMPLETED).order_by("sequence"):
-        if done[bid.pk] != bid.offer["chunks"]:
-            problems.append(f"bid {bid.sequence} is complete with {done[bid.pk]} of {bid.offer['chunks']} chunks")
+        if done[bid.pk] != bid.resolved_request["chunks"]:
+            problems.append(
+                f"bid {bid.sequence} is complete with {done[bid.pk]} of {bid.resolved_request['chunks']} chunks"
+            )
         last = max(bid.queued.values_list("segments__end", flat=True), key=lambda end: end or 0)
         if last is None or -(-last // TICKS) != bid.completion_slot:
             problems.append(f"bid {bid.sequence} ended at {last}, its row says slot {bid.completion_slot}")

@@ -175,9 +175,9 @@ def _granted(market: Market) -> Iterator[tuple[Grant, CoreBid, tuple[Placement, 
     snapshots = _snapshots(market)
     for grant in grants_of(market).values():
         snapshot, bid = snapshots[grant.inventory_version], grant.bid
-        core = CoreBid.from_json(bid.core)
+        core = CoreBid.from_json(bid.core_bid)
         if grant.inventory_version != bid.inventory_version:
-            core = core_bid(bid.offer, snapshot, bid_id=core.id, arrival=core.arrival)
+            core = core_bid(bid.resolved_request, snapshot, bid_id=core.id, arrival=core.arrival)
         yield grant, core, snapshot.placements([h for h in grant.held if h.end > h.start])
 
 

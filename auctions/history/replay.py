@@ -23,7 +23,7 @@ from scheduling.model.types import Json
 from scheduling.policies.base import Objective
 from scheduling.registry import make_policy
 
-COLUMNS: Final = ("pk", "sequence", "owner_id", "core", "offer", "arrival_slot")
+COLUMNS: Final = ("pk", "sequence", "owner_id", "core_bid", "resolved_request", "arrival_slot")
 """Columns of bids that a replay reads."""
 
 
@@ -227,7 +227,7 @@ class Replaying:
     def settled(self, event: Event, bid: Bid) -> Step:
         """Decide a bid again."""
         book = self.at(event.slot)
-        core = CoreBid.from_json(bid.core)
+        core = CoreBid.from_json(bid.core_bid)
         decision = self.decided(book, core, event)
         # If jobs do not pay, prices are only used to choose schedules.
         pays = self._priced and book.policy.objective is Objective.WELFARE
@@ -246,7 +246,7 @@ class Replaying:
 
     def _offers_of(self, book: LiveBook) -> dict[str, Json]:
         names = book.running.jobs.keys()
-        return {name: bid.offer for bid in self.bids.values() if (name := str(bid.sequence)) in names}
+        return {name: bid.resolved_request for bid in self.bids.values() if (name := str(bid.sequence)) in names}
 
     def _step(self, event: Event, moves: tuple[Move, ...], failed: tuple[str, ...] = ()) -> Step:
         recorded = [*event.payload.get("moves", []), *event.payload.get("failed", [])]

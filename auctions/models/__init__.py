@@ -3,17 +3,17 @@
 Constraints are part of the models, so that the database refuses invalid rows.
 """
 
-from auctions.models.figures import BoundKind, Certificate, Publication, Quotients, SlotPrice
+from auctions.models.figures import BoundKind, Certificate, CompetitiveRatio, Publication, SlotPrice
 from auctions.models.machines import (
     Commitment,
     Outage,
     OutageKind,
     PlanChange,
     Preemption,
+    PsAssignment,
     PsHost,
     QueuedChunks,
     Segment,
-    Tenure,
 )
 from auctions.models.market import (
     ADMITTED,
@@ -39,6 +39,7 @@ __all__ = [
     "BoundKind",
     "Certificate",
     "Commitment",
+    "CompetitiveRatio",
     "DecisionRecord",
     "Event",
     "EventKind",
@@ -50,11 +51,10 @@ __all__ = [
     "PolicyError",
     "PolicyVersion",
     "Preemption",
+    "PsAssignment",
     "PsHost",
     "Publication",
     "QueuedChunks",
-    "Quotients",
     "Segment",
     "SlotPrice",
-    "Tenure",
 ]

@@ -16,7 +16,7 @@ class Commitment(models.Model):
     machine_type = models.ForeignKey(MachineType, models.PROTECT, related_name="commitments")
     count = models.PositiveIntegerField()
     start = models.BigIntegerField()
-    end = models.BigIntegerField(help_text="Cut short when the job is cancelled.")
+    end = models.BigIntegerField(help_text="First slot after the window; cancelling the job makes it smaller.")
 
     class Meta:
         ordering = ["start", "server", "machine_type"]
@@ -45,18 +45,18 @@ class Outage(models.Model):
 
     server = models.ForeignKey(Server, models.CASCADE, related_name="outages")
     kind = models.CharField(max_length=5, choices=OutageKind)
-    from_slot = models.BigIntegerField(help_text="Slot from which on it takes no new work.")
+    from_slot = models.BigIntegerField(help_text="First slot in which the server takes no new work.")
     deadline = models.BigIntegerField(
-        null=True, help_text="Slot in which jobs that still hold it are moved or fail; null: they may finish."
+        null=True, help_text="Slot in which jobs that still hold the server are moved or fail; null if they may finish."
     )
     out_slot = models.BigIntegerField(
-        null=True, help_text="Slot from which on nobody holds it: it was lost, or its deadline came."
+        null=True, help_text="First slot in which nobody holds the server: it was lost, or its deadline was reached."
     )
-    why = models.CharField(max_length=200, blank=True)
-    said_at = models.DateTimeField()
-    said_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
-    version = models.PositiveBigIntegerField(help_text="Version of the market's event that recorded it.")
-    ended_slot = models.BigIntegerField(null=True, help_text="Slot from which on something else was in force.")
+    reason = models.CharField(max_length=200, blank=True)
+    reported_at = models.DateTimeField()
+    reported_by = models.ForeignKey(settings.AUTH_USER_MODEL, models.SET_NULL, null=True, related_name="+")
+    version = models.PositiveBigIntegerField(help_text="Version of the market's event that recorded this row.")
+    ended_slot = models.BigIntegerField(null=True, help_text="First slot in which this outage was no longer in force.")
     ended_version = models.PositiveBigIntegerField(null=True)
 
     class Meta:
@@ -84,20 +84,26 @@ class QueuedChunks(models.Model):
     bid = models.ForeignKey(Bid, models.PROTECT, related_name="queued")
     server = models.ForeignKey(Server, models.PROTECT, related_name="queued")
     machine_type = models.ForeignKey(MachineType, models.PROTECT, related_name="queued")
-    worker = models.IntegerField(help_text="Which of the server's workers of that type; -1: one of its own for each.")
+    worker = models.IntegerField(
+        help_text="Number of the worker among the server's workers of that type; -1 if each chunk has its own."
+    )
     count = models.PositiveIntegerField()
-    since = models.BigIntegerField(help_text="Slot in which they were sent.")
+    since = models.BigIntegerField(help_text="Slot in which the chunks were sent.")
     release = models.BigIntegerField(
-        help_text="Slot at which they are uploaded; delays may change after they were sent."
+        help_text="Slot in which the upload ends; delays may change after the chunks were sent."
     )
-    order = models.PositiveBigIntegerField(help_text="Of the job among those ever queued: breaks ties of ranks.")
-    each = models.BigIntegerField(help_text="Billionths of a slot that one of them takes there.")
+    order = models.PositiveBigIntegerField(
+        help_text="Number of the job among all queued jobs; it breaks ties between equal ranks."
+    )
+    each = models.BigIntegerField(help_text="Processing time of one chunk there, in billionths of a slot.")
     rank = models.BigIntegerField(
-        help_text="Of the job: chunks x billionths of a slot each with communication, and the handicap."
+        help_text="Rank of the job: chunks x billionths of a slot for each with communication, plus the handicap."
     )
-    handicap = models.BigIntegerField(default=0, help_text="What ageing added to the rank, in billionths of a slot.")
-    until = models.BigIntegerField(null=True, help_text="Slot in which what was not complete was taken out again.")
-    done = models.PositiveIntegerField(null=True, help_text="Chunks that were complete then.")
+    handicap = models.BigIntegerField(
+        default=0, help_text="Part of the rank that ageing added, in billionths of a slot."
+    )
+    until = models.BigIntegerField(null=True, help_text="Slot in which chunks that were not complete left the queue.")
+    done = models.PositiveIntegerField(null=True, help_text="Number of chunks that were complete then.")
 
     class Meta:
         ordering = ["since", "server", "machine_type", "worker"]
@@ -117,7 +123,7 @@ class Segment(models.Model):
     """A worker works on queued chunks from `start` to `end`, in billionths of a slot; the row is never changed."""
 
     queued = models.ForeignKey(QueuedChunks, models.PROTECT, related_name="segments")
-    count = models.PositiveIntegerField(default=1, help_text="Workers side by side, in the cloud.")
+    count = models.PositiveIntegerField(default=1, help_text="Number of workers in parallel, in the cloud.")
     start = models.BigIntegerField()
     end = models.BigIntegerField()
 
@@ -151,29 +157,37 @@ class PsHost(models.TextChoices):
     """Where the parameter server of a queued job is."""
 
     EDGE = "edge", "Edge"
-    CLOUD = "cloud", "Cloud, as the whole job"
-    FALLBACK = "fallback", "Cloud, as none of the edge was free"
+    CLOUD = "cloud", "Cloud, like all workers of the job"
+    FALLBACK = "fallback", "Cloud, because none was free at the edge"
     NONE = "none", "None was free"
 
 
-class Tenure(models.Model):
+class PsAssignment(models.Model):
     """A parameter server assigned to a queued job while the job runs without a break, in billionths of a slot."""
 
-    bid = models.ForeignKey(Bid, models.PROTECT, related_name="tenures")
+    bid = models.ForeignKey(Bid, models.PROTECT, related_name="ps_assignments")
     host = models.CharField(max_length=8, choices=PsHost)
-    server = models.ForeignKey(Server, models.PROTECT, null=True, related_name="tenures", help_text="Of the edge.")
-    machine_type = models.ForeignKey(MachineType, models.PROTECT, related_name="tenures")
+    server = models.ForeignKey(
+        Server,
+        models.PROTECT,
+        null=True,
+        related_name="ps_assignments",
+        help_text="Server at the edge; null for the cloud.",
+    )
+    machine_type = models.ForeignKey(MachineType, models.PROTECT, related_name="ps_assignments")
     start = models.BigIntegerField()
-    end = models.BigIntegerField(help_text="Grows while the job runs on.")
+    end = models.BigIntegerField(help_text="End so far; it grows while the job runs.")
 
     class Meta:
         ordering = ["start", "bid"]
         constraints = [
-            CheckConstraint(condition=Q(end__gt=F("start")), name="tenure_forward"),
-            CheckConstraint(condition=Q(host__in=PsHost.values), name="tenure_host_known"),
-            CheckConstraint(condition=Q(host=PsHost.EDGE) ^ Q(server__isnull=True), name="tenure_server_at_edge"),
+            CheckConstraint(condition=Q(end__gt=F("start")), name="ps_assignment_forward"),
+            CheckConstraint(condition=Q(host__in=PsHost.values), name="ps_assignment_host_known"),
+            CheckConstraint(
+                condition=Q(host=PsHost.EDGE) ^ Q(server__isnull=True), name="ps_assignment_server_at_edge"
+            ),
         ]
-        indexes = [Index(fields=["end"], name="tenure_by_end")]
+        indexes = [Index(fields=["end"], name="ps_assignment_by_end")]
 
     def __str__(self) -> str:
         return f"parameter server of {self.bid} from {self.start} to {self.end}"
@@ -183,11 +197,11 @@ class PlanChange(models.Model):
     """One step of a plan that is not a promise: the start and completion that were planned from this event on."""
 
     bid = models.ForeignKey(Bid, models.PROTECT, related_name="plan_changes")
-    version = models.PositiveBigIntegerField(help_text="Version of the event that changed it.")
+    version = models.PositiveBigIntegerField(help_text="Version of the event that changed the plan.")
     at = models.DateTimeField()
-    slot = models.BigIntegerField(help_text="First slot that could still be used.")
-    start = models.BigIntegerField(null=True, help_text="None: in line without a start.")
-    completion = models.BigIntegerField(null=True, help_text="None: nothing is planned.")
+    slot = models.BigIntegerField(help_text="First slot that could be used.")
+    start = models.BigIntegerField(null=True, help_text="None if no start is planned.")
+    completion = models.BigIntegerField(null=True, help_text="None if no completion is planned.")
 
     class Meta:
         ordering = ["version"]

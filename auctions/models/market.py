@@ -15,23 +15,25 @@ class Market(models.Model):
 
     cluster = models.OneToOneField(Cluster, models.PROTECT, related_name="market")
     token = models.UUIDField(
-        default=uuid4, unique=True, editable=False, help_text="Names the market's book in a process's memory."
+        default=uuid4, unique=True, editable=False, help_text="Key of the market's book in a process's memory."
     )
     version = models.PositiveBigIntegerField(default=0, editable=False)
     ledger_version = models.PositiveBigIntegerField(
-        default=0, editable=False, help_text="Version of the last event that moved what decisions depend on."
+        default=0, editable=False, help_text="Version of the last event that changed the data decisions depend on."
     )
-    submitted = models.PositiveBigIntegerField(default=0, editable=False, help_text="Last sequence number given out.")
+    submitted = models.PositiveBigIntegerField(
+        default=0, editable=False, help_text="Sequence number of the last submitted bid."
+    )
     inventory_version = models.PositiveBigIntegerField(
         default=0, editable=False, help_text="Version of the event that holds the inventory in force."
     )
-    is_open = models.BooleanField(default=True, help_text="A closed market takes no bids.")
+    is_open = models.BooleanField(default=True, help_text="A closed market accepts no bids.")
     planning_failed = models.BooleanField(
-        default=False, editable=False, help_text="The policy failed when it last looked at the plan of its jobs."
+        default=False, editable=False, help_text="Whether the policy failed when it last planned jobs."
     )
-    slot = models.BigIntegerField(default=0, editable=False, help_text="Last slot whose beginning was processed.")
+    slot = models.BigIntegerField(default=0, editable=False, help_text="Last slot that began and was processed.")
     now = models.BigIntegerField(
-        default=0, editable=False, help_text="First slot that could still be traded when the ledger last moved."
+        default=0, editable=False, help_text="First slot on sale when the ledger last changed."
     )
 
     def __str__(self) -> str:
@@ -39,7 +41,7 @@ class Market(models.Model):
 
 
 class PolicyVersion(models.Model):
-    """A policy with its parameters, in force from one event on; it is never edited; a later version replaces it."""
+    """A policy and its parameters, in force from one event on. It is never edited: a later version replaces it."""
 
     market = models.ForeignKey(Market, models.PROTECT, related_name="policies")
     number = models.PositiveIntegerField()
@@ -81,33 +83,38 @@ TERMINAL: Final = frozenset(
 
 
 class Bid(models.Model):
-    """One offer. `sequence` is its place in the market's queue, given out under the market's lock."""
+    """A request to train one job. `sequence` is its place in the decision queue, assigned under the market's lock."""
 
     market = models.ForeignKey(Market, models.PROTECT, related_name="bids")
     owner = models.ForeignKey(settings.AUTH_USER_MODEL, models.PROTECT, related_name="bids")
     sequence = models.PositiveBigIntegerField()
     idempotency_key = models.CharField(max_length=140, null=True)
-    body_digest = models.CharField(max_length=64, help_text="SHA-256 of the canonical body, for a reused key.")
+    body_digest = models.CharField(
+        max_length=64, help_text="SHA-256 of the canonical body, to compare requests with the same idempotency key."
+    )
     label = models.CharField(max_length=120, blank=True)
     submitted_at = models.DateTimeField()
     submitted_s = models.FloatField(help_text="Cluster time of submission, seconds after the epoch.")
     arrival_slot = models.BigIntegerField()
-    body = models.JSONField(help_text="As sent, in seconds, MB and Mbit/s.")
-    offer = models.JSONField(
-        help_text="As sent, with the model's profile filled in: by name, so that it outlives a changed inventory."
+    body = models.JSONField(help_text="The request as it was sent, in seconds, MB and Mbit/s.")
+    resolved_request = models.JSONField(
+        help_text="The request with the data of the model's profile; it refers to servers and machine types by name,"
+        " so it stays valid if the inventory changes."
     )
-    core = models.JSONField(help_text="As decided, in slots and exact rationals; positions are those of the inventory.")
-    inventory_version = models.PositiveBigIntegerField(help_text="Version of the inventory that `core` speaks of.")
+    core_bid = models.JSONField(
+        help_text="The bid as the policy reads it, in slots and exact rationals, by position in the inventory."
+    )
+    inventory_version = models.PositiveBigIntegerField(help_text="Version of the inventory to which `core_bid` refers.")
     state = models.CharField(max_length=12, choices=BidState, default=BidState.SUBMITTED)
-    value = models.FloatField(null=True, help_text="Worth at the completion granted.")
+    value = models.FloatField(null=True, help_text="Value at the granted completion.")
     payment = models.FloatField(null=True)
-    start_slot = models.BigIntegerField(null=True, help_text="None while the job waits in line without a start.")
-    completion_slot = models.BigIntegerField(null=True, help_text="None while nothing is planned.")
-    ended_slot = models.BigIntegerField(null=True, help_text="Slot in which it was cancelled or failed.")
-    ended_why = models.CharField(max_length=400, blank=True, help_text="Why it failed, in words.")
-    refund = models.FloatField(default=0.0, help_text="What a failed job's owner was paid back.")
+    start_slot = models.BigIntegerField(null=True, help_text="None while no start is planned.")
+    completion_slot = models.BigIntegerField(null=True, help_text="None while no completion is planned.")
+    ended_slot = models.BigIntegerField(null=True, help_text="Slot in which the job was cancelled or failed.")
+    end_reason = models.CharField(max_length=400, blank=True, help_text="Reason why the job failed.")
+    refund = models.FloatField(default=0.0, help_text="Amount paid back to the owner of a failed job.")
     kept_from = models.BigIntegerField(
-        null=True, help_text="Slot from which on a promise is kept by other machines than its receipt names."
+        null=True, help_text="First slot in which the promise is kept by machines other than those in the receipt."
     )
 
     class Meta:
@@ -176,19 +183,21 @@ class DecisionRecord(models.Model):
 
     bid = models.OneToOneField(Bid, models.PROTECT, related_name="decision")
     policy = models.ForeignKey(PolicyVersion, models.PROTECT, related_name="decisions")
-    ledger_version = models.PositiveBigIntegerField(help_text="The ledger version it was decided against.")
-    version = models.PositiveBigIntegerField(help_text="Version of the event that recorded it.")
-    inventory_version = models.PositiveBigIntegerField(help_text="Version of the inventory its positions speak of.")
-    slot = models.BigIntegerField(help_text="First slot that could still be traded.")
+    ledger_version = models.PositiveBigIntegerField(help_text="Ledger version at which the bid was decided.")
+    version = models.PositiveBigIntegerField(help_text="Version of the event that recorded this row.")
+    inventory_version = models.PositiveBigIntegerField(help_text="Version of the inventory to which positions refer.")
+    slot = models.BigIntegerField(help_text="First slot on sale.")
     decided_at = models.DateTimeField()
     decided_s = models.FloatField(help_text="Cluster time of the decision, seconds after the epoch.")
-    latency_ms = models.FloatField(help_text="Time the policy took.")
-    ceiling = models.FloatField(help_text="Its term in the zero-price bound, as in the receipt.")
+    latency_ms = models.FloatField(help_text="Duration of the policy's decision.")
+    ceiling = models.FloatField(
+        help_text="Standalone value: the bid's term in the zero-price bound, as in the receipt."
+    )
     receipt = models.TextField()
     costs = models.JSONField(
         null=True,
-        help_text="Posted cost of each slot from the schedule's start on; null where nobody pays, or decided before"
-        " this was kept.",
+        help_text="Posted cost of each slot from the schedule's start on; null if jobs do not pay, or if costs were not"
+        " stored yet.",
     )
 
     def __str__(self) -> str:
@@ -267,15 +276,15 @@ class PolicyError(models.Model):
     """
 
     market = models.ForeignKey(Market, models.PROTECT, related_name="policy_errors")
-    version = models.PositiveBigIntegerField(help_text="Version of the event that recorded it.")
+    version = models.PositiveBigIntegerField(help_text="Version of the event that recorded this row.")
     policy = models.ForeignKey(PolicyVersion, models.PROTECT, related_name="errors")
     bid = models.ForeignKey(
-        Bid, models.PROTECT, null=True, related_name="policy_errors", help_text="None where planning failed."
+        Bid, models.PROTECT, null=True, related_name="policy_errors", help_text="None if planning failed."
     )
     at = models.DateTimeField()
-    slot = models.BigIntegerField(help_text="First slot that could still be traded.")
+    slot = models.BigIntegerField(help_text="First slot on sale.")
     error = models.TextField(help_text="Class and message of the exception.")
-    traceback = models.TextField(help_text="Empty where planning failed with the error before.")
+    traceback = models.TextField(help_text="Empty if planning failed with the same error as before.")
 
     class Meta:
         ordering = ["-version"]

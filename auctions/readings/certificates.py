@@ -85,7 +85,7 @@ class _Terms:
 
 def keep_fresh(market_id: int) -> None:
     """Renew the market's certificate, unless the last renewal took long and was too recent."""
-    last = Certificate.objects.filter(market=market_id).values_list("computed_at", "took_ms").first()
+    last = Certificate.objects.filter(market=market_id).values_list("computed_at", "duration_ms").first()
     if last is None or now() >= last[0] + timedelta(milliseconds=(1 + REST) * last[1]):
         renew(market_id)
 
@@ -117,7 +117,7 @@ def renew(market_id: int, *, budget_s: float = BUDGET_S) -> Certificate | None:
     row.gap = (row.value - row.welfare) / row.value if row.value > 0 else 0.0
     _settle(row, sight, terms)
     row.computed_at = sight.moment.wall
-    row.took_ms = (perf_counter() - began) * 1000
+    row.duration_ms = (perf_counter() - began) * 1000
     try:
         with transaction.atomic():
             row.save()
@@ -175,7 +175,7 @@ def _terms(sight: _Sight, *, deadline: float) -> _Terms:
                 # An index serves the bids of an eighth of the horizon: longer tables are slower to search.
                 end = decision.slot + horizon + horizon // 8
                 posted = policy.at_prices(snapshot.inventory, sight.prices(decision.slot, end), start=decision.slot)
-            core = CoreBid.from_json(decision.bid.core)
+            core = CoreBid.from_json(decision.bid.core_bid)
             if posted is not None:
                 term = min(term, posted.term(core, first=decision.slot, end=decision.slot + horizon))
         values.append(term)

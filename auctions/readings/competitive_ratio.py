@@ -12,7 +12,7 @@ from typing import Any, Final
 from django.db.models import Max
 
 from auctions.domain.inventory_snapshot import InventorySnapshot
-from auctions.models import Bid, BidState, Market, Quotients, Segment
+from auctions.models import Bid, BidState, CompetitiveRatio, Market, Segment
 from auctions.state.book import core_in_force
 from auctions.state.market_snapshot import market_snapshot, one_version
 from scheduling.model.bid import Bid as CoreBid
@@ -61,13 +61,13 @@ class Findings:
     fractional_bound: float
     jct_bound: float
     rows: tuple[Row, ...]
-    why: str = ""
+    reason: str = ""
     """Message that says why there are no rows."""
 
     @classmethod
-    def nothing(cls, why: str, *, jobs: int = 0, complete: int = 0) -> "Findings":
+    def nothing(cls, reason: str, *, jobs: int = 0, complete: int = 0) -> "Findings":
         """Return a result without rows, with the reason."""
-        return cls(jobs, complete, 0.0, 0.0, 0.0, (), why)
+        return cls(jobs, complete, 0.0, 0.0, 0.0, (), reason)
 
     @classmethod
     def from_json(cls, document: Any) -> "Findings":
@@ -77,13 +77,13 @@ class Findings:
 
 def found(market: Market) -> Findings:
     """Return the latest result of a market."""
-    row = Quotients.objects.filter(market=market).first()
+    row = CompetitiveRatio.objects.filter(market=market).first()
     if row is None:
         return Findings.nothing("No job is complete yet, or they have not been looked at: that is done every minute.")
     return Findings.from_json(row.findings)
 
 
-def renew(market_id: int) -> Quotients | None:
+def renew(market_id: int) -> CompetitiveRatio | None:
     """Compute a market's competitive ratios again if jobs were completed since; None if its policy does not queue."""
     began = perf_counter()
     with one_version():
@@ -97,14 +97,14 @@ def renew(market_id: int) -> Quotients | None:
         done = of_these_servers.filter(market=market, state=BidState.COMPLETED).distinct()
         complete = done.count()
         basis = f"{complete} {market.inventory_version} {book.policy_id}"
-        row = Quotients.objects.filter(market=market).first() or Quotients(market=market, basis="")
+        row = CompetitiveRatio.objects.filter(market=market).first() or CompetitiveRatio(market=market, basis="")
         if row.basis == basis:
             return row
         latest = list(done.order_by("-completion_slot", "-sequence")[:MOST_JOBS])
     bids = sorted(latest, key=lambda bid: bid.sequence)
     findings = _measured(bids, complete, market, book.snapshot, book.policy)  # rows of complete jobs never change
     row.basis, row.findings, row.computed_at = basis, asdict(findings), seen.moment.wall
-    row.took_ms = (perf_counter() - began) * 1000
+    row.duration_ms = (perf_counter() - began) * 1000
     row.save()
     return row
 
@@ -122,16 +122,16 @@ def _measured(
             took = flow(play(cores, snapshot.inventory, rule=policy.cloud, speed=speed))
             runs.append((f"speed {float(speed):g}", float(took.fractional), float(took.jobs)))
     except TooLarge:
-        why = f"{len(bids)} jobs here are too many for a linear program of at most {MOST_UNKNOWNS:,} unknowns."
-        return Findings.nothing(why, jobs=len(bids), complete=complete)
+        reason = f"{len(bids)} jobs here are too many for a linear program of at most {MOST_UNKNOWNS:,} unknowns."
+        return Findings.nothing(reason, jobs=len(bids), complete=complete)
     except NotSolved:
-        why = f"The linear program of {len(bids)} jobs was not solved within {LONGEST_S:g} s."
-        return Findings.nothing(why, jobs=len(bids), complete=complete)
+        reason = f"The linear program of {len(bids)} jobs was not solved within {LONGEST_S:g} s."
+        return Findings.nothing(reason, jobs=len(bids), complete=complete)
     except SchedulingError as error:
         return Findings.nothing(f"The jobs cannot be run again: {error}.", jobs=len(bids), complete=complete)
     if bound.fractional <= 0:
-        why = f"The jobs are too short for steps of {step:g} slots: nothing is proved."
-        return Findings.nothing(why, jobs=len(bids), complete=complete)
+        reason = f"The jobs are too short for steps of {step:g} slots: nothing is proved."
+        return Findings.nothing(reason, jobs=len(bids), complete=complete)
     rows = (Row(name, work, jobs, work / bound.fractional, jobs / bound.jct) for name, work, jobs in runs)
     return Findings(len(bids), complete, step, bound.fractional, bound.jct, tuple(rows))
 
@@ -149,7 +149,7 @@ def _bound(cores: Sequence[CoreBid], snapshot: InventorySnapshot) -> tuple[Least
 def _as_it_ran(bids: Sequence[Bid]) -> tuple[float, float]:
     """Return the jobs' times from arrival to the mean of their work and to completion, each summed over jobs, slots."""
     arrival = {bid.pk: bid.arrival_slot * TICKS for bid in bids}
-    chunks = {bid.pk: int(bid.offer["chunks"]) for bid in bids}
+    chunks = {bid.pk: int(bid.resolved_request["chunks"]) for bid in bids}
     segments = Segment.objects.filter(queued__bid__in=list(arrival))
     columns = ("queued__bid_id", "queued__each", "count", "start", "end")
     work = Fraction(0)

@@ -124,7 +124,7 @@ def _queued(market: Market, *, start: int, end: int) -> list[_Holding]:
     if not workers:
         return []
     found = [(s, MachineRole.WORKER) for s in workers]
-    found += [(s, MachineRole.PS) for s in queue_readings.tenures(market, start=start, end=end)]
+    found += [(s, MachineRole.PS) for s in queue_readings.ps_assignments(market, start=start, end=end)]
     bids = Bid.objects.filter(market=market, sequence__in={s.sequence for s, _ in found})
     known = {row[0]: row for row in bids.values_list("sequence", "label", "owner_id", "state")}
     servers = {row.pk: row for row in Server.objects.filter(cluster=market.cluster)}

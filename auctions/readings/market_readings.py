@@ -114,7 +114,7 @@ def machines(bid: Bid) -> Machines:
     if queued:
         first, busy = queue_readings.workers_by_slot(queued)
         pss = np.zeros(len(busy), dtype=np.int64)
-        for s in queue_readings.tenures(bid.market, start=first, end=first + len(busy)):
+        for s in queue_readings.ps_assignments(bid.market, start=first, end=first + len(busy)):
             if s.sequence == bid.sequence:
                 pss[s.slots.start - first : s.slots.stop - first] = 1
         return Machines(start=first, workers=busy, num_ps=pss)
@@ -146,7 +146,7 @@ def bound(market: Market) -> BoundReading | None:
         decided=row.decided,
         loose=row.loose,
         version=row.version,
-        duration_ms=row.took_ms,
+        duration_ms=row.duration_ms,
         computed_at=row.computed_at,
     )
 

@@ -9,7 +9,7 @@ import numpy as np
 from django.contrib.auth.models import User
 
 from auctions.domain.inventory_snapshot import InventorySnapshot
-from auctions.models import Bid, Market, Preemption, QueuedChunks, Segment, Tenure
+from auctions.models import Bid, Market, Preemption, PsAssignment, QueuedChunks, Segment
 from auctions.state.market_snapshot import market_snapshot, one_version
 from auctions.state.queue_rows import joined
 from cluster.models import Server, ServerKind
@@ -94,7 +94,7 @@ def pss_busy(market: Market, snapshot: InventorySnapshot, *, start: int, end: in
     a job had. The cloud is not counted: it always has another parameter server.
     """
     used = np.zeros((end - start, *snapshot.inventory.capacity.shape), dtype=np.int64)
-    rows = Tenure.objects.filter(bid__market=market, start__lt=end * TICKS, end__gt=start * TICKS)
+    rows = PsAssignment.objects.filter(bid__market=market, start__lt=end * TICKS, end__gt=start * TICKS)
     steps: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     for server, machine, first, last in rows.values_list("server_id", "machine_type_id", "start", "end"):
         if server in snapshot.server_ids and machine in snapshot.ps_ids:
@@ -132,9 +132,9 @@ def workers_by_slot(found: Sequence[Stretch]) -> tuple[int, Ints]:
     return first, counts
 
 
-def tenures(market: Market, *, start: int, end: int) -> tuple[Stretch, ...]:
+def ps_assignments(market: Market, *, start: int, end: int) -> tuple[Stretch, ...]:
     """Return parameter servers that queued jobs had in slots [start, end); the cloud's are on its first server."""
-    rows = Tenure.objects.filter(bid__market=market, start__lt=end * TICKS, end__gt=start * TICKS)
+    rows = PsAssignment.objects.filter(bid__market=market, start__lt=end * TICKS, end__gt=start * TICKS)
     cloud = Server.objects.filter(cluster=market.cluster_id, kind=ServerKind.CLOUD).order_by("position").first()
     columns = rows.values_list("bid__sequence", "server_id", "machine_type_id", "start", "end")
     return tuple(

@@ -6,20 +6,21 @@ Decisions have their own book, which changes. Readers share books that never cha
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from threading import Lock
 from uuid import UUID
 
 import numpy as np
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 
 from auctions.domain.bid_format import core_bid
-from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, align
+from auctions.domain.inventory_snapshot import Holding, InventorySnapshot
 from auctions.domain.lock import MOVES_THE_LEDGER
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market, PolicyVersion
 from auctions.state import queue_rows
+from auctions.state.history import realigned, recorded_history
 from auctions.state.queue_rows import Runs
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
@@ -334,8 +335,8 @@ def rebuild(market: Market, *, now: int) -> LiveBook:
 def core_in_force(bid: Bid, market: Market, snapshot: InventorySnapshot) -> CoreBid:
     """Return the bid in the positions of the inventory in force."""
     if bid.inventory_version == market.inventory_version:
-        return CoreBid.from_json(bid.core)
-    return core_bid(bid.offer, snapshot, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
+        return CoreBid.from_json(bid.core_bid)
+    return core_bid(bid.resolved_request, snapshot, bid_id=str(bid.sequence), arrival=bid.arrival_slot)
 
 
 def _jobs(market: Market, snapshot: InventorySnapshot, *, now: int) -> dict[int, Job]:
@@ -363,37 +364,6 @@ def _jobs(market: Market, snapshot: InventorySnapshot, *, now: int) -> dict[int,
 def _positions(old: Sequence[int], new: Sequence[int]) -> list[int | None]:
     """Return the new position of each old row; None if the row is gone."""
     return [new.index(key) if key in new else None for key in old]
-
-
-def realigned(
-    history: Iterable[tuple[float, ...]], *, old: InventorySnapshot, new: InventorySnapshot
-) -> deque[tuple[float, ...]]:
-    """Return densities with the resources in the order of snapshot `new`; 0 for a resource that did not exist then."""
-    rows = np.array(list(history), dtype=np.float64).reshape(-1, len(old.resource_ids))
-    moved = align(rows, old=old.resource_ids, new=new.resource_ids, axis=1)
-    return deque((tuple(row) for row in moved.tolist()), maxlen=HISTORY)
-
-
-def recorded_history(
-    decisions: "QuerySet[DecisionRecord]", snapshot: InventorySnapshot, *, market_id: int, in_force: int
-) -> tuple[deque[tuple[float, ...]], deque[tuple[int, float, int]]]:
-    """Return what prices learn from the last of these receipts.
-
-    First densities, with resources in the order of `snapshot`, whose version is `in_force`; then slots, ceilings and
-    owners.
-    """
-    rows = list(decisions.order_by("-version").values_list("receipt", "inventory_version", "bid__owner_id")[:HISTORY])
-    others = {version for _, version, _ in rows} - {in_force}
-    events = Event.objects.filter(market=market_id, version__in=others) if others else []
-    known = {event.version: InventorySnapshot.from_json(event.payload) for event in events}
-    history: deque[tuple[float, ...]] = deque(maxlen=HISTORY)
-    offers: deque[tuple[int, float, int]] = deque(maxlen=HISTORY)
-    for text, version, owner in reversed(rows):
-        receipt = parse(text)
-        density = tuple(receipt["density"])
-        offers.append((receipt["slot"], receipt["standalone_value"], owner))
-        history.extend(realigned([density], old=known[version], new=snapshot) if version in known else [density])
-    return history, offers
 
 
 def _catch_up(book: LiveBook, market: Market) -> bool:

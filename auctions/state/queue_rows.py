@@ -103,7 +103,7 @@ def store(running: RunningBook, snapshot: InventorySnapshot, market_id: int) -> 
 def join(bid: Bid, chunks: Sequence[Chunks], queues: Queues, snapshot: InventorySnapshot) -> None:
     """Write that chunks of a bid join queues now."""
     name = str(bid.sequence)
-    task, whole = queues.task_of(name), int(bid.offer["chunks"])
+    task, whole = queues.task_of(name), int(bid.resolved_request["chunks"])
     QueuedChunks.objects.bulk_create(
         QueuedChunks(
             bid=bid,

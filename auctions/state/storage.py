@@ -80,7 +80,7 @@ def _changes(market: Market) -> dict[int, list[_Change]]:
     found: dict[int, list[_Change]] = defaultdict(list)
     rows = QueuedChunks.objects.filter(bid__market=market).select_related("bid")
     for row in rows:
-        size, bid = int(row.bid.core.get("chunk_size", 0)), row.bid
+        size, bid = int(row.bid.core_bid.get("chunk_size", 0)), row.bid
         if not size:
             continue
         over = bid.completion_slot if bid.ended_slot is None else bid.ended_slot

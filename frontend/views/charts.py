@@ -203,7 +203,7 @@ def quotients_of(market: Market) -> tuple[list[competitive_ratio.Run], str]:
         for row in known.rows
     ]
     if not runs:
-        return [], known.why
+        return [], known.reason
     which = f"the latest {known.jobs} of {known.complete}" if known.jobs < known.complete else f"all {known.jobs}"
     return runs, (
         f"Of {which} complete jobs on the servers there are now: their times added up, over a linear program's bound"

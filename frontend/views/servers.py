@@ -165,15 +165,15 @@ def _do(
 
 
 def _lose(row: Server, said: dict[str, Any], by: User) -> None:
-    lose_server(row, why=said["reason"], by=by)
+    lose_server(row, reason=said["reason"], by=by)
 
 
 def _drain(row: Server, said: dict[str, Any], by: User) -> None:
-    drain_server(row, from_slot=said["from_slot"], deadline=said["deadline_slot"], why=said["reason"], by=by)
+    drain_server(row, from_slot=said["from_slot"], deadline=said["deadline_slot"], reason=said["reason"], by=by)
 
 
 def _restore(row: Server, said: dict[str, Any], by: User) -> None:
-    restore_server(row, why=said["reason"], by=by)
+    restore_server(row, reason=said["reason"], by=by)
 
 
 def _market(request: HttpRequest, name: str) -> Market:

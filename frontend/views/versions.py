@@ -16,7 +16,7 @@ from frontend.access import viewer_of
 def tag_of(request: HttpRequest, market: Market) -> str:
     """What an answer about a market depends on: its version, what was computed of it, the slot, who asks for what."""
     row = Market.objects.filter(pk=market.pk)
-    computed = row.values_list("certificate__version", "quotients__computed_at").first()
+    computed = row.values_list("certificate__version", "competitive_ratio__computed_at").first()
     viewer, seen = viewer_of(request), market_snapshot(market)
     of_viewer = (viewer.pk, is_operator(viewer), sees_all(market, viewer))
     parts = (seen.market.version, computed, seen.moment.now, *of_viewer, request.get_full_path())

@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('cluster', '0002_storage'),
+        ('cluster', '0001_initial'),
         ('studies', '0002_experiments'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]

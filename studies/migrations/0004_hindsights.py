@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('auctions', '0007_release'),
+        ('auctions', '0001_initial'),
         ("studies", "0003_plans_again"),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]

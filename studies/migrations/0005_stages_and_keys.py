@@ -7,8 +7,8 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('auctions', '0007_release'),
-        ('cluster', '0002_storage'),
+        ('auctions', '0001_initial'),
+        ('cluster', '0001_initial'),
         ('studies', '0004_hindsights'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]

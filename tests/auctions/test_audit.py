@@ -64,7 +64,7 @@ def change_receipt(old: str, new: str) -> None:
 
 def change_core(**fields: object) -> None:
     bid = admitted()
-    Bid.objects.filter(pk=bid.pk).update(core=bid.core | fields)
+    Bid.objects.filter(pk=bid.pk).update(core_bid=bid.core_bid | fields)
 
 
 def change_document(field: str, **fields: object) -> None:
@@ -205,7 +205,7 @@ TAMPERINGS: dict[str, tuple[Callable[[], object], set[str]]] = {
         {"bids are what was sent"},
     ),
     "a body": (lambda: change_document("body", epochs=77), {"bids are what was sent"}),
-    "an offer": (lambda: change_document("offer", epochs=77), {"bids are what was sent"}),
+    "a resolved request": (lambda: change_document("resolved_request", epochs=77), {"bids are what was sent"}),
     "a label": (lambda: Bid.objects.filter(pk=admitted().pk).update(label="mine"), {"bids are what was sent"}),
     "white space in a receipt": (
         lambda: change_receipt(",", ", "),

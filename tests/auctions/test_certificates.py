@@ -34,7 +34,7 @@ UTILITIES = (
 
 def options(record: DecisionRecord, snapshot: InventorySnapshot, *, slots: int) -> list[tuple[float, Ints]]:
     """What the bid could have had alone: value and units held by slot, best first. Complete for two servers."""
-    core, inventory = CoreBid.from_json(record.bid.core), snapshot.inventory
+    core, inventory = CoreBid.from_json(record.bid.core_bid), snapshot.inventory
     nothing = np.zeros((snapshot.horizon, *inventory.capacity.shape), dtype=np.int64)
     problem = Problem(core, inventory, record.slot, nothing, nothing.astype(float))
     found: dict[bytes, tuple[float, Ints]] = {}
@@ -198,7 +198,7 @@ def test_a_sweep_renews_a_certificate_that_took_long_less_often(market: Market, 
     submit(market, alice)
     decision_queue.process_pending(market.pk)
     certificates.keep_fresh(market.pk)
-    Certificate.objects.update(took_ms=500.0)
+    Certificate.objects.update(duration_ms=500.0)
     first = Certificate.objects.get().version
     submit(market, alice)
     decision_queue.process_pending(market.pk)

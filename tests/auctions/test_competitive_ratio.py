@@ -6,7 +6,7 @@ from django.contrib.auth.models import User
 from auctions import tasks
 from auctions.engine.markets import open_market
 from auctions.engine.policies import change_policy
-from auctions.models import Market, Quotients
+from auctions.models import CompetitiveRatio, Market
 from auctions.readings import competitive_ratio
 from auctions.readings.competitive_ratio import found
 from cluster.guards import checked_change
@@ -30,7 +30,7 @@ def test_one_job_alone_takes_what_it_must(queued: Market, alice: User) -> None:
     go_to(queued, 60)
     tasks.measure()
     known = found(queued)
-    assert (known.jobs, known.complete, known.why) == (1, 1, "")
+    assert (known.jobs, known.complete, known.reason) == (1, 1, "")
     assert [row.run for row in known.rows] == ["as it ran", "speed 1", "speed 1.2", "speed 1.5"]
     ran, again, faster, fastest = known.rows
     assert ran == type(ran)("as it ran", *[getattr(again, key) for key in list(vars(again))[1:]])
@@ -43,18 +43,18 @@ def test_one_job_alone_takes_what_it_must(queued: Market, alice: User) -> None:
 
 
 def test_it_is_computed_again_only_when_more_is_complete(queued: Market, alice: User) -> None:
-    assert found(queued).why.startswith("No job is complete yet")
+    assert found(queued).reason.startswith("No job is complete yet")
     set_time(queued, 10.0)
     send(queued, alice, epochs=3)
     row = competitive_ratio.renew(queued.pk)
     assert row is not None
-    assert found(queued).why.startswith("No job is complete yet since")
+    assert found(queued).reason.startswith("No job is complete yet since")
     go_to(queued, 30)
     assert competitive_ratio.renew(queued.pk) is not None
-    at = Quotients.objects.get().computed_at
+    at = CompetitiveRatio.objects.get().computed_at
     send(queued, alice, epochs=9)
     competitive_ratio.renew(queued.pk)
-    assert Quotients.objects.get().computed_at == at
+    assert CompetitiveRatio.objects.get().computed_at == at
     go_to(queued, 90)
     competitive_ratio.renew(queued.pk)
     assert found(queued).jobs == 2
@@ -89,7 +89,7 @@ def test_what_is_too_large_is_said(queued: Market, alice: User, monkeypatch: pyt
     go_to(queued, 90)
     monkeypatch.setattr(competitive_ratio, "MOST_UNKNOWNS", 3)
     competitive_ratio.renew(queued.pk)
-    assert found(queued).why == "1 jobs here are too many for a linear program of at most 3 unknowns."
+    assert found(queued).reason == "1 jobs here are too many for a linear program of at most 3 unknowns."
 
 
 def test_a_market_that_books_slots_has_none_and_trouble_is_logged(
@@ -97,7 +97,7 @@ def test_a_market_that_books_slots_has_none_and_trouble_is_logged(
 ) -> None:
     market = make_market()
     tasks.measure()
-    assert not Quotients.objects.exists()
+    assert not CompetitiveRatio.objects.exists()
     monkeypatch.setattr(competitive_ratio, "renew", lambda _: 1 / 0)
     tasks.measure()
     assert f"measuring market {market.pk} failed" in caplog.text

@@ -177,14 +177,14 @@ def test_a_bid_that_waits_while_servers_are_added_is_stored_in_positions_of_the_
     market: Market, alice: User
 ) -> None:
     bid = submit(market, alice)
-    assert len(bid.core["delay"]) == 3
+    assert len(bid.core_bid["delay"]) == 3
     with checked_change(market.cluster):
         add_server(market.cluster, "edge-2", units=4)
     decision_queue.process_pending(market.pk)
     submitted = bid.inventory_version
     bid.refresh_from_db()
     market.refresh_from_db()
-    assert len(bid.core["delay"]) == 4
+    assert len(bid.core_bid["delay"]) == 4
     assert bid.inventory_version == market.inventory_version != submitted
     assert findings(market) == {}
 

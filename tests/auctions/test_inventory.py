@@ -65,7 +65,7 @@ def test_a_bid_that_waits_is_decided_by_the_new_inventory(held: Market) -> None:
     decision_queue.process_pending(held.pk)
     bid = Bid.objects.latest("sequence")
     assert bid.state in (BidState.PLANNED, BidState.RUNNING)
-    assert bid.core["delay"] == [0, 0, 2, 3], "the new server stands first; the bid's own delay follows edge-1"
+    assert bid.core_bid["delay"] == [0, 0, 2, 3], "the new server stands first; the bid's own delay follows edge-1"
     assert broken(held) == {}
     assert replay_market(held).mismatches == ()
 

@@ -84,7 +84,7 @@ def test_a_job_that_failed_says_why(market: Market, alice: User) -> None:
     bid = submit(market, alice)
     decision_queue.process_pending(market.pk)
     fail_job(bid, "a disk broke")
-    assert Event.objects.get(kind=EventKind.FAILED).payload["why"] == "a disk broke"
+    assert Event.objects.get(kind=EventKind.FAILED).payload["reason"] == "a disk broke"
     assert bid.state == BidState.FAILED
 
 

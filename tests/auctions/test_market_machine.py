@@ -186,15 +186,15 @@ class MarketMachine(RuleBasedStateMachine):
         """An operator says that a server is lost, or drained with or without a deadline, or returns it."""
         server = data.draw(st.sampled_from(list(Server.objects.filter(cluster=self.market.cluster))))
         if deed == "lost":
-            lose_server(server, why="a fan broke", by=None)
+            lose_server(server, reason="a fan broke", by=None)
         elif deed == "return":
-            restore_server(server, why="", by=None)
+            restore_server(server, reason="", by=None)
         else:
             pass_slots(self.market.pk)
             self.market.refresh_from_db()
             first = market_time(self.market).now + data.draw(st.integers(0, 2))
             with suppress(WrongState):
-                drain_server(server, from_slot=first, deadline=first + slots if slots else None, why="", by=None)
+                drain_server(server, from_slot=first, deadline=first + slots if slots else None, reason="", by=None)
 
     @rule(amount=st.integers(0, 4), data=st.data())
     def change_capacity(self, amount: int, data: st.DataObject) -> None:

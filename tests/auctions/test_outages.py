@@ -88,21 +88,21 @@ def test_a_promise_on_a_lost_server_fails_and_what_was_not_delivered_is_paid_bac
     assert len(costs) == end - start
     assert sum(costs) == pytest.approx(bid.payment)
     set_time(market, (start + 1.5) * SLOT_S)  # in its second slot
-    lose_server(server(market, "edge-0"), why="the power supply broke", by=None)
+    lose_server(server(market, "edge-0"), reason="the power supply broke", by=None)
     bid.refresh_from_db()
     assert bid.state == BidState.FAILED
     assert bid.ended_slot == start + 2
     assert bid.refund == pytest.approx(sum(costs[2:]))
     assert 0 < bid.refund < (bid.payment or 0)
-    assert "Server edge-0 was lost" in bid.ended_why
-    assert "the power supply broke" in bid.ended_why
+    assert "Server edge-0 was lost" in bid.end_reason
+    assert "the power supply broke" in bid.end_reason
     assert held_from(market, "edge-0", start + 2) == []
     assert broken(market) == {}
     assert replay_market(market).mismatches == ()
 
 
 def test_a_promise_that_had_not_begun_is_paid_back_whole(paid: Paid) -> None:
-    lose_server(server(paid.market, "edge-0"), why="", by=None)
+    lose_server(server(paid.market, "edge-0"), reason="", by=None)
     paid.bid.refresh_from_db()
     if (paid.bid.start_slot or 0) >= (paid.bid.ended_slot or 0):
         assert paid.bid.refund == paid.bid.payment
@@ -117,7 +117,7 @@ def test_a_promise_is_kept_on_other_machines_where_they_are_free_at_no_other_pri
     lost = Commitment.objects.filter(bid=bid).first()
     assert lost is not None
     set_time(market, 1.5 * SLOT_S)
-    lose_server(lost.server, why="", by=None)
+    lose_server(lost.server, reason="", by=None)
     before, bid = bid, Bid.objects.get()
     assert bid.state == BidState.RUNNING
     assert (bid.payment, bid.value, bid.refund) == (before.payment, before.value, 0.0)
@@ -131,11 +131,11 @@ def test_a_promise_is_kept_on_other_machines_where_they_are_free_at_no_other_pri
 
 def test_a_lost_server_returns_with_what_it_has(market: Market, alice: User) -> None:
     for name in ("edge-0", "edge-1", "cloud"):
-        lose_server(server(market, name), why="", by=None)
+        lose_server(server(market, name), reason="", by=None)
     submit(market, alice)
     decision_queue.process_pending(market.pk)
     assert Bid.objects.get().state == BidState.REJECTED
-    restore_server(server(market, "edge-1"), why="", by=None)
+    restore_server(server(market, "edge-1"), reason="", by=None)
     submit(market, alice)
     decision_queue.process_pending(market.pk)
     assert Bid.objects.latest("sequence").state in (BidState.PLANNED, BidState.RUNNING)
@@ -145,7 +145,7 @@ def test_a_lost_server_returns_with_what_it_has(market: Market, alice: User) -> 
 
 def test_a_drained_server_finishes_what_it_holds_and_takes_nothing_new(paid: Paid, alice: User) -> None:
     market = paid.market
-    drain_server(server(market, "edge-0"), why="a fan is loud", by=None)
+    drain_server(server(market, "edge-0"), reason="a fan is loud", by=None)
     submit(market, alice, epochs=1, upload_delay_s={"cloud": 10 * SLOT_S})
     decision_queue.process_pending(market.pk)
     other = Bid.objects.latest("sequence")
@@ -160,7 +160,7 @@ def test_a_drained_server_finishes_what_it_holds_and_takes_nothing_new(paid: Pai
 
 def test_what_a_cancelled_job_gives_back_on_a_drained_server_is_not_sold_again(paid: Paid, alice: User) -> None:
     market = paid.market
-    drain_server(server(market, "edge-0"), why="", by=None)
+    drain_server(server(market, "edge-0"), reason="", by=None)
     cancel_job(paid.bid)
     offered = quote(cluster=market.cluster, body=body(900.0, upload_delay_s={"cloud": 10 * SLOT_S}))
     placements = () if offered.decision.schedule is None else offered.decision.schedule.placements
@@ -169,13 +169,13 @@ def test_what_a_cancelled_job_gives_back_on_a_drained_server_is_not_sold_again(p
 
 def test_at_its_deadline_a_drained_server_is_lost_to_those_who_hold_it(paid: Paid) -> None:
     market, bid = paid.market, paid.bid
-    drain_server(server(market, "edge-0"), deadline=3, why="move to another rack", by=None)
+    drain_server(server(market, "edge-0"), deadline=3, reason="move to another rack", by=None)
     assert Bid.objects.get(pk=bid.pk).state in (BidState.PLANNED, BidState.RUNNING)
     set_time(market, 2 * SLOT_S + 1)
     pass_slots(market.pk)
     bid.refresh_from_db()
     assert (bid.state, bid.ended_slot) == (BidState.FAILED, 3)
-    assert "was taken out of service from slot 3 on (move to another rack)" in bid.ended_why
+    assert "was taken out of service from slot 3 on (move to another rack)" in bid.end_reason
     assert held_from(market, "edge-0", 3) == []
     assert broken(market) == {}
     assert replay_market(market).mismatches == ()
@@ -183,7 +183,7 @@ def test_at_its_deadline_a_drained_server_is_lost_to_those_who_hold_it(paid: Pai
 
 def test_a_drain_from_a_later_slot_sells_what_is_free_until_then(alice: User) -> None:
     market = make_market(make_cluster(servers=1, units=4, horizon=20))
-    drain_server(server(market, "edge-0"), from_slot=4, why="", by=None)
+    drain_server(server(market, "edge-0"), from_slot=4, reason="", by=None)
     for epochs in (1, 8):
         submit(market, alice, 500.0, epochs=epochs, upload_delay_s={"cloud": 15 * SLOT_S})
     decision_queue.process_pending(market.pk)
@@ -195,21 +195,21 @@ def test_a_drain_from_a_later_slot_sells_what_is_free_until_then(alice: User) ->
 
 def test_saying_it_again_changes_nothing_and_what_cannot_be_is_refused(paid: Paid) -> None:
     market, edge = paid.market, server(paid.market, "edge-0")
-    drain_server(edge, deadline=9, why="", by=None)
+    drain_server(edge, deadline=9, reason="", by=None)
     events = Event.objects.filter(market=market).count()
-    drain_server(edge, deadline=9, why="again", by=None)
-    restore_server(server(market, "cloud"), why="", by=None)
+    drain_server(edge, deadline=9, reason="again", by=None)
+    restore_server(server(market, "cloud"), reason="", by=None)
     assert Event.objects.filter(market=market).count() == events
     with pytest.raises(InvalidField, match="from_slot: expected a slot from 0"):
-        drain_server(edge, from_slot=-1, why="", by=None)
+        drain_server(edge, from_slot=-1, reason="", by=None)
     with pytest.raises(InvalidField, match="deadline_slot: expected a slot from 5"):
-        drain_server(edge, from_slot=5, deadline=4, why="", by=None)
-    lose_server(edge, why="", by=None)
+        drain_server(edge, from_slot=5, deadline=4, reason="", by=None)
+    lose_server(edge, reason="", by=None)
     events = Event.objects.filter(market=market).count()
-    lose_server(edge, why="", by=None)
+    lose_server(edge, reason="", by=None)
     assert Event.objects.filter(market=market).count() == events
     with pytest.raises(WrongState, match="out of service already"):
-        drain_server(edge, why="", by=None)
+        drain_server(edge, reason="", by=None)
     assert [row.ended_slot for row in Outage.objects.filter(server=edge)] == [None, 0]
 
 
@@ -222,12 +222,12 @@ def test_capacity_that_is_held_cannot_go_and_the_message_says_what_can_be_done(p
 
 
 def test_a_server_that_is_out_of_service_stays_so_while_the_cluster_changes(market: Market) -> None:
-    lose_server(server(market, "edge-0"), why="", by=None)
+    lose_server(server(market, "edge-0"), reason="", by=None)
     with checked_change(market.cluster):
         Capacity.objects.filter(server__name="edge-0").update(amount=9)
     last = Event.objects.filter(kind=EventKind.INVENTORY).latest("version").payload
     assert (last["capacity"][0], last["out"][0]) == ([0, 0], [9, 9])
-    restore_server(server(market, "edge-0"), why="", by=None)
+    restore_server(server(market, "edge-0"), reason="", by=None)
     last = Event.objects.filter(kind=EventKind.INVENTORY).latest("version").payload
     assert last["capacity"][0] == [9, 9]
     assert "out" not in last
@@ -243,7 +243,7 @@ def test_an_operator_fails_a_job_with_the_refund_that_is_chosen(paid: Paid, how:
     costs = costs_of(bid)
     expected = {Refund.FULL: bid.payment, Refund.NONE: 0.0, Refund.UNDELIVERED: sum(costs[1:])}[how]
     assert bid.refund == pytest.approx(expected)
-    assert (bid.state, bid.ended_why) == (BidState.FAILED, "its data set was wrong")
+    assert (bid.state, bid.end_reason) == (BidState.FAILED, "its data set was wrong")
     assert broken(market) == {}
 
 
@@ -254,7 +254,7 @@ def test_the_audit_finds_a_refund_that_nobody_was_due(paid: Paid) -> None:
 
 
 def test_the_audit_finds_who_holds_a_lost_server(paid: Paid) -> None:
-    lose_server(server(paid.market, "edge-0"), why="", by=None)
+    lose_server(server(paid.market, "edge-0"), reason="", by=None)
     Outage.objects.update(out_slot=0)
     Commitment.objects.filter(bid=paid.bid).update(end=8)
     assert "nobody holds a server out of service" in broken(paid.market)
@@ -287,10 +287,10 @@ def test_under_every_policy_nobody_is_left_on_a_lost_server(db: None, policy: st
 
     bids(4, 4)
     at(1)
-    lose_server(server(market, "edge-0"), why="", by=None)
+    lose_server(server(market, "edge-0"), reason="", by=None)
     bids(2, 2)
     at(2)
-    drain_server(server(market, "edge-1"), from_slot=4, deadline=6, why="", by=None)
+    drain_server(server(market, "edge-1"), from_slot=4, deadline=6, reason="", by=None)
     bids(3, 6)
     for slot in (3, 4, 5, 6, 7):
         at(slot)
@@ -300,11 +300,11 @@ def test_under_every_policy_nobody_is_left_on_a_lost_server(db: None, policy: st
         .exclude(queued__worker=CLOUD)
         .exists()
     )
-    restore_server(server(market, "edge-0"), why="", by=None)
-    drain_server(server(market, "edge-2"), why="", by=None)
+    restore_server(server(market, "edge-0"), reason="", by=None)
+    drain_server(server(market, "edge-2"), reason="", by=None)
     bids(2, 3)
     at(9)
-    lose_server(server(market, "cloud"), why="", by=None)
+    lose_server(server(market, "cloud"), reason="", by=None)
     at(12)
     assert broken(market) == {}
     assert replay_market(market).mismatches == ()
@@ -329,7 +329,7 @@ def test_the_same_server_is_lost_under_another_policy(paid: Paid) -> None:
     """FIFO would have paused the job; the cloud takes it from there."""
     market = paid.market
     set_time(market, 2.5 * SLOT_S)
-    lose_server(server(market, "edge-0"), why="", by=None)
+    lose_server(server(market, "edge-0"), reason="", by=None)
     found = compare(Record.of(market), make_policy("fifo", {}))
     recorded, other = found.rows[0].sides
     assert recorded.state == BidState.FAILED
@@ -342,16 +342,16 @@ def test_the_same_server_is_lost_under_another_policy(paid: Paid) -> None:
 def test_operators_do_it_in_the_admin(paid: Paid, client: Client) -> None:
     market = paid.market
     client.force_login(User.objects.create_superuser("root"))
-    say, edge = reverse("admin:auctions_outage_say"), server(market, "edge-0")
+    say, edge = reverse("admin:auctions_outage_report"), server(market, "edge-0")
     assert "Take a server out of service" in client.get(reverse("admin:auctions_outage_changelist")).content.decode()
-    refused = client.post(say, {"server": edge.pk, "kind": "drain", "from_slot": "-4", "why": ""}).content.decode()
+    refused = client.post(say, {"server": edge.pk, "kind": "drain", "from_slot": "-4", "reason": ""}).content.decode()
     assert "expected a slot from" in refused
-    client.post(say, {"server": edge.pk, "kind": "lost", "why": "it burns"})
+    client.post(say, {"server": edge.pk, "kind": "lost", "reason": "it burns"})
     events = client.get(reverse("admin:auctions_event_changelist")).content.decode()
     assert "Server edge-0: lost" in events
     assert "Server edge-0 was lost from slot" in events, "why the job failed"
     row = Outage.objects.get(ended_version=None)
-    assert (row.kind, row.why, row.said_by) == ("lost", "it burns", User.objects.get(username="root"))
+    assert (row.kind, row.reason, row.reported_by) == ("lost", "it burns", User.objects.get(username="root"))
     action = {"action": "return_to_service", "_selected_action": [row.pk]}
     client.post(reverse("admin:auctions_outage_changelist"), action)
     assert not Outage.objects.filter(ended_version=None).exists()
@@ -360,20 +360,20 @@ def test_operators_do_it_in_the_admin(paid: Paid, client: Client) -> None:
     chosen = {"action": "fail", "_selected_action": [Bid.objects.latest("sequence").pk], "refund": "full"}
     client.post(reverse("admin:auctions_bid_changelist"), chosen)
     assert Bid.objects.latest("sequence").state != BidState.FAILED, "a reason is needed"
-    client.post(reverse("admin:auctions_bid_changelist"), {**chosen, "why": "its data was damaged"})
+    client.post(reverse("admin:auctions_bid_changelist"), {**chosen, "reason": "its data was damaged"})
     bid = Bid.objects.latest("sequence")
-    assert (bid.state, bid.refund, bid.ended_why) == (BidState.FAILED, bid.payment, "its data was damaged")
+    assert (bid.state, bid.refund, bid.end_reason) == (BidState.FAILED, bid.payment, "its data was damaged")
 
 
 def test_the_admin_says_of_each_server_whose_it_is(paid: Paid, client: Client) -> None:
     other = make_market(make_cluster("annex"))
     client.force_login(User.objects.create_superuser("root"))
-    say = reverse("admin:auctions_outage_say")
+    say = reverse("admin:auctions_outage_report")
     page = client.get(say).content.decode()
     for market in (paid.market, other):
         edge = server(market, "edge-0")
         assert f'<option value="{edge.pk}">{market.cluster.name}: edge-0</option>' in page
-    client.post(say, {"server": server(other, "edge-0").pk, "kind": "lost", "why": ""})
+    client.post(say, {"server": server(other, "edge-0").pk, "kind": "lost", "reason": ""})
     assert (
         '<td class="field-cluster">annex</td>'
         in client.get(reverse("admin:auctions_outage_changelist")).content.decode()
@@ -382,6 +382,6 @@ def test_the_admin_says_of_each_server_whose_it_is(paid: Paid, client: Client) -
 
 def test_bidders_and_staff_outside_the_group_cannot(paid: Paid, client: Client) -> None:
     client.force_login(make_user("stan", is_staff=True))
-    answer = client.post(reverse("admin:auctions_outage_say"), {"server": 1, "kind": "lost", "why": ""})
+    answer = client.post(reverse("admin:auctions_outage_report"), {"server": 1, "kind": "lost", "reason": ""})
     assert answer.status_code in (302, 403)
     assert not Outage.objects.exists()

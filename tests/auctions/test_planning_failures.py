@@ -189,7 +189,7 @@ def test_servers_are_lost_while_planning_fails(faulty: Market, alice: User) -> N
     running, waiting = job(faulty, alice, epochs=8), job(faulty, alice)
     go_to(faulty, 2)
     server = Server.objects.get(name="edge-0")
-    lose_server(server, why="power", by=None)
+    lose_server(server, reason="power", by=None)
     assert window(running)[2] is None
     assert window(waiting) == ("planned", None, None)
     assert EventKind.INVENTORY in failures(faulty)
@@ -201,7 +201,7 @@ def test_a_server_is_drained_while_planning_fails(faulty: Market, alice: User) -
     running = job(faulty, alice, epochs=8)
     go_to(faulty, 2)
     before = window(running)
-    drain_server(Server.objects.get(name="edge-0"), why="repair", by=None)
+    drain_server(Server.objects.get(name="edge-0"), reason="repair", by=None)
     assert window(running) == before
     assert_clean(faulty)
 
@@ -321,7 +321,7 @@ def test_a_promise_on_which_the_policy_fails_when_its_server_is_lost_is_broken_a
 
     with monkeypatch.context() as patched:
         patched.setattr(FaultyDps, "keep_promise", broken)
-        lose_server(server, why="power", by=None)
+        lose_server(server, reason="power", by=None)
     assert window(promised)[0] == "failed"
     assert promised.refund == promised.payment
     assert PolicyError.objects.get().error == "RuntimeError: no promise"

@@ -24,7 +24,7 @@ def test_it_arrives_in_the_first_whole_slot_after_submission(market: Market, ali
 
 def test_it_is_written_in_slots(market: Market, alice: User) -> None:
     # 100 s slots; 9 s and 1 s a step; 2 x 8 x 10 MB / 1000 Mbit/s = 0.16 s; cloud 300 s away; nothing before 150 s.
-    core = submit(market, alice, 7.0, start_after_s=150).core
+    core = submit(market, alice, 7.0, start_after_s=150).core_bid
     assert core["worker_time"] == ["9/100"]
     assert core["ps_time"] == ["1/100"]
     assert core["transfer_time"] == ["1/625"]
@@ -133,7 +133,7 @@ def weighted(weight: Any = 7.0, **changes: Any) -> dict[str, Any]:
 
 
 def test_a_weight_counts_whenever_the_job_is_complete(line: Market, alice: User) -> None:
-    core = submit_bid(cluster=line.cluster, owner=alice, body=weighted()).bid.core
+    core = submit_bid(cluster=line.cluster, owner=alice, body=weighted()).bid.core_bid
     assert core["utility"] == {"type": "constant", "v": 7.0}
     assert (core["architecture"], core["reduce_time"]) == ("ps", "0")
 
@@ -141,7 +141,7 @@ def test_a_weight_counts_whenever_the_job_is_complete(line: Market, alice: User)
 def test_a_ring_has_no_parameter_servers(line: Market, alice: User) -> None:
     # 0.5 s of a slot of 100 s; the model's PS step is left out: no horizon has room for it.
     sent = weighted(architecture="ring", reduce_step_s=0.5)
-    core = submit_bid(cluster=line.cluster, owner=alice, body=sent).bid.core
+    core = submit_bid(cluster=line.cluster, owner=alice, body=sent).bid.core_bid
     assert (core["architecture"], core["reduce_time"]) == ("ring", "1/200")
     assert core["ps_time"] == ["13"]
     decision_queue.process_pending(line.pk)

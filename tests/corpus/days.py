@@ -55,12 +55,12 @@ def day(scenario: Scenario, owners: list[User]) -> Json:
         cluster.refresh_from_db()
         pass_slots(market.pk)
         if number == LOST_AT:
-            lose_server(servers[0], why="", by=None)
+            lose_server(servers[0], reason="", by=None)
         elif number == RETURNED_AT:
-            restore_server(servers[0], why="", by=None)
+            restore_server(servers[0], reason="", by=None)
         elif number == DRAINED_AT:
             next_slot = clock.read(cluster).next_slot
-            drain_server(servers[1], from_slot=next_slot, deadline=next_slot + 3, why="", by=None)
+            drain_server(servers[1], from_slot=next_slot, deadline=next_slot + 3, reason="", by=None)
         bid = submit_bid(cluster=cluster, owner=owners[number % OWNERS], body=offer.body).bid
         decision_queue.process_pending(market.pk)
         bid.refresh_from_db()

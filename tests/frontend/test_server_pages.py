@@ -48,7 +48,7 @@ def test_a_server_is_drained_lost_and_returned_from_its_page(operator: Client, b
     assert "a loud fan" in answer.content.decode()
     answer = operator.post(f"{page}lost/", {"reason": "it burns"}, follow=True)
     assert "Nobody holds it." in answer.content.decode()
-    assert Outage.objects.get(ended_version=None).why == "it burns"
+    assert Outage.objects.get(ended_version=None).reason == "it burns"
     chart = operator.get(reverse("chart", args=["lab", "prices"])).content.decode()
     assert f"{busy} (out of service)" in chart
     operator.post(f"{page}restore/", {"reason": ""})

@@ -107,7 +107,7 @@ def test_the_admin_fails_jobs_with_a_reason_and_a_refund_that_are_given(
         assert "No action selected." in fail(why, refund)
     assert bid.state == "running"
     page = fail("x" * 200, "full")
-    assert (bid.state, bid.ended_why, bid.refund) == ("failed", "x" * 200, bid.payment)
+    assert (bid.state, bid.end_reason, bid.refund) == ("failed", "x" * 200, bid.payment)
     assert f"failed; {bid.refund:,.2f} was paid back." in page
     assert "only a bid that is planned or running can become failed" in fail("again", "full")
 

@@ -67,10 +67,10 @@ def test_an_operator_sees_it_before_the_change_is_saved(client: Client, busy: Ma
     address = f"/admin/auctions/market/{busy.pk}/policy/?policy=fifo"
     form = client.get(address).context["form"]
     sent = {field.html_name: form.fields[field.html_name].prepare_value(field.value()) for field in form}
-    assert "Decide by this from now on" not in client.get(address).content.decode()
+    assert "Use this policy from now on" not in client.get(address).content.decode()
     page = client.post(address, {**sent, "preview": "1"}).content.decode()
     assert "This would have changed 5 of the last 5 decisions." in page
-    assert "Decide by this from now on" in page
+    assert "Use this policy from now on" in page
     assert PolicyVersion.objects.filter(market=busy).count() == 1
     assert client.post(address, sent).status_code == 302
     assert PolicyVersion.objects.filter(market=busy).count() == 2
