@@ -16,9 +16,9 @@ class HasMeta(Protocol):
 
 
 def address_of(request: HasMeta) -> str | None:
-    """The client's IPv4 address, or its IPv6 network of 64 bits; None where there is none, as on a Unix socket.
+    """The client's IPv4 address, or its IPv6 network of 64 bits; None if there is none, as on a Unix socket.
 
-    It is the other end of the connection. The server puts the client's in its place where a trusted proxy connects
+    It is the other end of the connection. If a trusted proxy connects, the server puts the client's address there
     (`settings.PROXIES`); no header is read here.
     """
     try:

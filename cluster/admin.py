@@ -80,7 +80,7 @@ class ClusterAdmin(GuardedAdmin):
         return shown if obj is None else [*shown, "clock_speed"]
 
     def get_urls(self) -> list[URLPattern]:
-        """The import page beside the others."""
+        """Add the import page."""
         page = path("import/", self.admin_site.admin_view(self.import_view), name="cluster_cluster_import")
         return [page, *super().get_urls()]
 
@@ -108,7 +108,7 @@ class ClusterAdmin(GuardedAdmin):
 
     @admin.display(description="reads")
     def reading(self, cluster: Cluster) -> str:
-        """What the clock reads now."""
+        """Return the present reading of the clock."""
         if cluster.pk is None:
             return "-"
         now = clock.read(cluster)
@@ -193,7 +193,7 @@ class PositionedAdmin(GuardedAdmin):
 
 
 class DemandInline(PartInline):
-    """What a machine of the type takes."""
+    """Demands of a machine of the type."""
 
     model = Demand
     part = "resource"
@@ -209,7 +209,7 @@ class MachineTypeAdmin(PositionedAdmin):
     inlines = [DemandInline]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[MachineType]:
-        """With demands: one query for a whole page."""
+        """Read demands in one query for a whole page."""
         return super().get_queryset(request).prefetch_related("demands__resource")
 
     @admin.display(description="takes")
@@ -219,7 +219,7 @@ class MachineTypeAdmin(PositionedAdmin):
 
 
 class CapacityInline(PartInline):
-    """What the server has."""
+    """Capacities of the server."""
 
     model = Capacity
     part = "resource"
@@ -235,7 +235,7 @@ class ServerAdmin(PositionedAdmin):
     inlines = [CapacityInline]
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Server]:
-        """With capacities: one query for a whole page."""
+        """Read capacities in one query for a whole page."""
         return super().get_queryset(request).prefetch_related("capacities__resource")
 
     @admin.display(description="has")
@@ -275,7 +275,7 @@ class ModelProfileAdmin(GuardedAdmin):
 
 @admin.register(AccessAttempt)
 class FailedLoginAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
-    """Failed logins that still count: whoever is locked may log in again when their rows are deleted."""
+    """Failed logins that still count. A locked user may log in again once these rows are deleted."""
 
     list_display = ["attempt_time", "username", "ip_address", "failures_since_start", "path_info"]
     list_display_links = None

@@ -36,7 +36,7 @@ def now() -> datetime:
 
 
 def instant_of_slot(cluster: Cluster, slot: int) -> datetime:
-    """When a slot begins, in cluster time."""
+    """Return when a slot begins, in cluster time."""
     return cluster.epoch + timedelta(seconds=slot * cluster.slot_seconds)
 
 

@@ -68,7 +68,7 @@ def document_text(cluster: Cluster) -> str:
 
 
 def read_document(text: str | bytes) -> object:
-    """The JSON value in a file; raises InvalidField where it is none."""
+    """The JSON value in a file; raises InvalidField if it is not JSON."""
     try:
         document: object = json.loads(text)
     except (ValueError, RecursionError) as error:

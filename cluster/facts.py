@@ -60,6 +60,6 @@ def inventory_of(cluster: Cluster) -> Inventory:
 
 
 def _storage(servers: list[Server]) -> tuple[int | None, ...]:
-    """What each server can store, bytes; empty if none has a limit."""
+    """Storage of each server, bytes; empty if no server has a limit."""
     limits = tuple(None if s.storage_mb is None else bytes_down(s.storage_mb) for s in servers)
     return limits if any(limit is not None for limit in limits) else ()

@@ -123,7 +123,7 @@ class PartInline(admin.TabularInline):  # type: ignore[type-arg]
     extra = 1
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
-        """With the parts: every row shows the name of its own."""
+        """Read the parts in the same query: each row shows a name."""
         return super().get_queryset(request).select_related(self.part)
 
     def get_formset(self, request: HttpRequest, obj: Any = None, **kwargs: Any) -> Any:
@@ -146,7 +146,7 @@ class PartInline(admin.TabularInline):  # type: ignore[type-arg]
         return field
 
     def label(self, part: Any) -> str:
-        """What a choice is called."""
+        """Return the label of a choice."""
         return str(part)
 
     def _cluster_id(self, request: HttpRequest) -> int | None:

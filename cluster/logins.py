@@ -30,7 +30,7 @@ class LimitedLogins(AxesDatabaseHandler):  # type: ignore[misc]
         return len(self.ends(request, credentials))
 
     def ends(self, request: HttpRequest, credentials: Credentials | None = None) -> list[datetime]:
-        """When each lock that this login meets ends."""
+        """Return the end of each lock that applies to this login."""
         found = zip(self.get_user_attempts(request, credentials), settings.LOGIN_LIMITS, strict=True)
         ends = (_end(attempts, limit) for attempts, (_, limit) in found)
         return [end for end in ends if end is not None]
@@ -44,7 +44,7 @@ class LimitedLogins(AxesDatabaseHandler):  # type: ignore[misc]
 
 
 def lock_ends(request: HttpRequest, credentials: Credentials | None) -> datetime:
-    """When the last of the locks ends that a refused login met."""
+    """Return when the last lock of a refused login ends."""
     handler: LimitedLogins = AxesProxyHandler.get_implementation()
     return max(handler.ends(request, credentials), default=clock.now())
 

@@ -45,7 +45,7 @@ def _whole(least: int, most: int) -> list[Callable[..., None]]:
 
 
 class ClockKind(models.TextChoices):
-    """Where a cluster's time comes from."""
+    """The source of a cluster's time."""
 
     REAL = "real", "Real time"
     VIRTUAL = "virtual", "Virtual time"
@@ -121,7 +121,7 @@ class Resource(models.Model):
 
 
 class MachineRole(models.TextChoices):
-    """What a machine does for its job."""
+    """The role of a machine in its job."""
 
     WORKER = "worker", "Worker"
     PS = "ps", "Parameter server"
@@ -154,7 +154,7 @@ class MachineType(models.Model):
 
 
 class Demand(models.Model):
-    """How much of one resource a machine of one type takes."""
+    """The demand of a machine of one type for one resource."""
 
     machine_type = models.ForeignKey(MachineType, models.CASCADE, related_name="demands")
     resource = models.ForeignKey(Resource, models.CASCADE, related_name="demands")
@@ -216,7 +216,7 @@ class Server(models.Model):
 
 
 class Capacity(models.Model):
-    """How much of one resource a server has; no row means none."""
+    """The capacity of a server for one resource; without a row it is 0."""
 
     server = models.ForeignKey(Server, models.CASCADE, related_name="capacities")
     resource = models.ForeignKey(Resource, models.CASCADE, related_name="capacities")
@@ -234,7 +234,7 @@ class Capacity(models.Model):
 
 
 class ModelProfile(models.Model):
-    """What training a named model takes, so that a bid can say "ResNet-50, 30 epochs"."""
+    """The data that training a named model needs, so that a bid can state only "ResNet-50, 30 epochs"."""
 
     cluster = models.ForeignKey(Cluster, models.CASCADE, related_name="profiles")
     name = models.CharField(max_length=60, validators=[NAME])

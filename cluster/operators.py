@@ -17,7 +17,7 @@ _ANYBODY: Final = -1
 
 
 def is_operator(user: AbstractBaseUser | AnonymousUser) -> bool:
-    """Whether the user may see and end everybody's work and enter the admin; Django's staff status does not matter.
+    """Return whether the user may see and end all users' work and enter the admin, whatever Django's staff status.
 
     The answer is that of `user.has_perm`, in one query instead of two; like it, the object of a user remembers the
     answer, and so it holds for one request.

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 FORMULAS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What a formula begins with; white space that spreadsheets drop before one, and what some read as its ASCII twin."""
+"""First characters of a formula, white space that spreadsheets drop before it, and characters read as these."""
 
 
 def inert(rows: Iterable[Sequence[Any]]) -> Iterator[list[Any]]:

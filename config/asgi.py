@@ -21,8 +21,8 @@ from web.problems import busy  # noqa: E402 (needs the app registry)
 from web.seats import Callers, Seats, Visit  # noqa: E402
 
 SWITCH_S: Final = 0.0005
-"""How long a thread that computes keeps the interpreter from others. A request lets go of it at every query, and would
-wait ten times as long for it each time by default: with two other threads at work, a page of 50 ms took half a second.
+"""Time that a computing thread keeps the interpreter from other threads. A request releases it at each query, and
+would wait ten times as long for it each time by default: with two other threads at work, a page of 50 ms took half a second.
 """
 sys.setswitchinterval(SWITCH_S)
 memory.share_between_threads()

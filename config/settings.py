@@ -31,7 +31,7 @@ CSRF_TRUSTED_ORIGINS = [origin for origin in os.environ.get("SHADOWPRICE_ORIGINS
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = any(origin.startswith("https://") for origin in CSRF_TRUSTED_ORIGINS)
 
 PROXIES = [one.strip() for one in os.environ.get("SHADOWPRICE_PROXIES", "").split(",") if one.strip()]
-"""Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed; nobody's unless set."""
+"""Addresses or networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed; none by default."""
 for proxy in PROXIES:
     try:
         ip_network(proxy)

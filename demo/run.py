@@ -97,7 +97,7 @@ class Server:
 
     def open(self) -> None:
         """Let it serve; returns once it answers."""
-        with suppress(OSError), cast(IO[bytes], self.child.stdin) as line:  # it may have ended, which is told below
+        with suppress(OSError), cast(IO[bytes], self.child.stdin) as line:  # it may have ended, which is reported below
             line.write(b"\n")
         deadline = monotonic() + START_S
         while not client.is_up(self.base):

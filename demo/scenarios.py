@@ -17,7 +17,7 @@ class Scenario:
     """One market of the demo, with enough bids for jobs to compete, but not so many that pages or machines are slow."""
 
     name: str
-    """Of the cluster."""
+    """Name of the cluster."""
     title: str
     note: str
     policy: str

@@ -11,7 +11,7 @@ from frontend.figures.timeline import TimeLine
 
 
 def viewer_of(request: HttpRequest) -> User:
-    """The signed-in user; views that call this require one."""
+    """Return the signed-in user; views that call this require one."""
     user = request.user
     if isinstance(user, AnonymousUser):
         raise Http404
@@ -33,5 +33,5 @@ def visible_bids(market: Market, viewer: User) -> QuerySet[Bid]:
 
 
 def timeline_of(market: Market) -> TimeLine:
-    """The market's slots as dates."""
+    """Return the market's time line, which converts slots to dates."""
     return TimeLine(epoch=market.cluster.epoch, slot_seconds=market.cluster.slot_seconds)

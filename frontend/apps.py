@@ -1,4 +1,4 @@
-"""Django's handle on this room."""
+"""The Django application `frontend`."""
 
 from django.apps import AppConfig
 
@@ -6,10 +6,10 @@ from cluster import memory
 
 
 class FrontendConfig(AppConfig):
-    """The `frontend` room."""
+    """The configuration of the application."""
 
     name = "frontend"
 
     def ready(self) -> None:
-        """The last of the rooms is loaded."""
+        """Run once all applications are loaded."""
         memory.end_to_load()

@@ -1,4 +1,4 @@
-"""Plotly's script as a static file, out of the Python package, so that script and package always match."""
+"""Serve Plotly's script from the Python package as a static file, so that script and package match."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -14,7 +14,7 @@ PREFIX: Final = "plotly"
 
 
 class PlotlyFinder(BaseFinder):
-    """Finds `plotly/plotly.min.js`, and nothing else of the package."""
+    """A finder of `plotly/plotly.min.js`, and of no other file of the package."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -22,12 +22,12 @@ class PlotlyFinder(BaseFinder):
         self.storage.prefix = PREFIX  # type: ignore[attr-defined]  # what collectstatic puts before the name
 
     def find(self, path: str, find_all: bool = False, **kwargs: Any) -> Any:
-        """Path of the script, if that is what is asked for."""
+        """Return the path of the script, if it is requested."""
         if path != f"{PREFIX}/{NAME}":
-            return []  # what Django's own finders say of a file they do not have
+            return []  # as Django's finders do for an unknown file
         found = str(FOLDER / NAME)
         return [found] if find_all else found
 
     def list(self, ignore_patterns: Iterable[str] | None) -> Iterable[tuple[str, Storage]]:
-        """The one file there is."""
+        """Yield the only file."""
         yield NAME, self.storage

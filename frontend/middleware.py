@@ -1,4 +1,4 @@
-"""Headers that keep a page to its own host."""
+"""Headers that restrict a page to its own host."""
 
 from collections.abc import Callable
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from django.http import HttpRequest, HttpResponse
 
 # Plotly and Swagger UI write style attributes and sheets at run time: styles, and only styles, may be inline.
-# data: and blob: are pictures they draw themselves.
+# They draw pictures with data: and blob: addresses.
 POLICY: Final = "; ".join(
     (
         "default-src 'none'",
@@ -23,7 +23,7 @@ POLICY: Final = "; ".join(
 
 
 def security_headers(get_response: Callable[[HttpRequest], HttpResponse]) -> Callable[[HttpRequest], HttpResponse]:
-    """Add a Content-Security-Policy and a Permissions-Policy to every answer."""
+    """Add a Content-Security-Policy and a Permissions-Policy to each response."""
 
     def middleware(request: HttpRequest) -> HttpResponse:
         response = get_response(request)

@@ -1,4 +1,4 @@
-"""Paths of the pages."""
+"""Addresses of the pages."""
 
 from django.templatetags.static import static
 from django.urls import URLPattern, path
@@ -22,7 +22,7 @@ from frontend.views import (
 )
 
 urlpatterns: list[URLPattern] = [
-    # Browsers ask for it on pages that name no icon, such as the admin's.
+    # Browsers request it on pages that name no icon, such as the admin's.
     path("favicon.ico", RedirectView.as_view(url=static("frontend/icon.svg"))),
     path("", overview.market_list, name="markets"),
     path("plans/", plans.plan_list, name="plans"),

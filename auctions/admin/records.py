@@ -107,7 +107,7 @@ class CertificateAdmin(ReadOnlyAdmin):
 
 
 @admin.register(CompetitiveRatio)
-class QuotientsAdmin(ReadOnlyAdmin):
+class CompetitiveRatioAdmin(ReadOnlyAdmin):
     """Competitive ratios of markets that queue."""
 
     list_display = ["market", "basis", "duration_ms", "computed_at"]

@@ -44,8 +44,8 @@ class Row:
     """Time from arrival to the mean of a job's work, summed over jobs."""
     jct: float
     """Time from arrival to completion, summed over jobs."""
-    fractional_quotient: float
-    jct_quotient: float
+    fractional_ratio: float
+    jct_ratio: float
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,7 @@ def is_busy(error: BaseException) -> bool:
     state: str | None = getattr(cause, "pgcode", None)
     if state is not None:
         return state[:2] in POSTGRES_CLASSES or state in POSTGRES_CODES
-    # psycopg2 knows no code where there is no connection.
+    # psycopg2 gives no code if there is no connection.
     return isinstance(error, OperationalError | InterfaceError) and cause is not None
 
 

@@ -30,7 +30,7 @@ class _Hold:
     processor_s: float = field(default_factory=thread_time)
     """Processor time of the thread when it got the lock."""
     logged_s: float = 0.0
-    """How long it had been held when it was last logged."""
+    """Time that it had been held when it was last logged."""
 
 
 _holds: dict[Hashable, _Hold] = {}

@@ -48,7 +48,7 @@ def split(line: str, delimiter: str) -> list[str]:
 def each(
     lines: Iterable[str], read: Callable[[int, list[str]], Iterable[Read]], *, first: int, delimiter: str = ","
 ) -> Iterator[Read | Malformed]:
-    """What `read` makes of each line's number and cells, or what is wrong with it; `first` is the first number."""
+    """Yield the result of `read` for each line, or the error of the line; lines are numbered from `first`."""
     for number, line in enumerate(lines, first):
         try:
             yield from list(read(number, split(line, delimiter)))

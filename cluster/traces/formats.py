@@ -19,7 +19,7 @@ KINDS: Final[Mapping[str, type[Record]]] = {
     "step_times": StepTime,
     "throughputs": Throughput,
 }
-"""What files hold, by its name."""
+"""Contents of files, by name."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Format:
 
     @property
     def kind(self) -> str:
-        """What its files hold, as in `KINDS`."""
+        """Contents of its files, as in `KINDS`."""
         return _kind(self.record)
 
 
@@ -55,7 +55,7 @@ class Trace(Generic[One]):
     source: str
     """The file's name."""
     sha256: str
-    """Of its bytes, hex."""
+    """SHA-256 of its bytes, hexadecimal."""
     rows: tuple[One, ...]
     malformed: tuple[Malformed, ...]
 

@@ -18,7 +18,7 @@ PHYSICAL, DRAWN = 10, 7
 """Cells of a line."""
 
 KEY: Final = re.compile(r"""\((["'])(?P<model>.+)\1, (?P<gpus>[0-9]{1,6})\)""")
-"""Of a measurement: a pair as Python prints it."""
+"""Key of a measurement: a pair as Python prints it."""
 SLOWEST, FASTEST = 1e-6, 1e9
 """Mini-batches a second."""
 Throughputs = Mapping[str, Mapping[tuple[str, int], float]]
@@ -108,7 +108,7 @@ def _rows(gpu: str, rows: object) -> Mapping[str, object]:
 
 
 def _at(*names: str) -> str:
-    """Where in the table."""
+    """Position in the table."""
     return ".".join(("throughputs", *(name[:60] for name in names)))
 
 

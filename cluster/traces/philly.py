@@ -30,7 +30,7 @@ def read(lines: Iterable[str]) -> Iterator[TraceJob | Malformed]:
 
 
 def _row(line: int, cells: list[str]) -> Iterator[tuple[timedelta, TraceJob]]:
-    """When it was submitted, after DAY, and the job without that."""
+    """Return the time of submission after DAY, and the job without it."""
     expect(cells, len(COLUMNS))
     moment = _moment(cells[0])
     duration_s = positive("duration", cells[1])

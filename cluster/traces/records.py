@@ -38,9 +38,9 @@ class TraceJob:
     duration_s: float | None = None
     """Run time on those GPUs, without waiting."""
     tenant: str = ""
-    """Who shares a quota: a virtual cluster."""
+    """The virtual cluster, whose jobs share a quota."""
     model: str = ""
-    """With its batch size, where that is part of the name."""
+    """The model, with its batch size if that is part of the name."""
     steps: int | None = None
     """Mini-batches in all."""
     weight: float | None = None
@@ -48,7 +48,7 @@ class TraceJob:
     slo: float | None = None
     """Deadline, as a multiple of the run time."""
     mode: str = ""
-    """How the batch size changes in training: static, accordion or gns."""
+    """Change of the batch size in training: static, accordion or gns."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class StepTime:
     step_s: float
     """One mini-batch, synchronisation included."""
     sync_s: float
-    """Of that, the all-reduce of gradients."""
+    """The part of it that all-reduce of gradients takes."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ class Throughput:
 
     gpu_type: str
     model: str
-    """With its batch size."""
+    """The model with its batch size."""
     gpus: int
     per_s: float
     """Mini-batches a second; 0 where it does not fit the GPU's memory."""

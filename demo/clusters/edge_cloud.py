@@ -10,7 +10,7 @@ SLOT_SECONDS: Final = 3600
 HORIZON_SLOTS: Final = 150
 TYPES: Final = 5
 CLOUD_WORKERS: Final = 100
-"""Of each type; the paper gives no size of the cloud."""
+"""Number of workers of each type; the paper gives no size of the cloud."""
 CLOUD_PSS: Final = 50
 
 TABLE_2: Final = {

@@ -20,7 +20,7 @@ KINDS: Final[Mapping[str, tuple[int, int, int]]] = {
     "g3-8xlarge": (2, 32, 10_000),
     "g3-16xlarge": (4, 64, 25_000),
 }
-"""What EC2's P3, P2 and G3 instances have of the resources."""
+"""Resources of EC2's P3, P2 and G3 instances."""
 LARGEST: Final = "p2-16xlarge"
 """Always there, so that every job has room."""
 
@@ -33,7 +33,7 @@ PSS: Final[Mapping[str, tuple[int, int, int]]] = {
     "ps-5g": (0, 2, 5000),
     "ps-10g": (0, 4, 10_000),
 }
-"""What one takes of the resources, within the paper's ranges."""
+"""Resources that one machine takes, within the paper's ranges."""
 
 
 def gpu_servers_document(rng: np.random.Generator, *, name: str = "demo-weighted", servers: int = 8) -> Json:

@@ -41,7 +41,7 @@ WORKERS: Final[Mapping[str, tuple[int, ...]]] = {
     "two-gpus": (2, 8, 32, 10, 2500),
     "four-gpus": (4, 10, 32, 10, 5000),
 }
-"""What one takes of the resources of workers, within the paper's ranges."""
+"""Resources that one worker takes, within the paper's ranges."""
 PSS: Final[Mapping[str, tuple[int, ...]]] = {
     "ps-5g": (4, 8, 5, 5000),
     "ps-10g": (8, 16, 10, 10_000),

@@ -8,11 +8,11 @@ from frontend.figures.base import BLUE, GREY, ORANGE, VERMILION, Drawing, Json, 
 
 @dataclass(frozen=True)
 class Point:
-    """One statement; slots by number."""
+    """The result of one statement; slots are numbers."""
 
     factor: float
     stated: float
-    """The value or weight; or the time, hours after submission."""
+    """The stated value or weight; or the stated time, hours after submission."""
     admitted: bool
     start: int | None
     completion: int | None
@@ -23,19 +23,19 @@ class Point:
 
 @dataclass(frozen=True)
 class Statements:
-    """A curve over one kind of statement."""
+    """Results over a range of statements of one kind."""
 
     points: Sequence[Point]
     arrival: int
-    """Slot."""
+    """Slot of the decision."""
     pays: bool
-    """Whether payoff counts; else time does."""
+    """Whether bids pay, so that the payoff is shown; otherwise the time until completion is shown."""
     unit: str
-    """What the x axis says."""
+    """Title of the x axis."""
 
 
 def by_value(found: Statements) -> Drawing:
-    """Payoff in truth where bids pay, the time until completion where nobody does, against the stated value."""
+    """Draw the true payoff, or the time until completion if nobody pays, against the stated value."""
     y = [_height(point, found) for point in found.points]
     title = "payoff in truth" if found.pays else "slots from arrival to completion"
     data = [
@@ -48,9 +48,11 @@ def by_value(found: Statements) -> Drawing:
 
 
 def by_time(found: Statements) -> Drawing:
-    """The time until completion and, where bids pay, the payment, against the stated time."""
+    """Draw the time until completion, and the payment if bids pay, against the stated time."""
     if not found.points:
-        return Drawing([], layout(height=160, key="misreports-time"), note="Its worth states no time.")
+        return Drawing(
+            [], layout(height=160, key="misreports-time"), note="The value of this bid does not depend on time."
+        )
     slots = [_height(point, replace(found, pays=False)) for point in found.points]
     title = "slots from arrival to completion"
     data = [
@@ -72,11 +74,11 @@ def by_time(found: Statements) -> Drawing:
             "automargin": True,
         }
     turned = sum(not point.admitted for point in found.points)
-    return Drawing(data, drawn, note=f"Turned away at {turned} of {len(slots)} statements." if turned else "")
+    return Drawing(data, drawn, note=f"Rejected at {turned} of {len(slots)} statements." if turned else "")
 
 
 def table(kinds: Mapping[str, Sequence[Point]]) -> Table:
-    """Every point of both curves; times in hours after submission, slots by number."""
+    """Return all points of both curves; times in hours after submission, slots as numbers."""
     names = ("factor", "stated", "admitted", "start", "completion", "payment", "worth", "payoff")
     rows = (
         (kind, *("" if (cell := getattr(point, name)) is None else cell for name in names))
@@ -95,8 +97,8 @@ def _height(point: Point, found: Statements) -> float | None:
 
 def _note(found: Statements) -> str:
     if found.pays:
-        return "Payoff: worth of the completion by what was stated in truth, less the payment; 0 when turned away."
-    return "Nobody pays here. As planned in that moment; a plan may have moved later."
+        return "Payoff: true value of the completion minus the payment; 0 if rejected."
+    return "Jobs do not pay here. The figure shows the plan at the decision, which may have changed later."
 
 
 def _layout(key: str, found: Statements, title: str) -> Json:

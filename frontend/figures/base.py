@@ -1,4 +1,4 @@
-"""What all figures share: palette, axes, rounding."""
+"""Parts that all figures share: palette, axes, rounding."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ PURPLE: Final = "#CC79A7"
 GREY: Final = "#8A8F98"
 
 DIGITS: Final = 4
-"""Significant digits of numbers that are only drawn: keeps documents small. Tables keep them all."""
+"""Significant digits of drawn numbers, to keep documents small. Tables show all digits."""
 LARGEST_POINTS: Final = 500
 
 
@@ -35,7 +35,7 @@ class Drawing:
     """A sentence on what was aggregated or left out; empty if nothing was."""
 
     def to_json(self) -> Json:
-        """The document pages fetch."""
+        """Return the document that pages fetch."""
         return {"data": self.data, "layout": self.layout, "note": self.note}
 
 
@@ -48,7 +48,7 @@ class Table:
 
 
 def rounded(number: float) -> float:
-    """A number to be drawn."""
+    """Return a number as it is drawn, rounded."""
     return float(f"{number:.{DIGITS}g}")
 
 
@@ -60,7 +60,7 @@ def thinned(count: int) -> list[int]:
 
 
 def layout(*, height: int, key: str, **more: Any) -> Json:
-    """A layout without colours; `key` names the view whose zoom survives updates."""
+    """Return a layout without colours; `key` names the view whose zoom is kept over updates."""
     return {
         "height": height,
         "uirevision": key,
@@ -74,7 +74,7 @@ def layout(*, height: int, key: str, **more: Any) -> Json:
 
 
 def time_axis(line: TimeLine, **more: Any) -> Json:
-    """A date axis that says how long a slot is."""
+    """Return a date axis whose title states the length of a slot."""
     return {
         "type": "date",
         "title": {"text": f"time, UTC (1 slot = {line.slot_words})"},
@@ -85,12 +85,12 @@ def time_axis(line: TimeLine, **more: Any) -> Json:
 
 
 def legend() -> Json:
-    """A legend above the plot, left of its buttons."""
+    """Return a legend above the plot, left of its buttons."""
     return {"orientation": "h", "x": 0, "y": 1, "yref": "container", "yanchor": "top"}
 
 
 def now_line(line: TimeLine, now: int) -> Json:
-    """A vertical line where the first slot that can still be traded begins."""
+    """Return a vertical line at the beginning of the first slot on sale."""
     return {
         "type": "line",
         "xref": "x",
@@ -104,7 +104,7 @@ def now_line(line: TimeLine, now: int) -> Json:
 
 
 def now_word(line: TimeLine, now: int) -> Json:
-    """The word beside the now line."""
+    """Return the label of the vertical line."""
     return {
         "text": "now",
         "xref": "x",

@@ -8,7 +8,7 @@ from frontend.figures.base import BLUE, GREY, ORANGE, Drawing, Json, Table, layo
 
 @dataclass(frozen=True)
 class Run:
-    """The same jobs run in some way: totals and bounds in slots."""
+    """One run of the same jobs: totals and bounds in slots."""
 
     name: str
     fractional: float
@@ -17,8 +17,8 @@ class Run:
     jct_bound: float
 
 
-def figure(runs: Sequence[Run], *, note: str, key: str = "quotients") -> Drawing:
-    """Draw two bars for each run and a line at 1; without runs only the note."""
+def figure(runs: Sequence[Run], *, note: str, key: str = "competitive_ratio") -> Drawing:
+    """Draw two bars for each run and a line at 1; without runs, only the note."""
     if not runs:
         return Drawing([], layout(height=160, key=key), note=note)
     names = [run.name for run in runs]
@@ -57,15 +57,15 @@ def figure(runs: Sequence[Run], *, note: str, key: str = "quotients") -> Drawing
 
 
 def table(runs: Sequence[Run]) -> Table:
-    """Totals, bounds and quotients of every run."""
+    """Return totals, bounds and competitive ratios of every run."""
     header = (
         "run",
         "fractional_slots",
         "fractional_bound_slots",
-        "fractional_quotient",
+        "fractional_ratio",
         "jct_slots",
         "jct_bound_slots",
-        "jct_quotient",
+        "jct_ratio",
     )
     rows = (
         (

@@ -1,4 +1,4 @@
-"""Time from arrival to completion of jobs, one by one and in the mean."""
+"""Time from arrival to completion of each job, and the mean."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -13,10 +13,10 @@ UNPUBLISHED: Final = "No job of yours is complete, and no mean over all jobs has
 
 @dataclass(frozen=True)
 class Course:
-    """J completed jobs in order of completion, and means over all jobs at K times."""
+    """J completed jobs in order of completion, and means over all jobs at K slots."""
 
     sequence: Ints
-    """J."""
+    """Sequence numbers, J."""
     slot: Ints
     """Slot of completion, J."""
     flow: Ints
@@ -30,7 +30,7 @@ class Course:
 
 
 def figure(course: Course, line: TimeLine, *, key: str = "flow") -> Drawing:
-    """A point a job, and both means so far."""
+    """Draw a point for each job, and both means so far."""
     count, of_all = len(course.sequence), course.weighted_mean is not None
     if not count and not len(course.mean):
         return Drawing([], layout(height=160, key=key), note="No job is complete yet." if of_all else UNPUBLISHED)
@@ -65,7 +65,7 @@ def figure(course: Course, line: TimeLine, *, key: str = "flow") -> Drawing:
 
 
 def table(course: Course, line: TimeLine) -> Table:
-    """Every completed job with the means so far; or the viewer's own, without."""
+    """Return each completed job with the means so far; or only the viewer's jobs, without means."""
     header = ("bid", "completion_slot", "completion_utc", "jct_slots")
     if course.weighted_mean is None:
         dates = [line.date(int(slot)) for slot in course.slot]

@@ -1,4 +1,4 @@
-"""Who holds what, when: workers and parameter servers by server, past and promised."""
+"""Gantt chart of the workers and parameter servers that jobs hold, by server, in the past and in the future."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ class Span:
     """Machines of one type held on one server in slots [start, end), whole slots unless from a queue."""
 
     group: str
-    """What it is drawn under: a server, or a type on a server."""
+    """Heading under which it is drawn: a server, or a machine type on a server."""
     who: str
     state: str
     """One of STATES."""
@@ -62,7 +62,7 @@ class _Placed:
 
 
 def figure(spans: Sequence[Span], line: TimeLine, *, now: int, window: tuple[int, int], key: str = "gantt") -> Drawing:
-    """Bars in as many lanes as a group needs, a band for each group; what does not fit is said in the note."""
+    """Draw a band of lanes for each group. The note states how many bars do not fit."""
     window_axis = time_axis(line, range=[line.date(window[0]), line.date(window[1])])
     if not spans:
         return Drawing([], layout(height=160, key=key, xaxis=window_axis), note="No machine is held in these slots.")
@@ -71,7 +71,7 @@ def figure(spans: Sequence[Span], line: TimeLine, *, now: int, window: tuple[int
     data = [_trace(placed, line, state, is_ps) for state in STATES for is_ps in (False, True)]
     data = [trace for trace in data if trace["y"]]
     for i, trace in enumerate(data):
-        # One word a colour: its workers' or, where it has none, its PSs'.
+        # One label for each job: on its workers, or on its parameter servers if it has no workers.
         trace["showlegend"] = i == 0 or data[i - 1]["legendgroup"] != trace["legendgroup"]
     if any(p.span.is_ps for p in placed):
         data.append(_hatching(line.date(window[0])))
@@ -115,7 +115,7 @@ def figure(spans: Sequence[Span], line: TimeLine, *, now: int, window: tuple[int
 
 
 def _hatching(at: str) -> Json:
-    """A bar of no length, for the legend; without a base it would make the drawing reach back to 1970."""
+    """Return a bar of length 0 for the legend; without a base, the axis would reach back to 1970."""
     pattern = {"shape": "/", "size": 6, "solidity": 0.35}
     marker = {"color": GREY, "pattern": pattern, "line": {"width": 0}}
     hatched = {"type": "bar", "orientation": "h", "name": "hatched: parameter servers", "marker": marker}
@@ -123,7 +123,7 @@ def _hatching(at: str) -> Json:
 
 
 def table(spans: Iterable[Span], line: TimeLine) -> Table:
-    """Every span, none left out."""
+    """Return all spans as a table."""
     rows = (
         (
             s.group,
@@ -155,7 +155,7 @@ def table(spans: Iterable[Span], line: TimeLine) -> Table:
 
 
 def _place(spans: Sequence[Span]) -> tuple[list[_Placed], list[tuple[str, int, int]], str]:
-    """Spans with their lanes, bands as (group, first lane, lanes), and what was left out."""
+    """Return spans with their lanes, bands as (group, first lane, lanes), and the number of spans left out."""
     groups: dict[str, list[Span]] = {}
     for span in spans:
         groups.setdefault(span.group, []).append(span)
@@ -177,9 +177,9 @@ def _place(spans: Sequence[Span]) -> tuple[list[_Placed], list[tuple[str, int, i
 
 
 def _pack(spans: Sequence[Span]) -> tuple[list[_Placed], int]:
-    """The lane its job just left, else the first free one, in order of start: as few lanes as overlap at once.
+    """Assign each span, in order of start, to the lane its job just left, or else to the first free lane.
 
-    A bar is as high as its count is beside the largest of its job's bars of that type here.
+    The height of a bar is its count relative to the largest count of its job's bars of that type here.
     """
     peaks: dict[tuple[str, str], int] = {}
     for span in spans:
@@ -189,7 +189,7 @@ def _pack(spans: Sequence[Span]) -> tuple[list[_Placed], int]:
     free: list[int] = []
     busy: list[tuple[float, int]] = []
     placed, size = [], 0
-    # Those that go on come before those that begin, which could else take their lanes.
+    # Spans that continue come first, because spans that begin could take their lanes.
     for span in sorted(spans, key=lambda s: (s.start, (s.who, s.machine, s.start) not in ends, s.is_ps, s.end)):
         while busy and busy[0][0] <= span.start:
             heappush(free, heappop(busy)[1])
@@ -224,15 +224,15 @@ def _trace(placed: Sequence[_Placed], line: TimeLine, state: str, is_ps: bool) -
         "x": [line.milliseconds(p.span.end - p.span.start) for p in mine],
         "y": [p.lane for p in mine],
         "width": [rounded(p.height) for p in mine],
-        # Hatching shows the role, not colour alone.
+        # Hatching shows the role, so that it does not depend on colour.
         "marker": {
             "color": colour,
             "pattern": {"shape": "/" if is_ps else "", "size": 6, "solidity": 0.35},
-            # What is only planned is pale with a rim.
+            # Planned spans are pale with an outline.
             "line": {"width": 1.5 if state == "planned" else 0, "color": colour},
             "opacity": 0.45 if state == "planned" else 1.0,
         },
-        # How many, where it fits: an elastic job's bars differ from slot to slot.
+        # Show the count where it fits: the bars of an elastic job differ from slot to slot.
         "text": [str(p.span.count) for p in mine],
         "textposition": "inside",
         "insidetextanchor": "middle",

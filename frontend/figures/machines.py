@@ -1,4 +1,4 @@
-"""How many workers and parameter servers a job holds in each slot."""
+"""Numbers of workers and parameter servers that a job holds in each slot."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ class Counts:
 
 
 def figure(counts: Counts, line: TimeLine, *, now: int, key: str = "machines") -> Drawing:
-    """A step a slot for each role; parameter servers dashed, and left out of a job that has none."""
+    """Draw one step line for each role; the line of parameter servers is dashed, and missing if the job has none."""
     slots = len(counts.workers)
     if not slots:
         return Drawing([], layout(height=160, key=key), note="It holds no machine in any slot.")
@@ -39,7 +39,7 @@ def figure(counts: Counts, line: TimeLine, *, now: int, key: str = "machines") -
 
 
 def table(counts: Counts, line: TimeLine) -> Table:
-    """Every slot from the first to the last in which it holds anything."""
+    """Return all slots from the first to the last in which the job holds machines."""
     rows = (
         (counts.start + t, line.date(counts.start + t), int(counts.workers[t]), int(counts.pss[t]))
         for t in range(len(counts.workers))
@@ -48,7 +48,7 @@ def table(counts: Counts, line: TimeLine) -> Table:
 
 
 def runs(counts: Counts) -> list[tuple[int, int, int, int]]:
-    """Slots with the same counts in one row each: first slot, end, workers, parameter servers; none where it rests."""
+    """Return one row for each run of slots with equal counts: first slot, end, workers, parameter servers."""
     found: list[tuple[int, int, int, int]] = []
     for t, (workers, pss) in enumerate(zip(counts.workers.tolist(), counts.pss.tolist(), strict=True)):
         slot = counts.start + t
@@ -60,7 +60,7 @@ def runs(counts: Counts) -> list[tuple[int, int, int, int]]:
 
 
 def _steps(name: str, numbers: Ints, dates: list[str], colour: str, dash: str) -> Json:
-    # The last step ends with its slot: drawn to the beginning of the next one, at nothing.
+    # The last step ends with its slot, so a point with 0 follows at the beginning of the next one.
     return {
         "type": "scatter",
         "mode": "lines",

@@ -1,4 +1,4 @@
-"""Heat maps of what a slot costs on each server: posted prices in money, or congestion in jobs delayed."""
+"""Heat maps of the cost of a slot on each server: posted prices in money, or congestion in delayed jobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,18 +21,18 @@ BOTH, BY_SERVER, BY_TYPE = "both", "server", "type"
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a heat map shows, in the words of its colour bar, its tooltips, its notes and its table."""
+    """Words for the quantity of a heat map: in its colour bar, tooltips, notes and table."""
 
     scale: str
     hover: str
-    """What stands around the number in a tooltip; `{}` is the number."""
+    """Text of a tooltip; `{}` stands for the number."""
     plural: str
     highest: str
-    """What the rows with the largest numbers are called."""
+    """Adjective for the rows with the largest numbers."""
     zero: str
-    """The note where every number is 0."""
+    """The note if all numbers are 0."""
     column: str
-    """The table's column of numbers."""
+    """Header of the table's column of numbers."""
 
 
 PRICE = Quantity(
@@ -60,49 +60,49 @@ class PriceView:
     start: int
     rows: tuple[str, ...]
     price: Floats
-    """Rows x T, money per unit and slot; NaN where there is nothing for sale."""
+    """Rows x T, money per unit and slot; NaN if nothing is on sale."""
     note: str = ""
     step: int = 1
     """Slots in a column."""
 
 
 def default_view(capacity: Ints) -> str:
-    """Server and type if that stays readable, else the mean of each server, else of each type."""
+    """Return a view by server and type if it is readable; otherwise means by server, or by type."""
     if int((capacity > 0).sum()) <= LARGEST_ROWS:
         return BOTH
     return BY_SERVER if len(capacity) <= LARGEST_ROWS else BY_TYPE
 
 
 def both(start: int, price: Floats, capacity: Ints, servers: Sequence[str], resources: Sequence[str]) -> PriceView:
-    """One row for each server and type that has units for sale; `price` T x S x R, `capacity` S x R."""
+    """Return one row for each server and type with units on sale; `price` T x S x R, `capacity` S x R."""
     pairs = [(int(s), int(r)) for s, r in np.argwhere(capacity > 0)]
     rows = tuple(f"{servers[s]} · {resources[r]}" for s, r in pairs)
     return PriceView(start=start, rows=rows, price=price[:, [s for s, _ in pairs], [r for _, r in pairs]].T)
 
 
 def by_server(start: int, price: Floats, capacity: Ints, servers: Sequence[str]) -> PriceView:
-    """The mean price of a unit on each server."""
+    """Return the mean price of a unit on each server."""
     mean = _mean(np.nansum(price * capacity, axis=2), _for_sale(price, capacity).sum(axis=2))
     return PriceView(start=start, rows=tuple(servers), price=mean.T, note="Mean over the types of each server.")
 
 
 def by_type(start: int, price: Floats, capacity: Ints, resources: Sequence[str]) -> PriceView:
-    """The mean price of a unit of each type."""
+    """Return the mean price of a unit of each type."""
     mean = _mean(np.nansum(price * capacity, axis=1), _for_sale(price, capacity).sum(axis=1))
     return PriceView(start=start, rows=tuple(resources), price=mean.T, note="Mean over the servers, weighted by units.")
 
 
 def of_server(start: int, price: Floats, capacity: Ints, resources: Sequence[str], server: int) -> PriceView:
-    """The types of one server."""
+    """Return the prices of the types of one server."""
     have = np.flatnonzero(capacity[server] > 0)
     return PriceView(start=start, rows=tuple(resources[int(r)] for r in have), price=price[:, server, have].T)
 
 
 def figure(view: PriceView, line: TimeLine, *, key: str = "prices", of: Quantity = PRICE) -> Drawing:
-    """The heat map, cut to the dearest rows and to columns of several slots where it would not be readable."""
+    """Draw the heat map; if it would not be readable, only the dearest rows, and columns of several slots."""
     shown = _columns(_until_still(_dearest(view, of), of))
     if not shown.rows or not shown.price.shape[1]:
-        return Drawing([], layout(height=160, key=key), note="There is nothing for sale in these slots.")
+        return Drawing([], layout(height=160, key=key), note="Nothing is on sale in these slots.")
     if not np.nan_to_num(view.price).any():
         return Drawing([], layout(height=160, key=key), note=of.zero)
     starts = [shown.start + i * shown.step for i in range(shown.price.shape[1])]
@@ -129,7 +129,7 @@ def figure(view: PriceView, line: TimeLine, *, key: str = "prices", of: Quantity
 
 
 def table(view: PriceView, line: TimeLine, *, of: Quantity = PRICE) -> Table:
-    """Every number of the view, none left out."""
+    """Return all numbers of the view as a table."""
     rows = (
         (name, view.start + t, line.date(view.start + t), float(view.price[i, t]))
         for i, name in enumerate(view.rows)
@@ -140,13 +140,13 @@ def table(view: PriceView, line: TimeLine, *, of: Quantity = PRICE) -> Table:
 
 
 def _for_sale(price: Floats, capacity: Ints) -> Ints:
-    """Units for sale in each slot, T x S x R: none where there is no price."""
+    """Return units on sale in each slot, T x S x R; 0 if there is no price."""
     units: Ints = np.where(np.isnan(price), 0, capacity)
     return units
 
 
 def _mean(total: Floats, units: Ints) -> Floats:
-    with np.errstate(invalid="ignore", divide="ignore"):  # no units: NaN says that nothing is for sale
+    with np.errstate(invalid="ignore", divide="ignore"):  # no units: NaN means that nothing is on sale
         mean: Floats = np.where(units > 0, total / units, np.nan)
     return mean
 
@@ -161,7 +161,7 @@ def _dearest(view: PriceView, of: Quantity) -> PriceView:
 
 
 def _until_still(view: PriceView, of: Quantity) -> PriceView:
-    """Leave out the end, where nothing is held yet and prices no longer change from slot to slot."""
+    """Leave out the last slots, in which nothing is held and prices are equal."""
     slots = view.price.shape[1]
     if not slots or not view.rows:
         return view
@@ -188,7 +188,7 @@ def _columns(view: PriceView) -> PriceView:
 
 
 def _colours(price: Floats, of: Quantity) -> Json:
-    """What is coloured, and the scale: by magnitude where prices span more than one, since they are exponential."""
+    """Return the coloured values and the scale, logarithmic if prices differ by more than a factor of 10."""
     bar: Json = {"title": {"text": of.scale, "side": "right"}, "thickness": 12, "len": 0.9, "y": 0.45}
     known = price[~np.isnan(price)]
     positive = known[known > 0]
@@ -197,7 +197,9 @@ def _colours(price: Floats, of: Quantity) -> Json:
         return {
             "z": shown,
             "zmin": 0,
-            "zmax": 10 * float(positive.min()) if positive.size else 1.0,  # else the dearest of equals would glow
+            "zmax": 10 * float(positive.min())
+            if positive.size
+            else 1.0,  # otherwise equal prices would all have the brightest colour
             "colorbar": {**bar, "nticks": 5},
         }
     low = max(float(positive.min()), float(positive.max()) / DARKEST)

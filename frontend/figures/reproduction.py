@@ -1,4 +1,4 @@
-"""A figure of a paper, as we compute it: means over seeds, and how far seeds lie apart."""
+"""A figure of a paper, computed by this project: means over seeds, and their range."""
 
 from collections.abc import Iterator
 
@@ -26,7 +26,7 @@ PATTERNS = ("", "/", ".", "x")
 
 
 def figure(reproduced: Reproduced) -> Drawing:
-    """A line or a bar for each series, from the least to the greatest of its seeds."""
+    """Draw a line or bars for each series, with whiskers from its smallest to its largest seed."""
     shown, series = reproduced.figure, reproduced.data.series
     one = _bar if shown.bars else _line
     data = [one(line, i) for i, line in enumerate(series)]
@@ -52,7 +52,7 @@ def figure(reproduced: Reproduced) -> Drawing:
 
 
 def table(reproduced: Reproduced) -> Table:
-    """Every run."""
+    """Return all runs as a table."""
     return Table(("series", "x", "seed", "value"), _rows(reproduced))
 
 

@@ -1,4 +1,4 @@
-"""Slots as dates, for axes and words."""
+"""Conversion of slots to dates, for axes and text."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -6,25 +6,25 @@ from datetime import datetime, timedelta
 
 @dataclass(frozen=True)
 class TimeLine:
-    """A cluster's time: where slot 0 begins and how long a slot is."""
+    """The time line of a cluster: the beginning of slot 0 and the length of a slot."""
 
     epoch: datetime
     slot_seconds: int
 
     def date(self, slot: float) -> str:
-        """Beginning of a slot, or a time within one, as Plotly's date axes read it."""
+        """Return the beginning of a slot, or a time within a slot, in the format of Plotly's date axes."""
         return self.date_of_seconds(slot * self.slot_seconds)
 
     def date_of_seconds(self, seconds: float) -> str:
-        """An instant in cluster time, whole seconds, as Plotly's date axes read it."""
+        """Return a cluster time, in whole seconds, in the format of Plotly's date axes."""
         return (self.epoch + timedelta(seconds=round(seconds))).strftime("%Y-%m-%d %H:%M:%S")
 
     def words(self, slot: float) -> str:
-        """Date, time and slot for a reader; hundredths of a slot for a time within one."""
+        """Return date, time and slot as text; a time within a slot is given in hundredths."""
         return f"{self._begins(slot):%-d %b %Y %H:%M} (slot {int(slot) if slot == int(slot) else round(slot, 2)})"
 
     def time_words(self, slot: int) -> str:
-        """Day and time of a slot in the middle of a sentence."""
+        """Return day and time of a slot, to be used in a sentence."""
         return f"{self._begins(slot):%-d %b %H:%M}"
 
     def milliseconds(self, slots: float) -> int:
@@ -36,7 +36,7 @@ class TimeLine:
 
     @property
     def slot_words(self) -> str:
-        """How long a slot is, for a reader."""
+        """Return the length of a slot as text."""
         for size, name in ((86400, "d"), (3600, "h"), (60, "min")):
             if self.slot_seconds % size == 0:
                 return f"{self.slot_seconds // size} {name}"

@@ -1,4 +1,4 @@
-"""Value of a job by its slot of completion, with the completion that a quote gives."""
+"""The value of a job by its slot of completion, with the result of a quote."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from scheduling.model.types import Floats
 
 @dataclass(frozen=True)
 class Offer:
-    """A value curve over completion slots arrival, arrival + 1, ..., and the answer it got."""
+    """The value at completion in slots arrival, arrival + 1, ..., and the result of the quote."""
 
     arrival: int
     curve: Floats
@@ -18,7 +18,7 @@ class Offer:
 
 
 def figure(offer: Offer, line: TimeLine) -> Drawing:
-    """The curve, the completion that was granted and the payment."""
+    """Draw the curve, the granted completion and the payment."""
     slots = range(offer.arrival, offer.arrival + len(offer.curve))
     data: list[Json] = [
         {

@@ -27,23 +27,23 @@ UNPUBLISHED: Final = "Nothing has been published yet: sums are published once bi
 
 @dataclass(frozen=True)
 class Course:
-    """Sums after each decision or publication, in order; all arrays J long."""
+    """Sums after each decision or publication, in order; all arrays have length J."""
 
     decided: Ints
-    """Bids decided so far."""
+    """Number of bids decided so far."""
     seconds: Floats
     """Cluster time of the decision or publication, seconds after the epoch."""
     welfare: Floats
     revenue: Floats
     sequence: Ints | None = None
-    """Of the bids decided; None of publications."""
+    """Sequence numbers of the decided bids; None for publications."""
     zero_price_bound: Floats | None = None
     certified: tuple[str, float] | None = None
-    """What the smallest bound proved for all of them is, in words, and its value."""
+    """Name and value of the smallest bound that holds for all of them."""
 
 
 def figure(course: Course, line: TimeLine, *, key: str = "welfare") -> Drawing:
-    """Steps of welfare, revenue and the zero-price bound; the certified bound, one number, as a point at the end."""
+    """Draw steps of welfare, revenue and the zero-price bound, and the certified bound as a point at the end."""
     count = len(course.decided)
     if not count:
         return Drawing([], layout(height=160, key=key), note=NOTHING if course.sequence is not None else UNPUBLISHED)
@@ -72,7 +72,7 @@ def figure(course: Course, line: TimeLine, *, key: str = "welfare") -> Drawing:
                 "hovertemplate": f"certified: {kind.lower()}<br>%{{y:,.5~g}}<extra></extra>",
             }
         )
-    # A single moment would be stretched to milliseconds.
+    # For a single point, Plotly would draw an axis of milliseconds.
     moment = course.seconds[-1] if course.seconds[0] == course.seconds[-1] else None
     around = [] if moment is None else [line.date_of_seconds(moment + side * line.slot_seconds) for side in (-1, 1)]
     drawn = layout(
@@ -91,7 +91,7 @@ def figure(course: Course, line: TimeLine, *, key: str = "welfare") -> Drawing:
 
 
 def table(course: Course, line: TimeLine) -> Table:
-    """Every decision, or every publication."""
+    """Return all decisions, or all publications, as a table."""
     dates = [line.date_of_seconds(float(s)) for s in course.seconds]
     sums = [course.welfare.tolist(), course.revenue.tolist()]
     if course.sequence is None or course.zero_price_bound is None:
@@ -103,13 +103,13 @@ def table(course: Course, line: TimeLine) -> Table:
 
 @dataclass(frozen=True)
 class _Points:
-    """Where a line has its steps."""
+    """Return the dates at which a line has steps."""
 
     dates: list[str]
     numbers: list[int]
-    """Of the bids, or of decisions so far."""
+    """Return the sequence numbers of bids, or the numbers of decisions so far."""
     when: str
-    """What is said of a number."""
+    """Return the text of a tooltip."""
 
 
 def _line(name: str, numbers: Floats, points: _Points, colour: str, dash: str) -> Json:

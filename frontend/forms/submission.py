@@ -1,4 +1,4 @@
-"""The form of a bid: what a person types, in hours, to the body the API takes, in seconds; and back."""
+"""The form of a bid: it converts input in hours to a body of the API in seconds, and back."""
 
 import json
 import math
@@ -17,12 +17,12 @@ from scheduling.policies.base import Objective
 
 HOUR_S: Final = 3600
 FORMS: Final = (
-    ("constant", "Constant: the same whenever it completes"),
-    ("step", "Deadline: all of it until then, nothing after"),
-    ("linear", "Linear: falls evenly to nothing"),
-    ("sigmoid", "Sigmoid: falls around a moment"),
+    ("constant", "Constant: the same at any completion"),
+    ("step", "Deadline: the full value until then, 0 after it"),
+    ("linear", "Linear: falls to 0 at a constant rate"),
+    ("sigmoid", "Sigmoid: falls around a given time"),
     ("inverse", "Inverse: falls fast at first"),
-    ("piecewise_linear", "Piecewise linear: through points"),
+    ("piecewise_linear", "Piecewise linear: through given points"),
 )
 COVERED: Final = (
     "label",
@@ -39,75 +39,82 @@ COVERED: Final = (
     "reduce_step_s",
 )
 UTILITY_NAMES: Final = ("value", "form", "deadline_h", "zero_at_h", "midpoint_h", "steepness_per_h", "points")
-"""Fields that say how worth falls with time."""
+"""Fields that state how the value falls with time."""
 UNITS: Final = {"deadline_s": HOUR_S, "zero_at_s": HOUR_S, "midpoint_s": HOUR_S, "steepness_per_s": 1 / HOUR_S}
-"""Seconds in the unit each field of a utility is typed in."""
+"""Seconds in the unit of each field of a utility."""
 FIELD_OF: Final = {f"utility.{key}": key.replace("_per_s", "_per_h").replace("_s", "_h") for key in UNITS} | {
     "utility.form": "form",
     "utility.value": "value",
     "start_after_s": "start_after_h",
 }
-"""The form's field for each field of a body that has another name there."""
+"""The form's field for each field of a body with another name."""
 TYPED_IN: Final = {f"utility.{key}": unit for key, unit in UNITS.items()} | {"start_after_s": HOUR_S}
-"""Units of a body's fields in one unit of what is typed."""
+"""Units of a body's field in one unit of the form's field."""
 
 
 class BidForm(forms.Form):
-    """Fields of a bid; what the market makes of them is checked by the market."""
+    """The fields of a bid; the market checks them."""
 
-    label = forms.CharField(required=False, max_length=LARGEST_LABEL, help_text="For you to find it again.")
-    model = forms.ChoiceField(required=False, help_text="Fills in gradient size, data and step times.")
-    epochs = forms.IntegerField(min_value=1, initial=10, help_text="Passes over all data.")
+    label = forms.CharField(required=False, max_length=LARGEST_LABEL, help_text="Your own name for this bid.")
+    model = forms.ChoiceField(required=False, help_text="Sets gradient size, data and step times.")
+    epochs = forms.IntegerField(min_value=1, initial=10, help_text="Number of passes over all data.")
     architecture = forms.ChoiceField(
         choices=[("ps", "Parameter servers"), ("ring", "Ring-AllReduce")],
-        label="Gradients go through",
+        label="Gradient exchange",
         help_text="A ring needs no parameter servers.",
     )
     reduce_step_s = forms.FloatField(
-        required=False, min_value=0, label="Reducing gradients", help_text="Ring only: seconds a mini-batch; empty: 0."
+        required=False,
+        min_value=0,
+        label="Reduce time",
+        help_text="For a ring only: seconds for each mini-batch; empty for 0.",
     )
     weight = forms.FloatField(
         initial=1,
-        help_text="Priority: with twice the weight your waiting counts twice. Nobody pays.",
+        help_text="Priority: the delay of a job with twice the weight counts twice. Jobs do not pay.",
         widget=forms.NumberInput(attrs={"min": LEAST_WEIGHT, "step": "any"}),
     )
-    value = forms.FloatField(min_value=0, initial=100, help_text="What finishing is worth to you, money.")
-    form = forms.ChoiceField(choices=FORMS, initial="linear", label="How the worth falls with time")
+    value = forms.FloatField(min_value=0, initial=100, help_text="Value of completing the job, in money.")
+    form = forms.ChoiceField(choices=FORMS, initial="linear", label="Value over time")
     deadline_h = forms.FloatField(
         required=False, min_value=0, initial=24, label="Deadline", help_text="Hours after submission."
     )
     zero_at_h = forms.FloatField(
-        required=False, min_value=0, initial=72, label="Worth nothing after", help_text="Hours after submission."
+        required=False, min_value=0, initial=72, label="Value is 0 after", help_text="Hours after submission."
     )
     midpoint_h = forms.FloatField(
-        required=False, min_value=0, initial=24, label="Half the worth after", help_text="Hours after submission."
+        required=False, min_value=0, initial=24, label="Half the value after", help_text="Hours after submission."
     )
     steepness_per_h = forms.FloatField(
         required=False,
         min_value=0,
         initial=0.5,
         label="Steepness",
-        help_text="Per hour; 0 falls nowhere, 1 within hours.",
+        help_text="Per hour: 0 for a value that never falls, 1 for one that falls within hours.",
     )
     points = forms.CharField(
         required=False,
         widget=forms.Textarea(attrs={"rows": 4, "spellcheck": "false"}),
         initial="0 1\n24 0.5\n72 0",
-        help_text="A line each: hours after submission, and the share of the worth left (1 to 0, never rising).",
+        help_text="One point a line: hours after submission, and the share of the value left (1 to 0, never rising).",
     )
     start_after_h = forms.FloatField(
-        required=False, min_value=0, label="Not before", help_text="Hours after submission; empty: at once."
+        required=False, min_value=0, label="Earliest start", help_text="Hours after submission; empty for at once."
     )
-    chunks = forms.IntegerField(required=False, min_value=1, help_text="Data chunks; empty: the model's.")
-    minibatches = forms.IntegerField(required=False, min_value=1, help_text="In a chunk; empty: the model's.")
+    chunks = forms.IntegerField(
+        required=False, min_value=1, help_text="Number of data chunks; empty for the model's number."
+    )
+    minibatches = forms.IntegerField(
+        required=False, min_value=1, help_text="Mini-batches in each chunk; empty for the model's number."
+    )
     gradient_mb = forms.FloatField(
-        required=False, min_value=0, label="Gradient size", help_text="MB; empty: the model's."
+        required=False, min_value=0, label="Gradient size", help_text="MB; empty for the model's size."
     )
     chunk_mb = forms.FloatField(
         required=False,
         min_value=0,
-        label="Size of a chunk",
-        help_text="MB, kept on the server it is sent to until the job is complete; empty: 0.",
+        label="Chunk size",
+        help_text="MB that each chunk takes on its server until the job is complete; empty for 0.",
     )
     more = forms.CharField(
         required=False,
@@ -125,7 +132,9 @@ class BidForm(forms.Form):
         if len(policy.architectures) == 1:
             del self.fields["architecture"], self.fields["reduce_step_s"]
         if policy.objective is Objective.COMPLETION:
-            self.fields["weight"].help_text = "Shown beside your bid; nothing is ordered by it. Nobody pays."
+            self.fields[
+                "weight"
+            ].help_text = "Shown with your bid; it does not change the order of jobs. Jobs do not pay."
         if not policy.queues:
             del self.fields["chunk_mb"]
         names = list(ModelProfile.objects.filter(cluster=cluster).values_list("name", flat=True))
@@ -133,7 +142,7 @@ class BidForm(forms.Form):
             choices=[*((name, name) for name in names), ("", "none: say everything below")],
             initial=names[0] if names else "",
             required=False,
-            help_text="Fills in gradient size, data and step times.",
+            help_text="Sets gradient size, data and step times.",
         )
         for name, field in self.fields.items():
             field.widget.attrs.setdefault("autocomplete", "off")
@@ -143,16 +152,16 @@ class BidForm(forms.Form):
                 field.widget.attrs["step"] = "any"
 
     def clean_points(self) -> list[list[float]]:
-        """Lines of two numbers, hours to seconds."""
+        """Read lines of two numbers, and convert hours to seconds."""
         rows = [line.replace(",", " ").split() for line in self.cleaned_data["points"].splitlines() if line.strip()]
         try:
             pairs = [(float(hours), float(share)) for hours, share in rows]
         except ValueError:
-            raise forms.ValidationError("Expected two numbers on every line, such as: 24 0.5") from None
+            raise forms.ValidationError("Expected two numbers on each line, such as: 24 0.5") from None
         return [[hours * HOUR_S, share] for hours, share in pairs]
 
     def clean_more(self) -> Json:
-        """An object of keys the form has no field for."""
+        """Read an object whose keys are not fields of the form."""
         text = self.cleaned_data["more"].strip()
         try:
             more = json.loads(text) if text else {}
@@ -167,7 +176,7 @@ class BidForm(forms.Form):
         return more
 
     def body(self) -> Json:
-        """The bid as the API takes it."""
+        """Return the body of the bid for the API."""
         data = self.cleaned_data
         body: Json = {key: data[key] for key in ("label", "model", "epochs") if data[key]}
         numbers = ("chunks", "minibatches", "gradient_mb", "chunk_mb")
@@ -193,12 +202,12 @@ class BidForm(forms.Form):
         return utility
 
     def blame_all(self, error: InvalidField) -> None:
-        """Show all that the market found wrong."""
+        """Show all errors that the market found."""
         for one in (error, *error.also):
             self.blame(one)
 
     def blame(self, error: InvalidField) -> None:
-        """Show what the market found wrong beside the field it is about, in the unit of that field."""
+        """Show an error of the market at its field, in the unit of that field."""
         field, problem = error.field, _in_typed_unit(error)
         name = FIELD_OF.get(field, field.partition(".")[0].partition("[")[0])
         if field.startswith("utility.points"):
@@ -212,7 +221,7 @@ class BidForm(forms.Form):
 
 
 def _in_typed_unit(error: InvalidField) -> str:
-    """The problem in words; a limit in seconds is given in hours where hours were typed."""
+    """Return the problem as text; limits are converted from seconds to the unit of the field."""
     field = error.field
     elapsed = field.startswith("utility.points[") and field.endswith("][0]")
     unit = HOUR_S if elapsed else TYPED_IN.get(field)
@@ -226,7 +235,7 @@ def _in_typed_unit(error: InvalidField) -> str:
 
 
 def initial_of(body: Json) -> dict[str, Any]:
-    """What the form shows for a bid that was sent before."""
+    """Return the form's initial data for a bid that was submitted before."""
     utility = body.get("utility", {})
     shown: dict[str, Any] = {key: body[key] for key in COVERED if key in body and key != "utility"}
     shown["model"] = body.get("model", "")
@@ -235,7 +244,7 @@ def initial_of(body: Json) -> dict[str, Any]:
     shown |= {key: utility[key] for key in ("form", "value") if key in utility}
     for key, unit in UNITS.items():
         if key in utility:
-            # Twelve digits: what an hour's division adds to a number that was typed would only puzzle.
+            # Twelve digits hide the rounding error of the division by an hour.
             shown[FIELD_OF[f"utility.{key}"]] = float(f"{utility[key] / unit:.12g}")
     if "points" in utility:
         shown["points"] = "\n".join(f"{elapsed / HOUR_S:g} {share:g}" for elapsed, share in utility["points"])

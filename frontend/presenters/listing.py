@@ -1,4 +1,4 @@
-"""Lists in pages, their filters in the address."""
+"""Paginated lists whose filters are in the address."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -18,10 +18,10 @@ def listing(
     *,
     per_page: int = PER_PAGE,
 ) -> dict[str, Any]:
-    """What a list's template needs: the page of rows that is asked for, the filters, and as `query` the part of the
-    address that keeps them on its other pages.
+    """Return the context of a list's template: the requested page of rows, the filters, and as `query` the part of the
+    address that keeps the filters on other pages.
 
-    `chosen`: the filters as they stand in the address, empty where there is none.
+    `chosen` holds the filters in the address; a filter that is not set is empty.
     """
     kept = {name: value for name, value in (chosen or {}).items() if value}
     return {

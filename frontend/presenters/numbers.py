@@ -1,8 +1,8 @@
-"""Numbers as pages show them."""
+"""Formats of numbers on pages."""
 
 
 def money(amount: float | None) -> str:
-    """An amount with two decimals, more for small ones; a dash for none."""
+    """Return an amount with two decimals, or more if it is small; a dash for None."""
     if amount is None:
         return "–"
     if amount and abs(amount) < 0.01:
@@ -11,5 +11,5 @@ def money(amount: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share as a percentage; a dash for none."""
+    """Return a share as a percentage; a dash for None."""
     return "–" if share is None else f"{share:.1%}".replace("%", " %")

@@ -1,4 +1,4 @@
-"""Queue data of a bid's page: where its chunks are, which jobs displaced them, and errors of forecasts."""
+"""Queue data for a bid's page: where its chunks are, which jobs displaced them, and the delay of its completion."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,14 +16,14 @@ from scheduling.model.schedule import CLOUD
 
 @dataclass(frozen=True)
 class Names:
-    """Names of rows by key."""
+    """Names of servers and machine types, by key."""
 
     servers: dict[int, str]
     machines: dict[int, str]
 
     @classmethod
     def of(cls, cluster_id: int) -> "Names":
-        """Those of a cluster."""
+        """Return the names of a cluster."""
         servers = Server.objects.filter(cluster=cluster_id)
         machines = MachineType.objects.filter(cluster=cluster_id)
         return cls(dict(servers.values_list("pk", "name")), dict(machines.values_list("pk", "name")))
@@ -38,22 +38,22 @@ class Place:
     worker: str
     count: int
     since: int
-    """Slot in which they were sent."""
+    """Slot in which the chunks were sent."""
     note: str
 
 
 @dataclass(frozen=True)
 class Loss:
-    """Workers left chunks in the middle for those of one other job, or of all that are someone else's."""
+    """Workers interrupted chunks for chunks of one other job; jobs of other users are counted together."""
 
     first: float
-    """When that was the first time, slots."""
+    """Time of the first interruption, in slots."""
     times: int
     by: str
 
 
 def places(bid: Bid) -> list[Place]:
-    """Where its chunks were sent, oldest first."""
+    """Return where the chunks were sent, the oldest first."""
     rows = QueuedChunks.objects.filter(bid=bid).select_related("server", "machine_type")
     return [
         Place(
@@ -69,7 +69,7 @@ def places(bid: Bid) -> list[Place]:
 
 
 def losses(bid: Bid, viewer: User) -> list[Loss]:
-    """Who displaced its chunks, in order of the first time; other people's jobs are nameless."""
+    """Return the jobs that displaced its chunks, by first time; jobs of other users have no name."""
     found: dict[int | None, list[float]] = {}
     for row in displacements(bid, viewer):
         found.setdefault(row.by, []).append(row.at)
@@ -77,7 +77,7 @@ def losses(bid: Bid, viewer: User) -> list[Loss]:
 
 
 def segments_table(found: Iterable[Stretch], names: Names, line: TimeLine) -> Table:
-    """When workers were, are and will be at work on a job's chunks; no worker number in the cloud."""
+    """Return when workers process a job's chunks, in the past and as forecast; without a worker number in the cloud."""
     rows = (
         (
             names.servers[s.server_id],
@@ -95,12 +95,12 @@ def segments_table(found: Iterable[Stretch], names: Names, line: TimeLine) -> Ta
 
 
 def preemptions_table(found: Iterable[Displacement], line: TimeLine) -> Table:
-    """Each time a worker left a chunk of a job in the middle; who for is empty where that is someone else's."""
+    """Return each interruption of a job's chunks; the other job is empty if it belongs to another user."""
     rows = ((row.at, line.date(row.at), row.server, row.worker + 1, "" if row.by is None else row.by) for row in found)
     return Table(("at_slot", "at_utc", "server", "worker", "by_bid"), rows)
 
 
 def lateness(bid: Bid, steps: Sequence[Step]) -> int | None:
-    """Slots by which its completion is later than first forecast; None where nothing was."""
+    """Return by how many slots its completion is later than first forecast; None without a forecast."""
     first = next((step.completion for step in steps if step.completion is not None), None)
     return None if first is None or bid.completion_slot is None else bid.completion_slot - first

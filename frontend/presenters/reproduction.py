@@ -1,4 +1,4 @@
-"""Files of a reproduced figure: a page that stands alone beside Plotly's script, its numbers as JSON and CSV."""
+"""Files of a reproduced figure: a page that needs only Plotly's script, and the numbers as JSON and CSV."""
 
 import csv
 import json
@@ -33,7 +33,7 @@ Plotly.newPlot("chart", drawing.data, { ...drawing.layout, font: { color: ink },
 
 
 def write_figure(reproduced: Reproduced, folder: Path) -> Path:
-    """Write `FIGURE.html`, `.json` and `.csv` into a folder that has Plotly's script; returns the page."""
+    """Write `FIGURE.html`, `.json` and `.csv` into a folder that has Plotly's script; return the page's path."""
     name = file_name(reproduced.figure)
     drawing, table = reproduction.figure(reproduced), reproduction.table(reproduced)
     document = reproduced.to_json() | {"plotly": drawing.to_json()}
@@ -47,7 +47,7 @@ def write_figure(reproduced: Reproduced, folder: Path) -> Path:
 
 
 def write_index(paper: Paper, folder: Path) -> Path:
-    """Write the page that lists those of a paper's figures that lie in a folder, with their verdicts; returns it."""
+    """Write the page that lists a paper's figures in a folder, with their verdicts; return its path."""
     rows = []
     for figure in paper.figures:
         name = file_name(figure)
@@ -64,20 +64,20 @@ def write_index(paper: Paper, folder: Path) -> Path:
 
 
 def prepare(folder: Path) -> None:
-    """Make a folder with Plotly's script: no page of it asks another host for anything."""
+    """Make a folder with Plotly's script, so that its pages request nothing from other hosts."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / NAME).exists():
         shutil.copyfile(FOLDER / NAME, folder / NAME)
 
 
 def file_name(figure: Figure) -> str:
-    """`figure-3`, or `table-ii`."""
+    """Return the figure's file name without suffix, such as `figure-3` or `table-ii`."""
     return figure.name.lower().replace(" ", "-")
 
 
 def _page(reproduced: Reproduced, drawing: Json, name: str) -> str:
     figure, task = reproduced.figure, reproduced.task
-    # Nothing in the data may end the element it stands in.
+    # No text in the data may close the script element.
     data = json.dumps(drawing, allow_nan=False).replace("<", "\\u003c")
     seeds = ", ".join(str(seed) for seed in task.seeds)
     body = f"""<p class="soft">{escape(reproduced.paper.title)}, {escape(reproduced.paper.section)}</p>

@@ -1,4 +1,4 @@
-"""How each state of a bid looks and what it means, in one place."""
+"""Label, style and meaning of each state of bids and background jobs."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -18,15 +18,15 @@ class Look:
 
 
 LOOKS: Final = {
-    BidState.SUBMITTED: Look("Waiting", "wait", "It is in the queue and will be decided in a moment."),
+    BidState.SUBMITTED: Look("Waiting", "wait", "It is in the decision queue and will be decided soon."),
     BidState.PLANNED: Look("Planned", "plan", "It was admitted and its start and machines are set."),
-    BidState.RUNNING: Look("Running", "run", "Its machines are working on it now."),
-    BidState.COMPLETED: Look("Completed", "done", "It has had all of its work."),
+    BidState.RUNNING: Look("Running", "run", "Its machines process it now."),
+    BidState.COMPLETED: Look("Completed", "done", "All of its work is done."),
     BidState.REJECTED: Look("Rejected", "no", "It was not admitted and pays nothing."),
-    BidState.WITHDRAWN: Look("Withdrawn", "off", "Its owner took it back before it was decided."),
+    BidState.WITHDRAWN: Look("Withdrawn", "off", "Its owner withdrew it before it was decided."),
     BidState.QUARANTINED: Look("Quarantined", "no", "It could not be decided; an operator has been informed."),
-    BidState.CANCELLED: Look("Cancelled", "off", "Its slots from then on were freed; a payment is not given back."),
-    BidState.FAILED: Look("Failed", "no", "An operator ended it; its slots from then on were freed."),
+    BidState.CANCELLED: Look("Cancelled", "off", "Its remaining slots were freed; the payment is not refunded."),
+    BidState.FAILED: Look("Failed", "no", "An operator ended it; its remaining slots were freed."),
 }
 
 PLAN_LOOKS: Final = {
@@ -51,22 +51,20 @@ RUN_LOOKS: Final = {
     JobState.FAILED: Look("Failed", "no", "At least one run failed."),
     JobState.CANCELLED: Look("Cancelled", "off", "It was ended before all of it was computed."),
 }
-"""Of experiments and their runs."""
+"""Labels of experiments and their runs."""
 
-WAITS: Final = Look("In line", "wait", "It was admitted and waits for a place: it has no planned start yet.")
+WAITS: Final = Look("In line", "wait", "It was admitted and has no planned start yet.")
 """A planned job that has no start."""
-PLAN: Final = Look(
-    "Planned", "plan", "It was admitted. When it starts is a plan, which can change until it has started."
-)
+PLAN: Final = Look("Planned", "plan", "It was admitted. Its planned start can change until it has started.")
 """A planned job whose start is no promise."""
-PAUSED: Final = Look("Paused", "wait", "It has run and holds no machines now; it goes on when there is room.")
+PAUSED: Final = Look("Paused", "wait", "It has run and holds no machines now; it continues when machines are free.")
 """A job that has run, holds no machines and has no planned resumption yet."""
 IN_LINE: Final = "in_line"
 """Name of this state in addresses."""
 
 
 def look_of(bid: Bid, *, may_move: bool = False) -> Look:
-    """How a bid is shown; `may_move` says that a planned start is no promise."""
+    """Return label, style and meaning of a bid's state; `may_move` if a planned start may change."""
     state = BidState(bid.state)
     if state == BidState.PLANNED and bid.start_slot is None:
         return WAITS

@@ -1,4 +1,4 @@
-"""The figures at the top of a market's page: which ones is said by what its policy tries to make good."""
+"""The figures at the top of a market's page; the objective of its policy determines which ones."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Tile:
 
 
 def tiles_of(reading: Summary) -> list[Tile]:
-    """The tiles of a market; figures that are not published have none."""
+    """Return the tiles of a market; figures that are not published have none."""
     sealed = UNPUBLISHED if reading.published is not None else ()
     return [make(reading) for make in TILES[reading.objective] if make not in sealed]
 
@@ -53,7 +53,7 @@ def _optimum(reading: Summary) -> Tile:
     bound, label = reading.bound, "Proven share of optimum"
     if bound is None:
         return Tile("optimum", label, "–", "no certificate yet")
-    said = f"nobody could have exceeded {money(bound.value)} ({bound.kind.label.lower()})"
+    said = f"upper bound {money(bound.value)} ({bound.kind.label.lower()})"
     return Tile("optimum", label, percent(1 - bound.gap), said)
 
 
@@ -90,4 +90,4 @@ TILES: Final[Mapping[Objective, tuple[Callable[[Summary], Tile], ...]]] = {
     Objective.COMPLETION: (_mean_flow, _wait, _line, _admitted, _utilisation, _congestion),
 }
 UNPUBLISHED: Final = (_optimum, _weighted_flow)
-"""Tiles that only those see who read figures as they stand."""
+"""Tiles for viewers who may read the present figures."""

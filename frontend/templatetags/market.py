@@ -1,4 +1,4 @@
-"""Money, slots and states in words."""
+"""Filters and tags for money, slots and states."""
 
 import re
 
@@ -22,13 +22,13 @@ register = template.Library()
 
 @register.filter
 def is_operator(user: User | AnonymousUser) -> bool:
-    """Whether a page may show what is for operators."""
+    """Return whether a page may show data for operators."""
     return operators.is_operator(user)
 
 
 @register.filter
 def compiling(market: Market) -> str:
-    """What a market waits for before it decides, in words; empty where it waits for nothing."""
+    """Return what a market waits for before it decides; empty if it does not wait."""
     return warming.words(market.pk)
 
 
@@ -38,19 +38,19 @@ register.filter(percent)
 
 @register.filter
 def money_of(bid: Bid) -> Money | None:
-    """What a bid comes to; None where it was not admitted."""
+    """Return the value, payment and payoff of a bid; None if it was not admitted."""
     return money_of_bid(bid)
 
 
 @register.filter
 def look(bid: Bid) -> Look:
-    """How a bid's state is shown."""
+    """Return the label and style of a bid's state."""
     return look_of(bid)
 
 
 @register.filter
 def plan_look(plan: Plan) -> Look:
-    """How a plan's state is shown."""
+    """Return the label and style of a plan's state."""
     return PLAN_LOOKS[JobState(plan.state)]
 
 
@@ -62,30 +62,30 @@ def counterfactual_look(counterfactual: Counterfactual) -> Look:
 
 @register.filter
 def state_look(state: str) -> Look:
-    """How a state that a bid would have is shown."""
+    """Return the label and style of a bid's state in a counterfactual."""
     return LOOKS[BidState(state)]
 
 
 @register.filter
 def work_look(state: str) -> Look:
-    """How the state of an experiment or a run is shown."""
+    """Return the label and style of the state of an experiment or a run."""
     return RUN_LOOKS[JobState(state)]
 
 
 @register.filter
 def title_of(policy: str) -> str:
-    """What a policy is called for people."""
+    """Return the title of a policy."""
     return str(POLICIES[policy].title)
 
 
 @register.filter
 def with_times(words: str, line: TimeLine) -> str:
-    """An explanation of the core, which knows slots only, with the time of each slot it names."""
+    """Return an explanation of the core with the date and time of each slot in it."""
     return re.sub(r"\bslot (\d+)", lambda found: f"{found[0]} ({line.time_words(int(found[1]))})", words)
 
 
 @register.filter
 def at_slot(line: TimeLine, slot: int | None) -> str:
-    """Date, time and slot; a dash for none."""
-    # The bracket stays in one piece where lines break.
+    """Return date, time and slot; a dash for None."""
+    # No line break inside the brackets.
     return "–" if slot is None else line.words(slot).replace("(slot ", "(slot\u00a0")

@@ -30,7 +30,7 @@ DRAWINGS: Final = {"value": misreports.by_value, "time": misreports.by_time}
 @login_required
 @require_safe
 def figure(request: HttpRequest, name: str, number: int, kind: str) -> HttpResponse:
-    """One curve. A decision's book never changes, so neither does its curve: asked for again, it is not computed."""
+    """Return one curve as JSON. The book of a decision never changes, so repeated requests are answered from memory."""
     market, bid = _own(request, name, number)
     if kind not in DRAWINGS:
         raise Http404
@@ -40,18 +40,18 @@ def figure(request: HttpRequest, name: str, number: int, kind: str) -> HttpRespo
 
     decided = DecisionRecord.objects.filter(bid=bid).values_list("version", flat=True).first()
     if decided is None:
-        note = "There is a curve once the bid is decided."
+        note = "The curve is available once the bid is decided."
         return JsonResponse(Drawing([], layout(height=160, key=f"misreports-{kind}"), note=note).to_json())
     try:
         return unless_tagged(request, _tag(request, bid, decided), build)
-    except AuctionError as error:  # not tagged: the next time it may go
+    except AuctionError as error:  # no ETag: the next request may succeed
         return JsonResponse(Drawing([], layout(height=160, key=f"misreports-{kind}"), note=str(error)).to_json())
 
 
 @login_required
 @require_safe
 def table(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """Both curves as CSV; 404 while there are none."""
+    """Return both curves as CSV; 404 if there are none."""
     market, bid = _own(request, name, number)
     try:
         found = alternatives(bid, caller=viewer_of(request).pk)

@@ -1,4 +1,4 @@
-"""The list of bids and the page of one: its receipt, its schedule, and how to take it back."""
+"""The list of bids, and the page of one bid: its receipt, its schedule, and forms to withdraw or cancel it."""
 
 from collections.abc import Callable
 from math import ceil, floor
@@ -42,7 +42,7 @@ MARGIN_SLOTS = 3
 @require_safe
 @one_version()
 def bid_list(request: HttpRequest, name: str) -> HttpResponse:
-    """Bids the visitor may see, newest first; the filters are in the address."""
+    """List the bids the viewer may see, the newest first; the filters are in the address."""
     market, viewer = market_named(name), viewer_of(request)
     everything = visible_bids(market, viewer)
     state, text = request.GET.get("state", ""), request.GET.get("label", "").strip()
@@ -72,7 +72,7 @@ def bid_list(request: HttpRequest, name: str) -> HttpResponse:
 @require_safe
 @one_version()
 def bid_page(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """One bid with its receipt."""
+    """Show one bid with its receipt."""
     return render(request, "frontend/bid.html", _context(request, name, number))
 
 
@@ -80,7 +80,7 @@ def bid_page(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @require_safe
 @one_version()
 def receipt(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """The part of a bid's page that changes, for pages that are open."""
+    """Return the part of a bid's page that changes, for open pages."""
     market, _ = _own(request, name, number)
     return unless_known(
         request, market, lambda: render(request, "frontend/_receipt.html", _context(request, name, number))
@@ -91,7 +91,7 @@ def receipt(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @require_safe
 @one_version()
 def schedule(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """The bid's own Gantt chart."""
+    """Return the bid's own Gantt chart."""
     market, bid = _own(request, name, number)
 
     def build() -> HttpResponse:
@@ -112,7 +112,7 @@ def schedule(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @require_safe
 @one_version()
 def schedule_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """What the bid's chart shows, as a table."""
+    """Return the data of the bid's Gantt chart as CSV."""
     market, bid = _own(request, name, number)
     return csv_response(gantt.table(_spans(bid), timeline_of(market)), f"{name}-bid-{number}.csv")
 
@@ -121,7 +121,7 @@ def schedule_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @require_safe
 @one_version()
 def machines(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """How many machines the bid's job holds in each slot."""
+    """Return the chart of the machines that the bid's job holds in each slot."""
     market, bid = _own(request, name, number)
 
     def build() -> HttpResponse:
@@ -135,7 +135,7 @@ def machines(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @require_safe
 @one_version()
 def machines_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """The same as a table."""
+    """Return the machines of each slot as CSV."""
     market, bid = _own(request, name, number)
     return csv_response(counts.table(_counts(bid), timeline_of(market)), f"{name}-bid-{number}-machines.csv")
 
@@ -144,7 +144,7 @@ def machines_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @require_safe
 @one_version()
 def changes_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """How the plan of the bid's job changed, oldest first."""
+    """Return the changes of the job's plan as CSV, the oldest first."""
     market, bid = _own(request, name, number)
     found = plans.steps(bid.plan_changes.all())
     return csv_response(plans.table(found, timeline_of(market)), f"{name}-bid-{number}-plan.csv")
@@ -154,7 +154,7 @@ def changes_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @require_safe
 @one_version()
 def segments_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """When workers process chunks of the bid's job, past and as forecast."""
+    """Return as CSV when workers process the job's chunks, in the past and as forecast."""
     market, bid = _own(request, name, number)
     found = queue_readings.stretches_of(bid)
     table = queues.segments_table(found, queues.Names.of(market.cluster_id), timeline_of(market))
@@ -165,7 +165,7 @@ def segments_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @require_safe
 @one_version()
 def preemptions_csv(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """When workers left chunks of the bid's job in the middle for another's."""
+    """Return as CSV when workers interrupted the job's chunks for those of other jobs."""
     market, bid = _own(request, name, number)
     found = queue_readings.displacements(bid, viewer_of(request))
     table = queues.preemptions_table(found, timeline_of(market))
@@ -175,14 +175,14 @@ def preemptions_csv(request: HttpRequest, name: str, number: int) -> HttpRespons
 @login_required
 @require_POST
 def withdraw(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """Take back a bid that is not decided."""
+    """Withdraw a bid that is not decided."""
     return _do(request, name, number, deed=withdraw_bid, done="The bid was withdrawn.")
 
 
 @login_required
 @require_POST
 def retry(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """For operators: put a quarantined bid back in the queue."""
+    """Put a quarantined bid back in the decision queue; for operators."""
     if not is_operator(viewer_of(request)):
         raise PermissionDenied
     return _do(request, name, number, deed=retry_bid, done="The bid is back in the queue.")
@@ -191,8 +191,8 @@ def retry(request: HttpRequest, name: str, number: int) -> HttpResponse:
 @login_required
 @require_POST
 def cancel(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """End a job and free its slots from now on."""
-    done = "The job was cancelled; its slots from now on are free again."
+    """Cancel a job and free its remaining slots."""
+    done = "The job was cancelled; its remaining slots are free."
     return _do(request, name, number, deed=cancel_job, done=done)
 
 
@@ -222,7 +222,7 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         query = urlencode({"from": bid.sequence, "value": f"{counter.least_value + CENT:.2f}"})
         again = f"{reverse('submit', args=[name])}?{query}"
     rows = Commitment.objects.filter(bid=bid).select_related("server", "machine_type")
-    placements = [row for row in rows if row.end > row.start]  # others were cut off before they began
+    placements = [row for row in rows if row.end > row.start]  # the others were cut before they began
     windows = {(row.start, row.end) for row in placements}
     steps = plans.steps(bid.plan_changes.all())
     held = _counts(bid)
@@ -240,7 +240,7 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
         "pays": record is None or POLICIES[record.policy.name].objective is Objective.WELFARE,
         "worth": "weight" if "weight" in bid.resolved_request else "value",
         "steps": steps,
-        # Only a job that may move has steps.
+        # Only a job whose plan may change has steps.
         "is_plan": is_plan,
         "start_words": _start_words(bid, is_plan=is_plan),
         "place": plans.place_of(bid, now=market_snapshot(market).moment.now) if steps else None,
@@ -263,7 +263,7 @@ def _context(request: HttpRequest, name: str, number: int) -> dict[str, object]:
 
 
 def _start_words(bid: Bid, *, is_plan: bool) -> str:
-    """What the slot of its start is called."""
+    """Return the label of the start."""
     if bid.started:
         return "Started"
     if bid.ended_slot is not None:

@@ -1,4 +1,4 @@
-"""What each chart of a market shows: a reading, turned into a figure's arguments. One query for chart and CSV."""
+"""The charts of a market: each converts a reading to the arguments of a figure, for the chart and for its CSV."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from frontend.figures.base import Drawing, Table
 from scheduling.policies.base import Objective
 
 PAST_SLOTS: Final = 24
-"""How much of the past the schedule shows."""
+"""Number of past slots in the schedule."""
 
 
 Choices = list[tuple[str, str]]
@@ -27,7 +27,7 @@ Choices = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart: how it is drawn and how it is tabulated, both from the same arguments."""
+    """One chart: its figure and its table, both from the same arguments."""
 
     draw: Callable[[Market, User, QueryDict], Drawing]
     tabulate: Callable[[Market, User, QueryDict], Table]
@@ -35,9 +35,9 @@ class Chart:
     spoken: str
     """Description for screen readers."""
     chooser: str = ""
-    """Label of what can be chosen."""
+    """Label of the choice."""
     choices: Callable[[Sequence[str]], Choices] = lambda servers: []
-    """Values and labels to choose from, from the servers' names; none where there is nothing to choose."""
+    """Values and labels of the choice, from the servers' names; empty if there is nothing to choose."""
 
 
 def price_view(market: Market, choice: str, *, priced_only: bool = False) -> prices.PriceView:
@@ -51,7 +51,7 @@ def price_view(market: Market, choice: str, *, priced_only: bool = False) -> pri
     read = replace(
         read,
         servers=service_names(market, read.servers),
-        # Nothing is for sale there.
+        # Nothing is on sale there.
         price=np.where(read.closed[:, :, np.newaxis], np.nan, read.price),
     )
     if priced_only and np.nan_to_num(read.price).any():
@@ -70,13 +70,13 @@ def price_view(market: Market, choice: str, *, priced_only: bool = False) -> pri
 
 
 def service_names(market: Market, names: Sequence[str]) -> tuple[str, ...]:
-    """Servers' names, with what an operator said of those that take no new work."""
+    """Return the servers' names, with the state of those that take no new work."""
     said = service_of(market)
     return tuple(f"{name} ({said[name]})" if name in said else name for name in names)
 
 
 def service_of(market: Market) -> dict[str, str]:
-    """In words, what an operator said of each server that takes no new work, by its name."""
+    """Return the state of each server that takes no new work as text, by its name."""
     line, rows = timeline_of(market), Outage.objects.filter(server__cluster=market.cluster, ended_version=None)
     said = {}
     for row in rows.select_related("server"):
@@ -86,7 +86,7 @@ def service_of(market: Market) -> dict[str, str]:
 
 
 def spans(market: Market, viewer: User, choice: str) -> tuple[list[gantt.Span], int, tuple[int, int]]:
-    """What is held, the first tradable slot, and the window; `choice` is `server:NAME` or empty for all."""
+    """Return held machines, the first slot on sale, and the window; `choice` is `server:NAME`, or empty for all."""
     book = market_snapshot(market).book
     start, end = book.now - PAST_SLOTS, book.end
     only = choice.removeprefix("server:") if choice.startswith("server:") else ""
@@ -104,7 +104,7 @@ def spans(market: Market, viewer: User, choice: str) -> tuple[list[gantt.Span], 
 
 
 def bar_span(bar: market_readings.Bar, *, group: str) -> gantt.Span:
-    """A bar as the chart draws it; of other people's work only how many machines it takes together."""
+    """Return a bar as the chart draws it; for other users' jobs, only the total number of machines."""
     known = bar.sequence is not None
     return gantt.Span(
         group=group,
@@ -119,7 +119,7 @@ def bar_span(bar: market_readings.Bar, *, group: str) -> gantt.Span:
 
 
 def course(market: Market, viewer: User) -> welfare.Course:
-    """Welfare after each decision with the certified bound, or after each publication."""
+    """Return welfare after each decision with the certified bound, or after each publication."""
     read = publications.welfare(market, viewer)
     certified = None if read.bound is None else (in_words(read.bound), read.bound.value)
     return welfare.Course(
@@ -134,7 +134,7 @@ def course(market: Market, viewer: User) -> welfare.Course:
 
 
 def in_words(bound: market_readings.BoundReading) -> str:
-    """Which bound it is, its gap, how long it took, and whether every term is exact."""
+    """Describe the bound: its kind, gap, duration, and whether all terms are exact."""
     words = f"{BoundKind(bound.kind).label}, gap {100 * bound.gap:.1f} %, {bound.duration_ms:.0f} ms"
     if bound.loose and bound.kind == BoundKind.POSTED_PRICE:
         words += f", loose for {bound.loose} of {bound.decided}"
@@ -182,7 +182,7 @@ def _tabulate_welfare(market: Market, viewer: User, query: QueryDict) -> Table:
 
 
 def flow_of(market: Market, viewer: User) -> flow.Course:
-    """Time from arrival to completion of the completed jobs that the viewer may see, and its mean over all."""
+    """Return the times from arrival to completion of jobs that the viewer may see, and the mean over all jobs."""
     read = publications.flow(market, viewer)
     return flow.Course(read.sequence, read.slot, read.flow, read.mean_slot, read.mean, read.weighted_mean)
 
@@ -195,8 +195,8 @@ def _tabulate_flow(market: Market, viewer: User, query: QueryDict) -> Table:
     return flow.table(flow_of(market, viewer), timeline_of(market))
 
 
-def quotients_of(market: Market) -> tuple[list[competitive_ratio.Run], str]:
-    """What is known of how near the market came to the best possible, and what must be said beside it."""
+def competitive_ratio_of(market: Market) -> tuple[list[competitive_ratio.Run], str]:
+    """Return the runs of the competitive ratio, and the note below the chart."""
     known = found(market)
     runs = [
         competitive_ratio.Run(row.run, row.fractional, known.fractional_bound, row.jct, known.jct_bound)
@@ -212,13 +212,13 @@ def quotients_of(market: Market) -> tuple[list[competitive_ratio.Run], str]:
     )
 
 
-def _draw_quotients(market: Market, viewer: User, query: QueryDict) -> Drawing:
-    runs, note = quotients_of(market)
+def _draw_competitive_ratio(market: Market, viewer: User, query: QueryDict) -> Drawing:
+    runs, note = competitive_ratio_of(market)
     return competitive_ratio.figure(runs, note=note)
 
 
-def _tabulate_quotients(market: Market, viewer: User, query: QueryDict) -> Table:
-    return competitive_ratio.table(quotients_of(market)[0])
+def _tabulate_competitive_ratio(market: Market, viewer: User, query: QueryDict) -> Table:
+    return competitive_ratio.table(competitive_ratio_of(market)[0])
 
 
 def _price_choices(servers: Sequence[str]) -> Choices:
@@ -255,7 +255,7 @@ CHARTS: Final[Mapping[str, Chart]] = {
     "schedule": Chart(
         _draw_schedule,
         _tabulate_schedule,
-        "Who holds what",
+        "Schedule",
         "Gantt chart of committed workers and parameter servers by server",
         "Server",
         _server_choices,
@@ -263,42 +263,42 @@ CHARTS: Final[Mapping[str, Chart]] = {
     "welfare": Chart(
         _draw_welfare,
         _tabulate_welfare,
-        "Welfare, and what nobody could have exceeded",
-        "Cumulative welfare and revenue beside the certified upper bound",
+        "Welfare and its upper bound",
+        "Cumulative welfare and revenue with the certified upper bound",
     ),
     "flow": Chart(
         _draw_flow,
         _tabulate_flow,
-        "How long jobs take from arrival to completion",
-        "Slots from arrival to completion of each job, and their mean, plain and by weight",
+        "Time from arrival to completion",
+        "Slots from arrival to completion of each job, and their mean, unweighted and weighted",
     ),
-    "quotients": Chart(
-        _draw_quotients,
-        _tabulate_quotients,
-        "Competitive quotients: times a bound that nobody can be below",
-        "Bars of both competitive quotients of the latest complete jobs, as they ran and with faster workers",
+    "competitive_ratio": Chart(
+        _draw_competitive_ratio,
+        _tabulate_competitive_ratio,
+        "Competitive ratio: total time divided by a lower bound",
+        "Bars of both competitive ratios of the latest complete jobs, as they ran and with faster workers",
     ),
 }
-"""The charts of overviews. Another one is a module in `figures/`, an entry here and its place in `SECTIONS`."""
+"""All charts of overviews. To add one, write a module in `figures/`, an entry here and one in `SECTIONS`."""
 
 SECTIONS: Final[Mapping[Objective, tuple[str, ...]]] = {
     Objective.WELFARE: ("prices", "schedule", "welfare"),
     Objective.WEIGHTED_COMPLETION: ("schedule", "flow", "prices"),
-    Objective.COMPLETION: ("schedule", "congestion", "flow", "quotients"),
+    Objective.COMPLETION: ("schedule", "congestion", "flow", "competitive_ratio"),
 }
-"""The charts of a market's overview, in order, by what its policy tries to make good."""
+"""The charts of a market's overview, in order, by the objective of its policy."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A chart on the page: its name in addresses, what it says, and what can be chosen."""
+    """A chart on the page: its name in addresses, its texts, and the choice it offers."""
 
     name: str
     chart: Chart
     choices: Choices
     chosen: str
     others: list[tuple[str, str]]
-    """What is chosen for the other charts, to be kept when this one's form is sent."""
+    """Choices of the other charts, which are kept when the form of this one is sent."""
 
 
 PUBLISHED: Final[Mapping[str, Chart]] = {
@@ -309,13 +309,13 @@ PUBLISHED: Final[Mapping[str, Chart]] = {
         spoken="Cumulative welfare and revenue as published",
     ),
 }
-"""The charts where figures are published: there is no bound."""
+"""The charts of published figures, which have no bound."""
 
 
 def sections_of(
     objective: Objective, servers: Sequence[str], query: QueryDict, *, published: bool = False
 ) -> list[Section]:
-    """The charts of an overview, with what the address chooses; `published`: of figures that are published."""
+    """Return the charts of an overview with the choices in the address; `published` for published figures."""
     names, charts = SECTIONS[objective], PUBLISHED if published else CHARTS
     choices = {name: charts[name].choices(servers) for name in names}
     chosen = {name: query.get(name, "") for name in names if choices[name]}

@@ -1,4 +1,4 @@
-"""The stream that says "version 18" when a market has moved; nothing else travels on it.
+"""The event stream of a market: it sends the version whenever the market changes, and nothing else.
 
 A stream has no database connection of its own: its request's is closed before it begins, and one thread looks at
 markets for all of them.
@@ -24,24 +24,24 @@ from frontend.access import market_named
 from web import shutdown
 
 EVERY_S: Final = 1.0
-"""Seconds between two looks at a market, however many pages are open."""
+"""Seconds between two queries of a market's version, for any number of open pages."""
 BEAT_S: Final = 15.0
 """Seconds between two comments, which keep proxies from closing a quiet stream and detect closed pages."""
 LIFE_S: Final = 600.0
-"""Streams end and are opened again, so that a visitor who signed out does not listen for ever."""
+"""A stream ends after this time and is opened again, so that a user who signed out receives nothing more."""
 
 LATER_MS: Final = 60_000
-"""When a browser whose stream was one too many may ask again."""
+"""Seconds after which a browser may retry if there were too many streams."""
 
 # One thread, hence one database connection at most for all streams of a process.
 _reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="versions")
 _open: Counter[int] = Counter()
-"""How many streams each user has open."""
+"""Number of open streams of each user."""
 
 
 @dataclass
 class _Watch:
-    """What was last read of a market; all streams of an event loop share it."""
+    """The last version read of a market; all streams of an event loop share it."""
 
     mark: str = ""
     read_at: float = float("-inf")
@@ -62,7 +62,7 @@ def read_mark(market_id: int) -> str:
 
 
 async def mark_of(market_id: int) -> str:
-    """The market's mark, at most `EVERY_S` old."""
+    """Return the market's version mark, at most `EVERY_S` old."""
     loop = asyncio.get_running_loop()
     watch = _watches.setdefault((id(loop), market_id), _Watch())
     async with watch.lock:
@@ -72,12 +72,12 @@ async def mark_of(market_id: int) -> str:
                 watch.mark = await loop.run_in_executor(_reader, read_mark, market_id)
             except (DatabaseError, InterfaceError) as error:
                 if not is_busy(error):
-                    raise  # while it is busy nothing new is known, and the next look follows soon
+                    raise  # while the database is busy, the known version stays valid until the next query
         return watch.mark
 
 
 def too_many(user_id: int) -> str:
-    """Why this user may open no more streams; empty if another one is allowed."""
+    """Return why this user may not open another stream; empty if it is allowed."""
     if _open[user_id] >= settings.STREAMS_OF_ONE_USER:
         return f"You have {_open[user_id]} pages open that are kept up to date; this one asks every 2 seconds instead."
     if _open.total() >= settings.STREAMS:
@@ -86,9 +86,9 @@ def too_many(user_id: int) -> str:
 
 
 async def stream_for(user_id: int, market_id: int) -> AsyncIterator[str]:
-    """A user's stream, counted while it is open."""
-    await sync_to_async(connections.close_all)()  # in the request's own thread, which has no more to read
-    if too_many(user_id):  # others were opened since the request was looked at
+    """Count a user's stream while it is open."""
+    await sync_to_async(connections.close_all)()  # in the request's thread, which reads nothing more
+    if too_many(user_id):  # others were opened since the request was checked
         yield f"retry: {LATER_MS}\n\n"
         return
     _open[user_id] += 1
@@ -102,7 +102,7 @@ async def stream_for(user_id: int, market_id: int) -> AsyncIterator[str]:
 
 
 async def stream(market_id: int) -> AsyncIterator[str]:
-    """Server-sent events: one at once, then one whenever the market has moved."""
+    """Yield server-sent events: one at once, then one whenever the market changes."""
     loop = asyncio.get_running_loop()
     ends, beat, last = loop.time() + LIFE_S, loop.time() + BEAT_S, ""
     yield "retry: 2000\n\n"
@@ -118,9 +118,9 @@ async def stream(market_id: int) -> AsyncIterator[str]:
 
 
 async def events(request: HttpRequest, name: str) -> HttpResponseBase:
-    """The stream under ASGI. 204 elsewhere and to strangers: a browser then stops asking and the page polls.
+    """Return the event stream under ASGI, or 204 otherwise: a browser then stops asking, and the page polls.
 
-    It polls as well where the user, or all users together, have too many streams open.
+    The page polls, too, if the user, or all users together, have too many open streams.
     """
     user = await request.auser()
     if not isinstance(request, ASGIRequest) or user.pk is None:

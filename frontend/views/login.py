@@ -12,10 +12,10 @@ from web.throttles import PasswordThrottle
 
 
 class Login(LoginView):
-    """Django's login page; passwords of one address are checked one by one, with a limit for each minute."""
+    """Django's login page. Passwords from one address are checked one at a time, with a limit for each minute."""
 
     def post(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Log in, or say what is wrong."""
+        """Log in, or show the error."""
         throttle = PasswordThrottle()
         if not throttle.allow_request(request, self):  # type: ignore[arg-type]  # of Django's request it reads the same
             return too_many(request, "Too many logins; try again a little later.", wait_s=throttle.wait() or 60.0)

@@ -1,4 +1,4 @@
-"""The list of markets, a market's overview, and what keeps it live."""
+"""The list of markets, a market's overview, and the data that keeps it up to date."""
 
 import csv
 
@@ -24,7 +24,7 @@ from frontend.views.versions import unless_known
 @require_safe
 @one_version()
 def market_list(request: HttpRequest) -> HttpResponse:
-    """Every market there is."""
+    """List all markets."""
     markets = Market.objects.select_related("cluster").order_by("cluster__name")
     viewer = viewer_of(request)
     found = [(market, publications.summary(market, viewer)) for market in markets]
@@ -36,7 +36,7 @@ def market_list(request: HttpRequest) -> HttpResponse:
 @require_safe
 @one_version()
 def overview(request: HttpRequest, name: str) -> HttpResponse:
-    """Tiles and charts of one market; the charts fetch themselves."""
+    """Show tiles and charts of one market; the charts fetch their data."""
     market = market_named(name)
     reading = publications.summary(market, viewer_of(request))
     servers = list(Server.objects.filter(cluster=market.cluster).values_list("name", flat=True))
@@ -55,13 +55,13 @@ def overview(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def now_words(market: Market, reading: market_readings.Summary) -> str:
-    """The first slot on sale, and whether time stands still."""
+    """Return the first slot on sale, and whether the clock is stopped."""
     stands = "" if market.cluster.clock_running else "; the clock stands"
     return f"{timeline_of(market).words(reading.now)}{stands}"
 
 
 def published_words(market: Market, reading: market_readings.Summary) -> str:
-    """The slot as of whose beginning figures are shown; empty where they are as of now."""
+    """Return the slot of the published figures; empty for present figures."""
     return "" if reading.published is None else timeline_of(market).words(reading.published)
 
 
@@ -69,7 +69,7 @@ def published_words(market: Market, reading: market_readings.Summary) -> str:
 @require_safe
 @one_version()
 def tiles(request: HttpRequest, name: str) -> HttpResponse:
-    """The tiles as JSON, for pages that are open."""
+    """Return the tiles as JSON, for open pages."""
     market = market_named(name)
 
     def build() -> HttpResponse:
@@ -90,7 +90,7 @@ def tiles(request: HttpRequest, name: str) -> HttpResponse:
 @require_safe
 @one_version()
 def chart(request: HttpRequest, name: str, chart_name: str) -> HttpResponse:
-    """One chart as Plotly's JSON."""
+    """Return one chart as Plotly's JSON."""
     market = market_named(name)
     if chart_name not in CHARTS:
         raise Http404
@@ -103,7 +103,7 @@ def chart(request: HttpRequest, name: str, chart_name: str) -> HttpResponse:
 @require_safe
 @one_version()
 def chart_csv(request: HttpRequest, name: str, chart_name: str) -> HttpResponse:
-    """The same reading as the chart's, unabridged."""
+    """Return the complete data of a chart as CSV."""
     market = market_named(name)
     if chart_name not in CHARTS:
         raise Http404
@@ -119,7 +119,7 @@ def chart_csv(request: HttpRequest, name: str, chart_name: str) -> HttpResponse:
 @require_safe
 @one_version()
 def version(request: HttpRequest, name: str) -> HttpResponse:
-    """The market's version, for pages that cannot hold a stream open."""
+    """Return the market's version, for pages without an event stream."""
     market = market_named(name)
     return unless_known(request, market, lambda: HttpResponse(f"version {market.version}", content_type="text/plain"))
 
@@ -127,12 +127,12 @@ def version(request: HttpRequest, name: str) -> HttpResponse:
 @login_required
 @require_safe
 def compiling(request: HttpRequest, name: str) -> HttpResponse:
-    """What the market waits for before it decides, for pages that show it; empty once it waits for nothing."""
+    """Return what the market waits for before it decides; empty if it does not wait."""
     return HttpResponse(warming.words(market_named(name).pk), content_type="text/plain")
 
 
 def csv_response(table: Table, filename: str) -> HttpResponse:
-    """A table as a file to download."""
+    """Return a table as a file to download."""
     response = HttpResponse(content_type="text/csv; charset=utf-8")
     response.headers["Content-Disposition"] = f'attachment; filename="{filename}"'
     csv.writer(response).writerows(inert([table.header, *table.rows]))

@@ -1,4 +1,4 @@
-"""Servers for operators: who holds what until when, and taking one out of service or back."""
+"""Servers, for operators: who holds them until when, and forms to take them out of service or return them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -34,20 +34,20 @@ STATES = {
 
 
 class ReasonForm(forms.Form):
-    """Why, for the record."""
+    """The form of a reason."""
 
     reason = forms.CharField(max_length=LONGEST_REASON, required=False, label="Reason")
 
 
 class DrainForm(ReasonForm):
-    """From when on a server takes no new work, and when it is lost to those who still hold it."""
+    """The form that drains a server: the first slot without new work, and the deadline."""
 
     from_slot = forms.IntegerField(required=False, label="From slot")
     deadline_slot = forms.IntegerField(required=False, label="Deadline, slot")
 
 
 class FailForm(forms.Form):
-    """Why a job cannot go on, and what is paid back."""
+    """The form that fails a job: the reason and the refund."""
 
     reason = forms.CharField(max_length=LONGEST_REASON, label="Reason")
     refund = forms.ChoiceField(choices=[(one.value, one.name) for one in Refund])
@@ -56,7 +56,7 @@ class FailForm(forms.Form):
 @login_required
 @require_safe
 def server_list(request: HttpRequest, name: str) -> HttpResponse:
-    """All servers of the market."""
+    """List all servers of the market."""
     market = _market(request, name)
     rows = [(one, STATES[one.state]) for one in holdings.servers(market)]
     context = {"market": market, "line": timeline_of(market), "rows": rows}
@@ -66,7 +66,7 @@ def server_list(request: HttpRequest, name: str) -> HttpResponse:
 @login_required
 @require_safe
 def server_page(request: HttpRequest, name: str, server: str) -> HttpResponse:
-    """One server, who holds it, and what can be done."""
+    """Show one server with the jobs that hold it, and the operator's forms."""
     market = _market(request, name)
     found = _found(market, server)
     context = {
@@ -83,7 +83,7 @@ def server_page(request: HttpRequest, name: str, server: str) -> HttpResponse:
 @login_required
 @require_safe
 def server_csv(request: HttpRequest, name: str, server: str) -> HttpResponse:
-    """Who holds the server, as a table."""
+    """Return the jobs that hold the server as CSV."""
     market = _market(request, name)
     found, line = _found(market, server), timeline_of(market)
     header = ("bid", "owner", "label", "state", "machine_type", "role", "count", "queued", "start_slot", "start_utc")
@@ -101,14 +101,14 @@ def server_csv(request: HttpRequest, name: str, server: str) -> HttpResponse:
 @login_required
 @require_POST
 def lose(request: HttpRequest, name: str, server: str) -> HttpResponse:
-    """The server is lost."""
+    """Mark the server as lost."""
     return _do(request, name, server, ReasonForm, _lose, "is out of service")
 
 
 @login_required
 @require_POST
 def drain(request: HttpRequest, name: str, server: str) -> HttpResponse:
-    """The server takes no new work."""
+    """Drain the server."""
 
     return _do(request, name, server, DrainForm, _drain, "takes no new work")
 
@@ -116,20 +116,20 @@ def drain(request: HttpRequest, name: str, server: str) -> HttpResponse:
 @login_required
 @require_POST
 def restore(request: HttpRequest, name: str, server: str) -> HttpResponse:
-    """The server returns to service."""
+    """Return the server to service."""
     return _do(request, name, server, ReasonForm, _restore, "is in service")
 
 
 @login_required
 @require_POST
 def fail(request: HttpRequest, name: str, number: int) -> HttpResponse:
-    """A job cannot go on."""
+    """Fail a job."""
     market, form = _market(request, name), FailForm(request.POST)
     bid = Bid.objects.filter(market=market, sequence=number).first()
     if bid is None:
         raise Http404
     if not form.is_valid():
-        messages.error(request, "Give a reason: the job's owner reads it.")
+        messages.error(request, "Give a reason for the job's owner.")
         return redirect("bid", name=name, number=number)
     try:
         fail_job(bid, form.cleaned_data["reason"], refund=Refund(form.cleaned_data["refund"]))
@@ -177,7 +177,7 @@ def _restore(row: Server, said: dict[str, Any], by: User) -> None:
 
 
 def _market(request: HttpRequest, name: str) -> Market:
-    """For operators; to others it is not there."""
+    """Return the market for operators; raise 404 for other users."""
     if not is_operator(viewer_of(request)):
         raise Http404
     return market_named(name)

@@ -1,4 +1,4 @@
-"""The submit form and its live quote: the decision this bid would get now, explained."""
+"""The form that submits a bid, with a live quote: the decision that the bid would get now."""
 
 import math
 from typing import Any
@@ -28,7 +28,7 @@ from scheduling.policies.posted_price import CENT
 def submit(request: HttpRequest, name: str) -> HttpResponse:
     """Show the form; redirect to the bid's page once a bid is stored."""
     market, viewer = market_named(name), viewer_of(request)
-    # The key makes a second click, or a reload, the same bid.
+    # With this key, a second click or a reload is the same bid.
     key = request.POST.get("key", "")[:64] or uuid4().hex
     if request.method == "POST":
         form = BidForm(request.POST, cluster=market.cluster)
@@ -51,7 +51,7 @@ def submit(request: HttpRequest, name: str) -> HttpResponse:
 @login_required
 @require_POST
 def live_quote(request: HttpRequest, name: str) -> HttpResponse:
-    """What the market would decide now, in words and as a curve; errors by field. Changes nothing."""
+    """Return the decision the market would make now, as text and as a curve; or errors by field. Nothing is stored."""
     market = market_named(name)
     form = BidForm(request.POST, cluster=market.cluster)
     answer: dict[str, Any] = {}
@@ -71,7 +71,7 @@ def live_quote(request: HttpRequest, name: str) -> HttpResponse:
 def _quoted(market: Market, body: Json) -> dict[str, Any]:
     answer, line = quote(cluster=market.cluster, body=body), timeline_of(market)
     decision = answer.decision
-    # As text: a number in a template would be written with the language's own separators.
+    # As text, because templates write numbers with the separators of the language.
     adopted = None if decision.counter is None else f"{decision.counter.least_value + CENT:.2f}"
     pays = answer.policy.objective is Objective.WELFARE
     context = {"decision": decision, "quote": answer, "line": line, "adopted": adopted}
@@ -89,7 +89,7 @@ def _quoted(market: Market, body: Json) -> dict[str, Any]:
 
 
 def _prefilled(request: HttpRequest, market: Market) -> dict[str, Any]:
-    """What the address asks for: `from` an earlier bid the visitor may see, with another `value`."""
+    """Return initial data from the address: `from` an earlier bid the viewer may see, with another `value`."""
     shown: dict[str, Any] = {}
     number = request.GET.get("from", "")
     if number.isdecimal() and len(number) < 18:

@@ -1,4 +1,4 @@
-"""Traces: the list with the form that uploads another, and the page of one with what is wrong in it."""
+"""Traces: the list with the upload form, and the page of one trace with its malformed lines."""
 
 from django.conf import settings
 from django.contrib import messages
@@ -25,7 +25,7 @@ LONGEST_SOURCE = 200
 @login_required
 @require_http_methods(["GET", "HEAD", "POST"])
 def trace_list(request: HttpRequest) -> HttpResponse:
-    """Traces the visitor may see, newest first; one that was uploaded leads to its page."""
+    """List the traces the viewer may see, the newest first; after an upload, redirect to the trace's page."""
     form = TraceForm(request.POST, request.FILES) if request.method == "POST" else TraceForm()
     if form.is_bound and form.is_valid():
         try:
@@ -45,7 +45,7 @@ def trace_list(request: HttpRequest) -> HttpResponse:
 @login_required
 @require_safe
 def trace_page(request: HttpRequest, number: int) -> HttpResponse:
-    """One trace."""
+    """Show one trace."""
     trace = _own(request, number)
     chosen = [f"{name}={trace.pk}" for name, kinds in FILES.items() if trace.kind in kinds]
     context = {
@@ -59,7 +59,7 @@ def trace_page(request: HttpRequest, number: int) -> HttpResponse:
 @login_required
 @require_POST
 def delete(request: HttpRequest, number: int) -> HttpResponse:
-    """Delete it, unless an experiment reads it."""
+    """Delete a trace, unless an experiment reads it."""
     trace = _own(request, number)
     try:
         upload.delete(trace)
@@ -71,7 +71,7 @@ def delete(request: HttpRequest, number: int) -> HttpResponse:
 
 
 def _keep(request: HttpRequest, form: TraceForm) -> Trace:
-    """The trace of a form; raises InvalidField, TooManyTraces."""
+    """Store the trace of a form; raises InvalidField or TooManyTraces."""
     file, table = form.cleaned_data["file"], form.cleaned_data["throughputs"]
     text = _text("file", file)
     throughputs = _text("throughputs", table) if table else ""
@@ -83,7 +83,7 @@ def _keep(request: HttpRequest, form: TraceForm) -> Trace:
 
 
 def _text(field: str, file: "UploadedFile[bytes]") -> str:
-    """What an uploaded file says; raises InvalidField."""
+    """Return the text of an uploaded file; raises InvalidField."""
     if file.size is None or file.size > settings.PLAN_BODY_LIMIT_BYTES:
         raise InvalidField(field, f"expected at most {settings.PLAN_BODY_LIMIT_BYTES:,} bytes")
     raw = bytes(file.read())

@@ -1,4 +1,4 @@
-"""Answers that are only built when what they show has changed."""
+"""Responses that are only built if their data has changed."""
 
 from collections.abc import Callable
 from hashlib import sha256
@@ -14,7 +14,7 @@ from frontend.access import viewer_of
 
 
 def tag_of(request: HttpRequest, market: Market) -> str:
-    """What an answer about a market depends on: its version, what was computed of it, the slot, who asks for what."""
+    """Return the ETag of a market's data: its version, derived results, the slot, the viewer and the address."""
     row = Market.objects.filter(pk=market.pk)
     computed = row.values_list("certificate__version", "competitive_ratio__computed_at").first()
     viewer, seen = viewer_of(request), market_snapshot(market)
@@ -24,12 +24,12 @@ def tag_of(request: HttpRequest, market: Market) -> str:
 
 
 def unless_known(request: HttpRequest, market: Market, build: Callable[[], HttpResponse]) -> HttpResponse:
-    """304 if the visitor has this version, else the answer with its ETag; within `one_version()`, so both agree."""
+    """Return 304 if the viewer has this version, or else the response with its ETag; call it in `one_version()`."""
     return unless_tagged(request, tag_of(request, market), build)
 
 
 def unless_tagged(request: HttpRequest, tag: str, build: Callable[[], HttpResponse]) -> HttpResponse:
-    """304 if the visitor has what the tag stands for, else the answer with its ETag."""
+    """Return 304 if the viewer has the response with this tag, or else the response with its ETag."""
     known = [part.strip().removeprefix("W/") for part in request.headers.get("If-None-Match", "").split(",")]
     response = HttpResponseNotModified() if tag in known else build()
     response.headers["ETag"] = tag

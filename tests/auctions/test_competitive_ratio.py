@@ -36,10 +36,10 @@ def test_one_job_alone_takes_what_it_must(queued: Market, alice: User) -> None:
     assert ran == type(ran)("as it ran", *[getattr(again, key) for key in list(vars(again))[1:]])
     assert ran.jct == pytest.approx(20.32)
     assert ran.fractional == pytest.approx(10.16)
-    assert 1.0 <= ran.jct_quotient < 1.01
-    assert 1.0 <= ran.fractional_quotient < 1.01
-    assert faster.jct_quotient == pytest.approx(ran.jct_quotient / 1.2)
-    assert fastest.jct_quotient == pytest.approx(ran.jct_quotient / 1.5)
+    assert 1.0 <= ran.jct_ratio < 1.01
+    assert 1.0 <= ran.fractional_ratio < 1.01
+    assert faster.jct_ratio == pytest.approx(ran.jct_ratio / 1.2)
+    assert fastest.jct_ratio == pytest.approx(ran.jct_ratio / 1.5)
 
 
 def test_it_is_computed_again_only_when_more_is_complete(queued: Market, alice: User) -> None:
@@ -79,8 +79,8 @@ def test_every_quotient_of_what_ran_is_at_least_one(
     known = found(queued)
     assert (known.jobs, known.complete) == (5, 7)
     for row in known.rows[:2]:
-        assert row.fractional_quotient >= 1
-        assert row.jct_quotient >= 1
+        assert row.fractional_ratio >= 1
+        assert row.jct_ratio >= 1
 
 
 def test_what_is_too_large_is_said(queued: Market, alice: User, monkeypatch: pytest.MonkeyPatch) -> None:

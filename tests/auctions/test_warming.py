@@ -164,7 +164,7 @@ def test_nobody_waits_for_a_compiler_with_a_transaction_open(market: Market, sta
         warming.check(policy)
 
 
-def test_quotients_of_a_market_wait_for_its_kernels(
+def test_competitive_ratio_of_a_market_wait_for_its_kernels(
     queued: Market, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     renewed: list[int] = []

@@ -207,4 +207,4 @@ def test_the_admins_preview_leads_to_the_form_filled_in(decided: Market, client:
 def test_an_empty_drawing_says_why() -> None:
     assert sums.figure([], other="fifo").note == "Nothing was replayed yet."
     nothing = misreports.Statements([], arrival=0, pays=True, unit="hours")
-    assert misreports.by_time(nothing).note == "Its worth states no time."
+    assert misreports.by_time(nothing).note == "The value of this bid does not depend on time."

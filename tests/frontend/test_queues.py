@@ -103,23 +103,23 @@ def test_the_form_asks_for_the_size_of_a_chunk_where_jobs_queue(queues: Market, 
     assert as_alice.get(f"{HOME}submit/", {"from": "1"}).context["form"]["chunk_mb"].value() == 2.5
 
 
-def test_both_quotients_are_drawn_with_what_must_be_said(queues: Market, alice: User, as_alice: Client) -> None:
-    assert "figures/quotients.json" in as_alice.get(HOME).text
-    empty = as_alice.get(f"{HOME}figures/quotients.json")
+def test_both_competitive_ratios_are_drawn_with_a_note(queues: Market, alice: User, as_alice: Client) -> None:
+    assert "figures/competitive_ratio.json" in as_alice.get(HOME).text
+    empty = as_alice.get(f"{HOME}figures/competitive_ratio.json")
     assert empty.json()["data"] == []
     assert "No job is complete yet" in empty.json()["note"]
-    assert rows_of(as_alice, "figures/quotients.csv") == []
+    assert rows_of(as_alice, "figures/competitive_ratio.csv") == []
     set_time(queues, 10.0)
     send(queues, alice, 6)
     send(queues, alice, 3)
     go_to(queues, 60)
-    tag = as_alice.get(f"{HOME}figures/quotients.json").headers["ETag"]
+    tag = as_alice.get(f"{HOME}figures/competitive_ratio.json").headers["ETag"]
     competitive_ratio.renew(queues.pk)
-    drawn = as_alice.get(f"{HOME}figures/quotients.json", headers={"If-None-Match": tag})
+    drawn = as_alice.get(f"{HOME}figures/competitive_ratio.json", headers={"If-None-Match": tag})
     assert drawn.status_code == 200, "what was computed since is shown, though nothing happened"
     bars = drawn.json()["data"]
     assert [len(bar["y"]) for bar in bars] == [4, 4]
     assert "all 2 complete jobs" in drawn.json()["note"]
-    rows = rows_of(as_alice, "figures/quotients.csv")
+    rows = rows_of(as_alice, "figures/competitive_ratio.csv")
     assert [row["run"] for row in rows] == bars[0]["x"]
-    assert float(rows[0]["jct_quotient"]) == float(rows[0]["jct_slots"]) / float(rows[0]["jct_bound_slots"])
+    assert float(rows[0]["jct_ratio"]) == float(rows[0]["jct_slots"]) / float(rows[0]["jct_bound_slots"])

@@ -20,7 +20,7 @@ class DatabaseWrapper(WatchedConnection, base.DatabaseWrapper):
         self.execute_wrappers.append(self._note_lock)
 
     def get_connection_params(self) -> dict[str, Any]:
-        """With the limits of this thread."""
+        """Add the limits of this thread."""
         found: dict[str, Any] = super().get_connection_params()
         options = " ".join(part for part in (found.get("options", ""), limits.current().options()) if part)
         return found | ({"options": options} if options else {})

@@ -17,7 +17,7 @@ class Command(BaseCommand):
     help = "Create or change a cluster from a JSON document such as cluster_export prints; all or nothing."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Where the document is."""
+        """Add the path of the document."""
         parser.add_argument("file", help="path of the document, or - for standard input")
 
     def handle(self, *_args: Any, **options: Any) -> None:

@@ -66,7 +66,7 @@ class Command(BaseCommand):
     help = "Run demo markets with streams of bids through the REST API."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """What the Makefile passes on."""
+        """Add the options that the Makefile passes."""
         parser.add_argument("--port", type=_port, help="default: the first free one from 8000")
         parser.add_argument("--seed", type=_seed, default=1)
         parser.add_argument("--trace", type=Path, help="a Philly CSV file to take jobs from")

@@ -1,4 +1,4 @@
-"""`manage.py reproduce`: the figures of the papers, with our implementation."""
+"""`manage.py reproduce`: compute the figures of the papers with this implementation."""
 
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ class Command(BaseCommand):
     help = "Draw the simulation figures of a paper with our implementation; without a paper, list them."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """The paper, the figure, and how large."""
+        """Add the paper, the figure and the scale."""
         parser.add_argument("paper", nargs="?", help=f"one of {', '.join(PAPERS)}")
         parser.add_argument("figure", nargs="?", help="its number as printed; all of them if left out")
         parser.add_argument("--full", action="store_true", help="at the paper's own scale: up to hours")
@@ -31,7 +31,7 @@ class Command(BaseCommand):
         parser.add_argument("--out", type=Path, help="folder for pages, JSON and CSV (default var/reproduction)")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Compute and write, or list."""
+        """Compute and write figures, or list them."""
         if options["paper"] is None:
             self._list()
             return
@@ -58,7 +58,7 @@ class Command(BaseCommand):
                 self.stdout.write(f"  {figure.number:>3}  {figure.title}")
 
     def _progress(self, done: int, total: int) -> None:
-        """A bar, where somebody looks: not into files and pipes."""
+        """Draw a progress bar on a terminal, but not into a file or a pipe."""
         if self.stderr.isatty():
             filled = BAR * done // total
             bar = f"\r{self._drawing} [{'#' * filled}{'.' * (BAR - filled)}] {done} of {total} runs"
