@@ -8,8 +8,8 @@ from time import sleep
 from typing import Any, Final
 
 ARENAS: Final = 2
-"""By default the C library keeps eight for each core. A thread allocates memory from its own pool, and freed memory stays
-there: a server of a dozen threads grew by half in its first minutes.
+"""By default the C library keeps eight for each core. A thread allocates memory from its own pool, and freed
+memory stays there: a server of a dozen threads grew by half in its first minutes.
 """
 M_ARENA_MAX: Final = -8
 """Of malloc.h."""

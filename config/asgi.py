@@ -22,7 +22,7 @@ from web.seats import Callers, Seats, Visit  # noqa: E402
 
 SWITCH_S: Final = 0.0005
 """Time that a computing thread keeps the interpreter from other threads. A request releases it at each query, and
-would wait ten times as long for it each time by default: with two other threads at work, a page of 50 ms took half a second.
+by default would wait ten times as long for it: with two other threads at work, a page of 50 ms took half a second.
 """
 sys.setswitchinterval(SWITCH_S)
 memory.share_between_threads()

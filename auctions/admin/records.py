@@ -55,7 +55,7 @@ class EventAdmin(ReadOnlyAdmin):
 
 @admin.register(Commitment)
 class CommitmentAdmin(ReadOnlyAdmin):
-    """What is held where."""
+    """Machines that jobs hold."""
 
     list_display = ["bid", "server", "machine_type", "count", "start", "end"]
     list_filter = ["bid__market", "machine_type"]
@@ -64,7 +64,7 @@ class CommitmentAdmin(ReadOnlyAdmin):
 
 @admin.register(Payment)
 class PaymentAdmin(ReadOnlyAdmin):
-    """What was charged."""
+    """Payments."""
 
     list_display = ["bid", "amount", "created_at"]
     list_filter = ["bid__market"]

@@ -1,4 +1,4 @@
-"""What a decided bid would have got by stating another value or time at the moment of its decision."""
+"""The results that a decided bid would have had with another value or time, at the same decision."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class TooLong(AuctionError):
 
 @dataclass(frozen=True)
 class Alternatives:
-    """What one bid would have got by stating another value, or another time, on the book it was decided against."""
+    """The results of one bid with other values, or other times, on the book it was decided against."""
 
     policy: Policy
     """The policy that decided it."""

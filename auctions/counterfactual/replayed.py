@@ -53,7 +53,7 @@ class ReplayedMarket(Replaying):
         self.other: Policy | None = None
         """The policy that decides and plans instead of the record; None in factual mode."""
         self.outcomes: dict[str, Outcome] = {str(bid.sequence): Outcome() for bid in bids.values()}
-        """By the bid's id."""
+        """Outcomes by the bid's id."""
         self.slot: int | None = None
         """The last slot that began; None before the first."""
         self._since = 0

@@ -66,31 +66,31 @@ class NewEvent:
     payload: Json = field(default_factory=dict)
 
 
-def record(market: Market, happening: NewEvent) -> Event:
+def record(market: Market, new_event: NewEvent) -> Event:
     """Append an event under the market's lock; the caller saves the market with `save_counters`."""
-    event = _event(market, happening)
+    event = _event(market, new_event)
     event.save(force_insert=True)
     return event
 
 
-def record_all(market: Market, happenings: Iterable[NewEvent]) -> list[Event]:
+def record_all(market: Market, new_events: Iterable[NewEvent]) -> list[Event]:
     """Append events in this order, in one statement unless there are too many for one."""
-    return Event.objects.bulk_create([_event(market, happening) for happening in happenings])
+    return Event.objects.bulk_create([_event(market, new_event) for new_event in new_events])
 
 
-def _event(market: Market, happening: NewEvent) -> Event:
+def _event(market: Market, new_event: NewEvent) -> Event:
     market.version += 1
-    if happening.kind in MOVES_THE_LEDGER:
+    if new_event.kind in MOVES_THE_LEDGER:
         market.ledger_version = market.version
-        market.now = max(market.now, happening.slot)
+        market.now = max(market.now, new_event.slot)
     return Event(
         market=market,
         version=market.version,
-        kind=happening.kind,
-        at=happening.at,
-        slot=happening.slot,
-        bid=happening.bid,
-        payload=happening.payload,
+        kind=new_event.kind,
+        at=new_event.at,
+        slot=new_event.slot,
+        bid=new_event.bid,
+        payload=new_event.payload,
     )
 
 

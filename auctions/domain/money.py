@@ -11,7 +11,7 @@ class Money:
     """Value, payment and refund of an admitted bid, money."""
 
     value: float
-    """What its completion is worth; 0 for a job that was cancelled or failed."""
+    """Value of its completion; 0 for a job that was cancelled or failed."""
     paid: float
     refund: float
 

@@ -40,14 +40,16 @@ def store(segments: Sequence[Segment], snapshot: InventorySnapshot, market_id: i
             order=mine,
             kept=_kept(open_rows, snapshot, snapshot.ps_ids[ps]),
         )
-        for tenure in found:
-            row = known.get((tenure.job, tenure.start))
+        for assignment in found:
+            row = known.get((assignment.job, assignment.start))
             if row is None:
-                row = PsAssignment(bid=bids[tenure.job], start=tenure.start, machine_type_id=snapshot.ps_ids[ps])
-                row.host = tenure.host.value
-                row.server_id = None if tenure.server is None else snapshot.server_ids[tenure.server]
+                row = PsAssignment(
+                    bid=bids[assignment.job], start=assignment.start, machine_type_id=snapshot.ps_ids[ps]
+                )
+                row.host = assignment.host.value
+                row.server_id = None if assignment.server is None else snapshot.server_ids[assignment.server]
                 made.append(row)
-            row.end = tenure.end
+            row.end = assignment.end
     update_rows(list(known.values()), ["end"])
     PsAssignment.objects.bulk_create(made)
 

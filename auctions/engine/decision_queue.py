@@ -118,7 +118,7 @@ def _write(market: Market, bid: Bid, book: LiveBook, moment: MarketTime, made: M
         decided_at=moment.wall,
         decided_s=moment.seconds,
         latency_ms=made.latency_ms,
-        ceiling=decision.standalone_value,
+        standalone_value=decision.standalone_value,
         receipt=made.receipt,
         costs=list(decision.costs) if decision.costs else None,
     )

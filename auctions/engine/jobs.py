@@ -23,7 +23,7 @@ def withdraw_bid(bid: Bid) -> Bid:
 
 
 def retry_bid(bid: Bid) -> Bid:
-    """For operators: put a quarantined bid back in the queue; raises WrongState if it is in another state.
+    """Put a quarantined bid back in the queue, for operators; raises WrongState if it is in another state.
 
     It keeps its sequence number, so it is decided before waiting bids that were submitted after it.
     """
@@ -48,7 +48,7 @@ def cancel_job(bid: Bid) -> Bid:
 
 
 def fail_job(bid: Bid, reason: str, *, refund: Refund = Refund.UNDELIVERED) -> Bid:
-    """For operators: end a planned or running job that cannot continue, and free its slots from now on."""
+    """Fail a planned or running job that cannot continue, for operators, and free its remaining slots."""
     with locked_market(bid.market_id) as market:
         moment = market_time(market)
         book = caught_up(market, moment)

@@ -182,24 +182,26 @@ def certificate_adds_up(market: Market) -> list[str]:
     if row is None:
         return []
     records = DecisionRecord.objects.filter(bid__market=market, version__lte=row.version).order_by("version")
-    ceilings = list(records.values_list("ceiling", flat=True))
+    standalone_values = list(records.values_list("standalone_value", flat=True))
     kept = records.filter(bid__state__in=sorted(VALUE_KEPT)).aggregate(v=Sum("bid__value"))["v"] or 0.0
     capacity = _capacity_of_slots(market, before=row.settled_through)
     smaller = BoundKind.POSTED_PRICE if row.posted_price <= row.zero_price else BoundKind.ZERO_PRICE
     claims = {
         "it speaks of a version that was": 0 < row.version <= market.version,
-        "it covers every decision up to its version": row.decided == len(ceilings),
+        "it covers every decision up to its version": row.decided == len(standalone_values),
         "its value and kind are those of the smaller bound": (row.value, row.kind)
         == (min(row.posted_price, row.zero_price), smaller),
-        "its zero-price bound is the sum of the ceilings": _equal(row.zero_price, sum(ceilings)),
+        "its zero-price bound is the sum of the standalone values": _equal(row.zero_price, sum(standalone_values)),
         "its welfare is no less than what was kept": row.welfare >= kept - TOLERANCE * max(1.0, kept),
         "its welfare is below both bounds": row.welfare <= row.value * (1 + TOLERANCE),
         "its gap is that of its value and welfare": _equal(
             row.gap, (row.value - row.welfare) / row.value if row.value > 0 else 0.0
         ),
-        "its settled ceilings are those of its first bids": row.settled_bids <= len(ceilings)
-        and _equal(row.settled_ceilings, sum(ceilings[: row.settled_bids])),
-        "its settled terms are below their ceilings": 0 <= row.settled_terms <= row.settled_ceilings * (1 + TOLERANCE),
+        "its settled standalone values are those of its first bids": row.settled_bids <= len(standalone_values)
+        and _equal(row.settled_standalone_values, sum(standalone_values[: row.settled_bids])),
+        "its settled terms are below their standalone values": 0
+        <= row.settled_terms
+        <= row.settled_standalone_values * (1 + TOLERANCE),
         "its settled capacity is that of its slots": _equal(row.settled_capacity, capacity),
         "its posted-price bound holds what is settled": row.posted_price
         >= (row.settled_terms + row.settled_capacity) * (1 - TOLERANCE),

@@ -186,7 +186,7 @@ def one_receipt_each(market: Market) -> list[str]:
 
 
 def receipts_match_rows(market: Market) -> list[str]:
-    """Check that state, value, payment, slot and ceiling of each decided bid are those of its receipt."""
+    """Check that state, value, payment, slot and standalone value of each decided bid are those of its receipt."""
     problems = []
     for row in _records(market):
         decision, bid = Decision.from_json(parse(row.receipt)), row.bid
@@ -196,7 +196,7 @@ def receipts_match_rows(market: Market) -> list[str]:
             "value": (decision.value if decision.admitted else None, bid.value),
             "payment": (decision.payment if decision.admitted else None, bid.payment),
             "slot": (decision.slot, row.slot),
-            "ceiling": (decision.standalone_value, row.ceiling),
+            "standalone_value": (decision.standalone_value, row.standalone_value),
         }
         problems += [
             f"bid {bid.sequence}: {name} is {found} in the row, {said} in the receipt"
@@ -258,7 +258,7 @@ def charges_match(market: Market) -> list[str]:
     charges = dict(Payment.objects.filter(bid__market=market).values_list("bid_id", "amount"))
     bids = Bid.objects.filter(market=market).order_by("sequence").values_list("pk", "sequence", "state", "payment")
     return [
-        f"bid {sequence} ({state}) was told {payment} and charged {charges.get(pk)}"
+        f"bid {sequence} ({state}) was billed {payment} and charged {charges.get(pk)}"
         for pk, sequence, state, payment in bids
         if charges.get(pk) != (payment if state in ADMITTED else None)
     ]
@@ -279,10 +279,10 @@ def welfare_below_bound(market: Market) -> list[str]:
     records = DecisionRecord.objects.filter(bid__market=market)
     granted = records.filter(bid__state__in=sorted(ADMITTED))
     total = granted.aggregate(v=Sum("bid__value"))["v"] or 0.0
-    ceilings = records.aggregate(v=Sum("ceiling"))["v"] or 0.0
+    standalone_values = records.aggregate(v=Sum("standalone_value"))["v"] or 0.0
     problems = []
-    if total > ceilings * (1 + TOLERANCE):
-        problems.append(f"values sum to {total}, ceilings to {ceilings}")
+    if total > standalone_values * (1 + TOLERANCE):
+        problems.append(f"values sum to {total}, standalone values to {standalone_values}")
     row = Certificate.objects.filter(market=market).first()
     if row is not None:
         # A cancelled job frees machines for other jobs: only the welfare without it is bounded.

@@ -132,7 +132,7 @@ class Replaying:
     def __init__(self, bids: Mapping[int, Bid], *, priced: bool) -> None:
         self.bids, self._priced = bids, priced
         self.runs: list[Runs] = []
-        """What workers have processed from queues so far, step by step."""
+        """Work that workers did from queues so far, step by step."""
         self._opening: Event | None = None
         self._book: LiveBook | None = None
 

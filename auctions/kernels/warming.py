@@ -100,7 +100,7 @@ class Warming:
                 for group in [group for group in left if done.issuperset(group.parts)]:
                     left.remove(group)
                     self._load(group)
-        # Processes that were killed, or could not compile: it is done here after all, or the error is told here.
+        # Processes that were killed, or could not compile: it is done here after all, or the error is raised here.
         for group in left:
             if not self._closed:
                 log.warning("the kernels %s are compiled in this process: the others ended before", group.name)

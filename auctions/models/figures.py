@@ -44,7 +44,7 @@ class Publication(models.Model):
 
 
 class BoundKind(models.TextChoices):
-    """How an upper bound on welfare was proved."""
+    """The proof of an upper bound on welfare."""
 
     ZERO_PRICE = "zero_price", "Zero-price bound"
     POSTED_PRICE = "posted_price", "Posted-price bound (weak duality)"
@@ -95,7 +95,7 @@ class Certificate(models.Model):
     settled_bids = models.PositiveBigIntegerField(default=0, editable=False)
     settled_loose = models.PositiveBigIntegerField(default=0, editable=False)
     settled_terms = models.FloatField(default=0.0, editable=False)
-    settled_ceilings = models.FloatField(default=0.0, editable=False)
+    settled_standalone_values = models.FloatField(default=0.0, editable=False)
     settled_through = models.BigIntegerField(
         null=True, editable=False, help_text="Slots before this one are part of the stored sum."
     )

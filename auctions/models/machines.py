@@ -31,7 +31,7 @@ class Commitment(models.Model):
 
 
 class OutageKind(models.TextChoices):
-    """How a server is taken out of service."""
+    """The way in which a server is taken out of service."""
 
     DRAIN = "drain", "Drain"
     LOST = "lost", "Lost"
@@ -154,7 +154,7 @@ class Preemption(models.Model):
 
 
 class PsHost(models.TextChoices):
-    """Where the parameter server of a queued job is."""
+    """The place of the parameter server of a queued job."""
 
     EDGE = "edge", "Edge"
     CLOUD = "cloud", "Cloud, like all workers of the job"

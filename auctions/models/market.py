@@ -190,7 +190,7 @@ class DecisionRecord(models.Model):
     decided_at = models.DateTimeField()
     decided_s = models.FloatField(help_text="Cluster time of the decision, seconds after the epoch.")
     latency_ms = models.FloatField(help_text="Duration of the policy's decision.")
-    ceiling = models.FloatField(
+    standalone_value = models.FloatField(
         help_text="Standalone value: the bid's term in the zero-price bound, as in the receipt."
     )
     receipt = models.TextField()

@@ -6,9 +6,9 @@ For any prices p >= 0, no scheduler can have had more welfare from the bids deci
 
 where a bid may use the slots that its own decision could use: from the slot of the decision to the end of the horizon
 then. p is the stored price for a past slot (0 where none is stored) and the present posted price for a future slot. A
-term may always be replaced by the bid's value on an empty cluster at price 0, which its receipt contains (`ceiling`).
-This is done when time runs out, and for bids decided under an earlier inventory. The sum of all ceilings alone is also
-a bound.
+term may always be replaced by the bid's value on an empty cluster at price 0, which its receipt contains
+(`standalone_value`). This is done when time runs out, and for bids decided under an earlier inventory. The sum of all
+standalone values alone is also a bound.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ from scheduling.model.types import Floats
 from scheduling.policies.base import Objective, Policy
 
 BUDGET_S = 0.5
-"""Processor time that one renewal may use for the terms, seconds; the bids after that count with their ceilings."""
+"""Processor time that one renewal may use for the terms, seconds; later bids count with standalone values."""
 
 
 REST: Final = 19
@@ -77,7 +77,7 @@ class _Sight:
 
 @dataclass(frozen=True)
 class _Terms:
-    """The bids' terms, in order; `loose` marks the bids for which the ceiling was used."""
+    """The bids' terms, in order; `loose` marks the bids for which the standalone value was used."""
 
     values: list[float]
     loose: list[bool]
@@ -106,7 +106,7 @@ def renew(market_id: int, *, budget_s: float = BUDGET_S) -> Certificate | None:
         return None
     terms = _terms(sight, deadline=thread_time() + budget_s)
     row.version = sight.market.version
-    row.zero_price = row.settled_ceilings + sum(d.ceiling for d in sight.decisions)
+    row.zero_price = row.settled_standalone_values + sum(d.standalone_value for d in sight.decisions)
     row.posted_price = row.settled_terms + sum(terms.values) + _capacity_term(row, sight)
     row.loose = row.settled_loose + sum(terms.loose)
     row.decided = row.settled_bids + len(sight.decisions)
@@ -169,7 +169,7 @@ def _terms(sight: _Sight, *, deadline: float) -> _Terms:
     end = 0
     for decision in sight.decisions:
         exact = decision.inventory_version == sight.market.inventory_version and thread_time() < deadline
-        term = decision.ceiling
+        term = decision.standalone_value
         if exact and term > 0:
             if posted is None or decision.slot + horizon > end:
                 # An index serves the bids of an eighth of the horizon: longer tables are slower to search.
@@ -201,5 +201,5 @@ def _settle(row: Certificate, sight: _Sight, terms: _Terms) -> None:
             return
         row.settled_bids += 1
         row.settled_terms += term
-        row.settled_ceilings += decision.ceiling
+        row.settled_standalone_values += decision.standalone_value
         row.settled_loose += loose

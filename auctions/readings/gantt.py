@@ -1,4 +1,4 @@
-"""What is held on servers, as bars: one bar per holding of a job that the viewer may see, sums for all other jobs."""
+"""Bars of Gantt charts: one for each holding of a job that the viewer may see, and sums for all other jobs."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator

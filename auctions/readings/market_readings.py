@@ -236,7 +236,14 @@ def welfare(market: Market) -> Welfare:
     rows = DecisionRecord.objects.filter(bid__market=market).order_by("version")
     columns = list(
         rows.values_list(
-            "bid__sequence", "slot", "decided_s", "bid__state", "bid__value", "bid__payment", "ceiling", "bid__refund"
+            "bid__sequence",
+            "slot",
+            "decided_s",
+            "bid__state",
+            "bid__value",
+            "bid__payment",
+            "standalone_value",
+            "bid__refund",
         )
     )
     values = accumulate(value if state in VALUE_KEPT else 0.0 for _, _, _, state, value, _, _, _ in columns)

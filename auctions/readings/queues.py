@@ -1,4 +1,4 @@
-"""What workers processed from queues, and will process as forecast, for charts and REST."""
+"""Work that workers did from queues, and will do as forecast, for charts and REST."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence

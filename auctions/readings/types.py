@@ -74,7 +74,7 @@ class Summary:
     """Mean posted price of a unit in slot `now`, over all units for sale."""
     bound: BoundReading | None
     objective: Objective
-    """What the policy in force optimises."""
+    """The objective of the policy in force."""
     in_line: int
     """Planned jobs without a start yet."""
     mean_wait_slots: float | None
@@ -168,7 +168,7 @@ class Welfare:
     revenue: Floats
     """Sum of payments so far, J."""
     sequence: Ints | None
-    """Sequence number of each decided bid, J; None for publications, each of which is a sum over several bids."""
+    """Sequence number of each decided bid, J; None for publications, which are sums over several bids."""
     zero_price_bound: Floats | None
     """Zero-price bound on the welfare of the bids decided so far, J; None if it is not published."""
     bound: BoundReading | None

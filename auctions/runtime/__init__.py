@@ -1,1 +1,1 @@
-"""What runs in the processes of the service: the embedded worker, health, retries, shutdown."""
+"""Parts of the service's processes: the embedded worker, health, retries, shutdown."""

@@ -15,7 +15,7 @@ CONCURRENCY = 5
 QUEUES = ("celery", "plans", "runs")
 
 LONGEST_STOP_S = 20.0
-"""How long a stop waits for the decision under way; it is a transaction and would be undone."""
+"""Time that a stop waits for the decision under way, whose transaction would otherwise be rolled back."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What is done again and again, such as a sweep: one failure stops nothing else, and a busy database is logged once."""
+"""Repeated tasks, such as a sweep: a failure of one stops no other, and a busy database is logged once."""
 
 import logging
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from cluster.database.busy import is_busy
 
 log = logging.getLogger(__name__)
 _waiting: set[str] = set()
-"""What met a busy database the last time; a process has few such names."""
+"""Names of the tasks that last failed because the database was busy."""
 
 
 @contextmanager

@@ -263,7 +263,7 @@ class _Shelf:
     def __init__(self) -> None:
         self._making = Lock()
         self._books: dict[tuple[int, int], SharedBook] = {}
-        """By ledger version and slot. Adding a book makes a new dictionary, so that reading needs no lock."""
+        """Books by ledger version and slot. Adding a book makes a new dictionary, so that reading needs no lock."""
 
     def find(self, market: Market, now: int) -> SharedBook | None:
         """Return the book of this version and slot, if it has been made."""

@@ -1,4 +1,4 @@
-"""What events granted: machines, start and completion of every admitted bid, from receipts and moves."""
+"""Grants according to events: machines, start and completion of every admitted bid, from receipts and moves."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -12,7 +12,7 @@ from scheduling.registry import POLICIES
 
 @dataclass
 class Grant:
-    """What one admitted bid was granted."""
+    """The grant of one admitted bid."""
 
     bid: Bid
     completion: int | None = None
@@ -40,7 +40,7 @@ class Grants:
         self._snapshot: InventorySnapshot | None = None
         self._inventory_version = 0
         self.all: dict[int, Grant] = {}
-        """By the bid's key."""
+        """Grants by the bid's key."""
 
     def step(self, event: Event) -> list[int]:
         """Apply one event; return the keys of the bids whose machines changed."""

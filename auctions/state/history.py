@@ -26,8 +26,8 @@ def recorded_history(
 ) -> tuple[deque[tuple[float, ...]], deque[tuple[int, float, int]]]:
     """Return what prices learn from the last of these receipts.
 
-    First densities, with resources in the order of `snapshot`, whose version is `in_force`; then slots, ceilings and
-    owners.
+    First densities, with resources in the order of `snapshot`, whose version is `in_force`; then slots, standalone
+    values and owners.
     """
     rows = list(decisions.order_by("-version").values_list("receipt", "inventory_version", "bid__owner_id")[:HISTORY])
     others = {version for _, version, _ in rows} - {in_force}
@@ -38,6 +38,6 @@ def recorded_history(
     for text, version, owner in reversed(rows):
         receipt = parse(text)
         density = tuple(receipt["density"])
-        offers.append((receipt["slot"], receipt["ceiling"], owner))
+        offers.append((receipt["slot"], receipt["standalone_value"], owner))
         history.extend(realigned([density], old=known[version], new=snapshot) if version in known else [density])
     return history, offers

@@ -27,7 +27,7 @@ GOING = (BidState.PLANNED, BidState.RUNNING)
 
 @dataclass(frozen=True)
 class Runs:
-    """What workers processed from queues, by keys of rows. It does not depend on where segments were cut."""
+    """Work that workers did from queues, by keys of rows. It does not depend on where segments were cut."""
 
     segments: tuple[tuple[int, int, int, int, int, int, int], ...] = ()
     """Bid (sequence), server, machine type, worker, first tick, end, and number of chunks in parallel; sorted."""

@@ -127,8 +127,8 @@ TAMPERINGS: dict[str, tuple[Callable[[], object], set[str]]] = {
         lambda: change_receipt('"explanation":"', '"explanation":"!'),
         {"replay gives every receipt byte for byte"},
     ),
-    "a receipt's ceiling": (
-        lambda: DecisionRecord.objects.filter(bid=admitted()).update(ceiling=0.0),
+    "a standalone value": (
+        lambda: DecisionRecord.objects.filter(bid=admitted()).update(standalone_value=0.0),
         {"receipts match rows"},
     ),
     "an event gone": (
@@ -289,7 +289,7 @@ def test_the_command_exits_1_with_the_offending_rows(busy: Market) -> None:
         call_command("audit", "--market", "lab", "--json", stdout=out)
     assert failure.value.returncode == 1
     rows = json.loads(out.getvalue())["lab"]["payments are charged once, as decided"]
-    assert rows == [f"bid {bid.sequence} ({bid.state}) was told {bid.payment} and charged 0.125"]
+    assert rows == [f"bid {bid.sequence} ({bid.state}) was billed {bid.payment} and charged 0.125"]
 
 
 def test_the_command_says_so_when_there_is_no_such_market(market: Market) -> None:

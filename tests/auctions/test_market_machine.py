@@ -45,7 +45,7 @@ from tests.auctions.faulty import UNLUCKY, register
 from tests.auctions.worlds import SLOT_S, add_server, body, make_cluster, make_market, make_user, set_time
 
 OTHERS = ("dps", "fifo", "drf", "weighted_completion", "preemptive", "srtf", "faulty_fifo")
-"""Policies that a market is told again under, two of them each."""
+"""Policies of counterfactual replays, two for each market."""
 VALUES = st.sampled_from([0.5, 3.0, UNLUCKY, 20.0, 80.0, 300.0])
 EPOCHS = st.integers(1, 8)
 UTILITIES = st.sampled_from(

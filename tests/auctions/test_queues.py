@@ -71,11 +71,11 @@ def test_a_weight_need_not_be_said_and_nobody_pays(queued: Market, alice: User) 
 def test_short_jobs_pass_long_ones_and_everybody_is_told(queued: Market, alice: User) -> None:
     set_time(queued, 10.0)
     long = send(queued, alice, epochs=30)
-    told = end_of(long)
+    before = end_of(long)
     go_to(queued, 3.5)
     short = send(queued, alice, epochs=1)
     assert end_of(short) < end_of(long)
-    assert end_of(long) > told
+    assert end_of(long) > before
     assert PlanChange.objects.filter(bid=long).count() == 2
     go_to(queued, 60)
     lost = displacements(long, alice)
@@ -129,10 +129,10 @@ def test_a_book_read_back_from_rows_is_the_one_in_memory(queued: Market, alice: 
 def test_a_cancelled_job_gives_its_place_to_others(queued: Market, alice: User) -> None:
     set_time(queued, 10.0)
     short, long = send(queued, alice, epochs=10), send(queued, alice, epochs=30)
-    told = end_of(long)
+    before = end_of(long)
     go_to(queued, 2.5)
     cancel_job(short)
-    assert end_of(long) < told
+    assert end_of(long) < before
     assert QueuedChunks.objects.filter(bid=short, until=None).count() == 0
     go_to(queued, 400)
     assert window(long)[0] == BidState.COMPLETED
@@ -257,8 +257,8 @@ def test_a_slot_is_kept_with_the_workers_busy_in_it(queued: Market, alice: User)
         at_work = {worker for worker, start, end in ran if start < (slot + 1) * TICKS and end > slot * TICKS}
         assert (gpus, pss) == (len(at_work), 0)
     assert 0 < max(gpus for gpus, _ in kept.values()) <= 4
-    told = utilisation(queued, start=1, end=2).used[0, 0].tolist()
-    assert told == [4, 1]
+    before = utilisation(queued, start=1, end=2).used[0, 0].tolist()
+    assert before == [4, 1]
     assert_clean(queued)
     SlotPrice.objects.filter(slot=1).update(used=[[0, 0], [0, 0]])
     assert {f.check for f in audit_market(queued) if not f.passed} == {"slots are kept as they began"}
@@ -308,13 +308,13 @@ def test_delays_that_change_leave_uploads_under_way_alone(db: None, alice: User)
     with checked_change(market.cluster):
         Server.objects.filter(name="edge-0").update(upload_delay_s=300)
     bid = send(market, alice, epochs=2)
-    told = window(bid)
+    before = window(bid)
     with checked_change(market.cluster):
         Server.objects.filter(name="edge-0").update(upload_delay_s=0)
     book.forget()
     other = send(market, alice, epochs=2)
-    assert window(bid)[:2] == told[:2]
-    assert window(other)[1] != told[1]
+    assert window(bid)[:2] == before[:2]
+    assert window(other)[1] != before[1]
     for slot in (3.5, 400):
         book.forget()
         go_to(market, slot)

@@ -156,7 +156,7 @@ def test_settled_sums_give_the_bound_that_starting_again_gives(busy: Market, ali
     assert again.posted_price == pytest.approx(kept.posted_price)
 
 
-def test_without_time_the_ceilings_stand_in(busy: Market) -> None:
+def test_without_time_standalone_values_replace_terms(busy: Market) -> None:
     row = certificates.renew(busy.pk, budget_s=0.0)
     assert row is not None
     assert row.loose == row.decided

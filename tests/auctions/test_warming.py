@@ -43,8 +43,8 @@ def start(monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     begun: list[warming.Warming] = []
 
     def begin(*groups: kernels.Group, done: tuple[str, ...] = (), ends: bool = False) -> warming.Warming:
-        told = "".join(f'echo \'{{"part": "{part}"}}\';' for part in done)
-        script = f"{told} {'true' if ends else 'exec sleep 60'}"
+        lines = "".join(f'echo \'{{"part": "{part}"}}\';' for part in done)
+        script = f"{lines} {'true' if ends else 'exec sleep 60'}"
         monkeypatch.setattr(compiling, "command", lambda parts: ("sh", "-c", script))
         begun.append(warming.Warming(groups))
         return begun[-1]

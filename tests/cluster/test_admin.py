@@ -32,18 +32,18 @@ def lab() -> Cluster:
 
 
 class Room:
-    """A room above that can refuse, and counts what it is told."""
+    """A room above that can refuse, and counts its calls."""
 
     def __init__(self) -> None:
         self.problems: list[str] = []
-        self.told = 0
+        self.calls = 0
         self.history = False
 
     def check(self, _cluster: Cluster, _inventory: Inventory) -> list[str]:
         return self.problems
 
     def listen(self, _cluster: Cluster) -> None:
-        self.told += 1
+        self.calls += 1
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_a_save_with_its_inlines_is_told_once(operator: Client, lab: Cluster, ro
     server = lab.servers.all()[0]
     answer = operator.post(url("server", "change", server.pk), server_form(server, 7, upload_delay_s=5))
     assert answer.status_code == 302
-    assert room.told == 1
+    assert room.calls == 1
     assert server.capacities.order_by("resource__position")[0].amount == 7
 
 
@@ -146,7 +146,7 @@ def test_a_refused_change_stores_nothing_and_says_why(operator: Client, lab: Clu
     assert answer.status_code == 200
     assert "Server edge-001 has 3 GPUs committed." in answer.content.decode()
     assert export_cluster(Cluster.objects.get()) == before
-    assert room.told == 0
+    assert room.calls == 0
 
 
 @pytest.mark.parametrize("changes", [{"epoch_1": "01:00:00"}, {"clock_kind": "real"}])

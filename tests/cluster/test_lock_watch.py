@@ -121,8 +121,8 @@ def test_a_request_waits_for_the_lock_for_less_time_than_a_command(database: Dat
 
 
 def test_the_limits_of_postgres_are_options_of_its_session() -> None:
-    told = limits.Limits(lock=5, statement=20, idle=0.5).options()
-    assert told == "-c lock_timeout=5000 -c statement_timeout=20000 -c idle_in_transaction_session_timeout=500"
+    options = limits.Limits(lock=5, statement=20, idle=0.5).options()
+    assert options == "-c lock_timeout=5000 -c statement_timeout=20000 -c idle_in_transaction_session_timeout=500"
     assert limits.NO_LIMITS.options() == ""
 
 

@@ -23,8 +23,8 @@ def checked(drawing: Drawing) -> str:
 
 
 def span(group: str = "edge-1", start: int = 0, end: int = 2, **more: object) -> Span:
-    told = {"who": "bid 1", "state": "planned", "machine": "gpu", "is_ps": False, "count": 1, **more}
-    return Span(group=group, start=start, end=end, **told)  # type: ignore[arg-type]
+    fields = {"who": "bid 1", "state": "planned", "machine": "gpu", "is_ps": False, "count": 1, **more}
+    return Span(group=group, start=start, end=end, **fields)  # type: ignore[arg-type]
 
 
 def course(count: int) -> Course:

@@ -5,10 +5,10 @@ from frontend.presenters.listing import listing
 
 def test_other_pages_keep_the_filters_that_are_set() -> None:
     request = RequestFactory().get("/", {"page": "2", "state": "done"})
-    told = listing(request, range(7), {"state": "done", "label": "", "owner": "a b"}, per_page=5)
-    assert list(told["page"]) == [5, 6]
-    assert told["query"] == "state=done&owner=a+b&"
-    assert (told["state"], told["label"]) == ("done", "")
+    context = listing(request, range(7), {"state": "done", "label": "", "owner": "a b"}, per_page=5)
+    assert list(context["page"]) == [5, 6]
+    assert context["query"] == "state=done&owner=a+b&"
+    assert (context["state"], context["label"]) == ("done", "")
 
 
 def test_a_page_that_is_none_is_the_nearest() -> None:

@@ -93,9 +93,9 @@ def test_without_a_paper_all_are_listed() -> None:
     ],
 )
 def test_wrong_input_is_told(arguments: list[str], message: str) -> None:
-    with pytest.raises(CommandError, match=re.escape(message)) as told:
+    with pytest.raises(CommandError, match=re.escape(message)) as error:
         call_command("reproduce", *arguments)
-    assert told.value.returncode == 2
+    assert error.value.returncode == 2
 
 
 @pytest.mark.parametrize("key", PAPERS)

@@ -242,7 +242,7 @@ def test_worlds_with_the_same_published_sums_look_the_same(
     other, _ = seen(people, client, policy, published_sums, values | changed)
     assert_same(one, other)
     summaries = [json.loads(one[f"published {slot}", "/api/v1/clusters/lab/summary"][2]) for slot in (1, 2)]
-    assert [told["admitted"] for told in summaries] == [5, 10]
+    assert [one["admitted"] for one in summaries] == [5, 10]
     assert summaries[0]["welfare"] == 400.0
 
 
@@ -352,7 +352,7 @@ def matches(number: float, secrets: dict[str, float]) -> list[str]:
 def secrets_of(bid: Bid) -> dict[str, float]:
     """What nobody else may learn of a decided bid."""
     record = DecisionRecord.objects.get(bid=bid)
-    found = {"value": bid.body["utility"]["value"], "ceiling": record.ceiling}
+    found = {"value": bid.body["utility"]["value"], "standalone value": record.standalone_value}
     if bid.value is not None and bid.payment is not None:
         found |= {"worth": bid.value, "payment": bid.payment, "payoff": bid.value - bid.payment}
     return {name: amount for name, amount in found.items() if amount}
@@ -365,13 +365,13 @@ def attack(before: dict[str, Any], after: dict[str, Any], secrets: dict[str, flo
         earlier = columns_in(before[path])
         for column, numbers in columns_in(answer).items():
             old = earlier.get(column, [])
-            told = {
+            amounts_by_reader = {
                 "as it is": numbers,
                 "from row to row": [later - first for first, later in pairwise(numbers)],
                 "since then": [new - then for then, new in zip(old, numbers, strict=False)],
                 "at the end since then": [numbers[-1] - sum(old[-1:])],
             }
-            for how, amounts in told.items():
+            for how, amounts in amounts_by_reader.items():
                 found += [f"{name} {how} in {column} of {path}" for n in amounts for name in matches(n, secrets)]
     return found
 
@@ -429,7 +429,7 @@ def test_the_attack_finds_everything_in_what_operators_read(people: dict[str, Us
     decided = Bid.objects.exclude(owner=people["alice"])
     for bid in decided:
         named = [one for one in found if one.startswith(f"bid {bid.sequence} ")]
-        assert any("ceiling" in one for one in named)
+        assert any("standalone value" in one for one in named)
         if bid.state != BidState.REJECTED:
             assert any("worth" in one for one in named)
             assert any("payment" in one for one in named)

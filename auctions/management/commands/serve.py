@@ -49,7 +49,7 @@ class Command(BaseCommand):
     help = "Serve pages and REST; without REDIS_URL, decide bids in the same process."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Where to listen."""
+        """Add the address and the port."""
         parser.add_argument("--host", default="127.0.0.1")
         parser.add_argument("--port", type=int, default=8000)
         parser.add_argument(
@@ -83,7 +83,7 @@ class Command(BaseCommand):
         with closing(Warming()) as warm:
             if options["wait"]:
                 warm.ask(group for name in options["wait"] for group in needed_by(make_policy(name, {})))
-                if not _is_told_to_serve():
+                if not _should_serve():
                     return
             if settings.EMBEDDED:
                 warm.on_ready = decision_queue.wake_all
@@ -96,7 +96,7 @@ class Command(BaseCommand):
             raise CommandError(f"cannot listen on {options['host']}:{options['port']}")
 
 
-def _is_told_to_serve() -> bool:
+def _should_serve() -> bool:
     """Wait for a line; False if whoever sets up the database ends without one, or ends this process."""
 
     def stop(_number: int, _frame: object) -> None:

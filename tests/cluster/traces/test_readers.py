@@ -1,4 +1,4 @@
-"""Lines that are wrong are told by number and field; other files are refused; nothing is dropped."""
+"""Malformed lines are reported by number and field; other files are refused; nothing is dropped."""
 
 import hashlib
 from collections.abc import Callable

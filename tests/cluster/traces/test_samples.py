@@ -1,4 +1,4 @@
-"""Every sample is read whole: each line is a record, or is told by its number; and all of them can be made again."""
+"""Samples are read whole: each line is a record, or is reported by its number; all samples can be made again."""
 
 import json
 from ast import literal_eval
@@ -64,10 +64,10 @@ def test_a_reader_finds_what_the_script_put_into_a_sample(path: str) -> None:
     assert [[row.line, row.field] for row in trace.malformed] == facts["malformed"]
     if FORMATS[trace.format].kind != "throughputs":
         lines = (OWN.root / path).read_text(encoding="utf-8-sig", errors="replace").splitlines()
-        told = {row.line for row in trace.malformed} | {
+        reported = {row.line for row in trace.malformed} | {
             row.line for row in trace.rows if not isinstance(row, Throughput)
         }
-        assert told == set(range(1 + len(lines) - len(told), 1 + len(lines)))
+        assert reported == set(range(1 + len(lines) - len(reported), 1 + len(lines)))
 
 
 @pytest.mark.parametrize("path", [path for path in SAMPLES if path not in READ])
