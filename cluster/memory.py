@@ -8,11 +8,13 @@ from time import sleep
 from typing import Any, Final
 
 ARENAS: Final = 2
-"""By default the C library keeps eight for each core. A thread allocates memory from its own pool, and freed
-memory stays there: a server of a dozen threads grew by half in its first minutes.
+"""Number of pools (arenas) of the C library, which by default keeps eight for each core.
+
+A thread allocates memory from its own pool, and freed memory stays there: a server of a dozen threads grew by half in
+its first minutes.
 """
 M_ARENA_MAX: Final = -8
-"""Of malloc.h."""
+"""M_ARENA_MAX of malloc.h."""
 EVERY_S: Final = 10.0
 """Between two times at which free memory is given back to the system. That takes 2 ms."""
 

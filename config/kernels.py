@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def beside_sources(package: Path) -> bool:
-    """Whether this user may keep compiled files beside a package's sources, in each of its folders."""
+    """Return whether this user may store compiled files beside a package's sources, in each of its folders."""
     folders = [package, *(folder for folder in package.iterdir() if folder.is_dir() and folder.name != "__pycache__")]
     return all(_may_write(folder) for folder in folders)
 

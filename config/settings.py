@@ -225,16 +225,16 @@ REQUESTS_AT_ONCE: dict[str, int] = {
     "read": int(os.environ.get("SHADOWPRICE_READS", "6")),
     "write": int(os.environ.get("SHADOWPRICE_WRITES", "12")),
 }
-"""How many requests of each kind the server answers at a time, half of them of one user at most; others wait in line,
+"""Number of requests of each kind that the server answers at a time, at most half of them of one user; others wait,
 and 10 seconds at most. A request that waits for a decision (`Prefer: wait`) and an event stream are in none of them.
 """
 
 STREAMS = int(os.environ.get("SHADOWPRICE_STREAMS", "500"))
 STREAMS_OF_ONE_USER = int(os.environ.get("SHADOWPRICE_STREAMS_OF_ONE_USER", "20"))
-"""How many event streams a web process keeps open; a page that gets none asks every two seconds."""
+"""Largest number of open event streams of a web process; a page without a stream asks every two seconds."""
 
 PLANS_AT_ONCE = 1 if EMBEDDED else None
-"""How many plans are computed at a time; None: as many as there are workers for them."""
+"""Number of plans that are computed at a time; None for the number of their workers."""
 RUNS_AT_ONCE = 2 if EMBEDDED else None
 """The same of the runs of experiments."""
 

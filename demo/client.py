@@ -58,7 +58,7 @@ def deciding(base: str, *, token: str, every_s: float = 0.5) -> Callable[[], fro
 
 
 def is_up(base: str) -> bool:
-    """Whether the server answers and reaches its database."""
+    """Return whether the server answers and reaches its database."""
     try:
         with urlopen(f"{base}/healthz", timeout=2) as answer:  # noqa: S310 (an http address this process chose)
             return bool(answer.status == 200)

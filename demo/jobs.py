@@ -22,7 +22,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Machines:
-    """What a body refers to: the cluster's machine types and its slot length."""
+    """The data that a body refers to: the cluster's machine types and its slot length."""
 
     workers: tuple[str, ...]
     pss: tuple[str, ...]

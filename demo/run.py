@@ -162,7 +162,7 @@ def feed(streams: Iterable[Stream], *, deciding: Deciding, start: Callable[[Clus
     Each market's time begins when the market decides; the others go on meanwhile.
     """
     asleep, waiting = list(streams), dict[Stream, Offer]()
-    told: set[str] = set()
+    reported: set[str] = set()
     undecided: dict[Stream, int] = {}
     while asleep or waiting:
         ready = deciding() if asleep else frozenset()
@@ -182,8 +182,8 @@ def feed(streams: Iterable[Stream], *, deciding: Deciding, start: Callable[[Clus
         soonest = min(left_s, key=lambda stream: left_s[stream])
         offer, wait_s = waiting[soonest], left_s[soonest]
         if wait_s > 0:
-            if wait_s > LONG_S and offer.key not in told:
-                told.add(offer.key)
+            if wait_s > LONG_S and offer.key not in reported:
+                reported.add(offer.key)
                 say(f"The next job arrives in {wait_s:.0f} s.")
             time.sleep(min(LONGEST_NAP_S, wait_s))
             continue

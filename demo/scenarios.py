@@ -14,7 +14,7 @@ from scheduling.model.types import Json
 
 @dataclass(frozen=True)
 class Scenario:
-    """One market of the demo, with enough bids for jobs to compete, but not so many that pages or machines are slow."""
+    """One market of the demo, with enough bids for jobs to compete, and few enough for fast pages."""
 
     name: str
     """Name of the cluster."""

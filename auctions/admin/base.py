@@ -27,5 +27,5 @@ class ReadOnlyAdmin(admin.ModelAdmin):  # type: ignore[type-arg]
 
 
 def operator_of(request: HttpRequest) -> User | None:
-    """Return the user of the request; None if nobody is logged in."""
+    """Return the user of the request; None without a login."""
     return request.user if request.user.is_authenticated else None

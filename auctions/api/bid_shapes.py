@@ -164,7 +164,7 @@ class BidBrief(Answer):
     payment = money("Payment", null=True)
     refund = money("Refund of a job that failed")
     payoff = money("Value less payment plus refund", null=True)
-    end_reason = string("Reason why the job failed, in words.", source="end_reason", blank=True)
+    end_reason = string("Reason why the job failed, in words.", blank=True)
     kept_from_slot, kept_from_s, kept_from_at = slot_times(
         "kept_from", "First slot in which other machines than the receipt's keep the promise", null=True
     )

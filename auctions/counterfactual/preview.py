@@ -28,7 +28,7 @@ class Preview:
     comparison: Comparison | None
     """None if it could not be computed."""
     problem: str = ""
-    """Why there is no comparison."""
+    """Reason why there is no comparison; empty if there is one."""
 
     @property
     def words(self) -> str:

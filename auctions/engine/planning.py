@@ -29,7 +29,7 @@ class Planned:
     moves: tuple[Move, ...]
     """New schedules of jobs from now on; they replace the earlier ones."""
     failed: PolicyFailed | None = None
-    """Why the policy failed to plan; all jobs then keep what they held."""
+    """Error of the policy if it failed to plan; all jobs then keep what they held."""
 
     def payload(self) -> Json:
         """Return what an event records of it."""
@@ -74,7 +74,7 @@ class Rebased:
     failed: tuple[str, ...] = ()
     """Ids of bids, in order of admission, whose promise cannot be kept; their jobs are no longer in the book."""
     unkept: Mapping[str, PolicyFailed] = field(default_factory=dict)
-    """Those failed jobs on which the policy raised, with the error."""
+    """Failed jobs on which the policy raised an error, with this error."""
 
     @property
     def moves(self) -> tuple[Move, ...]:

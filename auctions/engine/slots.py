@@ -33,7 +33,7 @@ def caught_up(market: Market, moment: MarketTime) -> LiveBook:
     """Return the book at this moment, for the holder of the lock; slots that began since are processed first.
 
     The caller saves the market's counters. Once the transaction is committed and every change is in the book, the
-    caller gives the book to `book.keep`.
+    caller gives the book to `book.store`.
 
     Raises
     ------

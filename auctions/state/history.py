@@ -1,4 +1,4 @@
-"""What prices learn from: densities and standalone values of earlier bids, read from receipts."""
+"""The history that prices depend on: densities and standalone values of earlier bids, read from receipts."""
 
 from collections import deque
 from collections.abc import Iterable

@@ -30,7 +30,7 @@ class Format:
     record: type[Record]
     read: Reader
     knows: Callable[[str], bool]
-    """Whether a file's first line is of this format."""
+    """Function that returns whether a first line is of this format."""
 
     @property
     def kind(self) -> str:

@@ -62,7 +62,7 @@ def on_one_gpu(measured: Throughputs) -> dict[str, dict[str, float]]:
 
 
 def of_one_gpu(document: Mapping[str, Mapping[str, float]]) -> Throughputs:
-    """What `on_one_gpu` wrote."""
+    """Read the key that `on_one_gpu` wrote."""
     return {gpu: {(model, 1): rate for model, rate in rows.items()} for gpu, rows in document.items()}
 
 

@@ -33,7 +33,7 @@ def read(lines: Iterable[str]) -> Iterator[Quota | Malformed]:
 
 
 def recognises(columns: list[str]) -> bool:
-    """Whether that is the heading of such a file."""
+    """Return whether this is the first line of such a file."""
     return len(columns) >= 3 and columns[0] == "date" and columns[-1] == "total" and len(set(columns)) == len(columns)
 
 

@@ -58,7 +58,7 @@ class Machine:
     line: int
     name: str
     gpu_type: str
-    """CPU where it has no GPUs; empty where the format does not say."""
+    """CPU if it has no GPUs; empty if the format does not state it."""
     cpus: int
     memory_gb: int
     gpus: int

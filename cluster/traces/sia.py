@@ -35,7 +35,7 @@ def read(lines: Iterable[str]) -> Iterator[StepTime | Malformed]:
             real("sync_time", sync_s),
         )
         if measured.sync_s >= measured.step_s:
-            raise InvalidField("sync_time", f"expected less than step_time = {shown(step_s)}, of which it is a part")
+            raise InvalidField("sync_time", f"expected less than step_time = {shown(step_s)}, which includes it")
         yield measured
 
     return each(rest, step, first=2)

@@ -10,7 +10,7 @@ CLUSTER_COLUMNS = ("num_switch", "num_node_p_switch", "num_gpu_p_node", "num_cpu
 
 
 def read(lines: Iterable[str]) -> Iterator[TraceJob | Malformed]:
-    """Every row as a job, none of which stands twice; `duration` is of `iterations` on all its GPUs."""
+    """Yield every row as a job; no job occurs twice. `duration` is that of `iterations` on all its GPUs."""
     rest = iter(lines)
     heading(rest, JOB_COLUMNS)
     seen: dict[str, int] = {}

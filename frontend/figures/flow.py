@@ -26,7 +26,7 @@ class Course:
     mean: Floats
     """K."""
     weighted_mean: Floats | None
-    """K; None where it is not published, and jobs are the viewer's own."""
+    """K; None if it is not published, and jobs are the viewer's own."""
 
 
 def figure(course: Course, line: TimeLine, *, key: str = "flow") -> Drawing:

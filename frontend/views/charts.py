@@ -208,7 +208,7 @@ def competitive_ratio_of(market: Market) -> tuple[list[competitive_ratio.Run], s
     return runs, (
         f"Of {which} complete jobs on the servers there are now: their times added up, over a linear program's bound"
         f" that no schedule at speed 1 is below (steps of {known.step:g} slots). As it ran; and by speed,"
-        " the same jobs again without others, ageing or limits to storage, on workers so many times as fast."
+        " the same jobs simulated without others, ageing or storage limits, on workers faster by the factor shown."
     )
 
 

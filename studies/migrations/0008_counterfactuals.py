@@ -15,8 +15,8 @@ def rename_states(apps, schema_editor):
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('auctions', '0011_publications'),
-        ('cluster', '0002_storage'),
+        ('auctions', '0001_initial'),
+        ('cluster', '0001_initial'),
         ('studies', '0007_files_of_traces'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]

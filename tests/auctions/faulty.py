@@ -69,7 +69,7 @@ def register(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def send(market: Market, owner: User, worth: float, *, auction: bool = False, **changes: Any) -> Bid:
-    """A stored bid of a value or a weight, which nobody has decided."""
+    """A stored bid with a value or a weight, not decided yet."""
     stated: dict[str, Any] = {"utility": {"form": "constant", "value": worth}} if auction else {"weight": worth}
     body = {"model": "ResNet-50", "epochs": 1, **stated, **changes}
     return submit_bid(cluster=market.cluster, owner=owner, body=body).bid

@@ -22,7 +22,7 @@ EDGE = {"cloud": "edge", "storage": "limited"}
 
 
 def open_limited(*limits: float | None, cloud: str = "edge", storage: str = "limited") -> Market:
-    """Edge servers of four workers that can store so many MB each, and a cloud; a job has four chunks."""
+    """Edge servers of four workers with this storage each, in MB, and a cloud; a job has four chunks."""
     cluster = make_cluster(servers=len(limits), horizon=40)
     for i, limit in enumerate(limits):
         Server.objects.filter(cluster=cluster, name=f"edge-{i}").update(storage_mb=limit)

@@ -46,7 +46,7 @@ held[:] = held[39::40]
 {after}
 print(full - held_mb())
 """
-"""80 MB in pieces, of which every fortieth is kept."""
+"""80 MB in pieces; every fortieth piece is kept."""
 
 
 def given_back_mb(*, before: str, after: str) -> float:

@@ -142,11 +142,11 @@ def test_a_ring_is_planned_by_its_weight_and_nobody_pays(window: Browser) -> Non
     window.fill("weight", "0")
     window.wait(lambda: "expected 1e-06 to" in window.text("#error-weight"))
     window.fill("weight", "5000")
-    window.wait(lambda: "nobody pays here" in window.text("#quote"))
+    window.wait(lambda: "jobs do not pay here" in window.text("#quote"))
     window.one("#bid-form > button").click()
     window.wait(lambda: window.text("#state") in ("Planned", "Running"))
     window.wait(lambda: "How its plan changed" in window.text("#receipt"))
-    assert "none: nobody pays here" in window.text("#receipt")
+    assert "none: jobs do not pay here" in window.text("#receipt")
     window.wait_drawn()
     assert window.complaints() == []
 
@@ -241,7 +241,7 @@ def test_a_locked_login_says_when_to_come_again_in_both_themes(window: Browser) 
         window.fill("username", "somebody")
         window.fill("password", f"guess {i}")
         window.one(".login button").click()
-        window.wait(lambda: "do not go together" in window.text("main") or "Too many" in window.text("main"))
+        window.wait(lambda: "is wrong" in window.text("main") or "Too many" in window.text("main"))
     for theme in ("light", "dark"):
         window.theme(theme)
         assert "Try again in 30 minutes" in window.text("main")

@@ -189,7 +189,7 @@ def test_where_nobody_pays_the_curve_is_of_time_against_weight(market: Market, a
     decision_queue.process_pending(market.pk)
     drawing = as_alice.get("/markets/lab/bids/1/stating/value.json").json()
     assert drawing["layout"]["xaxis"]["title"]["text"] == "stated weight"
-    assert "Nobody pays here" in drawing["note"]
+    assert "Jobs do not pay here" in drawing["note"]
     page = as_alice.get("/markets/lab/bids/1/").text
     assert "Had it stated another weight" in page
     assert "Had it stated another time" not in page

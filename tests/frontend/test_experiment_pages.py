@@ -184,7 +184,7 @@ def test_nobody_else_sees_it(as_bob: Client, alice: User, client: Client) -> Non
 def test_a_trace_is_uploaded_looked_at_and_deleted(as_alice: Client) -> None:
     file = SimpleUploadedFile("day.csv", f"{PHILLY_HEAD}oops\n".encode())
     answer = as_alice.post("/traces/", {"label": "a day", "file": file}, follow=True)
-    for words in ("a day", "day.csv", "philly", "Lines that are no record", "42"):
+    for words in ("a day", "day.csv", "philly", "Malformed lines", "42"):
         assert words in answer.text
     trace = Trace.objects.get()
     experiment = asked(trace.owner, matrix(workloads=[{"trace": trace.pk, "gpus": 8}]))
@@ -212,7 +212,7 @@ def test_machines_are_uploaded_and_chosen_as_servers(as_alice: Client, alice: Us
     file = SimpleUploadedFile("spec.csv", b"m1,V100,96,512,8\nm2,CPU,64,512,0\n")
     shown = as_alice.post("/traces/", {"file": file}, follow=True).text
     listed, jobs = Trace.objects.get(), uploaded(alice)
-    assert "<dt>Holds</dt><dd>machines</dd>" in shown
+    assert "<dt>Contents</dt><dd>machines</dd>" in shown
     assert f"/experiments/new/?machines={listed.pk}" in shown
     form = as_alice.get(f"/experiments/new/?machines={listed.pk}").text
     assert f'value="{listed.pk}" selected>Trace {listed.pk}: spec.csv, machines' in form

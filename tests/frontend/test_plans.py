@@ -87,13 +87,13 @@ def test_a_job_that_runs_has_no_place_in_line_and_no_planned_start(
 
 def test_where_nobody_pays_no_page_asks_for_money(planned: Market, alice: User, as_alice: Client) -> None:
     send(planned, alice)
-    assert "nobody pays here" in as_alice.get(f"{HOME}bids/1/").text
+    assert "jobs do not pay here" in as_alice.get(f"{HOME}bids/1/").text
     assert "Payment" not in as_alice.get(f"{HOME}bids/").text
     home = as_alice.get(HOME).text
     for word in ("Revenue", "optimum", "Welfare"):
         assert word not in home
     quote = as_alice.post(f"{HOME}quote/", FORM).json()
-    assert "nobody pays here" in quote["html"]
+    assert "jobs do not pay here" in quote["html"]
     assert quote["figure"]["data"] == []
 
 

@@ -51,7 +51,7 @@ def test_segments_and_preemptions_of_a_bid_are_tables(
     send(queues, User.objects.get(username="bob"), 1)
     page = as_alice.get(f"{HOME}bids/1/").text
     assert "bids/1/segments.csv" in page
-    assert "bids/1/preemptions.csv" not in page, "nobody has displaced it yet"
+    assert "bids/1/preemptions.csv" not in page, "it was not displaced yet"
     go_to(queues, 20)
     assert "bids/1/preemptions.csv" in as_alice.get(f"{HOME}bids/1/").text
     segments = rows_of(as_alice, "bids/1/segments.csv")
@@ -91,7 +91,7 @@ def test_a_bid_that_displaces_another_is_named_to_its_own_owner_and_to_operators
 def test_the_form_asks_for_the_size_of_a_chunk_where_jobs_queue(queues: Market, alice: User, as_alice: Client) -> None:
     open_market(make_cluster("slots"), policy="fifo")
     assert "chunk_mb" not in as_alice.get("/markets/slots/submit/").text
-    assert "nothing is ordered by it" in as_alice.get(f"{HOME}submit/").text
+    assert "it does not change the order of jobs" in as_alice.get(f"{HOME}submit/").text
     typed = {"model": "ResNet-50", "epochs": "2", "weight": "1", "chunk_mb": "2.5"}
     wrong = as_alice.post(f"{HOME}quote/", {**typed, "chunk_mb": "2e9"}).json()["errors"]
     assert list(wrong) == ["chunk_mb"]

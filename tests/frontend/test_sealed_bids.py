@@ -138,7 +138,7 @@ FIGURES = re.compile(rf"{SUMS.pattern}|/prices|/utilisation|figures/|/bids")
 def seen(
     people: dict[str, User], client: Client, policy: str, course: Course, stated: dict[str, float]
 ) -> tuple[dict[Any, Any], tuple[float, float]]:
-    """Everything Alice read while a world took its course; and welfare and ceilings, which only operators read."""
+    """All that Alice read while a world ran; and welfare and standalone values, which only operators read."""
     with world(people, *POLICIES[policy], stated) as found:
         spy = Spy(client, found.market, NUMBERS)
         course(found, spy)
@@ -247,7 +247,7 @@ def test_worlds_with_the_same_published_sums_look_the_same(
 
 
 def flooded(found: World, spy: Spy) -> None:
-    """Prices that learn look back at bids of which all but Bob's are Alice's, and worth next to nothing but for one."""
+    """Quantile prices use bids that are all Alice's except Bob's, and only one of them has a value far above 0."""
     for value in [1e-6] * 30 + [500.0]:
         found.bid_of("alice", value)
         if value == 500.0:

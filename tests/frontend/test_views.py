@@ -93,10 +93,10 @@ def test_a_chart_of_published_sums_promises_no_bound(
     market: Market, alice: User, as_bob: Client, as_operator: Client
 ) -> None:
     decided(market, alice)
-    assert "what nobody could have exceeded" in as_operator.get(HOME).text
+    assert "Welfare and its upper bound" in as_operator.get(HOME).text
     page = as_bob.get(HOME).text
     assert "Welfare and revenue</h2>" in page
-    assert "what nobody could have exceeded" not in page
+    assert "Welfare and its upper bound" not in page
     assert "certified upper bound" not in page
 
 

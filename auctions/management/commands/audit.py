@@ -15,7 +15,7 @@ class Command(BaseCommand):
     help = "Check what must always be true; exits 1 with the offending rows if something is not."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Which market, and in which form to answer."""
+        """Add the market and the format of the report."""
         parser.add_argument("--market", metavar="CLUSTER", help="only the market of this cluster")
         parser.add_argument("--json", action="store_true", help="one JSON document instead of lines")
 

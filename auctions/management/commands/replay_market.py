@@ -15,7 +15,7 @@ class Command(BaseCommand):
     help = "Decide a market's recorded bids again and compare the receipts byte for byte."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Which market."""
+        """Add the market."""
         parser.add_argument("cluster", help="the name of the market's cluster")
 
     def handle(self, *args: Any, **options: Any) -> None:

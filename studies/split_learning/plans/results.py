@@ -13,7 +13,7 @@ def result_of(plan: Plan, lower_bound: int) -> Json:
     """Return the plan as a document with the times of each client, in slots; raises an error for an invalid plan."""
     wrong = violations(plan)
     if wrong:
-        raise SchedulingError(f"the plan that was found is none: {wrong[0]}")
+        raise SchedulingError(f"the solver returned an invalid plan: {wrong[0]}")
     return {
         **plan_document(plan, lower_bound),
         "interruptions": plan.interruptions,

@@ -96,7 +96,7 @@ def test_the_admin_fails_jobs_with_a_reason_and_a_refund_that_are_given(
     pages.force_login(operator)
 
     def fail(why: str, refund: str) -> str:
-        asked = {"action": "fail", "_selected_action": [bid.pk], "why": why, "refund": refund}
+        asked = {"action": "fail", "_selected_action": [bid.pk], "reason": why, "refund": refund}
         page = pages.post("/admin/auctions/bid/", asked, follow=True).text
         bid.refresh_from_db()
         return page
@@ -180,7 +180,7 @@ def test_a_receipt_says_that_a_job_that_ended_before_its_start_would_have_starte
     page = shown(alice, bid)
     assert "<dt>Would have started</dt>" in page
     assert "<dt>Starts</dt>" not in page
-    assert "So it was decided; the job has ended since." in page
+    assert "This was the decision; the job has ended since." in page
     assert "After arrival" not in page
     assert "<summary>Schedule</summary>" not in page
     assert client_of(alice).get(f"{BASE}/{bid.sequence}").json()["started"] is False

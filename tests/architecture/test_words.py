@@ -1,0 +1,110 @@
+"""Words and shapes of sentences that are not to come back; docs/users/glossary.md has the words to use instead."""
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+ROOT: Final = Path(__file__).parents[2]
+SUFFIXES: Final = (".py", ".md", ".html", ".js")
+LEFT_OUT: Final = ("tests/data/", "tests/architecture/test_words.py")
+"""Data of tests quotes others; this file names the words."""
+
+
+class Rule(NamedTuple):
+    """A pattern that no line may match, and what to say instead."""
+
+    pattern: str
+    instead: str
+    allowed: tuple[str, ...] = ()
+    """Files and folders where the word has another meaning, or that are not clean yet; the reason is at the rule."""
+
+
+MARKET: Final = (
+    *(f"auctions/{name}/" for name in ("admin", "counterfactual", "engine", "history", "kernels", "management")),
+    *(f"auctions/{name}/" for name in ("models", "readings", "runtime", "state")),
+    *("cluster/", "config/", "demo/", "tests/demo/"),
+)
+"""Folders in which docstrings and messages are full sentences, or nouns; the others are not clean yet."""
+
+WORDS: Final = (
+    Rule(r"\banew\b", "again, or rebased"),
+    Rule(r"what comes of it", "its result"),
+    Rule(r"expected a text", "expected a string"),
+    Rule(r"the plan that was found is none", "the solver returned an invalid plan"),
+    Rule(r"\btake_in\b", "apply_decision"),
+    Rule(r"\bleast_ratio\b", "min_cost_per_value"),
+    Rule(r"\bRigidMarket\b", "RigidKernel"),
+    Rule(r"\bHappenings?\b", "event"),
+    Rule(r"\b(Crew|Instant|Moment)\b", "workers, or MarketTime"),
+    Rule(r"\bdecision_queue\.(drain|waiting)\b", "process_pending, has_pending"),
+    Rule(r"\bbooks\.(keep|take|peek)\b", "store, checkout, private_copy"),
+    Rule(r"from auctions\S* import \w+ as (lane|plans|quotients|readings|tenures|told|single)\b", "its own name"),
+    Rule(r"\b(layout_of|record_layout|layouts_from)\b", "snapshot_of, record_inventory"),
+    Rule(r"(?i)\blane\b", "decision queue", allowed=("frontend/figures/gantt.py", "tests/frontend/test_figures.py")),
+    Rule(r"InvalidField\(.*\"(must|should|has to|needs to) ", "expected ..., got ..."),
+)
+"""Words that are gone everywhere, with what to say instead. A lane of a Gantt chart is a row of bars."""
+
+SENTENCES: Final = (
+    Rule(r"\"\"\"(Of|With|By|Whose|Where|When|Why|How|Who|Which) ", "subject, verb, object; or a noun"),
+    Rule(r"(?i)\bso many\b", "the number"),
+    Rule(r"\b(None|[Ee]mpty|[Nn]ull) where\b", "None if ..."),
+    Rule(r"\b(told|tellings?)\b", "replayed, reported, or returned"),
+)
+"""Shapes of sentences that are gone in the folders of `MARKET`."""
+
+
+def tracked() -> list[str]:
+    """Return the tracked files whose words count."""
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True)
+    return [
+        path
+        for path in listed.stdout.splitlines()
+        if path.endswith(SUFFIXES) and not path.startswith(LEFT_OUT) and (ROOT / path).is_file()
+    ]
+
+
+FILES: Final = {path: (ROOT / path).read_text(encoding="utf-8").splitlines() for path in tracked()}
+
+
+def found(rule: Rule, folders: tuple[str, ...] = ("",)) -> Iterator[str]:
+    """Yield the lines that break a rule."""
+    pattern = re.compile(rule.pattern)
+    for path, lines in FILES.items():
+        if path.startswith(folders):
+            yield from (f"{path}:{i}: {line.strip()}" for i, line in enumerate(lines, 1) if pattern.search(line))
+
+
+@pytest.mark.parametrize("rule", WORDS, ids=lambda rule: rule.pattern)
+def test_old_words_do_not_come_back(rule: Rule) -> None:
+    wrong = [line for line in found(rule) if not line.startswith(rule.allowed or ("\0",))]
+    assert not wrong, f"say {rule.instead}"
+
+
+@pytest.mark.parametrize("rule", SENTENCES, ids=lambda rule: rule.pattern)
+def test_sentences_are_whole(rule: Rule) -> None:
+    wrong = [line for line in found(rule, MARKET) if not line.startswith(rule.allowed or ("\0",))]
+    assert not wrong, f"say {rule.instead}"
+
+
+@pytest.mark.parametrize("rule", [rule for rule in WORDS + SENTENCES if rule.allowed], ids=lambda rule: rule.pattern)
+def test_exceptions_are_needed(rule: Rule) -> None:
+    lines = list(found(rule))
+    assert [path for path in rule.allowed if not any(line.startswith(path) for line in lines)] == []
+
+
+@pytest.mark.parametrize(
+    ("line", "broken"),
+    [
+        ('"""Of a table: some seconds."""', True),
+        ('"""Return the seconds of a table."""', False),
+        ("# the plan is laid anew", True),
+        ('"""None where it is not known."""', True),
+    ],
+)
+def test_the_rules_find_what_they_are_for(line: str, broken: bool) -> None:
+    assert any(re.search(rule.pattern, line) for rule in WORDS + SENTENCES) is broken
