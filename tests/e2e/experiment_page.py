@@ -64,7 +64,7 @@ def ask(window: Browser, trace: Path) -> None:
 def follow(window: Browser) -> None:
     """Until the page says, without a reload, that all runs are done."""
     until = monotonic() + LONGEST_S
-    while window.text("#state") not in ("Done", "Failed", "Cancelled"):
+    while window.text("#state") not in ("Completed", "Failed", "Cancelled"):
         assert monotonic() < until, window.text("#experiment")
         sleep(0.2)
     window.wait_drawn()

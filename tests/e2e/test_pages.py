@@ -158,7 +158,7 @@ def test_a_plan_is_asked_for_and_its_page_fills_without_a_reload(window: Browser
     window.one("main form button").click()
     window.wait(lambda: "/plans/new/" not in window.driver.current_url)
     window.driver.execute_script("window.sameDocument = true")
-    window.wait(lambda: window.text("#state") == "Done")
+    window.wait(lambda: window.text("#state") == "Completed")
     window.wait(lambda: "proven best" in window.text("#plan"))
     window.wait(lambda: window.js("document.querySelectorAll('[data-figure] .point').length > 5"))
     assert window.js("window.sameDocument") is True
