@@ -144,11 +144,11 @@ def run(policy: str, parameters: Json, bids: tuple[Bid, ...], inventory: Invento
     }
 
 
-def without_words(value: Any) -> Any:
+def without_words(value: Any, words: frozenset[str] = WORDS) -> Any:
     """The document without texts for people and without measured times."""
     if isinstance(value, dict):
-        return {key: without_words(one) for key, one in value.items() if key not in WORDS}
-    return [without_words(one) for one in value] if isinstance(value, list) else value
+        return {key: without_words(one, words) for key, one in value.items() if key not in words}
+    return [without_words(one, words) for one in value] if isinstance(value, list) else value
 
 
 def _policies(*, first_only: bool = False) -> Iterator[tuple[str, Json]]:

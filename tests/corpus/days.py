@@ -23,7 +23,7 @@ from demo.jobs import machines_of
 from demo.scenarios import SCENARIOS, Scenario
 from scheduling.model.decision import parse
 from scheduling.model.types import Json
-from tests.corpus.cases import Case, without_words
+from tests.corpus.cases import WORDS, Case, without_words
 
 SEED: Final = 5
 BIDS: Final = 60
@@ -32,6 +32,8 @@ CANCELLED_EACH: Final = 9
 """Of so many bids one is cancelled after its decision, and another one fails a little later."""
 LOST_AT, RETURNED_AT, DRAINED_AT = 20, 30, 40
 """Numbers of the bids before which a server is lost, returned, and another one drained."""
+EVENT_WORDS: Final = WORDS | {"reason"}
+"""Keys of texts in events: the reason there is an operator's words, and not a policy's."""
 
 
 def days() -> Iterator[Case]:
@@ -87,6 +89,6 @@ def record_of(market: Market) -> Json:
     receipts = DecisionRecord.objects.filter(bid__market=market).order_by("version")
     return {
         "receipts": [without_words(parse(text)) for text in receipts.values_list("receipt", flat=True)],
-        "events": [[one.version, one.kind, one.slot, without_words(one.payload)] for one in events],
+        "events": [[one.version, one.kind, one.slot, without_words(one.payload, EVENT_WORDS)] for one in events],
         "bids": [[bid.sequence, str(bid.state)] for bid in bids],
     }
