@@ -58,7 +58,10 @@ def decide_market(market_id: int) -> int:
 
 @shared_task
 def sweep() -> None:
-    """Process bids whose wake-ups were lost, pass slots, and renew certificates, market by market."""
+    """Pass slots, decide bids that still wait, and renew certificates, market by market; beat calls it every 2 s.
+
+    Bids still wait if their wake-up was lost, or if the worker that should have decided them died.
+    """
     for market_id in _markets():
         with retried(f"sweep of market {market_id}"):
             if not warming.prepare(market_id):

@@ -26,7 +26,7 @@ from auctions.api.market_shapes import (
 )
 from auctions.models import Market
 from auctions.readings import clusters, market_readings, publications
-from auctions.readings.expensive import PASSWORDS
+from auctions.readings.computation_limits import PASSWORDS
 from auctions.state.market_snapshot import market_snapshot, one_version
 from cluster.addresses import address_of
 from cluster.models import Resource, Server

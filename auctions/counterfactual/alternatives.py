@@ -11,7 +11,7 @@ from auctions.counterfactual.record import Record
 from auctions.domain.errors import AuctionError, WrongState
 from auctions.kernels import warming
 from auctions.models import Bid, DecisionRecord, Event, Market
-from auctions.readings.expensive import COMPUTATIONS
+from auctions.readings.computation_limits import COMPUTATIONS
 from scheduling.analysis.truthfulness import Misreport, stated_times, stated_values, time_of
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.policies.base import Policy

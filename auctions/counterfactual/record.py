@@ -8,7 +8,7 @@ from django.db.models import Max, Q, QuerySet
 
 from auctions.counterfactual import waypoints
 from auctions.counterfactual.replayed import ReplayedMarket
-from auctions.domain.bid_format import core_bid
+from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.lock import QUEUE_EVENTS
 from auctions.models import ADMITTED, Bid, DecisionRecord, Event, EventKind, Market

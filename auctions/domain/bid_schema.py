@@ -1,4 +1,8 @@
-"""The shape of a bid as it is sent, in seconds, MB and Mbit/s: it checks a body, and describes it in OpenAPI."""
+"""The shape of a bid as it is sent, in seconds, MB and Mbit/s: it checks a body, and describes it in OpenAPI.
+
+A bid of the wrong form is refused here; forms of utilities are in `utilities.py`. There is no budget: a payment is
+never above the value that the bid states.
+"""
 
 # ruff: noqa: D101 (shapes are named for what they describe, and their fields carry their texts)
 from collections.abc import Mapping, Sequence

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from auctions.domain.bid_format import core_bid
+from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.models import Bid, Market, PsAssignment
 from cluster.database.updating import update_rows

@@ -1,9 +1,13 @@
 """The decision queue: one market's waiting bids, decided one at a time in the order of their sequence numbers.
 
 Each decision is one transaction under the market's lock. So a bid is decided exactly once, even if a process dies,
-other workers run, or a task is delivered several times. If the policy raises on a bid, the bid is quarantined in that
-same transaction, with the error for operators, and the next bid is decided. An error of the database or the machine is
-passed on: nothing is written, and the bid is decided again later.
+other workers run, or a task is delivered several times. If a worker dies, its bid still waits, and the next worker or
+`auctions.tasks.sweep` decides it. If the policy raises on a bid, the bid is quarantined in that same transaction, with
+the error for operators, and the next bid is decided. An error of the database or the machine is passed on: nothing is
+written, and the bid is decided again later.
+
+`tests/auctions/test_decision_queue.py` shows that no bid is decided twice, and `tests/faults/test_killed_processes.py`
+that this also holds while processes are killed.
 """
 
 import logging

@@ -1,7 +1,9 @@
 """Servers that an operator takes out of service: record the outage and let it take effect.
 
 A *lost* server has no machines from the next slot on. A *drained* server takes no new work from a given slot on. Jobs
-keep what they hold there, unless there is a deadline: then the server is lost in that slot.
+keep what they hold there, unless there is a deadline: then the server is lost in that slot. A lost server is the only
+failure of a job's machines that the market knows; `auctions.engine.planning.rebased` moves or fails the jobs. If a
+process of the service dies, see `auctions.engine.decision_queue`.
 """
 
 from dataclasses import dataclass

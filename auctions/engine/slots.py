@@ -1,4 +1,8 @@
-"""Process slots that have begun: jobs start and complete, prices of each slot are stored, and the horizon advances."""
+"""Process slots that have begun: jobs start and complete, prices of each slot are stored, and the horizon advances.
+
+`auctions.tasks.sweep` calls `pass_slots` every two seconds. Every decision, and every change of an admitted job, a
+server or the policy, calls `caught_up` first, so no slot that has begun is still sold.
+"""
 
 from auctions.domain import transitions
 from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record, save_counters
@@ -60,7 +64,7 @@ def caught_up(market: Market, moment: MarketTime) -> LiveBook:
         event = record(market, NewEvent(EventKind.SLOT, at=moment.wall, slot=moment.slot, payload=payload))
         planning.write(book, planned.moves, moment, version=event.version)
         planning.note_failure(market, book, planned, event, moment, others=[unpriced])
-        market.now = max(market.now, moment.now)  # already planned: slots stay passed if the clock is set back
+        market.now = max(market.now, moment.now)  # never falls: these slots have been planned
         book.version = market.ledger_version
         book = outages.take_effect(market, book, moment)
         publications.publish(market)

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from django.contrib.auth.models import User
 
-from auctions.domain.bid_format import check_finite, core_bid, resolve, resolver
+from auctions.domain.bid_conversion import check_finite, core_bid, resolve, resolver
 from auctions.domain.errors import CannotDecide, KeyReused, MarketClosed
 from auctions.domain.inventory_snapshot import InventorySnapshot
 from auctions.domain.lock import MarketTime, NewEvent, locked_market, market_time, record_all, save_counters

@@ -6,7 +6,7 @@ from math import ceil
 import numpy as np
 from django.db.models import Sum
 
-from auctions.domain.bid_format import core_bid
+from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import InventorySnapshot, snapshots_at
 from auctions.domain.lock import MOVES_THE_LEDGER
 from auctions.domain.totals import VALUE_KEPT

@@ -6,7 +6,7 @@ from math import ceil
 
 import numpy as np
 
-from auctions.domain.bid_format import core_bid
+from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import Holding, InventorySnapshot, units_held
 from auctions.domain.policy_errors import PolicyFailed
 from auctions.history.replay import Replayed, replayed

@@ -3,7 +3,6 @@
 Constraints are part of the models, so that the database refuses invalid rows.
 """
 
-from auctions.models.figures import BoundKind, Certificate, CompetitiveRatio, Publication, SlotPrice
 from auctions.models.machines import (
     Commitment,
     Outage,
@@ -29,6 +28,7 @@ from auctions.models.market import (
     PolicyError,
     PolicyVersion,
 )
+from auctions.models.prices_and_bounds import BoundKind, Certificate, CompetitiveRatio, Publication, SlotPrice
 
 __all__ = [
     "ADMITTED",

@@ -8,7 +8,8 @@ where a bid may use the slots that its own decision could use: from the slot of 
 then. p is the stored price for a past slot (0 where none is stored) and the present posted price for a future slot. A
 term may always be replaced by the bid's value on an empty cluster at price 0, which its receipt contains
 (`standalone_value`). This is done when time runs out, and for bids decided under an earlier inventory. The sum of all
-standalone values alone is also a bound.
+standalone values alone is also a bound. `renew` takes the smaller of the two; the proof is in
+`scheduling.best_response.dual_bound`.
 """
 
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from auctions.models import BoundKind, Certificate, DecisionRecord, Market, Slot
 from auctions.readings.market_readings import kept_prices
 from auctions.state.market_snapshot import MarketSnapshot, market_snapshot, one_version
 from cluster.clock import now
-from scheduling.best_response.at_prices import Terms
+from scheduling.best_response.dual_bound import Terms
 from scheduling.model.bid import Bid as CoreBid
 from scheduling.model.types import Floats
 from scheduling.policies.base import Objective, Policy
@@ -35,13 +36,12 @@ from scheduling.policies.base import Objective, Policy
 BUDGET_S = 0.5
 """Processor time that one renewal may use for the terms, seconds; later bids count with standalone values."""
 
-
-REST: Final = 19
-"""A sweep waits this many times as long as the last renewal took: certificates use 1/20 of a core for each market."""
+PAUSE_FACTOR: Final = 19
+"""After a renewal of t seconds a sweep waits 19 t seconds: certificates use 1/20 of a core for each market."""
 
 
 @dataclass(frozen=True)
-class _Sight:
+class _Inputs:
     """The input of one renewal, read from one version of the market."""
 
     market: Market
@@ -86,7 +86,7 @@ class _Terms:
 def keep_fresh(market_id: int) -> None:
     """Renew the market's certificate, unless the last renewal took long and was too recent."""
     last = Certificate.objects.filter(market=market_id).values_list("computed_at", "duration_ms").first()
-    if last is None or now() >= last[0] + timedelta(milliseconds=(1 + REST) * last[1]):
+    if last is None or now() >= last[0] + timedelta(milliseconds=(1 + PAUSE_FACTOR) * last[1]):
         renew(market_id)
 
 
@@ -101,22 +101,22 @@ def renew(market_id: int, *, budget_s: float = BUDGET_S) -> Certificate | None:
         row = Certificate.objects.filter(market=market).first() or Certificate(market=market, version=0)
         if row.version == market.version:
             return row if row.pk else None
-        sight = _look(market_snapshot(market), row)
-    if sight is None or (not sight.decisions and not row.settled_bids):
+        inputs = _read_inputs(market_snapshot(market), row)
+    if inputs is None or (not inputs.decisions and not row.settled_bids):
         return None
-    terms = _terms(sight, deadline=thread_time() + budget_s)
-    row.version = sight.market.version
-    row.zero_price = row.settled_standalone_values + sum(d.standalone_value for d in sight.decisions)
-    row.posted_price = row.settled_terms + sum(terms.values) + _capacity_term(row, sight)
+    terms = _terms(inputs, deadline=thread_time() + budget_s)
+    row.version = inputs.market.version
+    row.zero_price = row.settled_standalone_values + sum(d.standalone_value for d in inputs.decisions)
+    row.posted_price = row.settled_terms + sum(terms.values) + _capacity_term(row, inputs)
     row.loose = row.settled_loose + sum(terms.loose)
-    row.decided = row.settled_bids + len(sight.decisions)
+    row.decided = row.settled_bids + len(inputs.decisions)
     row.kind, row.value = min(
         (BoundKind.POSTED_PRICE, row.posted_price), (BoundKind.ZERO_PRICE, row.zero_price), key=lambda bound: bound[1]
     )
-    row.welfare = sight.welfare
+    row.welfare = inputs.welfare
     row.gap = (row.value - row.welfare) / row.value if row.value > 0 else 0.0
-    _settle(row, sight, terms)
-    row.computed_at = sight.moment.wall
+    _settle(row, inputs, terms)
+    row.computed_at = inputs.moment.wall
     row.duration_ms = (perf_counter() - began) * 1000
     try:
         with transaction.atomic():
@@ -126,7 +126,7 @@ def renew(market_id: int, *, budget_s: float = BUDGET_S) -> Certificate | None:
     return row
 
 
-def _look(seen: MarketSnapshot, row: Certificate) -> _Sight | None:
+def _read_inputs(seen: MarketSnapshot, row: Certificate) -> _Inputs | None:
     """Read the input of a renewal; None if the policy in force has an objective other than welfare."""
     market, moment, book = seen.market, seen.moment, seen.book
     if book.policy.objective is not Objective.WELFARE:
@@ -136,7 +136,7 @@ def _look(seen: MarketSnapshot, row: Certificate) -> _Sight | None:
     start = min([moment.now, *(d.slot for d in decisions)])
     gone = min(moment.now, market.slot + 1)
     kept = records.filter(bid__state__in=sorted(VALUE_KEPT))
-    return _Sight(
+    return _Inputs(
         market=market,
         moment=moment,
         snapshot=book.snapshot,
@@ -162,19 +162,19 @@ def _worth_of_past(market: Market, snapshot: InventorySnapshot, *, since: int | 
     return total
 
 
-def _terms(sight: _Sight, *, deadline: float) -> _Terms:
-    snapshot, policy = sight.snapshot, sight.policy
+def _terms(inputs: _Inputs, *, deadline: float) -> _Terms:
+    snapshot, policy = inputs.snapshot, inputs.policy
     horizon, values, loose = snapshot.horizon, [], []
     posted: Terms | None = None
     end = 0
-    for decision in sight.decisions:
-        exact = decision.inventory_version == sight.market.inventory_version and thread_time() < deadline
+    for decision in inputs.decisions:
+        exact = decision.inventory_version == inputs.market.inventory_version and thread_time() < deadline
         term = decision.standalone_value
         if exact and term > 0:
             if posted is None or decision.slot + horizon > end:
                 # An index serves the bids of an eighth of the horizon: longer tables are slower to search.
                 end = decision.slot + horizon + horizon // 8
-                posted = policy.at_prices(snapshot.inventory, sight.prices(decision.slot, end), start=decision.slot)
+                posted = policy.at_prices(snapshot.inventory, inputs.prices(decision.slot, end), start=decision.slot)
             core = CoreBid.from_json(decision.bid.core_bid)
             if posted is not None:
                 term = min(term, posted.term(core, first=decision.slot, end=decision.slot + horizon))
@@ -183,21 +183,21 @@ def _terms(sight: _Sight, *, deadline: float) -> _Terms:
     return _Terms(values=values, loose=loose)
 
 
-def _capacity_term(row: Certificate, sight: _Sight) -> float:
+def _capacity_term(row: Certificate, inputs: _Inputs) -> float:
     """Return the sum of price x capacity over all slots from the first recorded one to the end of the horizon.
 
     The sum over processed slots is stored in the row.
     """
-    row.settled_capacity += sight.worth_of_past
+    row.settled_capacity += inputs.worth_of_past
     # If the clock was set back, a slot that is already in the sum is not added again.
-    row.settled_through = max(sight.gone, row.settled_through or sight.gone)
-    return row.settled_capacity + float((sight.future * sight.snapshot.inventory.capacity).sum())
+    row.settled_through = max(inputs.gone, row.settled_through or inputs.gone)
+    return row.settled_capacity + float((inputs.future * inputs.snapshot.inventory.capacity).sum())
 
 
-def _settle(row: Certificate, sight: _Sight, terms: _Terms) -> None:
+def _settle(row: Certificate, inputs: _Inputs, terms: _Terms) -> None:
     """Add the terms of the first bids to the row's sums, as long as their whole windows lie in processed slots."""
-    for decision, term, loose in zip(sight.decisions, terms.values, terms.loose, strict=True):
-        if decision.slot + sight.snapshot.horizon > sight.gone:
+    for decision, term, loose in zip(inputs.decisions, terms.values, terms.loose, strict=True):
+        if decision.slot + inputs.snapshot.horizon > inputs.gone:
             return
         row.settled_bids += 1
         row.settled_terms += term

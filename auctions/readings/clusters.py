@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from auctions.domain.bid_format import policy_in_force
+from auctions.domain.bid_conversion import policy_in_force
 from auctions.domain.bid_schema import WORTH
 from auctions.kernels import warming
 from auctions.models import Market

@@ -1,4 +1,8 @@
-"""Bars of Gantt charts: one for each holding of a job that the viewer may see, and sums for all other jobs."""
+"""Bars of Gantt charts: one for each holding of a job that the viewer may see, and sums for all other jobs.
+
+They come from `Commitment` rows, or from workers' queues under a policy that queues. `frontend.figures.gantt` draws
+them.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator

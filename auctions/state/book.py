@@ -15,7 +15,7 @@ from uuid import UUID
 import numpy as np
 from django.db.models import Q
 
-from auctions.domain.bid_format import core_bid
+from auctions.domain.bid_conversion import core_bid
 from auctions.domain.inventory_snapshot import Holding, InventorySnapshot
 from auctions.domain.lock import MOVES_THE_LEDGER
 from auctions.models import Bid, BidState, Commitment, DecisionRecord, Event, EventKind, Market, PolicyVersion

@@ -1,4 +1,7 @@
-"""Gantt chart of the workers and parameter servers that jobs hold, by server, in the past and in the future."""
+"""Gantt chart of the workers and parameter servers that jobs hold, by server, in the past and in the future.
+
+`auctions.readings.gantt` reads the bars from the rows, and `frontend.views.charts.spans` makes a span of each bar.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from django import forms
 
-from auctions.domain.bid_format import policy_in_force
+from auctions.domain.bid_conversion import policy_in_force
 from auctions.domain.bid_schema import LARGEST_LABEL, LEAST_WEIGHT, WORTH
 from auctions.domain.utilities import UTILITIES
 from cluster.models import Cluster, ModelProfile

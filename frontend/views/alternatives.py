@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 from auctions.counterfactual.alternatives import Alternatives, alternatives
 from auctions.domain.errors import AuctionError
 from auctions.models import Bid, DecisionRecord, Market
-from auctions.readings.expensive import Busy
+from auctions.readings.computation_limits import Busy
 from frontend.access import market_named, viewer_of, visible_bids
 from frontend.figures import alternatives as misreports
 from frontend.figures.alternatives import Point, Statements

@@ -12,7 +12,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_POST, require_safe
 
-from auctions.domain.bid_format import policy_in_force
+from auctions.domain.bid_conversion import policy_in_force
 from auctions.domain.errors import WrongState
 from auctions.domain.money import money_of
 from auctions.engine.jobs import cancel_job, retry_bid, withdraw_bid

@@ -5,7 +5,7 @@ from typing import Any
 from django.contrib.auth.views import LoginView
 from django.http import HttpRequest, HttpResponse
 
-from auctions.readings.expensive import PASSWORDS
+from auctions.readings.computation_limits import PASSWORDS
 from cluster.addresses import address_of
 from web.problems import too_many
 from web.throttles import PasswordThrottle

@@ -1,4 +1,4 @@
-"""Exact progress of a job under any schedule: rigid, ring or elastic."""
+"""Exact progress of a job under any schedule: mini-batches per slot (`Stretch.rate`) and those done by a slot."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -6,51 +6,12 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 
-from scheduling.model.bid import Architecture, Bid
+from scheduling.model.bid import Bid
+from scheduling.model.iteration_time import iteration_time
 from scheduling.model.schedule import Placement, Role
 
 Machines = tuple[tuple[Role, int, int, int], ...]
 """Role, server, type and count of all machines that a job holds at one time, sorted."""
-
-
-def iteration_time(bid: Bid, machines: Iterable[Placement]) -> Fraction | None:
-    """Compute the exact number of slots in which every worker does one mini-batch.
-
-    Parameters
-    ----------
-    machines
-        All machines that the job holds at one time.
-
-    Returns
-    -------
-    Fraction or None
-        None if it cannot work: there is no worker, or no parameter server for a job that needs one. The slowest
-        machine sets the pace (DPS, eq. 1; weighted completion, eq. 1 and 14).
-
-    Examples
-    --------
-    >>> from scheduling.model.example import job
-    >>> from scheduling.model.schedule import Placement, Role
-    >>> workers, ps = Placement(0, 2, Role.WORKER, 0, 0, 2), Placement(0, 2, Role.PS, 1, 0, 1)
-    >>> iteration_time(job(), [workers, ps])
-    Fraction(1, 1)
-    >>> iteration_time(job(), [workers]) is None
-    True
-    """
-    held = tuple(machines)
-    workers = [p for p in held if p.role is Role.WORKER]
-    if not workers:
-        return None
-    spread = len({p.server for p in held}) > 1
-    step = max(bid.worker_time[p.type] for p in workers)
-    transfer = max(bid.transfer_time[p.type] for p in workers) if spread else Fraction(0)
-    if bid.architecture is Architecture.RING:
-        count = sum(p.count for p in workers)
-        return step + (bid.reduce_time + transfer) * Fraction(count - 1, count)
-    pss = [p for p in held if p.role is Role.PS]
-    if not pss:
-        return None
-    return step + max(bid.ps_time[p.type] for p in pss) + transfer
 
 
 @dataclass(frozen=True)

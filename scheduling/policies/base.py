@@ -5,7 +5,7 @@ from typing import Protocol
 
 import numpy as np
 
-from scheduling.best_response.at_prices import Terms
+from scheduling.best_response.dual_bound import Terms
 from scheduling.book.state import Book, Cause, Job
 from scheduling.model.bid import Architecture, Bid
 from scheduling.model.decision import Decision, Move

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from scheduling.best_response.at_prices import AtPrices, rigid_terms
 from scheduling.best_response.base import Kernel, PriceOf
+from scheduling.best_response.dual_bound import AtPrices, rigid_terms
 from scheduling.best_response.rigid.kernel import RigidKernel
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Bid
@@ -85,7 +85,7 @@ class Dps(LearnedPricePolicy):
 
     @property
     def tail(self) -> int:
-        """Slots held after completion."""
+        """Slots that machines are held after completion: 1 in inclusive windows, as in the paper, and otherwise 0."""
         return 1 if self.slot_convention == "inclusive" else 0
 
     def adjusted(self, bid: Bid) -> Bid:

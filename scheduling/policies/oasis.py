@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduling.best_response.at_prices import AtPrices, elastic_terms
 from scheduling.best_response.base import Kernel, PriceOf
 from scheduling.best_response.chunked import ChunkKernel
+from scheduling.best_response.dual_bound import AtPrices, elastic_terms
 from scheduling.best_response.elastic.kernel import ElasticKernel
 from scheduling.book.ledger import Ledger
 from scheduling.model.bid import Bid
@@ -29,6 +29,7 @@ SMALLEST_LOG = -1e6
 class Oasis(LearnedPricePolicy):
     """Posted prices, exponential in utilisation, and the elastic best response (OASiS, Algorithm 1).
 
+    `scheduling.pricing.price_function` computes the price from L, U and the units in use; `price_rule` chooses L and U.
     docs/algorithms/oasis.md lists the deviations from the paper and their reasons, and how the defaults were chosen.
     """
 

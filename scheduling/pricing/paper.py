@@ -176,8 +176,9 @@ def paper_bounds(
 
     Notes
     -----
-    1/eta is the tight one, at most 1. Bids with value 0 at the horizon would make every price 0, so the minimum ignores
-    them. A resource that no bid uses has U = L.
+    1/eta is as large as the paper allows: the smallest share of all capacity over time that one bid uses, at most 1.
+    Bids with value 0 at the horizon would make every price 0, so the minimum ignores them. A resource that no bid uses
+    has U = L.
 
     References
     ----------

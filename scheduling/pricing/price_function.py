@@ -1,4 +1,7 @@
-"""Posted prices that grow exponentially with the share of a resource in use."""
+"""Posted prices that grow exponentially with the share of a resource in use: DPS eq. 20, OASiS eq. 22.
+
+The price rules choose the parameters, such as L and U of OASiS: `paper.py`, `quantile.py` and `fluid.py`.
+"""
 
 import math
 from collections.abc import Sequence
@@ -99,9 +102,9 @@ def eta_prices(etas: Sequence[float]) -> PriceFunction:
 
 
 def reserve_prices(low: Sequence[float], high: Sequence[float], *, name: str = "quantile") -> PriceFunction:
-    """Return the price function `L (U/L)^(q/C)`: L when idle, U when full. R positive numbers each, L at most U.
+    """Return the price function `L (U/L)^(q/C)` (OASiS eq. 22): L when idle, U when full.
 
-    `name` is that of the price rule, for receipts.
+    `low` and `high` are R positive numbers each, L at most U. `name` is that of the price rule, for receipts.
     """
     return PriceFunction(
         name=name,

@@ -8,7 +8,7 @@ from typing import Final, Generic, TypeVar
 from django.contrib.auth.models import User
 from django.db import IntegrityError
 
-from auctions.domain.bid_format import check_finite
+from auctions.domain.bid_conversion import check_finite
 from auctions.domain.errors import KeyReused
 from scheduling.model.decision import canonical
 from scheduling.model.types import Json

@@ -204,7 +204,7 @@ def test_a_sweep_renews_a_certificate_that_took_long_less_often(market: Market, 
     decision_queue.process_pending(market.pk)
     certificates.keep_fresh(market.pk)
     assert Certificate.objects.get().version == first
-    Certificate.objects.update(computed_at=now() - timedelta(seconds=0.5 * (1 + certificates.REST)))
+    Certificate.objects.update(computed_at=now() - timedelta(seconds=0.5 * (1 + certificates.PAUSE_FACTOR)))
     certificates.keep_fresh(market.pk)
     assert Certificate.objects.get().version > first
 

@@ -1,4 +1,7 @@
-"""The decision queue: bids are decided once, in order, whatever fails meanwhile."""
+"""The decision queue: bids are decided once and in order, also if tasks are repeated or workers meet.
+
+`tests/faults/test_killed_processes.py` and `tests/faults/test_crowd_services.py` kill processes meanwhile.
+"""
 
 from time import perf_counter
 

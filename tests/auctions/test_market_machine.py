@@ -15,7 +15,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from auctions.domain.bid_format import policy_in_force
+from auctions.domain.bid_conversion import policy_in_force
 from auctions.domain.errors import CannotDecide, WrongState
 from auctions.domain.lock import market_time
 from auctions.domain.refunds import Refund

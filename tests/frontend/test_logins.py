@@ -18,7 +18,7 @@ from django.db import OperationalError
 from django.test import Client
 from django.utils import timezone
 
-from auctions.readings import expensive
+from auctions.readings import computation_limits
 from cluster.addresses import address_of
 from tests.auctions.worlds import make_operator
 
@@ -298,7 +298,7 @@ class Counted:
 
 
 def test_computations_of_one_caller_run_one_after_the_other_and_of_all_a_few_at_once() -> None:
-    turns = expensive.Turns(2, of_one=1, waiting=20)
+    turns = computation_limits.Turns(2, of_one=1, waiting=20)
     of_one, of_all = Counted(), Counted()
 
     def compute(caller: int) -> None:
@@ -312,9 +312,9 @@ def test_computations_of_one_caller_run_one_after_the_other_and_of_all_a_few_at_
 
 
 def test_a_caller_whose_requests_wait_already_is_refused_at_once_and_others_are_not() -> None:
-    turns = expensive.Turns(2, of_one=1, waiting=0)
+    turns = computation_limits.Turns(2, of_one=1, waiting=0)
     with turns.turn("alice"):
-        with pytest.raises(expensive.Busy, match="wait already"), turns.turn("alice"):
+        with pytest.raises(computation_limits.Busy, match="wait already"), turns.turn("alice"):
             pass
         with turns.turn("bob"):
             pass

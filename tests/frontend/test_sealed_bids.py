@@ -22,7 +22,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
-from auctions.domain.bid_format import policy_in_force
+from auctions.domain.bid_conversion import policy_in_force
 from auctions.domain.totals import VALUE_KEPT
 from auctions.engine import decision_queue
 from auctions.engine.jobs import cancel_job

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from scheduling.__main__ import main
-from scheduling.best_response.at_prices import dual_bound
+from scheduling.best_response.dual_bound import dual_bound
 from scheduling.book.state import Book
 from scheduling.instances.answer_dps import to_document
 from scheduling.instances.dps import DpsInstance, parse_document, read_instance

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scheduling.best_response.at_prices import dual_bound
+from scheduling.best_response.dual_bound import dual_bound
 from scheduling.best_response.elastic.kernel import ElasticKernel
 from scheduling.best_response.elastic.type_pairs import type_pairs
 from scheduling.book.running import RunningBook

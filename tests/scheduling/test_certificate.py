@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.best_response.at_prices import BoundKind, dual_bound, rigid_terms, zero_price_bound
+from scheduling.best_response.dual_bound import BoundKind, dual_bound, rigid_terms, zero_price_bound
 from scheduling.model.utility import Constant, Linear
 from scheduling.policies.dps import Dps
 from tests.draws import rounds

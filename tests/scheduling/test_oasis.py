@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduling.best_response.at_prices import dual_bound, zero_price_bound
 from scheduling.best_response.chunked import ChunkKernel
+from scheduling.best_response.dual_bound import dual_bound, zero_price_bound
 from scheduling.best_response.elastic.kernel import ElasticKernel
 from scheduling.best_response.elastic.type_pairs import type_pairs
 from scheduling.book.ledger import Ledger

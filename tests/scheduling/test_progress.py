@@ -5,7 +5,8 @@ from fractions import Fraction
 import pytest
 
 from scheduling.model.bid import Architecture, Bid
-from scheduling.model.progress import constellations, iteration_time, work_done
+from scheduling.model.iteration_time import iteration_time
+from scheduling.model.progress import constellations, work_done
 from scheduling.model.schedule import Placement, Role
 from scheduling.model.utility import Constant
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from scheduling.best_response.at_prices import Terms
+from scheduling.best_response.dual_bound import Terms
 from scheduling.book.ledger import Ledger
 from scheduling.book.running import RunningBook
 from scheduling.book.state import Book, Cause, Job

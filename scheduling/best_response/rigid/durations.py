@@ -1,4 +1,7 @@
-"""The exact numbers of slots and PSs that a rigid job needs with each number of workers."""
+"""The exact numbers of slots and PSs that a rigid job or a ring needs with each number of workers.
+
+`scheduling.model.iteration_time` computes the time of one mini-batch for one set of machines, by the same formulas.
+"""
 
 import math
 from fractions import Fraction
@@ -42,7 +45,7 @@ def durations(bid: Bid, *, most: int, slots: int) -> Counts:
     ring = bid.architecture is Architecture.RING
     longest = slots + 1
     shape = (2, len(bid.worker_time), 1 if ring else len(bid.ps_time), most + 1)
-    # Anything longer than every worker over every slot is hopeless, whatever it is: keeps numerators small.
+    # A job that needs more than all workers in all slots never fits. A cut there keeps the numerators small.
     rows = (_ring_rows if ring else _rows)(bid, most * longest)
     scale = max(most, 1) ** 2 if ring else max(most, 1)
     if all((step + shared) * scale < SAFE and q * scale < SAFE for step, shared, q in rows):

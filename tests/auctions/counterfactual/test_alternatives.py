@@ -23,7 +23,7 @@ from auctions.engine.policies import change_policy
 from auctions.engine.slots import pass_slots
 from auctions.engine.submission import submit_bid
 from auctions.models import Bid, DecisionRecord, Event, EventKind, Market
-from auctions.readings import expensive
+from auctions.readings import computation_limits
 from cluster.guards import checked_change
 from scheduling.model.decision import Decision, parse
 from tests.auctions.worlds import add_server, make_cluster, set_time, submit
@@ -216,11 +216,11 @@ def test_few_are_computed_at_once_and_the_next_one_is_asked_to_come_again(
 ) -> None:
     bid = submit(market, alice, epochs=2, utility=STEP)
     decision_queue.process_pending(market.pk)
-    monkeypatch.setattr(expensive, "LONGEST_WAIT_S", 0.05)
+    monkeypatch.setattr(computation_limits, "LONGEST_WAIT_S", 0.05)
     with ExitStack() as seats:
-        for caller in range(-expensive.COMPUTATIONS.at_once, 0):
-            seats.enter_context(expensive.COMPUTATIONS.turn(caller))
-        with pytest.raises(expensive.Busy, match="ask again"):
+        for caller in range(-computation_limits.COMPUTATIONS.at_once, 0):
+            seats.enter_context(computation_limits.COMPUTATIONS.turn(caller))
+        with pytest.raises(computation_limits.Busy, match="ask again"):
             alternatives(bid, caller=1)
         client = Client()
         client.force_login(alice)

@@ -1,4 +1,4 @@
-"""Algorithms 2 to 4 of the DPS paper line by line, faults and all: a second reading beside `twins/dps_printed.py`.
+"""Algorithms 2 to 4 of the DPS paper line by line, faults and all: a second reading beside `twins/dps_paper.py`.
 
 Line numbers are those of the paper's listings. A stored placement has at least one PS; a job completes by the horizon.
 """

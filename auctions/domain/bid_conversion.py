@@ -1,7 +1,8 @@
 """Check a bid's body, in seconds, MB and Mbit/s, and convert it to the core's bid, in slots.
 
-There are two steps. `resolve` checks a body and fills in the model's profile, by name. `core_bid` converts the result
-for one inventory. It cannot fail, so a waiting bid stays decidable when servers or machine types come and go.
+There are two steps. `resolve` checks a body, by the rules of `bid_schema.py`, and fills in the model's profile, by
+name. `core_bid` converts the result for one inventory. It cannot fail, so a waiting bid stays decidable when servers
+or machine types come and go.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,8 @@
-"""Upper bounds on the welfare of any scheduler, even one that knows all bids in advance, by weak duality."""
+"""Upper bounds on the welfare of any scheduler, even one that knows all bids in advance, by weak duality.
+
+`dual_bound` states the bound and its proof. The live certificate (`auctions.readings.certificates`) sums the same
+terms at the posted prices; `scheduling.offline` finds better prices in hindsight.
+"""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -155,7 +159,7 @@ def dual_bound(bids: Iterable[Bid], inventory: Inventory, *, prices: Floats, ter
     4 x 4 = 16.
 
     >>> import numpy as np
-    >>> from scheduling.best_response.at_prices import dual_bound, rigid_terms
+    >>> from scheduling.best_response.dual_bound import dual_bound, rigid_terms
     >>> from scheduling.model.example import INVENTORY, job
     >>> prices = np.ones((4, 2, 2))
     >>> bound = dual_bound([job()], INVENTORY, prices=prices, terms=rigid_terms(INVENTORY, prices, start=0))

@@ -1,4 +1,4 @@
-"""Each part of the larger installation goes down half way: no bid is lost, none is decided twice, nobody helps."""
+"""Each process of the larger installation is killed in turn while bids are sent: none is lost or decided twice."""
 
 import signal
 from collections.abc import Iterator
@@ -117,7 +117,7 @@ def goes_on(installation: Installation, before: int, posting: "Future[list[int]]
     return decided(installation) > before or posting.done()
 
 
-def test_whatever_goes_down_comes_back_to_every_bid(installation: Installation) -> None:
+def test_no_bid_is_lost_or_decided_twice_whichever_process_is_killed(installation: Installation) -> None:
     tokens = crowd.call("prepare", "dps", env=installation.env)
     outages = [
         installation.restart_redis,

@@ -1,4 +1,4 @@
-"""The services that other tests stand on."""
+"""PostgreSQL and Redis, as other tests use them, are empty when they start."""
 
 import psycopg2
 import pytest
@@ -6,7 +6,7 @@ import redis
 
 
 @pytest.mark.services
-def test_postgres_comes_up_empty(postgres_url: str) -> None:
+def test_postgres_starts_empty(postgres_url: str) -> None:
     with psycopg2.connect(postgres_url) as connection, connection.cursor() as cursor:
         cursor.execute("select count(*) from information_schema.tables where table_schema = 'public'")
         assert cursor.fetchone() == (0,)
@@ -14,7 +14,7 @@ def test_postgres_comes_up_empty(postgres_url: str) -> None:
 
 
 @pytest.mark.services
-def test_redis_comes_up_empty(redis_url: str) -> None:
+def test_redis_starts_empty(redis_url: str) -> None:
     client = redis.Redis.from_url(redis_url)
     assert client.dbsize() == 0
     client.close()
