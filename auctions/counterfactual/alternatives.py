@@ -12,9 +12,9 @@ from auctions.domain.errors import AuctionError, WrongState
 from auctions.kernels import warming
 from auctions.models import Bid, DecisionRecord, Event, Market
 from auctions.readings.computation_limits import COMPUTATIONS
-from scheduling.analysis.truthfulness import Misreport, stated_times, stated_values, time_of
+from scheduling.analysis.truthfulness import VALUE_FACTORS, Misreport, stated_times, stated_values, time_of
 from scheduling.model.bid import Bid as CoreBid
-from scheduling.policies.base import Policy
+from scheduling.policies.base import Objective, Policy
 from scheduling.policies.posted_price import PostedPricePolicy
 
 LONGEST_S: Final = 8.0
@@ -101,11 +101,13 @@ def _computed(bid: Bid, version: int, *, checkpoint: Callable[[], None]) -> Alte
     book = replayed.at(slot)
     warming.check(book.policy)
     policy, view, core = book.policy, book.view(), CoreBid.from_json(bid.core_bid)
+    # Each weight plans the whole line again.
+    factors = VALUE_FACTORS if policy.objective is Objective.WELFARE else VALUE_FACTORS[::2]
     return Alternatives(
         policy=policy,
         slot=slot,
         amplitude=core.utility.value,
         time=time_of(core.utility),
-        by_value=tuple(stated_values(policy, core, view)),
+        by_value=tuple(stated_values(policy, core, view, factors)),
         by_time=tuple(stated_times(policy, core, view)),
     )

@@ -7,11 +7,9 @@ from typing import Final, Protocol, runtime_checkable
 
 from scheduling.book.state import Book
 from scheduling.model.bid import Bid
-from scheduling.model.decision import Decision
 from scheduling.model.errors import InvalidField
-from scheduling.model.schedule import Schedule
 from scheduling.model.utility import Inverse, Linear, PiecewiseLinear, Sigmoid, Step, Utility
-from scheduling.policies.base import Objective, Policy
+from scheduling.policies.base import Grant, Granting, Objective, Policy
 from scheduling.policies.posted_price import PostedPricePolicy
 
 VALUE_FACTORS: Final = tuple(tenth / 10 for tenth in range(31))
@@ -72,7 +70,7 @@ def stated_values(policy: Policy, bid: Bid, book: Book, factors: Sequence[float]
     """
     truth, granted = bid.utility, _grants(policy, book)
 
-    def ask(factor: float) -> _Granted:
+    def ask(factor: float) -> Grant | None:
         return granted(replace(bid, utility=truth.scaled(factor)))
 
     ranks = _ranks(policy, bid, factors, book)
@@ -94,7 +92,7 @@ def stated_times(policy: Policy, bid: Bid, book: Book, factors: Sequence[float] 
     """
     granted, utilities = _grants(policy, book), dict(_stretches(bid.utility, factors))
 
-    def ask(factor: float) -> _Granted:
+    def ask(factor: float) -> Grant | None:
         return granted(replace(bid, utility=utilities[factor]))
 
     # A schedule that is best by a late deadline, and keeps an early one, is best by all between.
@@ -153,31 +151,16 @@ def _stretches(utility: Utility, factors: Sequence[float]) -> Iterator[tuple[flo
             continue
 
 
-@dataclass(frozen=True)
-class _Granted:
-    """What became of one statement."""
+def _grants(policy: Policy, book: Book) -> Callable[[Bid], Grant | None]:
+    """Return a function from a bid to its grant on this book; None if the policy rejects the bid."""
+    if isinstance(policy, Granting):
+        return policy.grants(book)
 
-    admitted: bool
-    schedule: Schedule | None = None
-    payment: float = 0.0
+    def granted(bid: Bid) -> Grant | None:
+        decision = policy.decide(bid, book)
+        return Grant(decision.schedule, decision.payment) if decision.admitted else None
 
-
-def _grants(policy: Policy, book: Book) -> Callable[[Bid], _Granted]:
-    """What the policy answers to each bid on this book. Counter-offers of many rejections would take most of the time:
-    policies that make them are asked for the schedule alone."""
-    if not isinstance(policy, PostedPricePolicy):
-        return lambda bid: _decided(policy.decide(bid, book))
-    grants = policy.grants(book)
-
-    def ask(bid: Bid) -> _Granted:
-        found = grants(bid)
-        return _Granted(admitted=False) if found is None else _Granted(True, found.schedule, found.payment)
-
-    return ask
-
-
-def _decided(decision: Decision) -> _Granted:
-    return _Granted(decision.admitted, decision.schedule, decision.payment)
+    return granted
 
 
 def _ranks(policy: Policy, bid: Bid, factors: Sequence[float], book: Book) -> Sequence[Hashable] | None:
@@ -186,7 +169,7 @@ def _ranks(policy: Policy, bid: Bid, factors: Sequence[float], book: Book) -> Se
     return policy.ranks(bid, factors, book) if isinstance(policy, Ranking) else None
 
 
-def _between(ask: Callable[[float], _Granted], factors: Sequence[float]) -> dict[float, _Granted]:
+def _between(ask: Callable[[float], Grant | None], factors: Sequence[float]) -> dict[float, Grant | None]:
     """Ask about the first factor, the last one and the truth, and between two only if their answers differ."""
     found = {factor: ask(factor) for factor in {*factors[:1], *factors[-1:], 1.0} & {*factors}}
 
@@ -205,19 +188,19 @@ def _between(ask: Callable[[float], _Granted], factors: Sequence[float]) -> dict
     return found
 
 
-def _judged(found: _Granted, bid: Bid, *, factor: float, stated: float) -> Misreport:
+def _judged(found: Grant | None, bid: Bid, *, factor: float, stated: float) -> Misreport:
     """What an answer would have brought, by the bid's true utility."""
-    schedule = found.schedule
+    schedule, payment = (None, 0.0) if found is None else (found.schedule, found.payment)
     worth: float | None = 0.0
-    if found.admitted:
+    if found is not None:
         worth = None if schedule is None else bid.utility.at(schedule.completion - bid.arrival)
     return Misreport(
         factor=factor,
         stated=stated,
-        admitted=found.admitted,
+        admitted=found is not None,
         start=None if schedule is None else schedule.start,
         completion=None if schedule is None else schedule.completion,
-        payment=found.payment,
+        payment=payment,
         worth=worth,
-        payoff=None if worth is None else worth - found.payment,
+        payoff=None if worth is None else worth - payment,
     )

@@ -22,6 +22,7 @@ def pack(
     windows: Windows,
     *,
     freed: Sequence[Placement] = (),
+    only: str | None = None,
 ) -> dict[str, Schedule]:
     """Run A_maxweight in each window in turn, with the jobs that earlier windows did not place (A_dual).
 
@@ -31,13 +32,15 @@ def pack(
         Bids in the order in which they are placed.
     ledger
         Reservations of other jobs. It is not changed.
-        prices
-            A job is placed only if its weight exceeds its cost at these prices; at price 0 each job gets its earliest
-            completion.
-        windows
-            First slots of windows never decrease.
-        freed
-            Placements in the ledger that count as free.
+    prices
+        A job is placed only if its weight exceeds its cost at these prices; at price 0 each job gets its earliest
+        completion.
+    windows
+        First slots of windows never decrease.
+    freed
+        Placements in the ledger that count as free.
+    only
+        At price 0, the id of the one bid whose schedule is wanted; other schedules may be left out.
 
     Returns
     -------
@@ -45,7 +48,7 @@ def pack(
         Schedules of the placed bids, by bid id.
     """
     if prices.free:
-        return plan_batch(bids, ledger, windows, freed=freed) if bids else {}
+        return plan_batch(bids, ledger, windows, freed=freed, only=only) if bids else {}
     ledger = ledger.without(freed)
     placed: dict[str, Schedule] = {}
     market = RigidKernel(ledger, prices)

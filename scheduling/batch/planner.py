@@ -23,7 +23,12 @@ REMEMBERED = 4096
 
 
 def plan_batch(
-    bids: Sequence[Bid], ledger: Ledger, windows: Iterable[tuple[int, int]], *, freed: Iterable[Placement] = ()
+    bids: Sequence[Bid],
+    ledger: Ledger,
+    windows: Iterable[tuple[int, int]],
+    *,
+    freed: Iterable[Placement] = (),
+    only: str | None = None,
 ) -> dict[str, Schedule]:
     """Place jobs one by one in each window in turn, each with its earliest completion.
 
@@ -31,12 +36,14 @@ def plan_batch(
     ----------
     bids
         Bids in the order in which they are placed; their utilities are not used.
-        ledger
-            Reservations of other jobs. It is not changed.
-        windows
-            First slot and latest completion of each round; a round places the jobs that earlier rounds did not place.
-        freed
-            Placements in the ledger that count as free: what these jobs held so far.
+    ledger
+        Reservations of other jobs. It is not changed.
+    windows
+        First slot and latest completion of each round; a round places the jobs that earlier rounds did not place.
+    freed
+        Placements in the ledger that count as free: what these jobs held so far.
+    only
+        The id of the one bid whose schedule is returned; None for all.
 
     Returns
     -------
@@ -57,7 +64,7 @@ def plan_batch(
     """
     free = ledger.inventory.capacity - ledger.used
     release(free, _cluster_of(ledger).types.demand, _rows(freed, ledger, len(ledger.inventory.workers)))
-    return _plan(bids, ledger, windows, free)
+    return _plan(bids, ledger, windows, free, only)
 
 
 def plan_idle(bid: Bid, ledger: Ledger, *, first: int, end: int) -> Schedule | None:
@@ -76,7 +83,9 @@ def plan_alone(bid: Bid, ledger: Ledger) -> Schedule | None:
     return _plan([bid], ledger, [(ledger.start, ledger.end)], free).get(bid.id)
 
 
-def _plan(bids: Sequence[Bid], ledger: Ledger, windows: Iterable[tuple[int, int]], free: Ints) -> dict[str, Schedule]:
+def _plan(
+    bids: Sequence[Bid], ledger: Ledger, windows: Iterable[tuple[int, int]], free: Ints, only: str | None = None
+) -> dict[str, Schedule]:
     """Plan on free capacity T x S x R, which is modified."""
     if not bids:
         return {}
@@ -91,7 +100,8 @@ def _plan(bids: Sequence[Bid], ledger: Ledger, windows: Iterable[tuple[int, int]
         np.array(spans, np.int64).reshape(-1, 2),
         out,
     )
-    return {bid.id: _schedule(out, j, start) for j, bid in enumerate(bids) if out.worker[j] >= 0}
+    placed = ((j, bid.id) for j, bid in enumerate(bids) if out.worker[j] >= 0)
+    return {name: _schedule(out, j, start) for j, name in placed if only is None or name == only}
 
 
 def warm_up() -> None:

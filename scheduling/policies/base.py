@@ -1,7 +1,9 @@
 """The policy interface: validated parameters, and pure functions from the book to decisions."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -70,6 +72,23 @@ class Policy(Protocol):
 
     def to_json(self) -> Json:
         """Every parameter by name, plain JSON values."""
+
+
+@dataclass(frozen=True)
+class Grant:
+    """Schedule and payment of an admitted bid."""
+
+    schedule: Schedule | None
+    """None while the job waits without a plan."""
+    payment: float = 0.0
+
+
+@runtime_checkable
+class Granting(Protocol):
+    """A policy that can say what it grants without the rest of the decision, which takes most of the time."""
+
+    def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
+        """Return a function from a bid to its grant on this book, as `decide` finds it; None if the bid is rejected."""
 
 
 class PolicyBase:

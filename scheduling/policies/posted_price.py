@@ -23,7 +23,7 @@ from scheduling.model.schedule import Schedule
 from scheduling.model.types import Floats, Ints
 from scheduling.model.utility import Constant
 from scheduling.model.validation import LARGEST_MONEY
-from scheduling.policies.base import Objective, PolicyBase
+from scheduling.policies.base import Grant, Objective, PolicyBase
 from scheduling.pricing.price_function import PriceFunction
 from scheduling.pricing.rule import PriceRule
 
@@ -156,14 +156,6 @@ def decide(bid: Bid, posted: PricedLedger, *, density: tuple[float, ...]) -> Dec
         prices=posted.prices.to_json(),
         costs=posted.costs(schedule),
     )
-
-
-@dataclass(frozen=True)
-class Grant:
-    """Schedule and payment of an admitted bid."""
-
-    schedule: Schedule
-    payment: float
 
 
 def grant(bid: Bid, posted: PricedLedger) -> Grant | None:

@@ -1,6 +1,6 @@
 """Weighted completion: place jobs so that the sum of weight x completion is small; nobody pays."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -18,7 +18,7 @@ from scheduling.model.parameters import parameter
 from scheduling.model.progress import work_done
 from scheduling.model.schedule import Placement, Schedule
 from scheduling.model.types import Floats
-from scheduling.policies.base import Objective, PolicyBase, value_with
+from scheduling.policies.base import Grant, Objective, PolicyBase, value_with
 from scheduling.policies.baselines.jain import fits_alone, pack_right_to_left
 
 LARGEST_LAMBDA = 1e15
@@ -107,6 +107,22 @@ class WeightedCompletion(PolicyBase):
             moves=_moves(others, plan) if self.mode == "rolling" else (),
         )
 
+    def grants(self, book: Book) -> Callable[[Bid], Grant | None]:
+        """Return a function from a bid to its grant on this book, as `decide` finds it; None if the bid is rejected."""
+        others = _open(book)
+
+        def granted(bid: Bid) -> Grant | None:
+            if _on_empty(bid, book) is None or (self.selection == "jain" and not fits_alone(bid, book.ledger)):
+                return None
+            if self.mode != "rolling":
+                return Grant(None)
+            known = consumptions([*(job.bid for job in book.jobs), bid], book.ledger)
+            new = Job(bid, held=(), completion=None)
+            prices = self._price([*book.jobs, new], known, book.inventory)
+            return Grant(self._pack([*others, new], book, known, prices, only=bid.id).get(bid.id))
+
+        return granted
+
     def ranks(self, bid: Bid, factors: Sequence[float], book: Book) -> list[tuple[int, bool]] | None:
         """Return the bid's rank in line for its weight times each factor, and whether that weight is positive.
 
@@ -143,11 +159,16 @@ class WeightedCompletion(PolicyBase):
     def _price(self, jobs: Iterable[Job], known: Known, inventory: Inventory) -> ConsumptionPrice:
         return consumption_price(self.lambda_, ((job.bid.utility.value, known[job.bid.id]) for job in jobs), inventory)
 
-    def _pack(self, jobs: Sequence[Job], book: Book, known: Known, prices: ConsumptionPrice) -> dict[str, Schedule]:
-        """Place jobs in the capacity that other jobs leave free; jobs that do not fit are left out."""
+    def _pack(
+        self, jobs: Sequence[Job], book: Book, known: Known, prices: ConsumptionPrice, *, only: str | None = None
+    ) -> dict[str, Schedule]:
+        """Place jobs in the capacity that other jobs leave free; jobs that do not fit are left out.
+
+        If every price is 0, `only` may name the one bid whose schedule is wanted.
+        """
         bids = [_rest(job, book.now) for job in in_order(jobs, known, self.order)]
         freed = [p for job in jobs for p in job.held]
-        placed = self._select(bids, book.ledger, prices, self._windows(book), freed)
+        placed = self._select(bids, book.ledger, prices, self._windows(book), freed, only)
         interval = self._interval(book) if self.mode == "interval" else None
         if interval is None or not interval.capped or len(placed) == len(bids):
             return placed
@@ -163,10 +184,11 @@ class WeightedCompletion(PolicyBase):
         prices: ConsumptionPrice,
         windows: Windows,
         freed: Sequence[Placement] = (),
+        only: str | None = None,
     ) -> dict[str, Schedule]:
         if self.selection == "jain":
             return pack_right_to_left(bids, ledger, windows, freed=freed)
-        return pack(bids, ledger, prices, windows, freed=freed)
+        return pack(bids, ledger, prices, windows, freed=freed, only=only)
 
     def _windows(self, book: Book) -> Iterator[tuple[int, int]]:
         """Yield first slot and latest completion of each call of A_maxweight."""

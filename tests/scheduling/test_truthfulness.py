@@ -1,6 +1,6 @@
 """What stating something else would have brought, on the same book."""
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -15,6 +15,7 @@ from scheduling.model.schedule import Schedule
 from scheduling.model.types import Json
 from scheduling.model.utility import Constant, Inverse, Linear, PiecewiseLinear, Sigmoid, Step, Table, Utility
 from scheduling.policies import posted_price
+from scheduling.policies.base import Grant
 from scheduling.policies.preemptive import Preemptive
 from scheduling.policies.weighted_completion import WeightedCompletion
 from scheduling.registry import make_policy
@@ -100,7 +101,7 @@ def test_amplitudes_between_two_that_bring_the_same_schedule_are_not_asked_about
     asked: list[Bid] = []
     grant = posted_price.grant
 
-    def counted(bid: Bid, posted: posted_price.PricedLedger) -> posted_price.Grant | None:
+    def counted(bid: Bid, posted: posted_price.PricedLedger) -> Grant | None:
         asked.append(bid)
         return grant(bid, posted)
 
@@ -116,22 +117,16 @@ def test_amplitudes_between_two_that_bring_the_same_schedule_are_not_asked_about
     assert len(asked) < 30
 
 
-def asked_of(policy: type[Preemptive] | type[WeightedCompletion], monkeypatch: pytest.MonkeyPatch) -> list[Bid]:
-    """The bids about which policies of this class are asked from now on."""
+def test_a_policy_that_uses_no_weights_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    bid, book = last_of("preemptive", {}, 7)
     asked: list[Bid] = []
-    decide = policy.decide
+    decide = Preemptive.decide
 
-    def noted(self: Any, bid: Bid, book: Book) -> Decision:
+    def noted(self: Preemptive, bid: Bid, book: Book) -> Decision:
         asked.append(bid)
         return decide(self, bid, book)
 
-    monkeypatch.setattr(policy, "decide", noted)
-    return asked
-
-
-def test_a_policy_that_uses_no_weights_is_asked_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    bid, book = last_of("preemptive", {}, 7)
-    asked = asked_of(Preemptive, monkeypatch)
+    monkeypatch.setattr(Preemptive, "decide", noted)
     points = stated_values(make_policy("preemptive", {}), bid, book)
     assert len({(point.start, point.completion) for point in points}) == 1
     assert len(asked) == 1
@@ -139,7 +134,19 @@ def test_a_policy_that_uses_no_weights_is_asked_once(monkeypatch: pytest.MonkeyP
 
 def test_weights_that_give_a_job_the_same_turn_are_asked_about_once(monkeypatch: pytest.MonkeyPatch) -> None:
     bid, book = last_of("weighted_completion", {}, 7)
-    asked = asked_of(WeightedCompletion, monkeypatch)
+    asked: list[Bid] = []
+    grants = WeightedCompletion.grants
+
+    def noted(self: WeightedCompletion, book: Book) -> Callable[[Bid], Grant | None]:
+        granted = grants(self, book)
+
+        def counted(bid: Bid) -> Grant | None:
+            asked.append(bid)
+            return granted(bid)
+
+        return counted
+
+    monkeypatch.setattr(WeightedCompletion, "grants", noted)
     assert len(stated_values(make_policy("weighted_completion", {}), bid, book)) == 31
     assert len(asked) <= len(book.jobs) + 2  # its turns among the others, and no weight at all
     asked.clear()

@@ -71,7 +71,7 @@ def test_a_plan_that_is_no_promise_is_asked_of_the_book_as_events_left_it(alice:
     found = alternatives(second, caller=1)
     seen = {point.factor: point.completion for point in found.by_value}
     assert seen[1.0] == 4  # before the third came, it went first
-    assert seen[0.1] == 8
+    assert seen[0.2] == 8
     assert not found.truthful
     assert found.by_time == ()
 
